@@ -223,6 +223,7 @@ impl Model for InstantModel {
             usage: Some(Usage { input: 1_000, output: 10, ..Usage::default() }),
             latency: Duration::from_millis(300),
             cost: Some(Money::from_dollars(0.000_25)),
+            logprobs: Vec::new(),
         })
     }
 }

@@ -3,6 +3,7 @@
 mod content;
 mod like;
 mod llm_convert;
+mod media;
 mod merge;
 mod pretty;
 mod reducer;

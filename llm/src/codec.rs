@@ -25,11 +25,13 @@ mod family;
 mod framer;
 mod gemini;
 mod json_util;
+mod media;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod protocol;
 mod provider_error;
+mod provider_tool;
 mod schema;
 mod stream_reader;
 #[cfg(test)]

@@ -69,6 +69,7 @@ impl Model for HttpModel {
             finish: answer.finish,
             usage: answer.usage,
             latency: start.elapsed(),
+            logprobs: answer.logprobs,
         })
     }
 }

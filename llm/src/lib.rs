@@ -36,11 +36,12 @@ pub use crate::{
     layer::{
         Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingError, Spending,
     },
+    media::{Media, MediaKind, MediaSource},
     message::{Message, Part, Role, ToolCall},
     model::{Listener, Llm, Model, Piece},
     model_id::ModelId,
-    request::{Effort, Request, Schema, Tool, ToolChoice},
-    response::{Finish, Money, Response, Usage},
+    request::{Effort, ProviderTool, Request, Schema, Tool, ToolChoice, WebSearch},
+    response::{Finish, Money, Response, TokenLogprob, Usage},
     scripted::{Reply, Scripted},
     stream::ResponseStream,
     structured::{
@@ -68,6 +69,7 @@ mod layer;
 #[cfg(feature = "local")]
 mod local;
 mod lock;
+mod media;
 mod message;
 mod model;
 mod model_id;

@@ -182,6 +182,7 @@ impl LocalModel {
             usage: Some(answer.usage),
             latency: start.elapsed(),
             cost: Some(Money::ZERO),
+            logprobs: Vec::new(),
         }
     }
 }

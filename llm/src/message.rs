@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Media;
+
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
@@ -10,6 +12,12 @@ pub struct Message {
     pub role: Role,
     /// Parts of the message, in order.
     pub parts: Vec<Part>,
+    /// Id of the message, for the application. It is not sent to the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Name of the author, for conversations with several participants. Only OpenAI's chat completions have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Whether the provider should cache the conversation up to the end of this message.
     ///
     /// For providers with explicit cache breakpoints (Anthropic, at most four), sets a breakpoint after this message.
@@ -26,6 +34,12 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
+    /// Instructions that apply from here on. The instructions for the whole conversation are in
+    /// [`Request::system`](crate::Request::system).
+    ///
+    /// Anthropic and Gemini have no such messages, so they receive a user message with the text in a `<system>`
+    /// element.
+    System,
 }
 
 /// A part of a message.
@@ -45,6 +59,8 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opaque: Option<Value>,
     },
+    /// An image, a document or audio. Only user messages contain media.
+    Media(Media),
     /// A tool call requested by the model.
     ToolCall(ToolCall),
     /// Result of a tool call.
@@ -86,20 +102,36 @@ impl Message {
         Self::new(Role::Assistant, vec![Part::text(text)])
     }
 
+    /// Creates a message with instructions that apply from here on; see [`Role::System`].
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::new(Role::System, vec![Part::text(text)])
+    }
+
     /// Creates a message with the result of a tool call.
     pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
-        let result = Part::ToolResult {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            content: content.into(),
-            failed: false,
-        };
-        Self::new(Role::User, vec![result])
+        Self::new(Role::User, vec![result(call, content.into(), false)])
+    }
+
+    /// Creates a message with the result of a failed tool call.
+    pub fn failed_tool_result(call: &ToolCall, error: impl Into<String>) -> Self {
+        Self::new(Role::User, vec![result(call, error.into(), true)])
     }
 
     /// Creates a message from its parts.
     pub fn new(role: Role, parts: Vec<Part>) -> Self {
-        Self { role, parts, cache: false }
+        Self { role, parts, id: None, name: None, cache: false }
+    }
+
+    /// Sets the id.
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the name of the author.
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Marks this message as the end of a prefix to cache; see [`cache`](Self::cache).
@@ -121,11 +153,23 @@ impl Part {
     }
 }
 
+impl From<Media> for Part {
+    fn from(media: Media) -> Self {
+        Self::Media(media)
+    }
+}
+
+fn result(call: &ToolCall, content: String, failed: bool) -> Part {
+    Part::ToolResult { id: call.id.clone(), name: call.name.clone(), content, failed }
+}
+
 /// Returns the concatenated text parts.
 pub(crate) fn text(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
-        Part::Reasoning { .. } | Part::ToolCall(_) | Part::ToolResult { .. } => None,
+        Part::Reasoning { .. } | Part::Media(_) | Part::ToolCall(_) | Part::ToolResult { .. } => {
+            None
+        }
     });
     texts.collect()
 }

@@ -90,7 +90,7 @@ impl<'a> Listener<'a> {
                 Part::Reasoning { text, .. } if text.is_empty() => {}
                 Part::Reasoning { text, .. } => self.send(Piece::Reasoning(text.clone())),
                 Part::ToolCall(call) => self.send(Piece::ToolCall(call.clone())),
-                Part::ToolResult { .. } => {}
+                Part::Media(_) | Part::ToolResult { .. } => {}
             }
         }
     }

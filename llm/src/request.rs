@@ -37,6 +37,17 @@ pub struct Request {
     /// Whether the model must call a tool.
     #[serde(default, skip_serializing_if = "ToolChoice::is_auto")]
     pub tool_choice: ToolChoice,
+    /// Whether the model may call several tools at once. `None`: the provider's default. Gemini and Ollama have no such
+    /// setting and ignore it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// Tools that the provider executes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provider_tools: Vec<ProviderTool>,
+    /// Number of likely alternatives to report for each token of the response, besides the token's own log probability.
+    /// `None`: no log probabilities are reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<u8>,
     /// JSON Schema that the response must conform to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
@@ -66,6 +77,35 @@ pub struct Tool {
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
+    /// Whether the provider restricts the arguments to the schema. OpenAI then requires all properties. Providers
+    /// without this feature ignore it, so the caller has to validate arguments in any case.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub strict: bool,
+}
+
+/// A tool that the provider executes while it generates the response. The response contains only the model's text, not
+/// the tool's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ProviderTool {
+    /// A web search: Anthropic, OpenAI's Responses API, Gemini, Groq and OpenRouter.
+    WebSearch(WebSearch),
+    /// Execution of programs that the model writes: Anthropic, OpenAI's Responses API, Gemini and Groq.
+    CodeExecution,
+    /// Another tool, in the provider's format.
+    Custom(Value),
+}
+
+/// Options of a web search. A request fails if the provider does not support an option that is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebSearch {
+    /// Maximum number of searches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_uses: Option<u32>,
+    /// Domains to which the search is restricted. Empty: all domains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_domains: Vec<String>,
 }
 
 /// Whether the model must call a tool.
@@ -125,6 +165,9 @@ impl Request {
             stop: Vec::new(),
             tools: Vec::new(),
             tool_choice: ToolChoice::Auto,
+            parallel_tool_calls: None,
+            provider_tools: Vec::new(),
+            logprobs: None,
             schema: None,
             seed: None,
             effort: None,
@@ -173,6 +216,24 @@ impl Request {
     /// Sets [`tool_choice`](Self::tool_choice).
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = choice;
+        self
+    }
+
+    /// Sets [`parallel_tool_calls`](Self::parallel_tool_calls).
+    pub fn parallel_tool_calls(mut self, allowed: bool) -> Self {
+        self.parallel_tool_calls = Some(allowed);
+        self
+    }
+
+    /// Adds a tool that the provider executes.
+    pub fn provider_tool(mut self, tool: ProviderTool) -> Self {
+        self.provider_tools.push(tool);
+        self
+    }
+
+    /// Sets [`logprobs`](Self::logprobs).
+    pub fn logprobs(mut self, alternatives: u8) -> Self {
+        self.logprobs = Some(alternatives);
         self
     }
 
@@ -242,6 +303,19 @@ impl From<&str> for Request {
 impl From<String> for Request {
     fn from(prompt: String) -> Self {
         Self::new(prompt)
+    }
+}
+
+impl Tool {
+    /// Creates a tool that is not strict.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
+        Self { name: name.into(), description: description.into(), parameters, strict: false }
+    }
+
+    /// Sets [`strict`](Self::strict).
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
     }
 }
 

@@ -26,6 +26,21 @@ pub struct Response {
     pub latency: Duration,
     /// Cost of the call, if known.
     pub cost: Option<Money>,
+    /// Log probabilities of the tokens, if the request asks for them and the provider reports them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<TokenLogprob>,
+}
+
+/// Log probability of a token of the response.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenLogprob {
+    /// The token.
+    pub token: String,
+    /// Natural logarithm of the token's probability.
+    pub logprob: f64,
+    /// Likely tokens at this position and their log probabilities. May include the token itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<(String, f64)>,
 }
 
 impl Response {
@@ -38,7 +53,10 @@ impl Response {
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(call),
-            Part::Text { .. } | Part::Reasoning { .. } | Part::ToolResult { .. } => None,
+            Part::Text { .. }
+            | Part::Reasoning { .. }
+            | Part::Media(_)
+            | Part::ToolResult { .. } => None,
         })
     }
 

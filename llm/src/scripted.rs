@@ -173,6 +173,7 @@ impl Model for Scripted {
             finish,
             latency: self.delay,
             cost: Some(Money::ZERO),
+            logprobs: Vec::new(),
         })
     }
 }
@@ -203,7 +204,7 @@ fn usage(request: &Request, part: &Part) -> Usage {
     let output = match part {
         Part::Text { text } => text_tokens(Scripted::PROVIDER, text),
         Part::ToolCall(call) => text_tokens(Scripted::PROVIDER, &call.arguments.to_string()),
-        Part::Reasoning { .. } | Part::ToolResult { .. } => 0,
+        Part::Reasoning { .. } | Part::Media(_) | Part::ToolResult { .. } => 0,
     };
     let input = estimate_tokens(Scripted::PROVIDER, request);
     Usage { input, output, ..Usage::default() }

@@ -4,42 +4,70 @@ use llm::{Part, Role};
 use serde_json::{Map, Value};
 
 use super::{
-    content::Content,
-    types::{AiMessage, InvalidToolCall, Message, Status, ToolCall},
+    media,
+    types::{AiMessage, InvalidToolCall, Message, Status, ToolCall, ToolMessage},
 };
 
 /// Converts messages for a request. Returns the system prompt and the conversation.
 ///
-/// System messages are joined into the system prompt, because a request has only one. Consecutive tool results become
-/// one message, because providers expect the results of parallel calls together.
+/// System messages at the beginning are joined into the system prompt, because a request has only one. Consecutive tool
+/// results become one message, because providers expect the results of parallel calls together. Images, documents and
+/// audio in tool results follow all results of that message, because most providers accept only text in a result.
 pub(crate) fn to_llm(messages: &[Message]) -> (Option<String>, Vec<llm::Message>) {
-    let mut system = Vec::new();
+    let is_system = |it: &&Message| matches!(it, Message::System(_) | Message::Remove { .. });
+    let n_leading = messages.iter().take_while(is_system).count();
+    let (leading, rest) = messages.split_at(n_leading);
     let mut conversation: Vec<llm::Message> = Vec::new();
-    for message in messages {
+    for message in rest {
         match message {
-            Message::System(it) => system.push(it.content.text()),
-            Message::Human(it) => conversation.push(llm::Message::user(it.content.text())),
+            Message::System(it) => conversation.push(llm::Message::system(it.content.text())),
+            Message::Human(it) => {
+                conversation.push(llm::Message::new(Role::User, media::parts(&it.content)));
+            }
             Message::Ai(it) => {
                 conversation.push(llm::Message::new(Role::Assistant, ai_parts(it)));
             }
             Message::Tool(it) => {
-                let part = Part::ToolResult {
-                    id: it.tool_call_id.clone(),
-                    name: it.name.clone().unwrap_or_default(),
-                    content: content_text(&it.content),
-                    failed: it.status == Status::Error,
-                };
-                match conversation.last_mut() {
-                    Some(last) if matches!(last.parts.last(), Some(Part::ToolResult { .. })) => {
-                        last.parts.push(part);
-                    }
-                    _ => conversation.push(llm::Message::new(Role::User, vec![part])),
-                }
+                put_result(it, &mut conversation);
+                continue;
             }
-            Message::Remove { .. } => {}
+            Message::Remove { .. } => continue,
+        }
+        if let Some(converted) = conversation.last_mut() {
+            converted.id = message.id().map(str::to_owned);
+            converted.name = message.name().map(str::to_owned);
         }
     }
+    let system: Vec<_> =
+        leading.iter().filter(|it| it.kind() == "system").map(Message::text).collect();
     ((!system.is_empty()).then(|| system.join("\n\n")), conversation)
+}
+
+/// Adds a tool result to the last message if that contains results, and to a new message otherwise.
+fn put_result(result: &ToolMessage, conversation: &mut Vec<llm::Message>) {
+    let is_result = |it: &Part| matches!(it, Part::ToolResult { .. });
+    if !conversation.last().is_some_and(|it| it.parts.first().is_some_and(is_result)) {
+        conversation.push(llm::Message::new(Role::User, Vec::new()));
+    }
+    let Some(message) = conversation.last_mut() else { return };
+    let name = result.name.clone().unwrap_or_default();
+    let is_media = |it: &Part| matches!(it, Part::Media(_));
+    let (media, texts): (Vec<_>, Vec<_>) =
+        media::parts(&result.content).into_iter().partition(is_media);
+    let mut content = llm::Message::new(Role::User, texts).text();
+    if !media.is_empty() {
+        content.push_str("\n[media follow after the results]");
+        message.parts.push(Part::text(format!("Media in the result of `{name}`:")));
+        message.parts.extend(media);
+    }
+    let n_results = message.parts.iter().take_while(|it| is_result(it)).count();
+    let part = Part::ToolResult {
+        id: result.tool_call_id.clone(),
+        name,
+        content,
+        failed: result.status == Status::Error,
+    };
+    message.parts.insert(n_results, part);
 }
 
 fn ai_parts(message: &AiMessage) -> Vec<Part> {
@@ -54,15 +82,6 @@ fn ai_parts(message: &AiMessage) -> Vec<Part> {
         })
     });
     message.reasoning.iter().cloned().chain(text).chain(calls).collect()
-}
-
-/// Returns the content of a tool result as text. Blocks that are not text become JSON.
-fn content_text(content: &Content) -> String {
-    match content {
-        Content::Text(text) => text.clone(),
-        Content::Blocks(blocks) if blocks.iter().all(|it| it["type"] == "text") => content.text(),
-        Content::Blocks(blocks) => Value::from(blocks.clone()).to_string(),
-    }
 }
 
 /// Converts a model's response. A tool call whose arguments are not an object and contain none becomes an invalid call.
@@ -95,7 +114,7 @@ pub(crate) fn from_response(response: llm::Response) -> AiMessage {
                 }
             }
             reasoning @ Part::Reasoning { .. } => message.reasoning.push(reasoning),
-            Part::Text { .. } | Part::ToolResult { .. } => {}
+            Part::Text { .. } | Part::Media(_) | Part::ToolResult { .. } => {}
         }
     }
     message
@@ -112,6 +131,7 @@ fn object_in(text: &str) -> Option<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
+    use llm::Media;
     use serde_json::json;
 
     use super::*;
@@ -129,5 +149,45 @@ mod tests {
         for text in ["{\"city\": \"Ro", "", "[1]", "null", "{\"a\": {\"b\": 1}"] {
             assert_eq!(object_in(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn media_in_results_follow_all_results() {
+        let call = |id: &str| ToolCall::new("look", json!({}), id);
+        let image = json!({"type": "image", "base64": "cG5n", "mime_type": "image/png"});
+        let seen = vec![json!({"type": "text", "text": "seen"}), image];
+        let messages = [
+            Message::system("Be brief."),
+            Message::human(vec![
+                json!("What is"),
+                json!({"type": "image", "url": "https://a.example"}),
+            ]),
+            Message::system("Be briefer."),
+            Message::ai("").with_id("7"),
+            ToolMessage::success(&call("1"), seen).into(),
+            ToolMessage::error(&call("2"), "failed").into(),
+        ];
+        let (system, converted) = to_llm(&messages);
+        assert_eq!(system.as_deref(), Some("Be brief."));
+        let url = Part::Media(Media::image_url("https://a.example"));
+        assert_eq!(converted[0].parts, [Part::text("What is"), url]);
+        assert_eq!((converted[1].role, converted[1].text()), (Role::System, "Be briefer.".into()));
+        assert_eq!(converted[2].id.as_deref(), Some("7"));
+        let result = |id: &str, content: &str, failed| Part::ToolResult {
+            id: id.to_owned(),
+            name: "look".to_owned(),
+            content: content.to_owned(),
+            failed,
+        };
+        assert_eq!(
+            converted[3].parts,
+            [
+                result("1", "seen\n[media follow after the results]", false),
+                result("2", "failed", true),
+                Part::text("Media in the result of `look`:"),
+                Part::Media(Media::image("image/png", b"png")),
+            ]
+        );
+        assert_eq!(converted.len(), 4);
     }
 }

@@ -6,10 +6,7 @@ use llm::{Listener, Llm, Model, Piece, Request, Schema};
 use tokio::sync::mpsc;
 
 use super::chat::{ChatModel, ChunkSink, ModelProfile, ModelTool, Prompt, ToolChoice};
-use crate::{
-    AgentError,
-    message::{AiMessage, from_response, to_llm},
-};
+use crate::message::{AiMessage, from_response, to_llm};
 
 /// A model of the crate `llm`.
 #[derive(Clone, Debug)]
@@ -40,24 +37,17 @@ impl LlmModel {
         self
     }
 
-    fn to_request(&self, prompt: &Prompt) -> Result<Request, AgentError> {
+    fn to_request(&self, prompt: &Prompt) -> Request {
         let (system, messages) = to_llm(&prompt.messages);
         let mut request = Request { system, messages, tools: Vec::new(), ..self.request.clone() };
         for tool in &prompt.tools {
             match tool {
                 ModelTool::Function { name, description, parameters } => {
-                    request.tools.push(llm::Tool {
-                        name: name.clone(),
-                        description: description.clone(),
-                        parameters: parameters.clone(),
-                    });
+                    request.tools.push(llm::Tool::new(name, description, parameters.clone()));
                 }
                 ModelTool::Provider(tool) => {
-                    return Err(AgentError::value(format!(
-                        "provider tool `{}` cannot be sent: the crate `llm` does not support tools that run at the \
-                         provider; remove the tool from the agent",
-                        tool.name
-                    )));
+                    let tool = llm::ProviderTool::Custom(tool.definition.clone());
+                    request.provider_tools.push(tool);
                 }
             }
         }
@@ -74,7 +64,7 @@ impl LlmModel {
         if let Some(temperature) = prompt.settings.get("temperature").and_then(|it| it.as_f64()) {
             request.temperature = Some(temperature);
         }
-        Ok(request)
+        request
     }
 }
 
@@ -95,7 +85,7 @@ impl ChatModel for LlmModel {
         prompt: &Prompt,
         chunks: &mut ChunkSink<'_>,
     ) -> Result<AiMessage, NodeError> {
-        let request = self.to_request(prompt)?;
+        let request = self.to_request(prompt);
         let (sender, mut pieces) = mpsc::unbounded_channel();
         let call = async move {
             let mut on_piece = move |piece: Piece| drop(sender.send(piece));

@@ -6,7 +6,9 @@
 use serde_json::{Value, json};
 
 use super::{call_error::CallError, json_util, wire::DecodedResponse};
-use crate::{ErrorKind, Finish, Listener, Money, Part, Piece, ToolCall, Usage, message};
+use crate::{
+    ErrorKind, Finish, Listener, Money, Part, Piece, TokenLogprob, ToolCall, Usage, message,
+};
 
 /// Prefix of the ids that this crate generates for tool calls without an id.
 const GENERATED_ID_PREFIX: &str = "nameless-";
@@ -25,6 +27,7 @@ pub(super) struct ResponseBuilder {
     pub(super) finish: Option<Finish>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Money>,
+    logprobs: Vec<TokenLogprob>,
     /// Text of a refusal by the model or the provider.
     refusal: Option<String>,
     /// Error for a tool call with invalid arguments, if there was one.
@@ -63,6 +66,15 @@ impl ResponseBuilder {
         listener.send(Piece::Reasoning(more.to_owned()));
     }
 
+    /// Adds the log probability of a token, in the form that OpenAI, Ollama and compatible servers use.
+    pub(super) fn logprob(&mut self, token: &Value) {
+        let pair = |it: &Value| Some((it["token"].as_str()?.to_owned(), it["logprob"].as_f64()?));
+        let alternatives = json_util::list(token, "top_logprobs").iter().filter_map(pair).collect();
+        if let Some((token, logprob)) = pair(token) {
+            self.logprobs.push(TokenLogprob { token, logprob, alternatives });
+        }
+    }
+
     /// Attaches opaque provider data to the last reasoning part.
     pub(super) fn attach_opaque(&mut self, opaque: Value) {
         match self.content.last_mut() {
@@ -75,7 +87,9 @@ impl ResponseBuilder {
     pub(super) fn attach_opaque_to_first(&mut self, opaque: Value) {
         let first = self.content.iter_mut().find_map(|it| match it {
             Part::Reasoning { opaque, .. } => Some(opaque),
-            Part::Text { .. } | Part::ToolCall(_) | Part::ToolResult { .. } => None,
+            Part::Text { .. } | Part::Media(_) | Part::ToolCall(_) | Part::ToolResult { .. } => {
+                None
+            }
         });
         match first {
             Some(slot) => *slot = Some(opaque),
@@ -168,12 +182,12 @@ impl ResponseBuilder {
         }
         // Some providers report `stop` as the finish reason of responses with tool calls.
         let finish = if has_calls && finish == Finish::Stop { Finish::ToolCalls } else { finish };
-        let Self { content, model, usage, cost, .. } = self;
+        let Self { content, model, usage, cost, logprobs, .. } = self;
         // Every request and every non-empty response has tokens, so a count of zero means that the server does not
         // report counts.
         let is_counted = usage.input > 0 && (usage.output > 0 || content.is_empty());
         let usage = is_counted.then_some(usage);
-        Ok(DecodedResponse { content, model, finish, usage, cost })
+        Ok(DecodedResponse { content, model, finish, usage, cost, logprobs })
     }
 
     fn has_only_reasoning(&self) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::schema;
+use super::{media, schema};
 use crate::{Message, Part, Request, Tool};
 
 /// Encodes temperature, seed and stop sequences. Only the key of the stop sequences depends on the protocol.
@@ -25,22 +25,34 @@ pub(super) fn sampling_options(request: &Request, stop: &str) -> Map<String, Val
 
 /// Encodes a tool for OpenAI's chat completions and Ollama's chat API.
 pub(super) fn chat_tool(tool: &Tool) -> Value {
-    let Tool { name, description, parameters } = tool;
-    let parameters = schema::plain(parameters);
-    let function = json!({ "name": name, "description": description, "parameters": parameters });
-    json!({ "type": "function", "function": function })
+    json!({ "type": "function", "function": openai_function(tool) })
+}
+
+/// Encodes a function for OpenAI's APIs. Uses strict mode if the tool asks for it and strict mode can express its schema.
+pub(super) fn openai_function(tool: &Tool) -> Value {
+    let Tool { name, description, parameters, strict } = tool;
+    let strict_parameters =
+        strict.then(|| schema::adapt(parameters, schema::Dialect::OpenAi)).flatten();
+    let is_strict = strict_parameters.is_some();
+    let parameters = strict_parameters.unwrap_or_else(|| schema::plain(parameters));
+    let mut function =
+        json!({ "name": name, "description": description, "parameters": parameters });
+    if is_strict {
+        function["strict"] = true.into();
+    }
+    function
 }
 
 /// Encodes a user message as chat messages. Each tool result becomes a separate message. The results come first,
-/// because they must directly follow the calls. The text becomes the last message. It is omitted if it is empty and
-/// there are results.
+/// because they must directly follow the calls. Text and media become the last message, which `encode_rest` creates. It is
+/// omitted if there are only results.
 ///
 /// `result` receives the id and the name of a tool call. It returns the key and the value that identify the call in the
 /// message with its result.
 pub(super) fn chat_user_messages<'a>(
     message: &'a Message,
     result: impl Fn(&'a str, &'a str) -> (&'static str, &'a str),
-    encode_text: impl FnOnce(&str) -> Value,
+    encode_rest: impl FnOnce(&Message) -> Value,
 ) -> Vec<Value> {
     let mut messages = Vec::new();
     for part in &message.parts {
@@ -50,9 +62,9 @@ pub(super) fn chat_user_messages<'a>(
             messages.push(json!({ "role": "tool", key: call, "content": content }));
         }
     }
-    let text = message.text();
-    if !text.is_empty() || messages.is_empty() {
-        messages.push(json!({ "role": "user", "content": encode_text(&text) }));
+    let has_rest = !message.text().is_empty() || media::all(message).next().is_some();
+    if has_rest || messages.is_empty() {
+        messages.push(encode_rest(message));
     }
     messages
 }
@@ -60,4 +72,9 @@ pub(super) fn chat_user_messages<'a>(
 /// Returns the result of a tool as text, for protocols that cannot mark a result as failed.
 pub(super) fn result_text(content: &str, failed: bool) -> Cow<'_, str> {
     if failed { format!("The tool failed: {content}").into() } else { content.into() }
+}
+
+/// Returns the text of a system message for protocols that have no system messages within a conversation.
+pub(super) fn system_element(message: &Message) -> String {
+    format!("<system>\n{}\n</system>", message.text())
 }

@@ -7,7 +7,7 @@ use super::{
     framer::Framing,
     gemini, json_util, ollama, openai_chat,
     openai_chat::quirks::Quirks,
-    openai_responses,
+    openai_responses, provider_tool,
     wire::{DecodedResponse, StreamDecoder, WireRequest},
 };
 use crate::Request;
@@ -29,6 +29,10 @@ pub(crate) enum Protocol {
 
 /// Headers of Anthropic's API. A newer version of the API exists, but it rejects a temperature even for older models.
 const ANTHROPIC_HEADERS: &[(&str, &str)] = &[("anthropic-version", "2023-06-01")];
+
+/// Headers for requests that let Anthropic execute code.
+const ANTHROPIC_CODE_HEADERS: &[(&str, &str)] =
+    &[ANTHROPIC_HEADERS[0], ("anthropic-beta", "code-execution-2025-08-25")];
 
 impl Protocol {
     /// Returns whether a model accepts a temperature, based on the model's name.
@@ -53,7 +57,7 @@ impl Protocol {
     ) -> Result<WireRequest, CallError> {
         let (path, body) = match self {
             Self::Anthropic => {
-                ("/v1/messages".to_owned(), anthropic::encode::body(model, request, stream))
+                ("/v1/messages".to_owned(), anthropic::encode::body(model, request, stream)?)
             }
             Self::Gemini => {
                 // The names in Google's list of models have this prefix.
@@ -61,7 +65,7 @@ impl Protocol {
                 let method =
                     if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
                 let path = format!("/v1beta/models/{model}:{method}");
-                (path, gemini::encode::body(model, request))
+                (path, gemini::encode::body(model, request)?)
             }
             Self::Ollama => ("/api/chat".to_owned(), ollama::encode::body(model, request, stream)?),
             Self::OpenAiChat(quirks) => (
@@ -72,7 +76,11 @@ impl Protocol {
                 ("/responses".to_owned(), openai_responses::encode::body(model, request, stream)?)
             }
         };
-        let headers = if self == Self::Anthropic { ANTHROPIC_HEADERS } else { &[] };
+        let headers = match self {
+            Self::Anthropic if provider_tool::runs_code(request) => ANTHROPIC_CODE_HEADERS,
+            Self::Anthropic => ANTHROPIC_HEADERS,
+            _ => &[],
+        };
         Ok(WireRequest { path, headers, body: body.into() })
     }
 

@@ -2,4 +2,5 @@
 
 mod cassettes;
 mod encode;
+mod logprobs;
 mod sample_requests;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::call_error::CallError;
-use crate::{Finish, Listener, Money, Part, Usage};
+use crate::{Finish, Listener, Money, Part, TokenLogprob, Usage};
 
 /// An encoded request, without the base URL and the API key.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,7 @@ pub(crate) struct DecodedResponse {
     pub(crate) usage: Option<Usage>,
     /// Cost, if the provider reports it.
     pub(crate) cost: Option<Money>,
+    pub(crate) logprobs: Vec<TokenLogprob>,
 }
 
 /// Decodes a streamed response, event by event.

@@ -1,7 +1,7 @@
 //! Call keys, which determine whether two calls are identical.
 //!
 //! Two calls are identical if they send the same request to the same model. Settings for the provider's prompt
-//! cache do not affect the response, so they are not part of the key.
+//! cache and the ids of messages do not affect the response, so they are not part of the key.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -105,6 +105,7 @@ pub(super) fn call_json(model: &ModelId, request: &Request) -> Value {
     let messages = request.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten().filter_map(Value::as_object_mut) {
         message.remove("cache");
+        message.remove("id");
     }
     let model = serde_json::to_value(model).expect("two strings are valid JSON");
     // The map is built by hand, because `json!` would copy the request.

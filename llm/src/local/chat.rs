@@ -102,6 +102,7 @@ impl ChatFormat {
             let role = match it.role {
                 Role::User => "user",
                 Role::Assistant => "assistant",
+                Role::System => "system",
             };
             message(role, &message_text(it)?)?;
         }
@@ -132,11 +133,14 @@ fn token(gguf: &Gguf, key: &str) -> Option<u32> {
     gguf.optional_number(key)?.try_into().ok()
 }
 
-/// Returns the text of a message, or an error if the message contains tool calls or tool results.
+/// Returns the text of a message, or an error if the message contains anything else.
 fn message_text(message: &Message) -> Result<String, ErrorMessage> {
     let is_tool = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult { .. });
     if message.parts.iter().any(is_tool) {
         return Err("local models do not support tools; describe tool results as text".into());
+    }
+    if message.parts.iter().any(|it| matches!(it, Part::Media(_))) {
+        return Err("local models read only text; remove images, documents and audio".into());
     }
     Ok(message.text())
 }

@@ -42,6 +42,8 @@ struct Rate {
 impl Rate {
     const REQUEST: f64 = 32.0;
     const MESSAGE: f64 = 8.0;
+    /// Tokens of a large image. The length of documents and audio is unknown.
+    const MEDIA: f64 = 1600.0;
     const OTHER_LETTER: f64 = 2.0;
 
     fn of(provider: &str) -> Self {
@@ -57,6 +59,7 @@ impl Rate {
             Part::Text { text } | Part::Reasoning { text, .. } => self.text(text),
             Part::ToolCall(call) => self.text(&call.name) + self.json(&call.arguments),
             Part::ToolResult { content, .. } => self.text(content),
+            Part::Media(_) => Self::MEDIA,
         });
         Self::MESSAGE + parts.sum::<f64>()
     }

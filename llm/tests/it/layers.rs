@@ -91,6 +91,7 @@ fn answer(text: impl Into<String>) -> Response {
         usage: Some(Usage { input: 1_000, output: 100, ..Usage::default() }),
         latency: Duration::from_millis(1_234),
         cost: Some(Money::from_dollars(0.0015)),
+        logprobs: Vec::new(),
     }
 }
 

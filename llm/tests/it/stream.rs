@@ -62,6 +62,7 @@ impl Model for Slow {
             usage: None,
             latency: Duration::ZERO,
             cost: None,
+            logprobs: Vec::new(),
         })
     }
 }

@@ -178,7 +178,7 @@ async fn special_tokens_in_text_are_plain_text() {
 
 #[tokio::test]
 async fn tools_are_rejected() {
-    let tool = Tool { name: "look".into(), description: String::new(), parameters: json!({}) };
+    let tool = Tool::new("look", "", json!({}));
     let error = llm().generate(ask("Hello").tool(tool)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadRequest);
     assert!(error.message.starts_with("local models do not support tools"), "{error}");

@@ -3,15 +3,26 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    breakpoints, family,
+    breakpoints,
+    call_error::CallError,
+    common, family, media, provider_tool,
     schema::{self, Dialect},
 };
-use crate::{Effort, Message, Part, Request, Role, Tool, ToolChoice};
+use crate::{Effort, ErrorKind, Message, Part, Request, Role, Tool, ToolChoice};
 
 /// Minimum thinking budget in tokens, for models that accept a thinking budget.
 const MIN_BUDGET: u32 = 1024;
 
-pub(crate) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
+pub(crate) fn body(
+    model: &str,
+    request: &Request,
+    stream: bool,
+) -> Result<Map<String, Value>, CallError> {
+    media::check(request, media::anthropic_rejects)?;
+    if request.logprobs.is_some() {
+        let message = "Anthropic does not report log probabilities; remove `logprobs`";
+        return Err(CallError::new(ErrorKind::BadRequest, message));
+    }
     let thinking = thinking(model, request);
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
@@ -38,7 +49,7 @@ pub(crate) fn body(model: &str, request: &Request, stream: bool) -> Map<String, 
     }
     if !request.tools.is_empty() {
         put("tools", tools(request).into());
-        if let Some(choice) = tool_choice(&request.tool_choice) {
+        if let Some(choice) = tool_choice(request) {
             put("tool_choice", choice);
         }
     }
@@ -51,7 +62,8 @@ pub(crate) fn body(model: &str, request: &Request, stream: bool) -> Map<String, 
     if stream {
         put("stream", true.into());
     }
-    body
+    provider_tool::put(request, &mut body, provider_tool::anthropic)?;
+    Ok(body)
 }
 
 fn ephemeral() -> Value {
@@ -65,7 +77,12 @@ fn has_breakpoints(request: &Request) -> bool {
 fn messages(request: &Request) -> Vec<Value> {
     let mut messages = Vec::new();
     for (message, has_breakpoint) in breakpoints::messages(request) {
-        let mut blocks: Vec<_> = message.parts.iter().filter_map(block).collect();
+        let mut blocks: Vec<_> = match message.role {
+            Role::System => {
+                vec![json!({ "type": "text", "text": common::system_element(message) })]
+            }
+            Role::User | Role::Assistant => message.parts.iter().filter_map(block).collect(),
+        };
         if has_breakpoint
             && let Some(last) = blocks.iter_mut().rev().find(|it| takes_breakpoint(it))
         {
@@ -80,7 +97,7 @@ fn messages(request: &Request) -> Vec<Value> {
 
 fn role(message: &Message) -> &'static str {
     match message.role {
-        Role::User => "user",
+        Role::User | Role::System => "user",
         Role::Assistant => "assistant",
     }
 }
@@ -91,6 +108,7 @@ fn block(part: &Part) -> Option<Value> {
     match part {
         Part::Text { text } if text.is_empty() => None,
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
+        Part::Media(it) => Some(media::anthropic(it)),
         Part::Reasoning { text, opaque } => thought(text, opaque.as_ref()?),
         Part::ToolCall(call) => Some(
             json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments }),
@@ -129,17 +147,29 @@ fn tools(request: &Request) -> Vec<Value> {
 }
 
 fn tool(tool: &Tool) -> Value {
-    let Tool { name, description, parameters } = tool;
-    json!({ "name": name, "description": description, "input_schema": schema::plain(parameters) })
+    let Tool { name, description, parameters, strict } = tool;
+    let strict_schema = strict.then(|| schema::adapt(parameters, Dialect::Anthropic)).flatten();
+    let is_strict = strict_schema.is_some();
+    let schema = strict_schema.unwrap_or_else(|| schema::plain(parameters));
+    let mut tool = json!({ "name": name, "description": description, "input_schema": schema });
+    if is_strict {
+        tool["strict"] = true.into();
+    }
+    tool
 }
 
-fn tool_choice(choice: &ToolChoice) -> Option<Value> {
-    match choice {
-        ToolChoice::Auto => None,
-        ToolChoice::Required => Some(json!({ "type": "any" })),
-        ToolChoice::None => Some(json!({ "type": "none" })),
-        ToolChoice::Tool(name) => Some(json!({ "type": "tool", "name": name })),
+fn tool_choice(request: &Request) -> Option<Value> {
+    let mut choice = match &request.tool_choice {
+        ToolChoice::Auto if request.parallel_tool_calls.is_none() => return None,
+        ToolChoice::Auto => json!({ "type": "auto" }),
+        ToolChoice::Required => json!({ "type": "any" }),
+        ToolChoice::None => return Some(json!({ "type": "none" })),
+        ToolChoice::Tool(name) => json!({ "type": "tool", "name": name }),
+    };
+    if let Some(parallel) = request.parallel_tool_calls {
+        choice["disable_parallel_tool_use"] = (!parallel).into();
     }
+    Some(choice)
 }
 
 /// Returns whether the model itself decides how much to think for a given effort, instead of accepting a budget.

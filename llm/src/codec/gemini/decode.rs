@@ -59,6 +59,9 @@ impl ChunkDecoder {
         for part in parts {
             self.part(part, listener);
         }
+        for token in logprobs(&candidate["logprobsResult"]) {
+            self.builder.logprob(&token);
+        }
         // A chunk that contains code for the provider to execute has a finish reason, although more chunks follow. Such
         // a finish reason is ignored.
         let is_running = parts.last().is_some_and(|it| it["executableCode"].is_object());
@@ -127,4 +130,17 @@ fn usage(usage: &Value) -> Usage {
         cache_written: 0,
         reasoning,
     }
+}
+
+/// Converts log probabilities to the form of OpenAI.
+fn logprobs(result: &Value) -> Vec<Value> {
+    let token = |it: &Value| json!({ "token": it["token"], "logprob": it["logProbability"] });
+    let chosen = json_util::list(result, "chosenCandidates").iter().map(token);
+    let top = json_util::list(result, "topCandidates");
+    let with_alternatives = |(index, mut token_value): (usize, Value)| {
+        let alternatives = top.get(index).map_or(&[][..], |it| json_util::list(it, "candidates"));
+        token_value["top_logprobs"] = alternatives.iter().map(token).collect();
+        token_value
+    };
+    chosen.enumerate().map(with_alternatives).collect()
 }

@@ -3,12 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    builder, common, family,
+    builder,
+    call_error::CallError,
+    common, family, media, provider_tool,
     schema::{self, Dialect},
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
-pub(crate) fn body(model: &str, request: &Request) -> Map<String, Value> {
+pub(crate) fn body(model: &str, request: &Request) -> Result<Map<String, Value>, CallError> {
+    media::check(request, |_| None)?;
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("contents", request.messages.iter().filter_map(content).collect());
@@ -23,17 +26,20 @@ pub(crate) fn body(model: &str, request: &Request) -> Map<String, Value> {
             put("toolConfig", json!({ "functionCallingConfig": calling }));
         }
     }
-    body
+    provider_tool::put(request, &mut body, provider_tool::gemini)?;
+    Ok(body)
 }
 
 fn content(message: &Message) -> Option<Value> {
     let role = match message.role {
-        Role::User => "user",
+        Role::User | Role::System => "user",
         Role::Assistant => "model",
     };
     let mut parts = Vec::new();
-    for part in &message.parts {
-        put_part(part, &mut parts);
+    if message.role == Role::System {
+        parts.push(json!({ "text": common::system_element(message) }));
+    } else {
+        message.parts.iter().for_each(|part| put_part(part, &mut parts));
     }
     (!parts.is_empty()).then(|| json!({ "role": role, "parts": parts }))
 }
@@ -46,6 +52,7 @@ fn put_part(part: &Part, parts: &mut Vec<Value>) {
                 put_thought(text, signature, parts);
             }
         }
+        Part::Media(it) => parts.push(media::gemini(it)),
         Part::ToolCall(call) => parts.push(function_call(call)),
         Part::ToolResult { id, name, content, failed } => {
             let response =
@@ -99,6 +106,12 @@ fn config(model: &str, request: &Request) -> Map<String, Value> {
             put("responseJsonSchema", schema);
         }
     }
+    if let Some(alternatives) = request.logprobs {
+        put("responseLogprobs", true.into());
+        if alternatives > 0 {
+            put("logprobs", alternatives.into());
+        }
+    }
     if let Some(effort) = request.effort {
         put("thinkingConfig", thinking(model, effort));
     }
@@ -124,7 +137,7 @@ fn thinking(model: &str, effort: Effort) -> Value {
 }
 
 fn function(tool: &Tool) -> Value {
-    let Tool { name, description, parameters } = tool;
+    let Tool { name, description, parameters, .. } = tool;
     json!({ "name": name, "description": description, "parametersJsonSchema": schema::plain(parameters) })
 }
 

@@ -60,6 +60,9 @@ impl LineDecoder {
             let (id, name) = (json_util::text(call, "id"), json_util::text(function, "name"));
             self.builder.tool_call(id, name, &function["arguments"], None, listener);
         }
+        for token in json_util::list(line, "logprobs") {
+            self.builder.logprob(token);
+        }
         if line["done"] == true {
             self.builder.usage = usage(line);
             self.builder.finish = Some(match json_util::text(line, "done_reason") {

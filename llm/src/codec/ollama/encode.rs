@@ -2,17 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{call_error::CallError, common, family, schema};
+use super::super::{call_error::CallError, common, family, media, provider_tool, schema};
 use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
 
 /// Minimum context window to request, in tokens. It is the server's default.
 const MIN_WINDOW: u64 = 4096;
+
+/// Number of tokens that the context window reserves for an image.
+const IMAGE_TOKENS: u64 = 2048;
 
 pub(crate) fn body(
     model: &str,
     request: &Request,
     stream: bool,
 ) -> Result<Map<String, Value>, CallError> {
+    media::check(request, media::ollama_rejects)?;
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     let messages = messages(request);
@@ -32,9 +36,14 @@ pub(crate) fn body(
     if let Some(schema) = &request.schema {
         put("format", schema::plain(&schema.schema));
     }
+    if let Some(alternatives) = request.logprobs {
+        put("logprobs", true.into());
+        put("top_logprobs", alternatives.into());
+    }
     if let Some(effort) = request.effort {
         put("think", think(model, effort));
     }
+    provider_tool::put(request, &mut body, provider_tool::ollama)?;
     Ok(body)
 }
 
@@ -48,12 +57,24 @@ fn messages(request: &Request) -> Vec<Value> {
             Role::User => messages.extend(common::chat_user_messages(
                 message,
                 |_, name| ("tool_name", name),
-                |text| text.into(),
+                user,
             )),
             Role::Assistant => messages.push(assistant(message)),
+            Role::System => {
+                messages.push(json!({ "role": "system", "content": message.text() }));
+            }
         }
     }
     messages
+}
+
+fn user(message: &Message) -> Value {
+    let mut encoded = json!({ "role": "user", "content": message.text() });
+    let images: Vec<&str> = media::all(message).filter_map(media::ollama).collect();
+    if !images.is_empty() {
+        encoded["images"] = images.into();
+    }
+    encoded
 }
 
 fn assistant(message: &Message) -> Value {
@@ -66,7 +87,7 @@ fn assistant(message: &Message) -> Value {
                 calls.push(json!({ "type": "function", "function": function }));
             }
             Part::Reasoning { text, .. } => thought.push_str(text),
-            Part::Text { .. } | Part::ToolResult { .. } => {}
+            Part::Text { .. } | Part::Media(_) | Part::ToolResult { .. } => {}
         }
     }
     let mut message = json!({ "role": "assistant", "content": message.text() });
@@ -106,7 +127,10 @@ fn options(request: &Request, window: u64) -> Map<String, Value> {
 /// the size is increased only by doubling.
 fn window(request: &Request, messages: &[Value], tools: &[Value]) -> u64 {
     let bytes: usize = messages.iter().chain(tools).map(|it| it.to_string().len()).sum();
-    let tokens = (bytes as u64 / 2).saturating_add(u64::from(request.max_tokens));
+    let images = request.messages.iter().flat_map(media::all).filter_map(media::ollama);
+    let (n_images, image_bytes) = images.fold((0, 0), |(n, bytes), it| (n + 1, bytes + it.len()));
+    let tokens = (bytes - image_bytes) as u64 / 2 + n_images * IMAGE_TOKENS;
+    let tokens = tokens.saturating_add(u64::from(request.max_tokens));
     tokens.max(MIN_WINDOW).next_power_of_two()
 }
 

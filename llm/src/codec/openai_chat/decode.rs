@@ -100,6 +100,9 @@ impl ChunkDecoder {
             return Err(provider_error::from_body(choice));
         }
         self.message(&choice[message], listener);
+        for token in json_util::list(&choice["logprobs"], "content") {
+            self.builder.logprob(token);
+        }
         if let Some(reason) = choice["finish_reason"].as_str() {
             // For a truncated tool call, OpenRouter reports `tool_calls`, although the upstream provider reports that
             // the token limit was reached.

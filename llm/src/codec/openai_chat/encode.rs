@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{breakpoints, call_error::CallError, common},
+    super::{breakpoints, call_error::CallError, common, media, provider_tool},
     quirks::Quirks,
 };
 use crate::{ErrorKind, Message, Part, Request, Role, ToolCall, ToolChoice};
@@ -18,6 +18,7 @@ pub(crate) fn body(
         let message = "OpenAI's reasoning models do not support stop sequences; remove them";
         return Err(CallError::new(ErrorKind::BadRequest, message));
     }
+    media::check(request, media::chat_rejects)?;
     let mut body = common::sampling_options(request, "stop");
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("model", model.into());
@@ -28,6 +29,13 @@ pub(crate) fn body(
         if let Some(choice) = tool_choice(&request.tool_choice) {
             put("tool_choice", choice);
         }
+        if let Some(parallel) = request.parallel_tool_calls {
+            put("parallel_tool_calls", parallel.into());
+        }
+    }
+    if let Some(alternatives) = request.logprobs {
+        put("logprobs", true.into());
+        put("top_logprobs", alternatives.into());
     }
     if let (Some(key), true) = (&request.cache_key, quirks.supports_cache_key) {
         put("prompt_cache_key", key.as_str().into());
@@ -44,6 +52,7 @@ pub(crate) fn body(
     if let Some(schema) = &request.schema {
         quirks.put_schema(model, schema, &mut body);
     }
+    provider_tool::put(request, &mut body, |tool| provider_tool::chat(quirks, tool))?;
     Ok(body)
 }
 
@@ -59,12 +68,49 @@ fn messages(quirks: &Quirks, request: &Request) -> Vec<Value> {
             Role::User => messages.extend(common::chat_user_messages(
                 message,
                 |id, _| ("tool_call_id", id),
-                |text| content(text, has_breakpoint),
+                |message| user(message, has_breakpoint),
             )),
             Role::Assistant => messages.push(assistant(quirks, message, has_breakpoint)),
+            Role::System => {
+                let content = content(&message.text(), has_breakpoint);
+                messages.push(named(message, json!({ "role": "system", "content": content })));
+            }
         }
     }
     messages
+}
+
+fn user(message: &Message, has_breakpoint: bool) -> Value {
+    let mut content = content(&message.text(), has_breakpoint);
+    if media::all(message).next().is_some() {
+        content = message.parts.iter().filter_map(content_part).collect();
+        if let (true, Some(last)) =
+            (has_breakpoint, content.as_array_mut().and_then(|it| it.last_mut()))
+        {
+            last["cache_control"] = json!({ "type": "ephemeral" });
+        }
+    }
+    named(message, json!({ "role": "user", "content": content }))
+}
+
+fn content_part(part: &Part) -> Option<Value> {
+    match part {
+        Part::Text { text } => Some(json!({ "type": "text", "text": text })),
+        Part::Media(it) => Some(media::chat(it)),
+        Part::Reasoning { .. } | Part::ToolCall(_) | Part::ToolResult { .. } => None,
+    }
+}
+
+/// Adds the author's name, unless it contains characters that the API rejects.
+fn named(message: &Message, mut encoded: Value) -> Value {
+    let is_valid = |name: &&String| {
+        let is_allowed = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+        (1..=64).contains(&name.len()) && name.chars().all(is_allowed)
+    };
+    if let Some(name) = message.name.as_ref().filter(is_valid) {
+        encoded["name"] = name.as_str().into();
+    }
+    encoded
 }
 
 fn assistant(quirks: &Quirks, message: &Message, has_breakpoint: bool) -> Value {
@@ -79,12 +125,12 @@ fn assistant(quirks: &Quirks, message: &Message, has_breakpoint: bool) -> Value 
                 let opaque = opaque.as_ref().and_then(|it| it["reasoning_details"].as_array());
                 details.extend(opaque.into_iter().flatten().cloned());
             }
-            Part::Text { .. } | Part::ToolResult { .. } => {}
+            Part::Text { .. } | Part::Media(_) | Part::ToolResult { .. } => {}
         }
     }
     let text = message.text();
     let content = content(&text, has_breakpoint && !text.is_empty());
-    let mut message = json!({ "role": "assistant", "content": content });
+    let mut message = named(message, json!({ "role": "assistant", "content": content }));
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }

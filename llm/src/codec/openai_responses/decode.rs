@@ -79,6 +79,9 @@ fn take_item(builder: &mut ResponseBuilder, item: &Value, listener: &mut Listene
                     "refusal" => builder.refuse(json_util::text(part, "refusal")),
                     _ => builder.text(json_util::text(part, "text"), listener),
                 }
+                for token in json_util::list(part, "logprobs") {
+                    builder.logprob(token);
+                }
             }
         }
         "function_call" => {

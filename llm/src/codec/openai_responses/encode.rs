@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{call_error::CallError, common, family, schema};
+use super::super::{call_error::CallError, common, family, media, provider_tool, schema};
 use crate::{ErrorKind, Message, Part, Request, Role, Tool, ToolChoice};
 
 pub(crate) fn body(
@@ -15,6 +15,7 @@ pub(crate) fn body(
             "OpenAI's Responses API does not support stop sequences; use chat completions";
         return Err(CallError::new(ErrorKind::BadRequest, message));
     }
+    media::check(request, media::responses_rejects)?;
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("model", model.into());
@@ -25,10 +26,18 @@ pub(crate) fn body(
     if let Some(system) = &request.system {
         put("instructions", system.as_str().into());
     }
+    let mut include = Vec::new();
     if family::is_openai_reasoning(model) {
         // The provider stores nothing, so the response must contain the encrypted reasoning, which the next request
         // sends back.
-        put("include", json!(["reasoning.encrypted_content"]));
+        include.push("reasoning.encrypted_content");
+    }
+    if let Some(alternatives) = request.logprobs {
+        include.push("message.output_text.logprobs");
+        put("top_logprobs", alternatives.into());
+    }
+    if !include.is_empty() {
+        put("include", include.into());
     }
     if let Some(temperature) = request.temperature {
         put("temperature", temperature.into());
@@ -40,6 +49,9 @@ pub(crate) fn body(
         put("tools", request.tools.iter().map(tool).collect());
         if let Some(choice) = tool_choice(&request.tool_choice) {
             put("tool_choice", choice);
+        }
+        if let Some(parallel) = request.parallel_tool_calls {
+            put("parallel_tool_calls", parallel.into());
         }
     }
     if let Some(schema) = &request.schema {
@@ -53,6 +65,7 @@ pub(crate) fn body(
     if stream {
         put("stream", true.into());
     }
+    provider_tool::put(request, &mut body, provider_tool::responses)?;
     Ok(body)
 }
 
@@ -62,20 +75,14 @@ fn items(message: &Message) -> Vec<Value> {
     let (role, kind) = match message.role {
         Role::User => ("user", "input_text"),
         Role::Assistant => ("assistant", "output_text"),
+        Role::System => ("system", "input_text"),
     };
     for part in &message.parts {
         match part {
             Part::Text { text } => {
-                let content_part = json!({ "type": kind, "text": text });
-                // Reasoning items also have a `content` list, but text must not be added to it.
-                let message = items.last_mut().filter(|it| it["type"] == "message");
-                match message.and_then(|it| it["content"].as_array_mut()) {
-                    Some(content) => content.push(content_part),
-                    None => items.push(
-                        json!({ "type": "message", "role": role, "content": [content_part] }),
-                    ),
-                }
+                put_content(&mut items, role, json!({ "type": kind, "text": text }));
             }
+            Part::Media(it) => put_content(&mut items, role, media::responses(it)),
             Part::Reasoning { opaque, .. } => {
                 // The provider stores no reasoning, so only items that contain their encrypted content are useful.
                 let has_content = |it: &&Value| it["encrypted_content"].is_string();
@@ -98,10 +105,20 @@ fn items(message: &Message) -> Vec<Value> {
     items
 }
 
+/// Adds a content part to the last item if it is a message, and to a new message otherwise.
+fn put_content(items: &mut Vec<Value>, role: &str, part: Value) {
+    // Reasoning items also have a `content` list, but text must not be added to it.
+    let message = items.last_mut().filter(|it| it["type"] == "message");
+    match message.and_then(|it| it["content"].as_array_mut()) {
+        Some(content) => content.push(part),
+        None => items.push(json!({ "type": "message", "role": role, "content": [part] })),
+    }
+}
+
 fn tool(tool: &Tool) -> Value {
-    let Tool { name, description, parameters } = tool;
-    let parameters = schema::plain(parameters);
-    json!({ "type": "function", "name": name, "description": description, "parameters": parameters })
+    let mut function = common::openai_function(tool);
+    function["type"] = "function".into();
+    function
 }
 
 fn tool_choice(choice: &ToolChoice) -> Option<Value> {

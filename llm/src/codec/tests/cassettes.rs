@@ -200,7 +200,7 @@ impl StreamOutcome {
             match part {
                 Part::Text { text } => whole.0.push_str(text),
                 Part::ToolCall(call) => whole.1.push(call.clone()),
-                Part::Reasoning { .. } | Part::ToolResult { .. } => {}
+                Part::Reasoning { .. } | Part::Media(_) | Part::ToolResult { .. } => {}
             }
         }
         assert_eq!(sent, whole, "{}: pieces and response differ", recording.file);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::sample_requests::{parameters, request};
 use crate::{
-    Effort, Message, Part, Request, Role, Tool, ToolChoice,
+    Effort, Media, Message, Part, ProviderTool, Request, Role, Tool, ToolChoice, WebSearch,
     codec::{
         Protocol::{self, Anthropic, Gemini, Ollama, OpenAiChat, OpenAiResponses},
         Quirks,
@@ -136,7 +136,7 @@ fn anthropic_breakpoints_are_limited_to_the_last_four() {
     assert_eq!(places(&request), (f, f, t, vec![f, f, f, t, t, t]));
     let automatic = Request::new("a").system("s").cache_key("k");
     assert_eq!(places(&automatic), (t, f, f, vec![f]));
-    let tool = Tool { name: "t".to_owned(), description: "d".to_owned(), parameters: parameters() };
+    let tool = Tool::new("t", "d", parameters());
     let tools = Request::new("a").tool(tool).cache_system().cache_key("k");
     assert_eq!(places(&tools), (f, t, f, vec![f]));
 }
@@ -200,4 +200,100 @@ fn ollama_context_window_fits_the_request() {
     };
     assert_eq!(window(1), 4096);
     assert_eq!(window(10_000), 32_768);
+}
+
+/// Every provider's protocol, and its name in snapshots.
+const PROTOCOLS: [(&str, Protocol); 8] = [
+    ("openai", OpenAiChat(Quirks::OPENAI)),
+    ("groq", OpenAiChat(Quirks::GROQ)),
+    ("openrouter", OpenAiChat(Quirks::OPENROUTER)),
+    ("server", OpenAiChat(Quirks::SERVER)),
+    ("responses", OpenAiResponses),
+    ("anthropic", Anthropic),
+    ("gemini", Gemini),
+    ("ollama", Ollama),
+];
+
+/// Returns the field `key` of each request body, or the error of each protocol that rejects the request, as lines.
+fn field_for_all(request: &Request, keys: &[&str]) -> String {
+    let line = |(name, protocol): &(&str, Protocol)| match protocol.encode("m", request, false) {
+        Ok(wire) => {
+            let fields: Vec<_> = keys
+                .iter()
+                .filter_map(|key| Some(format!("{key}={}", wire.body.get(key)?)))
+                .collect();
+            format!("{name}: {}\n", fields.join(" "))
+        }
+        Err(error) => format!("{name}: {}\n", error.message),
+    };
+    PROTOCOLS.iter().map(line).collect()
+}
+
+#[test]
+fn media_have_the_form_of_each_protocol() {
+    let with = |media: Media| {
+        let parts = vec![Part::text("What is this?"), media.into()];
+        field_for_all(
+            &Request::conversation(vec![Message::new(Role::User, parts)]),
+            &["messages", "input", "contents"],
+        )
+    };
+    insta::assert_snapshot!("media_image", with(Media::image("image/png", b"png")));
+    insta::assert_snapshot!("media_image_url", with(Media::image_url("https://a.example/b.png")));
+    let document = Media::document("application/pdf", b"pdf").named("a.pdf");
+    insta::assert_snapshot!("media_document", with(document));
+    insta::assert_snapshot!("media_text", with(Media::document("text/plain", b"words")));
+    insta::assert_snapshot!("media_document_url", with(Media::document_url("https://a.example/b")));
+    insta::assert_snapshot!("media_audio", with(Media::audio("audio/mpeg", b"mp3")));
+}
+
+#[test]
+fn media_of_the_model_are_rejected() {
+    let parts = vec![Media::image("image/png", b"png").into()];
+    let request = Request::conversation(vec![Message::new(Role::Assistant, parts)]);
+    for (name, protocol) in PROTOCOLS {
+        let error = protocol.encode("m", &request, false).unwrap_err();
+        assert!(error.message.contains("must be in user messages"), "{name}: {error:?}");
+    }
+}
+
+#[test]
+fn system_messages_and_names_within_a_conversation() {
+    let messages = vec![
+        Message::user("Hi.").with_name("ann").with_id("1"),
+        Message::system("Be brief.").with_name("not a name"),
+        Message::assistant("Yes.").with_name("bob"),
+    ];
+    let request = Request::conversation(messages);
+    insta::assert_snapshot!(field_for_all(&request, &["messages", "input", "contents"]));
+}
+
+#[test]
+fn tool_options_have_the_form_of_each_protocol() {
+    let mut request = Request::new("?").tool(Tool::new("t", "d", parameters()).strict());
+    request = request.parallel_tool_calls(false);
+    let keys = ["tools", "tool_choice", "parallel_tool_calls"];
+    insta::assert_snapshot!(field_for_all(&request, &keys));
+}
+
+#[test]
+fn provider_tools_have_the_form_of_each_protocol() {
+    let of = |tool| field_for_all(&Request::new("?").provider_tool(tool), &["tools", "plugins"]);
+    let search = |max_uses, domain: Option<&str>| {
+        let allowed_domains = domain.into_iter().map(str::to_owned).collect();
+        of(ProviderTool::WebSearch(WebSearch { max_uses, allowed_domains }))
+    };
+    insta::assert_snapshot!("provider_tool_search", search(None, None));
+    insta::assert_snapshot!("provider_tool_few_searches", search(Some(3), None));
+    insta::assert_snapshot!("provider_tool_domain", search(None, Some("a.example")));
+    insta::assert_snapshot!("provider_tool_code", of(ProviderTool::CodeExecution));
+    let custom = ProviderTool::Custom(serde_json::json!({ "type": "any" }));
+    let custom = of(custom);
+    assert_eq!(custom.matches(r#"tools=[{"type":"any"}]"#).count(), PROTOCOLS.len(), "{custom}");
+}
+
+#[test]
+fn log_probabilities_are_requested_from_each_protocol() {
+    let keys = ["logprobs", "top_logprobs", "include", "generationConfig"];
+    insta::assert_snapshot!(field_for_all(&Request::new("?").logprobs(2), &keys));
 }

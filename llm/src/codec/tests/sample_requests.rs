@@ -51,11 +51,7 @@ pub(super) fn request() -> Request {
         .max_tokens(3000)
         .stop("END")
         .seed(7)
-        .tool(Tool {
-            name: "length_of".to_owned(),
-            description: "How long a river is".to_owned(),
-            parameters: parameters(),
-        })
+        .tool(Tool::new("length_of", "How long a river is", parameters()))
         .tool_choice(ToolChoice::Tool("length_of".to_owned()))
         .schema(Schema { name: "river".to_owned(), schema: form() })
 }

@@ -112,7 +112,7 @@ async fn tool_calls() {
         "additionalProperties": false,
     });
     let description = "Tells the weather of the next days.".to_owned();
-    let tool = Tool { name: "weather".to_owned(), description, parameters };
+    let tool = Tool::new("weather", description, parameters);
     let request = Request::new("How is the weather?").tool(tool);
     for llm in llms(server) {
         let response = llm.generate(request.clone()).await.unwrap();

@@ -118,7 +118,7 @@ fn put_tools(request: &mut Request, body: &mut Value) {
             }
             let parameters = function["parametersJsonSchema"].clone();
             let (name, description) = (text(function, "name"), text(function, "description"));
-            request.tools.push(Tool { name, description, parameters });
+            request.tools.push(Tool::new(name, description, parameters));
         }
         if !functions.is_empty() {
             kept.push(json!({ "functionDeclarations": functions }));

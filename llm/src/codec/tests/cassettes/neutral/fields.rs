@@ -66,11 +66,11 @@ pub(super) fn tools(body: &mut Value, schema: &str) -> Vec<Tool> {
         if !function[schema].is_object() {
             continue;
         }
-        tools.push(Tool {
-            name: text(function, "name"),
-            description: text(function, "description"),
-            parameters: function[schema].clone(),
-        });
+        tools.push(Tool::new(
+            text(function, "name"),
+            text(function, "description"),
+            function[schema].clone(),
+        ));
         kept.push(tool);
     }
     if kept.is_empty() {
