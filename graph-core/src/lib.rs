@@ -55,6 +55,26 @@
 //! - An **effect** is an external call whose result is journaled, so a node that runs again does not repeat the call.
 //!   See [`Context::task`].
 //! - A **stream** delivers the events of a run as they happen. See [`RunStream`].
+//!
+//! # Guide
+//!
+//! The book has a chapter on each subject. The links work after `cargo xtask book`, which renders the book beside this
+//! documentation; the text is in `book/chapters`.
+//!
+//! | chapter | main items |
+//! |---|---|
+//! | [Getting started](../book/getting-started.html), [Coming from LangGraph](../book/from-langgraph.html) | [`StateGraph`], [`CompiledGraph`] |
+//! | [State and reducers](../book/state.html) | [`State`], [`reduce`], [`Overwrite`], [`Migrations`], [`json`] |
+//! | [Nodes, edges, routes, sends](../book/nodes.html) | [`node`], [`Route`], [`Command`], [`send`], [`goto`](goto()) |
+//! | [Subgraphs](../book/subgraphs.html) | [`subgraph`](subgraph()), [`Persistence`] |
+//! | [Threads, checkpoints, durability](../book/threads.html) | [`Thread`], [`Checkpointer`], [`Durability`] |
+//! | [Interrupts and human review](../book/interrupts.html) | [`Context::interrupt`], [`RunOutcome`], [`Stops`] |
+//! | [Time travel](../book/time-travel.html) | [`Thread::at`], [`Thread::history`], [`AsNode`] |
+//! | [Streaming](../book/streaming.html) | [`RunStream`], [`StreamMode`], [`RunControl`] |
+//! | [Functional API](../book/functional.html) | [`Entrypoint`] |
+//! | [Store and memory](../book/store.html) | [`store`] |
+//! | [Errors, retries, timeouts, caching](../book/errors.html) | [`NodeError`], [`RunError`], [`NodeExt`], [`RetryPolicy`], [`cache`] |
+//! | [Effects and idempotency](../book/effects.html) | [`Context::task`], [`EffectInterceptor`] |
 #![forbid(unsafe_code)]
 
 /// Compiles and runs the README's examples as documentation tests.

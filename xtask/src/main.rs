@@ -1,4 +1,4 @@
-//! Project commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `model`, `guest-image` and `web`.
+//! Project commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `book`, `model`, `guest-image` and `web`.
 //!
 //! This crate depends only on the standard library, because every command has to wait until this crate is built.
 
@@ -10,6 +10,7 @@ use crate::{callgrind::Baseline, error::Error, model::Model, step::Depth};
 
 mod backports;
 mod bench;
+mod book;
 mod callgrind;
 mod error;
 mod guest_image;
@@ -33,6 +34,7 @@ Usage: cargo xtask COMMAND
   bench [ARGS...]       Run the benchmarks; ARGS are passed to the benchmark program
   callgrind [--bless]   Count instructions and compare them with benches/callgrind.txt
                         --bless: Overwrite that file with the new counts
+  book                  Render the book; installs mdBook into the target directory if it is missing
   model [NAME]          Download a small model for the local-model tests and print its path
   guest-image           Build the guest agents, kernel and images for micro VMs (requires Debian's apt)
   web                   Build the web page of `consulting serve` (requires Node)
@@ -56,6 +58,7 @@ enum Action {
     Lint,
     Bench(Vec<String>),
     Callgrind(Baseline),
+    Book,
     Model(&'static Model),
     GuestImage,
     Web,
@@ -69,9 +72,10 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
     let flags: Vec<&str> = rest.iter().map(String::as_str).collect();
     let action = match (command.as_str(), flags.as_slice()) {
         ("help" | "-h" | "--help", [])
-        | ("test" | "lint" | "callgrind" | "model" | "guest-image" | "web", ["-h" | "--help"]) => {
-            Action::Help
-        }
+        | (
+            "test" | "lint" | "callgrind" | "book" | "model" | "guest-image" | "web",
+            ["-h" | "--help"],
+        ) => Action::Help,
         ("test", []) => Action::Test(Depth::Usual),
         ("test", ["--nightly"]) => Action::Test(Depth::Nightly),
         ("run-tests", _) => Action::RunTests(rest),
@@ -79,11 +83,12 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
         ("bench", _) => Action::Bench(rest),
         ("callgrind", []) => Action::Callgrind(Baseline::Compare),
         ("callgrind", ["--bless"]) => Action::Callgrind(Baseline::Bless),
+        ("book", []) => Action::Book,
         ("model", []) => Action::Model(Model::first()),
         ("model", [name]) => Action::Model(Model::named(name)?),
         ("guest-image", []) => Action::GuestImage,
         ("web", []) => Action::Web,
-        ("help" | "test" | "lint" | "callgrind" | "model" | "guest-image" | "web", _) => {
+        ("help" | "test" | "lint" | "callgrind" | "book" | "model" | "guest-image" | "web", _) => {
             return Err(Error::Arguments { command, args: rest });
         }
         _ => return Err(Error::UnknownCommand(command)),
@@ -98,6 +103,7 @@ fn run(action: Action) -> Result<(), Error> {
         Action::Lint => lint::run(&root()?),
         Action::Bench(args) => bench::run(&root()?, args),
         Action::Callgrind(baseline) => callgrind::run(&root()?, baseline),
+        Action::Book => book::run(&root()?),
         Action::Model(model) => model::run(&root()?, model),
         Action::GuestImage => guest_image::run(&root()?),
         Action::Web => web::run(&root()?),
@@ -140,6 +146,7 @@ mod tests {
         check("lint", &Action::Lint);
         check("callgrind", &Action::Callgrind(Baseline::Compare));
         check("callgrind --bless", &Action::Callgrind(Baseline::Bless));
+        check("book", &Action::Book);
         check("guest-image", &Action::GuestImage);
         check("web", &Action::Web);
         check("model", &Action::Model(Model::first()));

@@ -77,7 +77,11 @@ pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);
     }
-    // This program is `target/debug/xtask`, so its second ancestor is the target directory.
+    target_dir().join("peers")
+}
+
+/// Returns the target directory. This program is `target/debug/xtask`, so it is the second ancestor of the program.
+pub(crate) fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
-    program.ancestors().nth(2).map_or_else(PathBuf::new, |target| target.join("peers"))
+    program.ancestors().nth(2).map_or_else(PathBuf::new, PathBuf::from)
 }

@@ -1,0 +1,54 @@
+//! The book's chapters as documentation tests: `cargo test -p book` compiles and runs every program in them.
+//!
+//! `cargo xtask book` renders the chapters. The tests in `tests` check their links and the table of contents.
+
+#[cfg(doctest)]
+mod chapters {
+    macro_rules! chapter {
+        ($name:ident, $file:literal) => {
+            #[doc = include_str!(concat!("chapters/", $file))]
+            mod $name {}
+        };
+    }
+
+    chapter!(introduction, "introduction.md");
+    chapter!(getting_started, "getting-started.md");
+    chapter!(from_langgraph, "from-langgraph.md");
+    chapter!(state, "state.md");
+    chapter!(nodes, "nodes.md");
+    chapter!(subgraphs, "subgraphs.md");
+    chapter!(threads, "threads.md");
+    chapter!(interrupts, "interrupts.md");
+    chapter!(time_travel, "time-travel.md");
+    chapter!(streaming, "streaming.md");
+    chapter!(functional, "functional.md");
+    chapter!(store, "store.md");
+    chapter!(errors, "errors.md");
+    chapter!(effects, "effects.md");
+    chapter!(traces, "traces.md");
+    chapter!(models, "models.md");
+    chapter!(agents, "agents.md");
+    chapter!(sandboxes, "sandboxes.md");
+    chapter!(consulting, "consulting.md");
+    chapter!(operations, "operations.md");
+}
+
+/// The READMEs of crates that do not test them themselves, because a README uses crates that its own crate does not
+/// depend on.
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!("../graph-core/README.md")]
+    mod graph_core {}
+
+    #[doc = include_str!("../graph-store/README.md")]
+    mod graph_store {}
+
+    #[doc = include_str!("../graph-trace/README.md")]
+    mod graph_trace {}
+
+    #[doc = include_str!("../llm/README.md")]
+    mod llm {}
+
+    #[doc = include_str!("../sandbox-vm/README.md")]
+    mod sandbox_vm {}
+}

@@ -1,0 +1,210 @@
+//! Checks of the book and of the READMEs: the table of contents, links, anchors and pictures. Needs no network.
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+/// Maximum number of lines of the README at the root.
+const README_LINES: usize = 150;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn files_in(dir: &Path, extension: &str) -> BTreeSet<String> {
+    let paths = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
+    let files = paths.filter(|it| it.extension().is_some_and(|it| it == extension));
+    files.map(|it| it.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the lines of a Markdown file outside fenced code blocks.
+fn prose(text: &str) -> Vec<&str> {
+    let mut fenced = false;
+    let outside = |line: &&str| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    };
+    text.lines().filter(outside).collect()
+}
+
+/// Returns the targets of all links and pictures of a Markdown file.
+fn links(text: &str) -> Vec<String> {
+    let mut targets = vec![];
+    for line in prose(text) {
+        // Every second part is inline code.
+        let line: String = line.split('`').step_by(2).collect();
+        let ends = line.split("](").skip(1);
+        targets.extend(ends.filter_map(|it| it.split_once(')')).map(|it| it.0.to_owned()));
+    }
+    targets
+}
+
+/// Returns the anchors of the headings of a Markdown file, as GitHub and mdBook name them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).into_iter().filter(|it| it.starts_with('#'));
+    headings.map(|it| anchor(it.trim_start_matches('#').trim())).collect()
+}
+
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// Resolves `..` in a path without following symbolic links.
+fn normalized(path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(result.pop()),
+            part => result.push(part),
+        }
+    }
+    result
+}
+
+/// Returns the documents whose links are checked: the chapters, the READMEs and the documents at the root.
+fn documents() -> Vec<PathBuf> {
+    let (root, chapters) = (root(), root().join("book/chapters"));
+    let mut documents: Vec<_> = files_in(&root, "md").iter().map(|it| root.join(it)).collect();
+    documents.extend(files_in(&chapters, "md").iter().map(|it| chapters.join(it)));
+    documents.extend(members().iter().map(|it| root.join(it).join("README.md")));
+    documents.retain(|it| it.is_file());
+    documents
+}
+
+fn members() -> Vec<String> {
+    let manifest = read(&root().join("Cargo.toml"));
+    let members = manifest.split("\nmembers = [").nth(1).unwrap().split(']').next().unwrap();
+    members.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn relative_links_and_anchors_resolve() {
+    let mut broken = String::new();
+    for document in documents() {
+        let text = read(&document);
+        for link in links(&text) {
+            if link.starts_with("https://") || link.starts_with("http://") {
+                continue;
+            }
+            let (file, fragment) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match file {
+                "" => document.clone(),
+                file => normalized(&document.parent().unwrap().join(file)),
+            };
+            let found = target.exists()
+                && (fragment.is_empty() || anchors(&read(&target)).contains(fragment));
+            if !found {
+                broken += &format!("{}: {link}\n", document.display());
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{broken}");
+}
+
+#[test]
+fn every_chapter_is_listed_and_tested() {
+    let book = root().join("book");
+    let chapters: BTreeSet<String> = files_in(&book.join("chapters"), "md")
+        .into_iter()
+        .filter(|it| it != "SUMMARY.md")
+        .collect();
+    let listed: BTreeSet<String> =
+        links(&read(&book.join("chapters/SUMMARY.md"))).into_iter().collect();
+    assert_eq!(listed, chapters, "the table of contents, SUMMARY.md, must list every chapter");
+    let tests = read(&book.join("lib.rs"));
+    let tested: BTreeSet<String> = tests
+        .lines()
+        .filter_map(|it| it.trim().strip_prefix("chapter!("))
+        .filter_map(|it| it.split('"').nth(1))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(tested, chapters, "lib.rs must include every chapter");
+}
+
+#[test]
+fn every_rust_block_is_compiled() {
+    let tests = read(&root().join("book/lib.rs"));
+    for document in documents() {
+        let (text, name) = (read(&document), document.display());
+        let ignored = text.lines().any(|it| it.starts_with("```rust,ignore"));
+        assert!(!ignored, "{name} contains a block that no test compiles");
+    }
+    for member in members() {
+        let (dir, name) = (root().join(&member), format!("{member}/README.md"));
+        let has_program = read(&root().join(&name)).contains("\n```rust");
+        let tests_itself =
+            || read(&dir.join("src/lib.rs")).contains(r#"include_str!("../README.md")"#);
+        let is_tested = tests.contains(&format!("../{name}"));
+        assert!(!has_program || is_tested || tests_itself(), "include {name} in book/lib.rs");
+    }
+}
+
+#[test]
+fn chapters_link_only_to_chapters() {
+    let chapters = root().join("book/chapters");
+    for chapter in files_in(&chapters, "md") {
+        let outside =
+            links(&read(&chapters.join(&chapter))).into_iter().find(|it| it.starts_with(".."));
+        assert_eq!(outside, None, "{chapter}: the rendered book does not contain this file");
+    }
+}
+
+#[test]
+fn every_picture_is_used() {
+    let chapters = root().join("book/chapters");
+    let used: BTreeSet<String> = documents()
+        .iter()
+        .flat_map(|document| links(&read(document)))
+        .filter_map(|it| it.split_once("pictures/").map(|it| it.1.to_owned()))
+        .collect();
+    for picture in fs::read_dir(chapters.join("pictures")).unwrap() {
+        let name = picture.unwrap().file_name().into_string().unwrap();
+        assert!(used.contains(&name), "no document shows {name}");
+    }
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = read(&root().join("README.md")).lines().count();
+    assert!(lines <= README_LINES, "README.md has {lines} lines, more than {README_LINES}");
+}
+
+#[test]
+fn every_example_of_the_engine_is_in_the_feature_table() {
+    let readme = read(&root().join("README.md"));
+    for example in files_in(&root().join("graph-core/examples"), "rs") {
+        let link = format!("(graph-core/examples/{example})");
+        assert!(readme.contains(&link), "README.md does not mention the example {example}");
+    }
+}
+
+#[test]
+fn every_crate_has_a_readme() {
+    for member in members() {
+        assert!(root().join(&member).join("README.md").is_file(), "{member} has no README.md");
+    }
+}
+
+#[test]
+fn anchors_follow_the_rules_of_mdbook() {
+    let text = "# Nodes, edges, routes\n```sh\n# a comment\n```\n## What `compile` checks\n";
+    assert_eq!(
+        anchors(text),
+        BTreeSet::from(["nodes-edges-routes", "what-compile-checks"].map(str::to_owned))
+    );
+}
+
+#[test]
+fn links_in_code_are_not_links() {
+    let text = "See [a](a.md#x) and `[b](b.md)`.\n```text\n[c](c.md)\n```\n![d](d.svg)\n";
+    assert_eq!(links(text), ["a.md#x", "d.svg"]);
+}
