@@ -67,6 +67,8 @@ mod layer;
 mod local;
 mod lock;
 mod message;
+#[cfg(feature = "graph")]
+mod message_stream;
 mod model;
 mod model_id;
 pub mod overflow;
