@@ -14,6 +14,7 @@ mod chapters {
     chapter!(introduction, "introduction.md");
     chapter!(getting_started, "getting-started.md");
     chapter!(from_langgraph, "from-langgraph.md");
+    chapter!(langgraph_issues, "langgraph-issues.md");
     chapter!(state, "state.md");
     chapter!(nodes, "nodes.md");
     chapter!(subgraphs, "subgraphs.md");

@@ -1,42 +1,38 @@
-//! Time travel: an old checkpoint is edited and continued; the first branch stays in the history.
+//! Time travel: find the checkpoint before a node, run it again with another value, and keep both branches.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
-use graph_core::{AsNode, MemorySaver, State, StateGraph};
+use graph_core::{AsNode, HistoryFilter, MemorySaver, START, State, StateGraph};
 
 #[derive(State, Clone, Debug, Default)]
-struct Story {
-    hero: String,
-    #[reduce(append)]
-    lines: Vec<String>,
+struct Joke {
+    topic: String,
+    joke: String,
 }
 
-async fn begin(_: &Story) -> StoryUpdate {
-    Story::update().hero("Ada")
+async fn choose(_: &Joke) -> JokeUpdate {
+    Joke::update().topic("compilers")
 }
 
-async fn tell(story: &Story) -> StoryUpdate {
-    Story::update().lines([format!("{} wrote a program.", story.hero)])
+async fn tell(joke: &Joke) -> JokeUpdate {
+    Joke::update().joke(format!("Two {} walk into a bar.", joke.topic))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let graph = StateGraph::<Story>::new()
-        .node(begin)
+    let graph = StateGraph::<Joke>::new()
+        .node(choose)
         .node(tell)
-        .sequence((begin, tell))
+        .edge(START, choose)
+        .edge(choose, tell)
         .checkpointer(MemorySaver::new())
         .compile()?;
-    let thread = graph.thread("story", ());
-    println!("{:?}", thread.run(Story::default()).await?.state().lines);
+    let thread = graph.thread("t", ());
+    println!("{}", thread.run(Joke::default()).await?.into_state().joke);
 
-    let history = thread.history(None).await?;
-    let before = history.iter().find(|it| it.next == ["tell"]).ok_or("`tell` never ran")?;
-    thread.at(before.id).update_state(Story::update().hero("Bob"), AsNode::node("begin")).await?;
-    println!("{:?}", thread.proceed().await?.state().lines);
-
-    for state in thread.history(None).await? {
-        let lines = state.values.lines.join(" ");
-        println!("step {:>2} {:<6} {lines}", state.step, state.source.as_str());
-    }
+    let before_tell = thread.history(HistoryFilter::new().next("tell").limit(1)).await?;
+    let fork = thread.at(before_tell[0].id);
+    let edited = fork.update_state(Joke::update().topic("borrow checkers"), AsNode::Last).await?;
+    println!("{}", thread.at(edited).proceed().await?.into_state().joke);
+    println!("{} checkpoints", thread.history(None).await?.len());
     Ok(())
 }

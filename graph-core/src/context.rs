@@ -1,10 +1,12 @@
 //! The context of a task, through which a node accesses its run.
 
+pub(crate) mod current;
 pub(crate) mod resume;
 pub(crate) mod settings;
 pub(crate) mod task;
 
 use std::{
+    any::Any,
     fmt,
     future::Future,
     marker::PhantomData,
@@ -16,12 +18,15 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
+    cache::CachedResult,
     checkpoint::id::{CheckpointId, TaskId},
     context::task::{NodeFailure, TaskContext},
-    error::NodeError,
+    error::{NodeError, NodeTimeoutError},
+    policy::TaskOptions,
     random,
+    state::field::FieldWrite,
     store::interface::Store,
-    stream::EventKind,
+    stream::{EventKind, StreamMode},
 };
 
 /// Gives a node access to its run and to the caller's dependencies of type `C`.
@@ -42,18 +47,21 @@ use crate::{
 ///     Ok(Essay::update().topic(topic))
 /// }
 /// ```
-pub struct Context<C = ()> {
+///
+/// Library code that does not know the type of the dependencies uses a `Context<dyn Any>`: see
+/// [`current_any`](Context::current_any).
+pub struct Context<C: ?Sized = ()> {
     pub(crate) task: Arc<TaskContext>,
-    deps: PhantomData<fn() -> C>,
+    deps: PhantomData<fn() -> PhantomData<C>>,
 }
 
-impl<C> Clone for Context<C> {
+impl<C: ?Sized> Clone for Context<C> {
     fn clone(&self) -> Self {
         Self { task: self.task.clone(), deps: PhantomData }
     }
 }
 
-impl<C> fmt::Debug for Context<C> {
+impl<C: ?Sized> fmt::Debug for Context<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("node", &self.task.node())
@@ -62,9 +70,55 @@ impl<C> fmt::Debug for Context<C> {
     }
 }
 
+impl Context<dyn Any> {
+    /// Returns the context of the node that is running, whatever the type of its dependencies. Returns `None` outside a
+    /// node.
+    ///
+    /// See [`current`](Context::current).
+    pub fn current_any() -> Option<Self> {
+        Some(Self { task: current::get()?, deps: PhantomData })
+    }
+}
+
 impl<C: Send + Sync + 'static> Context<C> {
     pub(crate) fn new(task: Arc<TaskContext>) -> Self {
         Self { task, deps: PhantomData }
+    }
+
+    /// Returns the context of the node that is running. Returns `None` outside a node, and if the run has dependencies of
+    /// another type.
+    ///
+    /// Code that a node calls can use the context without taking it as a parameter. The context follows the node's future,
+    /// but not tasks that the node spawns; pass them a clone of the context.
+    ///
+    /// ```
+    /// use graph_core::{Context, START, State, StateGraph};
+    ///
+    /// #[derive(State, Clone, Default)]
+    /// struct Essay {
+    ///     topic: String,
+    /// }
+    ///
+    /// /// A helper, far from the node's signature.
+    /// fn caller() -> String {
+    ///     Context::<()>::current().map_or("nobody".to_owned(), |cx| cx.node().to_owned())
+    /// }
+    ///
+    /// async fn write(_: &Essay) -> EssayUpdate {
+    ///     Essay::update().topic(caller())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+    /// assert_eq!(graph.run(Essay::default(), ()).await?.topic, "write");
+    /// assert_eq!(caller(), "nobody");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn current() -> Option<Self> {
+        let task = current::get()?;
+        task.scope.deps.is::<C>().then(|| Self::new(task))
     }
 
     /// Returns the dependencies that were passed to the run.
@@ -72,7 +126,9 @@ impl<C: Send + Sync + 'static> Context<C> {
         let deps = self.task.scope.deps.downcast_ref();
         deps.expect("the graph's type parameter guarantees the type of the dependencies")
     }
+}
 
+impl<C: ?Sized> Context<C> {
     /// Returns the node's name.
     pub fn node(&self) -> &str {
         self.task.node()
@@ -155,6 +211,11 @@ impl<C: Send + Sync + 'static> Context<C> {
         self.send_event(value, EventKind::Custom).await;
     }
 
+    /// Returns whether the run's stream delivers messages, so that it is worth producing a message token by token.
+    pub fn streams_messages(&self) -> bool {
+        self.task.scope.events.as_ref().is_some_and(|it| it.accepts(StreamMode::Messages))
+    }
+
     /// Sends a message, or one token of a message, to the message stream. Waits if the stream's buffer is full.
     pub async fn message(&self, message: impl Serialize) {
         self.send_event(message, EventKind::Message).await;
@@ -220,9 +281,10 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// Makes an external call and journals its result. If the node runs again after a crash, a retry or an interrupt,
     /// returns the journaled result without polling `call`.
     ///
-    /// Together, `name` and `key` identify the call and must be unique within the task. The result is stored before it
-    /// is returned; errors are not stored. With [`Durability::Exit`](crate::Durability::Exit), a crash loses the run
-    /// together with its journal.
+    /// Together, `name` and `key` identify the call. Calls with equal name and key are matched by the order in which they
+    /// are created, so calls that are always created in the same order can have `()` as key, even if they run
+    /// concurrently. The result is stored before it is returned; errors are not stored. With
+    /// [`Durability::Exit`](crate::Durability::Exit), a crash loses the run together with its journal.
     ///
     /// ```
     /// # use graph_core::{Context, NodeError};
@@ -233,13 +295,79 @@ impl<C: Send + Sync + 'static> Context<C> {
     ///     Ok(())
     /// }
     /// ```
-    pub async fn task<T, F>(&self, name: &str, key: impl Serialize, call: F) -> Result<T, NodeError>
+    pub fn task<T, F>(
+        &self,
+        name: &str,
+        key: impl Serialize,
+        call: F,
+    ) -> impl Future<Output = Result<T, NodeError>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, NodeError>>,
+    {
+        let key = self.task.call_key(name, &key);
+        async move { self.journaled(key?, call).await }
+    }
+
+    /// Makes an external call like [`task`](Self::task), with retries, a timeout and a cache.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use graph_core::{CachePolicy, Context, NodeError, TaskOptions};
+    /// # async fn fetch(_: &str) -> Result<String, NodeError> { Ok(String::new()) }
+    /// async fn page(url: &str, cx: &Context) -> Result<String, NodeError> {
+    ///     let options = TaskOptions::new()
+    ///         .retry(3)
+    ///         .timeout(Duration::from_secs(10))
+    ///         .cache(CachePolicy::ttl(Duration::from_secs(3600)));
+    ///     cx.task_with(options, "fetch", url, || fetch(url)).await
+    /// }
+    /// ```
+    pub fn task_with<T, Fut>(
+        &self,
+        options: TaskOptions,
+        name: &str,
+        key: impl Serialize,
+        call: impl Fn() -> Fut,
+    ) -> impl Future<Output = Result<T, NodeError>>
+    where
+        T: Serialize + DeserializeOwned,
+        Fut: Future<Output = Result<T, NodeError>>,
+    {
+        // Equal calls share a cached result, so the cache key does not contain the number of the call.
+        let cache_key = self.task.cache_key(name, &key);
+        let key = self.task.call_key(name, &key);
+        async move {
+            let cache = self.task.scope.cache.as_ref().zip(options.cache);
+            let run = async {
+                if let Some((cache, _)) = &cache {
+                    if let Some(known) = cache.get(&cache_key).await {
+                        let value = known.writes.into_iter().next().map(|it| it.value);
+                        // A cached result of another type counts as a cache miss.
+                        if let Some(Ok(known)) = value.map(serde_json::from_value) {
+                            return Ok(known);
+                        }
+                    }
+                }
+                let result = with_attempts(&options, &call).await?;
+                if let Some((cache, policy)) = &cache {
+                    let value = serde_json::to_value(&result).map_err(NodeError::terminal)?;
+                    let write = FieldWrite { field: "result".to_owned(), value, overwrite: false };
+                    let cached = CachedResult { writes: vec![write], gotos: Vec::new() };
+                    cache.put(cache_key.clone(), cached, policy.ttl).await;
+                }
+                Ok(result)
+            };
+            self.journaled(key?, run).await
+        }
+    }
+
+    async fn journaled<T, F>(&self, key: String, call: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, NodeError>>,
     {
         self.task.heartbeat();
-        let key = format!("{name}:{}", serde_json::to_value(key).map_err(NodeError::terminal)?);
         let bad = |problem: String| NodeError::terminal(JournalError { key: key.clone(), problem });
         if let Some(known) = self.task.journaled(&key) {
             self.task.emit_effect(&key, &known, true).await;
@@ -268,6 +396,37 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// not suitable for secrets.
     pub async fn random(&self) -> Result<f64, NodeError> {
         self.task("random", self.task.next_draw(), async { Ok(random::fraction()) }).await
+    }
+}
+
+/// Repeats a call until it succeeds or its retry policy allows no further attempt.
+async fn with_attempts<T, Fut>(
+    options: &TaskOptions,
+    call: &impl Fn() -> Fut,
+) -> Result<T, NodeError>
+where
+    Fut: Future<Output = Result<T, NodeError>>,
+{
+    let mut failed = 0;
+    loop {
+        let result = match options.timeout {
+            None => call().await,
+            Some(limit) => match tokio::time::timeout(limit, call()).await {
+                Ok(result) => result,
+                Err(_) => Err(NodeTimeoutError { limit, idle: false }.into()),
+            },
+        };
+        let error = match result {
+            Err(error) if error.source().is_some() => error,
+            result => return result,
+        };
+        failed += 1;
+        match options.retry.as_ref().filter(|it| it.applies(&error)) {
+            Some(retry) if failed < retry.max_attempts => {
+                tokio::time::sleep(retry.delay(failed)).await;
+            }
+            _ => return Err(error),
+        }
     }
 }
 

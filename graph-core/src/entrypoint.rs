@@ -7,8 +7,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
+    cache::Cache,
     checkpoint::saver::Checkpointer,
     context::Context,
+    engine::edit::AsNode,
     error::{BuildError, NodeError, RunError},
     graph::{build::StateGraph, compiled::CompiledGraph},
     interrupt::{Interrupt, StopReason},
@@ -19,7 +21,10 @@ use crate::{
         state::{JsonState, JsonStateSchema},
     },
     label::START,
-    run::{input::Input, outcome::RunOutcome, thread::Thread},
+    run::{
+        input::Input, options::RunOptions, outcome::RunOutcome, stream::RunStream, thread::Thread,
+    },
+    shared::IntoShared,
     state::field::FieldError,
     store::interface::Store,
 };
@@ -81,6 +86,9 @@ impl<O: Serialize, P: Serialize> IntoFinal<O, P> for Final<O, P> {
     }
 }
 
+/// Name of the node that runs the function.
+const NODE: &str = "entrypoint";
+
 const INPUT: &str = "input";
 
 const OUTPUT: &str = "output";
@@ -122,22 +130,28 @@ where
                 Ok(Value::Object(update))
             }
         };
-        let node = "entrypoint";
-        let graph = schema.graph_with::<C>().name(&name).node(json_node(node, body));
-        Self { name, graph: graph.edge(START, node), schema, types: PhantomData }
+        let graph = schema.graph_with::<C>().name(&name).node(json_node(NODE, body));
+        Self { name, graph: graph.edge(START, NODE), schema, types: PhantomData }
     }
 
     /// Sets the checkpointer that stores the entrypoint's threads.
     #[must_use]
-    pub fn checkpointer(mut self, checkpointer: impl Checkpointer + 'static) -> Self {
+    pub fn checkpointer<M>(mut self, checkpointer: impl IntoShared<dyn Checkpointer, M>) -> Self {
         self.graph = self.graph.checkpointer(checkpointer);
         self
     }
 
     /// Sets the long-term store. The function accesses it with [`Context::store`].
     #[must_use]
-    pub fn store(mut self, store: impl Store + 'static) -> Self {
+    pub fn store<M>(mut self, store: impl IntoShared<dyn Store, M>) -> Self {
         self.graph = self.graph.store(store);
+        self
+    }
+
+    /// Sets the cache for calls made with [`Context::task_with`].
+    #[must_use]
+    pub fn cache<M>(mut self, cache: impl IntoShared<dyn Cache, M>) -> Self {
+        self.graph = self.graph.cache(cache);
         self
     }
 
@@ -202,6 +216,38 @@ pub struct EntrypointThread<I, O, C = ()> {
 }
 
 impl<I: Serialize, O: DeserializeOwned, C: Send + Sync + 'static> EntrypointThread<I, O, C> {
+    /// Sets the options for runs on this thread.
+    #[must_use]
+    pub fn with_options(self, options: RunOptions) -> Self {
+        Self { thread: self.thread.with_options(options), ..self }
+    }
+
+    /// Returns the underlying thread, for its state, its history and its other checkpoints.
+    pub fn thread(&self) -> &Thread<JsonState, C> {
+        &self.thread
+    }
+
+    /// Returns the value that the last run saved, or `None` if no run has completed.
+    pub async fn saved<P: DeserializeOwned>(&self) -> Result<Option<P>, RunError> {
+        let Some(state) = self.thread.state().await? else { return Ok(None) };
+        let Some(value) = state.values.get(SAVED).cloned() else { return Ok(None) };
+        serde_json::from_value(value).map(Some).map_err(|it| FieldError::new(SAVED, it).into())
+    }
+
+    /// Replaces the saved value, which the next run receives.
+    pub async fn save(&self, value: impl Serialize) -> Result<(), RunError> {
+        let value = serde_json::to_value(value).map_err(|it| FieldError::encode(SAVED, &it))?;
+        let fields = [(SAVED.to_owned(), value)].into_iter().collect();
+        let update = self.thread.graph().update_from_json(fields)?;
+        self.thread.update_state(update, AsNode::node(NODE)).await?;
+        Ok(())
+    }
+
+    /// Runs the function on this thread and streams its events.
+    pub fn stream(&self, input: I) -> Result<RunStream<JsonState>, RunError> {
+        Ok(self.thread.stream(encode_input(&self.schema, input)?))
+    }
+
     /// Runs the function on this thread.
     pub async fn run(&self, input: I) -> Result<EntrypointOutcome<O>, RunError> {
         EntrypointOutcome::new(self.thread.run(encode_input(&self.schema, input)?).await?)

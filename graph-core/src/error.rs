@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     checkpoint::error::CheckpointError,
+    error_chain,
     goto::ParentCommand,
     interrupt::{Interrupt, StopReason},
     label::Label,
@@ -111,7 +112,7 @@ impl fmt::Display for NodeError {
 
 impl fmt::Debug for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        error_chain::debug(f, self, self.source().and_then(|it| it.source()))
     }
 }
 
@@ -137,7 +138,9 @@ impl<T, E: Into<BoxError>> Terminal<T> for Result<T, E> {
 }
 
 /// The error returned when a run fails.
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// `Debug` prints the message and its causes, like `Display`, so a `main` that returns the error explains it.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// A node failed, and neither a retry nor an error handler recovered from the failure.
@@ -182,6 +185,53 @@ pub enum RunError {
         "no input was given and the thread has no checkpoint to continue from; the first run of a thread needs an input"
     )]
     EmptyInput,
+    /// A resume value was given, but no interrupt is pending.
+    #[error("cannot resume: thread `{thread}` {problem}")]
+    NothingToResume {
+        /// Name of the thread.
+        thread: String,
+        /// Why there is no pending interrupt, and what to do.
+        problem: &'static str,
+    },
+    /// A whole state was given to a thread that already has one.
+    #[error(
+        "thread `{thread}` already has a state, and a whole state as input would reset its fields without a reducer \
+         ({}); pass an update with only the fields to change, as in `thread.run(State::update().{}(..))`",
+        fields.join(", "), fields[0]
+    )]
+    ThreadHasState {
+        /// Name of the thread.
+        thread: String,
+        /// Fields that the input would reset. At least one.
+        fields: Vec<String>,
+    },
+    /// A run id was used for two runs with different inputs.
+    #[error(
+        "run id `{run}` was already used on thread `{thread}` with another input; use a new id for a new run"
+    )]
+    RunIdReused {
+        /// The run id.
+        run: String,
+        /// Name of the thread.
+        thread: String,
+    },
+    /// A thread continues with a node that the graph does not have.
+    #[error(
+        "thread `{thread}` continues with node `{node}`, which is not a node of graph `{graph}` (nodes are: {}); if \
+         the node was renamed, increase the state's version and add `Migrations::rename_node`; if it was removed, \
+         give the thread new input, or move it to another node with `Thread::update_state`",
+        nodes.join(", ")
+    )]
+    MissingNode {
+        /// Name of the thread.
+        thread: String,
+        /// Name of the stored node.
+        node: String,
+        /// Name of the graph.
+        graph: String,
+        /// Names of the existing nodes.
+        nodes: Vec<String>,
+    },
     /// The graph has a checkpointer, but the run has no thread.
     #[error(
         "the graph has a checkpointer, so its runs need a thread; use `graph.thread(\"name\", ..)`"
@@ -242,6 +292,17 @@ pub enum RunError {
     /// The checkpointer failed or rejected a write.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+}
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = match self {
+            // The message already contains the node's error.
+            Self::Node { error, .. } => error.source(),
+            error => std::error::Error::source(error),
+        };
+        error_chain::debug(f, self, cause)
+    }
 }
 
 impl From<WriteConflictError> for RunError {
@@ -327,7 +388,7 @@ pub struct NodeTimeoutError {
 }
 
 /// The error returned when a graph cannot be compiled. It lists all problems found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BuildError {
     /// Name of the graph.
     pub graph: String,
@@ -336,6 +397,12 @@ pub struct BuildError {
 }
 
 impl std::error::Error for BuildError {}
+
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        error_chain::debug(f, self, None)
+    }
+}
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -369,7 +436,10 @@ pub enum BuildProblem {
         reason: &'static str,
     },
     /// An edge starts or ends at a node that does not exist.
-    #[error("`{from}` leads to `{to}`, but `{missing}` is not a node; nodes are: {}", nodes.join(", "))]
+    #[error(
+        "`{from}` leads to `{to}`, but `{missing}` is not a node{}; nodes are: {}",
+        suggestion(missing.as_str(), nodes), nodes.join(", ")
+    )]
     UnknownNode {
         /// Source of the edge.
         from: Label,
@@ -451,4 +521,15 @@ pub enum BuildProblem {
         /// Name of the field.
         field: String,
     },
+}
+
+/// Returns a question with the name that the user may have meant, or nothing if no name is similar.
+fn suggestion(name: &str, known: &[String]) -> String {
+    let nearest = known.iter().map(|it| (strsim::levenshtein(name, it), it)).min();
+    match nearest {
+        Some((distance, it)) if distance <= 1 + name.len() / 4 => {
+            format!(" (did you mean `{it}`?)")
+        }
+        _ => String::new(),
+    }
 }

@@ -8,6 +8,7 @@ pub mod draw;
 pub(crate) mod endpoint;
 pub(crate) mod erased;
 pub(crate) mod into_node;
+mod migrate;
 #[cfg(feature = "schema")]
 mod schema;
 pub(crate) mod stops;

@@ -91,6 +91,7 @@ mod effects;
 mod engine;
 mod entrypoint;
 mod error;
+mod error_chain;
 mod goto;
 mod graph;
 mod interrupt;
@@ -98,8 +99,10 @@ pub mod json;
 mod label;
 mod namespace;
 pub mod node;
+mod policy;
 mod random;
 mod run;
+mod shared;
 mod spans;
 pub mod state;
 pub mod store;
@@ -143,14 +146,17 @@ pub use json::{
 };
 pub use label::{END, End, Label, START, Start};
 pub use namespace::Persistence;
-pub use node::options::{CachePolicy, NodeExt, RetryPolicy};
+pub use node::{named::named, options::NodeExt};
+pub use policy::{CachePolicy, RetryPolicy, TaskOptions};
 pub use run::{
+    history::HistoryFilter,
     input::Input,
     options::RunOptions,
     outcome::RunOutcome,
     stream::RunStream,
     thread::{StateEdit, Thread, ThreadState},
 };
+pub use shared::IntoShared;
 pub use state::{State, field::FieldWrite, fold::Overwrite, migrate::Migrations, reduce};
 pub use stream::{Event, EventKind, StreamMode};
 pub use subgraph::{SubgraphNode, subgraph, subgraph_on_payload};

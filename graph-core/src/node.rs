@@ -2,12 +2,14 @@
 
 pub(crate) mod erased;
 pub(crate) mod function;
+pub(crate) mod named;
 pub mod options;
 pub(crate) mod output;
 
 pub use self::{
     erased::{NodeBody, Private, TaskInputError},
     function::{Node, PayloadType},
+    named::Named,
     output::{IntoNodeOutput, NodeOutput},
 };
 pub use crate::command::target::{AcceptsPayload, RunsOnState};

@@ -1,6 +1,7 @@
 //! Runs a compiled graph once, on a thread, or as a stream of events.
 
 mod graph;
+pub(crate) mod history;
 pub(crate) mod input;
 pub(crate) mod options;
 pub(crate) mod outcome;

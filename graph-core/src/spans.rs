@@ -1,12 +1,12 @@
-//! Spans for the `tracing` crate: run, superstep, task and checkpoint.
+//! Spans for the `tracing` crate: run, superstep, task and checkpoint; and the warnings of a compiled graph.
 //!
 //! The names and fields of the spans are part of the public API. The feature `tracing` enables the spans. Without it,
 //! they compile to nothing.
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use off::{checkpoint, instrument, run, superstep, task};
+pub(crate) use off::{checkpoint, instrument, run, superstep, task, warn};
 #[cfg(feature = "tracing")]
-pub(crate) use on::{checkpoint, instrument, run, superstep, task};
+pub(crate) use on::{checkpoint, instrument, run, superstep, task, warn};
 
 #[cfg(feature = "tracing")]
 mod on {
@@ -40,6 +40,11 @@ mod on {
         debug_span!("graph.checkpoint", writes)
     }
 
+    /// Logs a likely mistake in a graph.
+    pub(crate) fn warn(graph: &str, problem: &dyn Display) {
+        tracing::warn!(graph, "{problem}");
+    }
+
     pub(crate) fn instrument<F: Future>(span: Span, future: F) -> impl Future<Output = F::Output> {
         future.instrument(span)
     }
@@ -66,6 +71,8 @@ mod off {
     pub(crate) fn checkpoint(_: usize) -> Span {
         Span
     }
+
+    pub(crate) fn warn(_: &str, _: &dyn std::fmt::Display) {}
 
     pub(crate) fn instrument<F: Future>(_: Span, future: F) -> F {
         future

@@ -10,6 +10,8 @@ pub(crate) mod fold;
 pub(crate) mod limits;
 pub mod migrate;
 pub mod reduce;
+#[doc(hidden)]
+pub mod untracked;
 
 use serde_json::Value;
 
@@ -76,6 +78,21 @@ pub trait State: Clone + Send + Sync + 'static {
 
     /// Builds an update from stored writes. `writes` contains each field at most once.
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<Self::Update, FieldError>;
+
+    /// Returns the update that turns `before` into this state: the writes of a subgraph to the state of its parent.
+    ///
+    /// The derive asks each field's reducer for the difference. This default overwrites every field that changed.
+    fn update_since(&self, before: &Self) -> Result<Self::Update, FieldError> {
+        let mut writes = Vec::new();
+        for (index, field) in self.fields().iter().enumerate() {
+            let value = self.value(index)?;
+            if value != before.value(index)? {
+                let (field, value) = (field.name.clone().into_owned(), value.unwrap_or_default());
+                writes.push(FieldWrite { field, value, overwrite: true });
+            }
+        }
+        self.update_from(writes)
+    }
 }
 
 /// Returns the fields that `show` selects, as a JSON object. Fields without a value are omitted.
@@ -98,7 +115,7 @@ pub mod derive {
     use serde::{Serialize, de::DeserializeOwned};
     use serde_json::Value;
 
-    use super::{FieldError, FieldWrite, Write};
+    use super::{FieldError, FieldWrite, Write, reduce::Reducer};
 
     pub use std::borrow::Cow;
 
@@ -124,6 +141,27 @@ pub mod derive {
             writes.push(FieldWrite { field: field.to_owned(), value, overwrite: write.overwrite });
         }
         Ok(())
+    }
+
+    /// Returns the write that turns the field's value `before` into `after`, or `None` if they are equal.
+    ///
+    /// `json` contains both values as JSON. The write overwrites the field if its reducer cannot tell the difference.
+    pub fn difference<R: Reducer<T>, T>(
+        field: &str,
+        json: (Option<Value>, Option<Value>),
+        before: &T,
+        after: &T,
+    ) -> Result<Option<Write<R::Update>>, FieldError> {
+        if json.0 == json.1 {
+            return Ok(None);
+        }
+        match R::difference(before, after) {
+            Some(value) => Ok(Some(Write { value, overwrite: false })),
+            None => {
+                let (field, value) = (field.to_owned(), json.1.unwrap_or_default());
+                pull_write(FieldWrite { field, value, overwrite: true })
+            }
+        }
     }
 
     /// Deserialises a stored write to a field.

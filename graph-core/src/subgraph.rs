@@ -10,6 +10,7 @@ use crate::{
     error::{Cause, Halt, NodeError, RunError},
     graph::{
         compiled::CompiledGraph,
+        endpoint::{Source, Target},
         erased::Subgraph,
         into_node::{IntoNode, NodeParts},
     },
@@ -25,13 +26,16 @@ use crate::{
     state::{
         State,
         erased::{AnyState, downcast_state},
+        fold::Fold,
     },
 };
 
 /// Creates a node that runs a graph with an input derived from the state.
 ///
 /// `input` converts the parent's state into the input of the subgraph, and `output` converts the final state of the
-/// subgraph into an update of the parent's state.
+/// subgraph into an update of the parent's state. A graph with the same state type as its parent needs neither: add a
+/// reference to the compiled graph with [`StateGraph::node`](crate::StateGraph::node) or
+/// [`node_as`](crate::StateGraph::node_as).
 ///
 /// ```
 /// use graph_core::{START, State, StateGraph, subgraph};
@@ -62,7 +66,7 @@ use crate::{
 ///     |essay: &Essay| Draft { title: essay.topic.clone(), ..Default::default() },
 ///     |draft: Draft| Essay::update().text(draft.lines.join("\n")),
 /// );
-/// let graph = StateGraph::<Essay>::new().node(write).edge(START, "write").compile()?;
+/// let graph = StateGraph::<Essay>::new().node(&write).edge(START, &write).compile()?;
 /// let essay = graph.run(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(essay.text, "All about rust.");
 /// # Ok(())
@@ -118,11 +122,17 @@ fn output_from_state<S: State, S2: State>(
     move |state, _| Ok(NodeOutput::update::<S>(output(downcast_state(state))))
 }
 
-/// A node that runs a graph: see [`subgraph`].
+/// A node that runs a graph: see [`subgraph`]. A reference to it stands for the node in edges.
 pub struct SubgraphNode<S, C> {
     name: Label,
     body: Body,
     types: PhantomData<fn(S, C)>,
+}
+
+impl<S, C> Clone for SubgraphNode<S, C> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), body: self.body.clone(), types: PhantomData }
+    }
 }
 
 #[derive(Clone)]
@@ -168,7 +178,10 @@ impl<S, C> fmt::Debug for SubgraphNode<S, C> {
 #[derive(Debug)]
 pub struct IsSubgraph;
 
+#[diagnostic::do_not_recommend]
 impl<S: State, C> IntoNode<S, C, IsSubgraph> for SubgraphNode<S, C> {
+    type Input = S;
+
     fn into_node(self, _: Private) -> NodeParts {
         NodeParts {
             label: Some(self.name),
@@ -177,6 +190,99 @@ impl<S: State, C> IntoNode<S, C, IsSubgraph> for SubgraphNode<S, C> {
             targets: Some(Vec::new()),
             options: NodeOptions::default(),
         }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> IntoNode<S, C, IsSubgraph> for &SubgraphNode<S, C> {
+    type Input = S;
+
+    fn into_node(self, private: Private) -> NodeParts {
+        self.clone().into_node(private)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> Source<S, C, IsSubgraph> for &SubgraphNode<S, C> {
+    fn source(self) -> Label {
+        self.name.clone()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> Target<S, C, IsSubgraph> for &SubgraphNode<S, C> {
+    fn target(self) -> Label {
+        self.name.clone()
+    }
+}
+
+/// A compiled graph is a node of another graph with the same state. The node is named after the graph.
+///
+/// The subgraph starts with the parent's input fields, and only the fields that it changed are written to the parent's
+/// state. A list with the reducer `append` receives only the items that the subgraph appended, so several such subgraphs
+/// can run in one step.
+#[diagnostic::do_not_recommend]
+impl<S: State, C: Send + Sync + 'static> IntoNode<S, C, IsSubgraph> for &CompiledGraph<S, C> {
+    type Input = S;
+
+    fn into_node(self, _: Private) -> NodeParts {
+        let graph = self.erased().clone();
+        let inner = Subgraph { graph, persistence: Persistence::Invocation };
+        NodeParts {
+            label: Some(Label::from(inner.graph.name.clone())),
+            subgraph: Some(inner.clone()),
+            body: NodeBody(Arc::new(SameState::<S> { inner, state: PhantomData })),
+            targets: Some(Vec::new()),
+            options: NodeOptions::default(),
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C: Send + Sync + 'static> Source<S, C, IsSubgraph> for &CompiledGraph<S, C> {
+    fn source(self) -> Label {
+        Label::from(self.erased().name.clone())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C: Send + Sync + 'static> Target<S, C, IsSubgraph> for &CompiledGraph<S, C> {
+    fn target(self) -> Label {
+        Label::from(self.erased().name.clone())
+    }
+}
+
+/// The body of a node that runs a graph with the state type of its parent.
+struct SameState<S> {
+    inner: Subgraph,
+    state: PhantomData<fn(S)>,
+}
+
+impl<S: State> ErasedNode for SameState<S> {
+    fn call(
+        &self,
+        input: TaskInput,
+        cx: &Arc<TaskContext>,
+    ) -> BoxFuture<Result<NodeOutput, NodeError>> {
+        let (inner, cx) = (self.inner.clone(), cx.clone());
+        Box::pin(async move {
+            let input = S::clone(&*input.state::<S>(cx.node())?).into_update();
+            // The state in which the subgraph starts. A subgraph that resumes from its checkpoint gets the same input as
+            // when it started, so the state at its start need not be stored.
+            let mut before: S = downcast_state(inner.graph.initial.snapshot());
+            before.fold(&mut input.clone(), &mut Fold::default()).map_err(NodeError::terminal)?;
+            let outcome = run_nested(&cx, &inner, RunInput::Fresh(Box::new(input))).await?;
+            if !outcome.has_output {
+                return Ok(NodeOutput::default());
+            }
+            let after: S = downcast_state(outcome.state);
+            let update = after.update_since(&before).map_err(NodeError::terminal)?;
+            Ok(NodeOutput::update::<S>(update))
+        })
+    }
+
+    fn input_json(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
+        input.to_json::<S>()
     }
 }
 

@@ -71,6 +71,8 @@ mod local;
 mod lock;
 mod media;
 mod message;
+#[cfg(feature = "graph")]
+mod message_stream;
 mod model;
 mod model_id;
 pub mod overflow;

@@ -108,16 +108,29 @@ impl fmt::Debug for Listener<'_> {
 #[derive(Clone, Debug)]
 pub struct Llm {
     model: Arc<dyn Model>,
+    #[cfg(feature = "graph")]
+    pub(crate) nostream: bool,
 }
 
 impl Llm {
     /// Wraps a model.
     pub fn new(model: impl Model + 'static) -> Self {
-        Self { model: Arc::new(model) }
+        Self {
+            model: Arc::new(model),
+            #[cfg(feature = "graph")]
+            nostream: false,
+        }
     }
 
     /// Sends a request and returns the whole response.
+    ///
+    /// In a node of a graph whose run streams messages, the pieces of the response are also sent to the message stream
+    /// as they arrive: see [`nostream`](Self::nostream).
     pub async fn generate(&self, request: impl Into<Request>) -> Result<Response, Error> {
+        #[cfg(feature = "graph")]
+        if let Some(cx) = self.message_stream() {
+            return self.generate_to_stream(request.into(), &cx).await;
+        }
         self.call(&request.into(), &mut Listener::null()).await
     }
 }

@@ -219,7 +219,7 @@ impl Agent {
             graph = graph.shared_checkpointer(checkpointer);
         }
         if let Some(store) = self.store {
-            graph = graph.shared_store(store);
+            graph = graph.store(store);
         }
         Ok((graph, schema))
     }

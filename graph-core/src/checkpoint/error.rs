@@ -1,11 +1,14 @@
 //! Errors of checkpointers.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
-use crate::checkpoint::{id::CheckpointId, stored::CheckpointKey};
+use crate::{
+    checkpoint::{id::CheckpointId, stored::CheckpointKey},
+    error_chain,
+};
 
 /// An error returned by a checkpointer.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// Another run holds the lease on the thread.
@@ -77,6 +80,17 @@ pub enum CheckpointError {
     /// The storage failed.
     #[error("the checkpoint storage failed: {0}")]
     Storage(std::sync::Arc<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Debug for CheckpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = match self {
+            // The message already contains the storage's error.
+            Self::Storage(error) => error.source(),
+            error => std::error::Error::source(error),
+        };
+        error_chain::debug(f, self, cause)
+    }
 }
 
 impl CheckpointError {

@@ -50,6 +50,12 @@ pub struct HistoryQuery {
     pub metadata: Map<String, Value>,
     /// If set, selects only checkpoints with this source.
     pub source: Option<Source>,
+    /// If set, selects only checkpoints that this run created.
+    #[serde(default)]
+    pub run: Option<String>,
+    /// If set, selects only checkpoints of this step.
+    #[serde(default)]
+    pub step: Option<i64>,
     /// Maximum number of checkpoints.
     pub limit: Option<usize>,
 }
@@ -74,10 +80,18 @@ impl HistoryQuery {
         self
     }
 
+    /// Returns whether the query selects checkpoints by their header, and not only by their position.
+    pub fn reads_headers(&self) -> bool {
+        let by_header = self.source.is_some() || self.run.is_some() || self.step.is_some();
+        by_header || !self.metadata.is_empty()
+    }
+
     /// Returns whether a checkpoint matches the filters. Ignores `limit`.
     pub fn matches(&self, id: CheckpointId, header: &Header) -> bool {
         self.before.is_none_or(|before| id < before)
             && self.source.is_none_or(|source| source == header.source)
+            && self.run.as_ref().is_none_or(|run| *run == header.run)
+            && self.step.is_none_or(|step| step == header.step)
             && self.metadata.iter().all(|(key, value)| header.metadata.get(key) == Some(value))
     }
 }

@@ -3,10 +3,10 @@
 //! A run and its subgraphs share one writer, which stores their writes in order. After a crash, the stored data is
 //! therefore a prefix of the run's writes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     checkpoint::{
@@ -16,6 +16,7 @@ use crate::{
         stored::{CheckpointKey, CheckpointWrite},
     },
     spans,
+    sync::lock,
 };
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -27,8 +28,8 @@ pub enum Durability {
     /// Each checkpoint is stored before the next step starts. A crash loses at most the current step.
     Sync,
     /// Checkpoints are queued and stored in order while the next step runs. A crash may also lose steps that are still
-    /// queued. If a run is dropped, its lease is held until the queued checkpoints are stored, so another run may
-    /// briefly find the thread busy.
+    /// queued. If a run is dropped, its lease is held until the queued checkpoints are stored. Other runs of the same
+    /// process wait for that; another process may briefly find the thread busy.
     #[default]
     Async,
     /// One checkpoint is stored when the run completes, stops, fails or is interrupted. A crash loses the whole run.
@@ -59,6 +60,7 @@ impl CheckpointWriter {
     /// Creates the writer of a run, and a closer that releases the run's lease once all writes are stored.
     pub(crate) fn new(
         saver: Arc<dyn Checkpointer>,
+        thread: &str,
         durability: Durability,
         lease: Lease,
     ) -> (Self, Closer) {
@@ -67,13 +69,17 @@ impl CheckpointWriter {
             Durability::Async => {
                 let (queue, ops) = mpsc::channel(QUEUE_CAPACITY);
                 let (alive, ended) = oneshot::channel();
+                let (held, released) = watch::channel(());
+                let lease = HeldLease { lease, _held: held };
                 tokio::spawn(run_queue(saver.clone(), ops, failed.clone(), lease, ended));
-                let closer =
-                    Closer { queue: Some(queue.clone()), lease: None, _alive: Some(alive) };
-                (Some(queue), closer)
+                let queue_end = QueueEnd { queue: queue.clone(), released, _alive: alive };
+                (
+                    Some(queue),
+                    Closer { thread: thread.to_owned(), lease: None, queue: Some(queue_end) },
+                )
             }
             Durability::Sync | Durability::Exit => {
-                (None, Closer { queue: None, lease: Some(lease), _alive: None })
+                (None, Closer { thread: thread.to_owned(), lease: Some(lease), queue: None })
             }
         };
         (Self { saver, durability, queue, failed }, closer)
@@ -142,22 +148,71 @@ impl CheckpointWriter {
 /// Closes the writer of a run and releases its lease.
 #[derive(Debug)]
 pub(crate) struct Closer {
-    queue: Option<mpsc::Sender<Op>>,
+    thread: String,
+    /// The lease of a run without a queue.
     lease: Option<Lease>,
+    queue: Option<QueueEnd>,
+}
+
+/// The run's end of its queue.
+#[derive(Debug)]
+struct QueueEnd {
+    queue: mpsc::Sender<Op>,
+    /// Closed when the queue has released the lease.
+    released: watch::Receiver<()>,
     /// Dropped together with the run. Dropping it closes the queue even if a leaked context still holds a sender.
-    _alive: Option<oneshot::Sender<()>>,
+    _alive: oneshot::Sender<()>,
 }
 
 impl Closer {
     /// Returns once everything is stored and the lease is released.
-    pub(crate) async fn close(self) {
-        drop(self.lease);
-        if let Some(queue) = self.queue {
+    pub(crate) async fn close(mut self) {
+        drop(self.lease.take());
+        if let Some(QueueEnd { queue, .. }) = self.queue.take() {
             let (done, closed) = oneshot::channel();
             if queue.send(Op::Close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }
+    }
+}
+
+impl Drop for Closer {
+    /// Called without [`close`](Self::close) if the run is dropped.
+    fn drop(&mut self) {
+        if let Some(end) = self.queue.take() {
+            let mut ending = lock(&ENDING);
+            ending.retain(|(_, released)| released.has_changed().is_ok());
+            ending.push((std::mem::take(&mut self.thread), end.released));
+        }
+    }
+}
+
+/// The threads whose run was dropped and whose queue still stores checkpoints under the run's lease.
+static ENDING: Mutex<Vec<(String, watch::Receiver<()>)>> = Mutex::new(Vec::new());
+
+/// A lease, with a channel that is closed after the lease is released.
+struct HeldLease {
+    lease: Lease,
+    _held: watch::Sender<()>,
+}
+
+/// Leases a thread. If a run of this process was dropped and its last checkpoints are still being stored, waits until
+/// the run has released the thread.
+pub(crate) async fn lease(
+    saver: &dyn Checkpointer,
+    thread: &str,
+) -> Result<Lease, CheckpointError> {
+    loop {
+        let result = saver.lease(thread).await;
+        if !matches!(result, Err(CheckpointError::Busy { .. })) {
+            return result;
+        }
+        let ending = lock(&ENDING).iter().find(|it| it.0 == thread).map(|it| it.1.clone());
+        let Some(mut released) = ending else { return result };
+        // Nothing is ever sent, so this returns an error when the sender is dropped.
+        let _ = released.changed().await;
+        lock(&ENDING).retain(|(_, released)| released.has_changed().is_ok());
     }
 }
 
@@ -175,7 +230,7 @@ async fn run_queue(
     saver: Arc<dyn Checkpointer>,
     mut ops: mpsc::Receiver<Op>,
     failed: Arc<OnceLock<CheckpointError>>,
-    lease: Lease,
+    held: HeldLease,
     mut ended: oneshot::Receiver<()>,
 ) {
     let mut open = true;
@@ -191,6 +246,8 @@ async fn run_queue(
             }
         };
         if n_ops == 0 {
+            // The fields of the lease are dropped in order: first the lease, then the channel that reports it.
+            drop(held);
             return;
         }
         let (mut writes, mut flushed, mut closed) = (Vec::new(), Vec::new(), None);
@@ -212,7 +269,7 @@ async fn run_queue(
         if let Some(done) = closed {
             // The acknowledgement is sent last, because the caller may close the saver's database as soon as it
             // arrives.
-            drop((lease, saver));
+            drop((held.lease, saver));
             let _ = done.send(());
             return;
         }

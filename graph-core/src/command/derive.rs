@@ -45,7 +45,7 @@ impl VariantTarget<IsName> for &'static str {
 #[diagnostic::do_not_recommend]
 impl<N: RunsOnState<M>, M> VariantTarget<IsNode<M>> for N {
     fn into_label(self) -> Label {
-        N::label()
+        self.label()
     }
 }
 
@@ -56,10 +56,10 @@ pub fn target_label<M>(target: impl VariantTarget<M>) -> Label {
 
 /// Returns the name of a node that accepts payloads of type `P`.
 pub fn payload_target_label<P, M, N: AcceptsPayload<P, M>>(
-    _node: &N,
+    node: &N,
     _payload: PhantomData<P>,
 ) -> Label {
-    N::label()
+    node.label()
 }
 
 pub fn route_target(to: Label, variant: &'static str, sends: bool) -> RouteTarget {

@@ -15,7 +15,7 @@ use crate::{goto::Goto, label::Label};
 )]
 pub trait AcceptsPayload<P, M>: Sized {
     /// Returns the node's name.
-    fn label() -> Label {
+    fn label(&self) -> Label {
         Label::of_fn_or_path::<Self>()
     }
 }
@@ -31,7 +31,7 @@ pub trait AcceptsPayload<P, M>: Sized {
 )]
 pub trait RunsOnState<M>: Sized {
     /// Returns the node's name.
-    fn label() -> Label {
+    fn label(&self) -> Label {
         Label::of_fn_or_path::<Self>()
     }
 }
@@ -47,8 +47,9 @@ pub trait RunsOnState<M>: Sized {
 /// let next = goto(review);
 /// # let _ = next;
 /// ```
-pub fn goto<N: RunsOnState<M>, M>(_node: N) -> Goto {
-    Goto::node(N::label())
+#[expect(clippy::needless_pass_by_value, reason = "a node is a function or a reference")]
+pub fn goto<N: RunsOnState<M>, M>(node: N) -> Goto {
+    Goto::node(node.label())
 }
 
 /// Creates a [`Goto`] that sends a payload to a node. In the next step, the node runs once per payload, concurrently.
@@ -64,10 +65,11 @@ pub fn goto<N: RunsOnState<M>, M>(_node: N) -> Goto {
 /// let next: Vec<_> = ["why", "how"].map(|it| send(write, Section(it.to_owned()))).into();
 /// # let _ = next;
 /// ```
-pub fn send<N, P, M>(_node: N, payload: P) -> Goto
+#[expect(clippy::needless_pass_by_value, reason = "a node is a function or a reference")]
+pub fn send<N, P, M>(node: N, payload: P) -> Goto
 where
     N: AcceptsPayload<P, M>,
     P: Serialize + Send + Sync + 'static,
 {
-    Goto::send_typed(N::label(), payload)
+    Goto::send_typed(node.label(), payload)
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    cache::Cache,
+    cache::{Cache, CacheKey},
     checkpoint::{
         id::{CheckpointId, TaskId},
         record::{TaskEvent, TaskRecord},
@@ -125,6 +125,8 @@ pub(crate) struct TaskContext {
 struct TaskMemory {
     resume_values: Vec<Value>,
     journal: BTreeMap<String, Value>,
+    /// Number of calls with each name and key that the current attempt has created.
+    calls: BTreeMap<String, u32>,
     last_heartbeat: Option<Instant>,
     /// Whether a resume value was discarded.
     discarded_resume: bool,
@@ -238,6 +240,9 @@ impl TaskContext {
         self.interrupt_count.store(0, Ordering::Relaxed);
         self.subgraph_count.store(0, Ordering::Relaxed);
         self.draw_count.store(0, Ordering::Relaxed);
+        if let Some(memory) = &mut *lock(&self.memory) {
+            memory.calls.clear();
+        }
     }
 
     pub(crate) fn heartbeat(&self) {
@@ -377,6 +382,25 @@ impl TaskContext {
         }
     }
 
+    /// Returns the key of a new journaled call: its name, the caller's key and, from the second equal call on, its
+    /// number.
+    pub(super) fn call_key(&self, name: &str, key: &impl Serialize) -> Result<String, NodeError> {
+        let key = format!("{name}:{}", serde_json::to_value(key).map_err(NodeError::terminal)?);
+        let number = self.with_memory(|it| {
+            let calls = it.calls.entry(key.clone()).or_default();
+            *calls += 1;
+            *calls
+        });
+        Ok(if number == 1 { key } else { format!("{key}#{number}") })
+    }
+
+    /// Returns the cache key of a journaled call. Calls of all tasks of a graph share their cached results.
+    pub(super) fn cache_key(&self, name: &str, key: &impl Serialize) -> CacheKey {
+        let key = serde_json::to_string(key).unwrap_or_default();
+        let input = TaskId::from_parts(&[b"task", name.as_bytes(), key.as_bytes()]);
+        CacheKey { node: name.to_owned(), input }
+    }
+
     pub(super) fn journaled(&self, key: &str) -> Option<Value> {
         lock(&self.memory).as_ref().and_then(|it| it.journal.get(key).cloned())
     }
@@ -431,6 +455,6 @@ pub(crate) fn task_id(
 }
 
 /// Computes the id of an interrupt. `earlier` is the number of interrupts that the task raised before this one.
-fn interrupt_id(namespace: &str, earlier: usize) -> String {
+pub(crate) fn interrupt_id(namespace: &str, earlier: usize) -> String {
     TaskId::from_parts(&[namespace.as_bytes(), &earlier.to_le_bytes()]).to_string()
 }

@@ -9,7 +9,7 @@ use crate::{
         id::CheckpointId,
         record::TaskRecord,
         stored::{Checkpoint, Source},
-        writer::{CheckpointWriter, Durability},
+        writer::{self, CheckpointWriter, Durability},
     },
     context::{
         resume::ResumeValues,
@@ -18,7 +18,7 @@ use crate::{
     },
     control::RunControl,
     engine::{
-        execute::{Task, route_on_copy, run_error},
+        execute::{Task, route_in_task, run_error},
         inspect::{planned_task_id, planned_tasks},
         load,
         outcome::TaskOutput,
@@ -83,8 +83,8 @@ pub(crate) async fn apply_edits(
     steps: Vec<Vec<ErasedEdit>>,
 ) -> Result<CheckpointId, RunError> {
     let saver = request.graph.checkpointer.clone().ok_or(RunError::NoCheckpointer)?;
-    let lease = saver.lease(request.thread).await?;
-    let (writer, closer) = CheckpointWriter::new(saver, Durability::Sync, lease);
+    let lease = writer::lease(&*saver, request.thread).await?;
+    let (writer, closer) = CheckpointWriter::new(saver, request.thread, Durability::Sync, lease);
     let result = apply_steps(&request, &writer, steps).await;
     closer.close().await;
     result
@@ -223,7 +223,8 @@ impl Engine {
             let writes = self.checked_writes(&output)?;
             let cx = Arc::new(self.task_context(node, TaskKind::Pull));
             let task = Task { graph: &self.graph, node, cx: &cx };
-            route_on_copy(task, &*self.state.values, &mut output)
+            route_in_task(task, &*self.state.values, &mut output)
+                .await
                 .map_err(|error| run_error(&cx, error))?;
             // If the checkpoint is still the newest one, the edit becomes the result of the node's pending task.
             let place = pending.iter().position(|it| newest && it.node == node);

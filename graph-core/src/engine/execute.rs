@@ -16,7 +16,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
     checkpoint::{record::TaskEvent, writer::Durability},
-    context::task::{NodeFailure, TaskContext},
+    context::{
+        current,
+        task::{NodeFailure, TaskContext},
+    },
     engine::{
         outcome::{TaskOutcome, TaskOutput},
         publish::{publish_failure, publish_retry},
@@ -25,10 +28,10 @@ use crate::{
     error::{
         Cause, Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError,
     },
-    goto::ParentCommand,
-    graph::erased::{Graph, NodeEntry, NodeIdx, RouteCall},
+    goto::{Gotos, ParentCommand},
+    graph::erased::{Graph, NodeEntry, NodeIdx, RouteCall, RouteFn, Router},
     node::{
-        erased::{NodeBody, TaskInput},
+        erased::{BoxFuture, NodeBody, TaskInput},
         output::NodeOutput,
     },
     spans,
@@ -199,8 +202,7 @@ async fn run_attempt(
     let outcome = call_node(task, task.body(), input).await?;
     let mut done = resolve_output(outcome, task)?;
     if let Some(view) = view {
-        let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(task, view, &mut done)));
-        routed.map_err(panic_error)??;
+        route_in_task(task, view, &mut done).await?;
     }
     Ok(done)
 }
@@ -221,45 +223,91 @@ pub(super) fn resolve_output(
 }
 
 /// Calls the routers with a copy of the state that includes the task's own writes.
-pub(super) fn route_on_copy(
+pub(super) async fn route_in_task(
     task: Task<'_>,
     view: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
     if task.graph.has_routers(task.node) {
-        let mut copy = view.fork();
-        let mut fold = Fold::default();
-        for update in &done.updates {
-            let mut update = copy.clone_update(update).map_err(NodeError::terminal)?;
-            let overwritten = copy.write_set(&update).map_err(NodeError::terminal)?.overwritten;
-            fold.mark_overwritten(&overwritten);
-            copy.fold(&mut update, &mut fold).map_err(NodeError::terminal)?;
+        let folded = catch_unwind(AssertUnwindSafe(|| state_after(view, done)));
+        let copy = folded.map_err(panic_error)??;
+        if task.entry().routers.iter().any(Router::is_async) {
+            Box::pin(route_async(task, &*copy, done)).await?;
+        } else {
+            route(task, &*copy, done)?;
         }
-        route(task, &*copy, done)?;
     }
     done.routed = true;
     Ok(())
 }
 
+/// Returns a copy of the state that includes the writes of a task.
+fn state_after(
+    view: &dyn ErasedState,
+    done: &TaskOutput,
+) -> Result<Box<dyn ErasedState>, NodeError> {
+    let mut copy = view.fork();
+    let mut fold = Fold::default();
+    for update in &done.updates {
+        let mut update = copy.clone_update(update).map_err(NodeError::terminal)?;
+        let overwritten = copy.write_set(&update).map_err(NodeError::terminal)?.overwritten;
+        fold.mark_overwritten(&overwritten);
+        copy.fold(&mut update, &mut fold).map_err(NodeError::terminal)?;
+    }
+    Ok(copy)
+}
+
 /// Calls the routers of the task's node. `state` must include the task's own writes.
+///
+/// Async routers are skipped: a node that has one calls its routers as part of its task, with [`route_in_task`].
 pub(super) fn route(
     task: Task<'_>,
     state: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
-    let entry = task.entry();
+    for router in &task.entry().routers {
+        let RouteFn::Sync(function) = &router.function else { continue };
+        let gotos = call_router(task, &**function, state, done)?;
+        resolve_gotos(task.graph, task.node, gotos, &mut done.targets)?;
+    }
+    Ok(())
+}
+
+/// Like [`route`], but also calls async routers, within the time limits of the node.
+async fn route_async(
+    task: Task<'_>,
+    state: &dyn ErasedState,
+    done: &mut TaskOutput,
+) -> Result<(), NodeError> {
+    let options = &task.entry().options;
+    for router in &task.entry().routers {
+        let gotos = match &router.function {
+            RouteFn::Sync(function) => call_router(task, &**function, state, done)?,
+            RouteFn::Async(function) => {
+                let called = catch_unwind(AssertUnwindSafe(|| function(state.snapshot(), task.cx)));
+                let run = without_panics(called.map_err(panic_error)?, task.cx);
+                with_time_limits(run, task.cx, options.timeout, options.idle_timeout).await?
+            }
+        };
+        resolve_gotos(task.graph, task.node, gotos, &mut done.targets)?;
+    }
+    Ok(())
+}
+
+fn call_router(
+    task: Task<'_>,
+    function: &(dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync),
+    state: &dyn ErasedState,
+    done: &TaskOutput,
+) -> Result<Gotos, NodeError> {
     let call = RouteCall {
         state,
         updates: &done.updates,
-        reads: entry.reads.as_ref(),
+        reads: task.entry().reads.as_ref(),
         remaining: task.cx.step.remaining(),
         deps: &*task.cx.scope.deps,
     };
-    for router in &entry.routers {
-        let gotos = catch_unwind(AssertUnwindSafe(|| (router.route)(&call)));
-        resolve_gotos(task.graph, task.node, gotos.map_err(panic_error)??, &mut done.targets)?;
-    }
-    Ok(())
+    catch_unwind(AssertUnwindSafe(|| function(&call))).map_err(panic_error)?
 }
 
 /// Calls the node within its time limits and converts a panic into an error.
@@ -270,27 +318,38 @@ pub(super) async fn call_node(
 ) -> Result<NodeOutput, NodeError> {
     let options = &task.entry().options;
     let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, task.cx)));
-    let mut future = called.map_err(panic_error)?;
-    let run = std::future::poll_fn(move |task| {
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
-            Ok(Poll::Ready(Err(error))) => Poll::Ready(accept_command(error)),
-            Ok(poll) => poll,
-            Err(panic) => Poll::Ready(Err(panic_error(panic))),
-        }
-    });
-    match (options.timeout, options.idle_timeout) {
+    let run = without_panics(called.map_err(panic_error)?, task.cx);
+    let result = match (options.timeout, options.idle_timeout) {
         (None, None) => run.await,
         (limit, idle) => Box::pin(with_time_limits(run, task.cx, limit, idle)).await,
+    };
+    match result {
+        Err(error) => accept_command(error),
+        output => output,
     }
 }
 
+/// Polls a future of the user as part of a task: makes the task the current one and converts a panic into an error.
+fn without_panics<T>(
+    mut future: BoxFuture<Result<T, NodeError>>,
+    cx: &Arc<TaskContext>,
+) -> impl Future<Output = Result<T, NodeError>> + Send {
+    let mut cx = Some(cx.clone());
+    std::future::poll_fn(move |waker| {
+        current::swap(&mut cx);
+        let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(waker)));
+        current::swap(&mut cx);
+        poll.unwrap_or_else(|panic| Poll::Ready(Err(panic_error(panic))))
+    })
+}
+
 /// Fails the attempt if it exceeds its time limit or sends no heartbeat within the idle timeout.
-async fn with_time_limits(
-    run: impl Future<Output = Result<NodeOutput, NodeError>>,
+async fn with_time_limits<T>(
+    run: impl Future<Output = Result<T, NodeError>>,
     cx: &TaskContext,
     limit: Option<Duration>,
     idle: Option<Duration>,
-) -> Result<NodeOutput, NodeError> {
+) -> Result<T, NodeError> {
     tokio::select! {
         outcome = run => outcome,
         limit = wait_for_timeout(limit) => Err(NodeTimeoutError { limit, idle: false }.into()),

@@ -9,6 +9,8 @@ use crate::{goto::Goto, state::erased::AnyUpdate};
 /// The input of a run.
 pub(crate) enum RunInput {
     Fresh(AnyUpdate),
+    /// A whole state. Only a new thread accepts it, because it would reset fields of an existing one.
+    WholeState(AnyUpdate),
     /// No input. The run continues from the thread's checkpoint.
     Continue,
     /// Fresh input that is used only if the thread has no checkpoint. Otherwise the run continues from the checkpoint.

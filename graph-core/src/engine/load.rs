@@ -22,7 +22,10 @@ use crate::{
     },
     error::RunError,
     graph::erased::Graph,
-    state::limits,
+    state::{
+        field::{Field, FieldWrite, Lifetime},
+        limits,
+    },
 };
 
 /// The checkpoint that a run starts from.
@@ -119,14 +122,103 @@ pub(super) async fn load_nested(
     Ok((loaded, true))
 }
 
+/// An earlier run on the thread with the same id.
+pub(super) enum EarlierRun {
+    None,
+    /// The input that the run started with, or `None` if it was not stored.
+    Started(Option<Vec<FieldWrite>>),
+}
+
+/// Looks for a run with this id on the thread. The caller holds the thread's lease, so the result stays valid.
+pub(super) async fn earlier_run(
+    graph: &Graph,
+    saver: &Arc<dyn Checkpointer>,
+    thread: &str,
+    run: &str,
+) -> Result<EarlierRun, CheckpointError> {
+    let query = |source| HistoryQuery {
+        run: Some(run.to_owned()),
+        source: Some(source),
+        limit: Some(1),
+        ..HistoryQuery::new(thread, "")
+    };
+    if let Some(mut checkpoint) = saver.list(&query(Source::Input)).await?.pop() {
+        graph.migrate(&mut checkpoint)?;
+        return Ok(EarlierRun::Started(checkpoint.frontier.input.map(|it| it.writes)));
+    }
+    // With exit durability, only the run's last checkpoint is stored.
+    match saver.list(&query(Source::Loop)).await?.is_empty() {
+        true => Ok(EarlierRun::None),
+        false => Ok(EarlierRun::Started(None)),
+    }
+}
+
+/// Converts the input of a run on a thread: a whole state must not reset the fields of an existing thread, and the fresh
+/// input of a run that has already started is not applied again.
+pub(super) fn resolve_input(
+    input: RunInput,
+    graph: &Graph,
+    checkpoint: &Checkpoint,
+    run: &str,
+    earlier: EarlierRun,
+) -> Result<RunInput, RunError> {
+    let thread = || checkpoint.key.thread.clone();
+    let (update, is_whole) = match input {
+        RunInput::WholeState(update) => (update, true),
+        RunInput::Fresh(update) => (update, false),
+        input => return Ok(input),
+    };
+    if let EarlierRun::Started(stored) = earlier {
+        let mut writes = graph.initial.writes(&update)?;
+        graph.strip_untracked(&mut writes);
+        return match stored.is_none_or(|it| it == writes) {
+            true => Ok(RunInput::Continue),
+            false => Err(RunError::RunIdReused { run: run.to_owned(), thread: thread() }),
+        };
+    }
+    let resets = |it: &&Field| it.input && !it.many_writers && it.lifetime == Lifetime::Persistent;
+    let fields = graph.initial.fields().iter().filter(resets);
+    let fields: Vec<_> = fields.map(|it| it.name.to_string()).collect();
+    if is_whole && !fields.is_empty() {
+        return Err(RunError::ThreadHasState { thread: thread(), fields });
+    }
+    Ok(RunInput::Fresh(update))
+}
+
+/// Checks that the graph has every node that the checkpoint continues with.
+pub(super) fn check_nodes(graph: &Graph, checkpoint: &Checkpoint) -> Result<(), RunError> {
+    let frontier = &checkpoint.frontier;
+    let names = [&frontier.scheduled, &frontier.deferred, &frontier.released];
+    let names = names.into_iter().flatten().chain(frontier.sends.iter().map(|it| &it.node));
+    match names.into_iter().find(|it| graph.find(it).is_none()) {
+        None => Ok(()),
+        Some(node) => Err(RunError::MissingNode {
+            thread: checkpoint.key.thread.clone(),
+            node: node.clone(),
+            graph: graph.name.clone(),
+            nodes: graph.node_names(),
+        }),
+    }
+}
+
 /// Returns the resume values of an input, after checking them against the pending interrupts.
-pub(super) fn resume_values(input: &RunInput, saved: &Loaded) -> Result<ResumeValues, RunError> {
+pub(super) fn resume_values(
+    input: &RunInput,
+    saved: &Loaded,
+    thread: Option<&str>,
+    max_bytes: usize,
+) -> Result<ResumeValues, RunError> {
     let RunInput::Command(CommandInput { resume: Some(resume), .. }) = input else {
         return Ok(ResumeValues::default());
     };
-    let check = |value: &Value| limits::check_storable("resume value", value, usize::MAX);
-    let stored = saved.checkpoint.as_ref().map(|it| it.records.clone()).unwrap_or_default();
-    let records = Records::new(stored);
+    let check = |value: &Value| limits::check_storable("resume value", value, max_bytes);
+    let Some(checkpoint) = &saved.checkpoint else {
+        return Err(RunError::NothingToResume {
+            thread: thread.unwrap_or_default().to_owned(),
+            problem: "has no checkpoint; start it with `Thread::run`",
+        });
+    };
+    let records = Records::new(checkpoint.records.clone());
     match resume {
         Resume::Single(value) => {
             check(value)?;

@@ -208,10 +208,6 @@ impl Engine {
     }
 
     pub(super) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
-        let untracked = &self.graph.untracked;
-        if !untracked.is_empty() {
-            let fields = self.state.values.fields();
-            writes.retain(|it| !untracked.iter().any(|field| fields[field].name == it.field));
-        }
+        self.graph.strip_untracked(writes);
     }
 }

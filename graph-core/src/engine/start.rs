@@ -7,7 +7,7 @@ use crate::{
         id::{CheckpointId, TaskId},
         record::{TaskEvent, TaskRecord},
         stored::Source,
-        writer::{CheckpointWriter, Closer},
+        writer::{self, CheckpointWriter, Closer},
     },
     context::{
         settings::RunSettings,
@@ -17,7 +17,7 @@ use crate::{
     engine::{
         execute::run_error,
         input::RunInput,
-        load::{self, Loaded},
+        load::{self, EarlierRun, Loaded},
         outcome::{GraphOutcome, TaskOutput},
         plan::StartInput,
         running::{Engine, FirstStep},
@@ -39,6 +39,8 @@ use crate::{
 pub(crate) struct RootRun {
     pub(crate) graph: Arc<Graph>,
     pub(crate) run: Arc<str>,
+    /// Whether the caller chose the run's id, so that a repeated start with the same id applies its input once.
+    pub(crate) named_run: bool,
     pub(crate) thread: Option<Arc<str>>,
     pub(crate) at: Option<CheckpointId>,
     pub(crate) deps: Arc<dyn Any + Send + Sync>,
@@ -87,11 +89,13 @@ async fn open_writer(
 ) -> Result<(Option<CheckpointWriter>, Option<Closer>), RunError> {
     let resumes = matches!(&request.input, RunInput::Command(command) if command.resume.is_some());
     let Some(saver) = &request.graph.checkpointer else {
-        return if resumes { Err(RunError::NoCheckpointer) } else { Ok((None, None)) };
+        let stores = resumes || request.thread.is_some();
+        return if stores { Err(RunError::NoCheckpointer) } else { Ok((None, None)) };
     };
     let thread = request.thread.as_ref().ok_or(RunError::MissingThread)?;
-    let lease = saver.lease(thread).await?;
-    let (writer, closer) = CheckpointWriter::new(saver.clone(), request.settings.durability, lease);
+    let lease = writer::lease(&**saver, thread).await?;
+    let (writer, closer) =
+        CheckpointWriter::new(saver.clone(), thread, request.settings.durability, lease);
     Ok((Some(writer), Some(closer)))
 }
 
@@ -100,12 +104,23 @@ async fn run_from_checkpoint(
     writer: Option<CheckpointWriter>,
 ) -> Result<GraphOutcome, RunError> {
     let RootRun { graph, run, thread, at, deps, settings, events, control, .. } = request;
-    let input = request.input;
+    let mut input = request.input;
     let saved = match (&writer, &thread) {
-        (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
+        (Some(writer), Some(thread)) => {
+            let saved = load::load(&graph, &writer.saver, thread, "", at).await?;
+            if let Some(checkpoint) = &saved.checkpoint {
+                let earlier = match request.named_run {
+                    true => load::earlier_run(&graph, &writer.saver, thread, &run).await?,
+                    false => EarlierRun::None,
+                };
+                input = load::resolve_input(input, &graph, checkpoint, &run, earlier)?;
+            }
+            saved
+        }
         _ => Loaded::default(),
     };
-    let resume_values = load::resume_values(&input, &saved)?;
+    let max_bytes = graph.max_stored_bytes;
+    let resume_values = load::resume_values(&input, &saved, thread.as_deref(), max_bytes)?;
     let scope = Scope {
         run,
         thread,
@@ -204,6 +219,7 @@ impl Engine {
             RunInput::StartOrContinue(update) if !known || nested.is_some() => {
                 RunInput::Fresh(update)
             }
+            RunInput::WholeState(update) => RunInput::Fresh(update),
             input => input,
         };
         let resumes = known && nested.unwrap_or(!matches!(input, RunInput::Fresh(_)));
@@ -221,7 +237,7 @@ impl Engine {
                 return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
             }
             RunInput::Continue if !known => return Err(RunError::EmptyInput),
-            RunInput::Continue | RunInput::StartOrContinue(_) => {}
+            RunInput::Continue | RunInput::StartOrContinue(_) | RunInput::WholeState(_) => {}
             RunInput::Command(command) => {
                 if command.update.is_none() && command.gotos.is_empty() && command.resume.is_none()
                 {
@@ -237,6 +253,9 @@ impl Engine {
                 }
                 self.apply_command_input(command.update, gotos, !forks).await?;
             }
+        }
+        if let Some(checkpoint) = &saved.checkpoint {
+            load::check_nodes(&self.graph, checkpoint)?;
         }
         self.frontier.resumed_version = self.frontier.version;
         if forks {

@@ -9,7 +9,7 @@ use crate::{
     context::task::{NodeFailure, TaskContext, TaskKind},
     engine::{
         commit::{CommitOptions, Committed},
-        execute::{Job, PendingFailure, Task, route, route_on_copy, run_error, task_outcome},
+        execute::{Job, PendingFailure, Task, route, route_in_task, run_error, task_outcome},
         outcome::{TaskOutcome, TaskOutput},
         plan::StartInput,
         running::Engine,
@@ -177,7 +177,7 @@ impl Engine {
             while !failed && pool.has_capacity() && next < tasks.len() {
                 let task = &mut tasks[next];
                 if task.outcome.is_none() && task.plan.node == self.graph.start {
-                    let outcome = self.take_input(task, alone);
+                    let outcome = self.take_input(task, alone).await;
                     self.end_task(task, outcome.into()).await?;
                     failed |= task.has_failed();
                 } else if task.outcome.is_none() {
@@ -227,7 +227,7 @@ impl Engine {
     }
 
     /// Executes START, which returns the run's input as its update.
-    fn take_input(&mut self, task: &StepTask, alone: bool) -> TaskOutcome {
+    async fn take_input(&mut self, task: &StepTask, alone: bool) -> TaskOutcome {
         let node = task.plan.node;
         let input = match &self.frontier.input {
             // With exit durability, the input must still be available for the checkpoint if START fails.
@@ -248,7 +248,7 @@ impl Engine {
         if !self.routes_after_commit(node, alone) {
             let cx = &task.cx;
             let task = Task { graph: &self.graph, node, cx };
-            let routed = route_on_copy(task, &*self.state.values, &mut output);
+            let routed = route_in_task(task, &*self.state.values, &mut output).await;
             return task_outcome(cx, routed.map(|()| output));
         }
         TaskOutcome::Done(output)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use smallvec::SmallVec;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     goto::{Goto, Payload},
     graph::erased::{Graph, NodeIdx},
     label::END_NAME,
-    state::field::FieldError,
+    state::{field::FieldError, limits},
 };
 
 /// A target of a task, resolved to a node of the graph.
@@ -32,7 +33,12 @@ impl Target {
         };
         let to = graph.node(*node).label.to_string();
         match payload.transpose() {
-            Ok(payload) => Ok(GotoRecord { to, payload }),
+            Ok(payload) => {
+                if let Some(payload) = &payload {
+                    check_payload(graph, &to, payload)?;
+                }
+                Ok(GotoRecord { to, payload })
+            }
             Err(error) => {
                 let problem = format!("the payload cannot be stored: {error}");
                 Err(FieldError::new(to, problem))
@@ -48,6 +54,12 @@ impl Target {
             Some(payload) => Self::Send(node, Payload::Json(Arc::new(payload))),
         })
     }
+}
+
+/// Checks that the payload sent to a node is small enough to be stored. Runs without a checkpointer have no limit.
+pub(super) fn check_payload(graph: &Graph, node: &str, payload: &Value) -> Result<(), FieldError> {
+    let limit = if graph.checkpointer.is_some() { graph.max_stored_bytes } else { usize::MAX };
+    limits::check_storable(&format!("payload of `{node}`"), payload, limit)
 }
 
 /// Converts targets to their stored form.

@@ -16,7 +16,9 @@ use crate::{
         validate,
     },
     label::{END_NAME, Label, START_NAME},
-    node::{erased::Private, options::RetryPolicy},
+    node::erased::Private,
+    policy::RetryPolicy,
+    shared::IntoShared,
     state::{State, erased::TypedState, migrate::Migrations},
     store::interface::Store,
 };
@@ -140,6 +142,51 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     /// Adds a conditional edge: after `from`, `route` chooses the nodes to run next.
     ///
     /// `route` sees the state with the writes of `from`, but without the writes of nodes that ran concurrently.
+    ///
+    /// An async branch runs as part of the task of `from`, within the node's timeouts and retries. Its choice is recorded
+    /// with the task's result, so a run that resumes from the record does not call the branch again.
+    ///
+    /// ```
+    /// use graph_core::{Context, END, NodeError, Route, START, State, StateGraph};
+    ///
+    /// #[derive(State, Clone, Debug, Default)]
+    /// struct Ticket {
+    ///     text: String,
+    ///     reply: String,
+    /// }
+    ///
+    /// struct Classifier;
+    ///
+    /// impl Classifier {
+    ///     async fn is_question(&self, text: &str) -> Result<bool, std::io::Error> {
+    ///         Ok(text.ends_with('?'))
+    ///     }
+    /// }
+    ///
+    /// async fn answer(_: &Ticket) -> TicketUpdate {
+    ///     Ticket::update().reply("Yes.")
+    /// }
+    ///
+    /// #[derive(Route)]
+    /// enum Kind {
+    ///     #[to(answer)]
+    ///     Question,
+    ///     #[to(END)]
+    ///     Remark,
+    /// }
+    ///
+    /// async fn classify(ticket: &Ticket, cx: &Context<Classifier>) -> Result<Kind, NodeError> {
+    ///     Ok(if cx.deps().is_question(&ticket.text).await? { Kind::Question } else { Kind::Remark })
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = StateGraph::<Ticket, Classifier>::new().node(answer).branch(START, classify).compile()?;
+    /// let ticket = Ticket { text: "Is it open?".into(), ..Default::default() };
+    /// assert_eq!(graph.run(ticket, Classifier).await?.reply, "Yes.");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn branch<M1, M2>(
         mut self,
         from: impl Source<S, C, M1>,
@@ -149,33 +196,29 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Sets the checkpointer that stores the graph's threads.
-    pub fn checkpointer(mut self, checkpointer: impl Checkpointer + 'static) -> Self {
-        self.declaration.checkpointer = Some(Arc::new(checkpointer));
+    /// Sets the checkpointer that stores the graph's threads: a value, an `Arc` of it, or an `Arc<dyn Checkpointer>`.
+    pub fn checkpointer<M>(mut self, checkpointer: impl IntoShared<dyn Checkpointer, M>) -> Self {
+        self.declaration.checkpointer = Some(checkpointer.into_shared());
         self
     }
 
-    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
-    pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
-        self.declaration.checkpointer = Some(checkpointer);
-        self
+    /// Like [`checkpointer`](Self::checkpointer), with a parameter type that helps type inference.
+    pub fn shared_checkpointer(self, checkpointer: Arc<dyn Checkpointer>) -> Self {
+        self.checkpointer(checkpointer)
     }
 
     /// Sets the long-term store. Nodes access it with [`Context::store`](crate::Context::store).
-    pub fn store(mut self, store: impl Store + 'static) -> Self {
-        self.declaration.store = Some(Arc::new(store));
+    ///
+    /// Accepts a value, an `Arc` of it, or an `Arc<dyn Store>`.
+    pub fn store<M>(mut self, store: impl IntoShared<dyn Store, M>) -> Self {
+        self.declaration.store = Some(store.into_shared());
         self
     }
 
-    /// Like [`store`](Self::store), for a store that is shared or chosen at run time.
-    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
-        self.declaration.store = Some(store);
-        self
-    }
-
-    /// Sets the cache for nodes with a [`CachePolicy`](crate::CachePolicy).
-    pub fn cache(mut self, cache: impl Cache + 'static) -> Self {
-        self.declaration.cache = Some(Arc::new(cache));
+    /// Sets the cache for nodes with a [`CachePolicy`](crate::CachePolicy): a value, an `Arc` of it, or an
+    /// `Arc<dyn Cache>`.
+    pub fn cache<M>(mut self, cache: impl IntoShared<dyn Cache, M>) -> Self {
+        self.declaration.cache = Some(cache.into_shared());
         self
     }
 
@@ -224,7 +267,8 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 
     /// Validates the graph and makes it runnable.
     ///
-    /// The error lists all problems that prevent a run. Other problems are available as [`CompiledGraph::warnings`].
+    /// The error lists all problems that prevent a run. Other problems, such as a node that no path leads to, are
+    /// available as [`CompiledGraph::warnings`]. With the feature `tracing`, they are also logged.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let graph = validate::compile(self.declaration)?;
         Ok(CompiledGraph::new(Arc::new(graph)))

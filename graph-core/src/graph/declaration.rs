@@ -7,7 +7,7 @@ use crate::{
     checkpoint::saver::Checkpointer,
     graph::{erased::Router, into_node::NodeParts, stops::Stops},
     label::Label,
-    node::options::RetryPolicy,
+    policy::RetryPolicy,
     state::{erased::ErasedState, migrate::Migrations},
     store::interface::Store,
 };

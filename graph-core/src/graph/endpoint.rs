@@ -1,12 +1,17 @@
 //! The sources and targets of edges: START, END, node functions and names.
 
 use crate::{
+    graph::into_node::IntoNode,
     label::{END_NAME, End, Label, START_NAME, Start},
-    node::function::Node,
+    node::{
+        function::Node,
+        named::{IsNamed, Named},
+    },
     state::State,
 };
 
-/// The source of an edge: [`START`](crate::START), a node's function, or a node's name.
+/// The source of an edge: [`START`](crate::START), a node's function, a [named](crate::named) node, a subgraph, or a
+/// node's name.
 ///
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
@@ -99,6 +104,28 @@ where
 {
     fn target(self) -> Label {
         Label::of_fn_or_path::<F>()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<N, S, C, M> Source<S, C, IsNamed<M>> for &Named<N>
+where
+    N: IntoNode<S, C, M>,
+    S: State,
+{
+    fn source(self) -> Label {
+        self.name.clone()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<N, S, C, M> Target<S, C, IsNamed<M>> for &Named<N>
+where
+    N: IntoNode<S, C, M, Input = S>,
+    S: State,
+{
+    fn target(self) -> Label {
+        self.name.clone()
     }
 }
 

@@ -4,19 +4,21 @@ use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
     cache::Cache,
-    checkpoint::{
-        error::CheckpointError, record::TaskEvent, saver::Checkpointer, stored::Checkpoint,
-    },
+    checkpoint::saver::Checkpointer,
     command::route::RouteTarget,
+    context::task::TaskContext,
     error::{BuildProblem, NodeError, UnknownTargetError},
     goto::Gotos,
     graph::stops::Stops,
     label::Label,
     namespace::Persistence,
-    node::{erased::NodeBody, options::NodeOptions},
+    node::{
+        erased::{BoxFuture, NodeBody},
+        options::NodeOptions,
+    },
     state::{
-        erased::{AnyUpdate, ErasedState},
-        field::FieldSet,
+        erased::{AnyState, AnyUpdate, ErasedState},
+        field::{FieldSet, FieldWrite},
         migrate::Migrations,
     },
     store::interface::Store,
@@ -91,7 +93,27 @@ pub struct Router {
     pub(crate) targets: Option<Vec<RouteTarget>>,
     /// See [`Route::EXCLUSIVE`](crate::command::Route::EXCLUSIVE).
     pub(crate) exclusive: bool,
-    pub(crate) route: Arc<dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync>,
+    pub(crate) function: RouteFn,
+}
+
+/// The function of a router.
+#[derive(Clone)]
+pub(crate) enum RouteFn {
+    Sync(Arc<dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync>),
+    /// Called with the state that includes the writes of the router's node, and the context of the node's task.
+    Async(
+        Arc<
+            dyn Fn(AnyState, &Arc<TaskContext>) -> BoxFuture<Result<Gotos, NodeError>>
+                + Send
+                + Sync,
+        >,
+    ),
+}
+
+impl Router {
+    pub(crate) fn is_async(&self) -> bool {
+        matches!(self.function, RouteFn::Async(_))
+    }
 }
 
 impl fmt::Debug for Router {
@@ -136,40 +158,17 @@ impl Graph {
         }
     }
 
+    /// Removes the writes to fields that are never stored.
+    pub(crate) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
+        if !self.untracked.is_empty() {
+            let fields = self.initial.fields();
+            writes.retain(|it| !self.untracked.iter().any(|field| fields[field].name == it.field));
+        }
+    }
+
     /// Returns whether the node has conditional edges.
     pub(crate) fn has_routers(&self, node: NodeIdx) -> bool {
         !self.node(node).routers.is_empty()
-    }
-
-    /// Upgrades a stored checkpoint to the current version of the state. Returns `true` if the stored
-    /// version was older.
-    pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> Result<bool, CheckpointError> {
-        let (from, to) = (checkpoint.header.version, self.initial.version());
-        if from > to {
-            let problem = format!(
-                "it was written with version {from} of the state, but this program only supports \
-                 versions up to {to}; use a newer version of the program"
-            );
-            return Err(CheckpointError::corrupt(&checkpoint.key, problem));
-        }
-        if from == to {
-            return Ok(false);
-        }
-        self.migrations.apply(from, to, &mut checkpoint.values);
-        if let Some(input) = &mut checkpoint.frontier.input {
-            self.migrations.apply_to_writes(from, to, &mut input.writes);
-        }
-        checkpoint.records.retain_mut(|record| match &mut record.event {
-            // If a result cannot be upgraded, its record is removed and the task runs again.
-            TaskEvent::Done { writes, .. } => self.migrations.apply_to_writes(from, to, writes),
-            TaskEvent::Command { writes, .. } => {
-                self.migrations.apply_to_writes(from, to, writes);
-                true
-            }
-            _ => true,
-        });
-        checkpoint.header.version = to;
-        Ok(true)
     }
 }
 

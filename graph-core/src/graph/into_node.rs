@@ -7,6 +7,7 @@ use crate::{
     node::{
         erased::{NodeBody, Private},
         function::Node,
+        named::{IsNamed, Named},
         options::{ConfiguredNode, NoHandler, NodeOptions},
     },
     state::State,
@@ -18,12 +19,15 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
     label = "not an async function with a supported signature",
-    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter",
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter; the state and the context are passed by shared reference",
     note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
     note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
-    note = "the future that the function returns must be `Send`"
+    note = "no value that is not `Send`, such as an `Rc` or a lock guard, may be held across an `.await`"
 )]
 pub trait IntoNode<S: State, C, M> {
+    /// Type of the node's input: the state, or the payload.
+    type Input;
+
     #[doc(hidden)]
     fn into_node(self, _: Private) -> NodeParts;
 }
@@ -50,6 +54,8 @@ where
     F: Node<S, C, M>,
     S: State,
 {
+    type Input = F::Input;
+
     fn into_node(self, private: Private) -> NodeParts {
         NodeParts {
             label: Label::of_fn::<F>(),
@@ -68,6 +74,8 @@ where
     H: IntoErrorHandler<S, C, MH>,
     S: State,
 {
+    type Input = F::Input;
+
     fn into_node(self, _: Private) -> NodeParts {
         let mut parts = self.node.into_node(Private(()));
         let handler = self.handler.into_error_handler(Private(()));
@@ -82,6 +90,20 @@ where
         parts.options = self.options;
         parts.options.handler = handler.map(|it| it.body);
         parts
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<N, S, C, M> IntoNode<S, C, IsNamed<M>> for &Named<N>
+where
+    N: IntoNode<S, C, M> + Clone,
+    S: State,
+{
+    type Input = N::Input;
+
+    fn into_node(self, private: Private) -> NodeParts {
+        let parts = self.node.clone().into_node(private);
+        NodeParts { label: Some(self.name.clone()), ..parts }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     },
     label::{END_NAME, Label, START_NAME},
     node::options::NodeOptions,
+    spans,
     state::field::{Field, FieldSet, Lifetime},
 };
 
@@ -41,7 +42,10 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
                 let problem = BuildProblem::DuplicateBranch { node: from, branch: router.name };
                 push_unique(&mut problems, problem);
             }
-            Some(node) => nodes[node].routers.push(router),
+            Some(node) => {
+                nodes[node].options.routes_in_task |= router.is_async();
+                nodes[node].routers.push(router);
+            }
             None => {}
         }
     }
@@ -62,8 +66,10 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
     }
     let start = index.get(START_NAME).copied().unwrap_or(0);
     let entry = &nodes[start as usize];
+    // An edge out of START that is invalid has been reported already.
+    let leads_nowhere = !builder.edges.iter().any(|(from, _)| from.as_str() == START_NAME);
     let feeds_join = !entry.outgoing_joins.is_empty();
-    if entry.edges.is_empty() && entry.routers.is_empty() && !entry.leads_to_end && !feeds_join {
+    if leads_nowhere && entry.routers.is_empty() && !feeds_join {
         push_unique(&mut problems, BuildProblem::NoEntry);
     }
     check_declared_writes(&nodes, builder.initial.fields(), &mut problems);
@@ -75,6 +81,9 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
         fields.clone().filter(|(_, it)| keep(it)).map(|it| it.0).collect()
     };
     let warnings = warnings(&nodes, &joins, start);
+    for warning in &warnings {
+        spans::warn(&builder.name, warning);
+    }
     Ok(Graph {
         step_scoped: select(|it| it.lifetime == Lifetime::Step),
         untracked: select(|it| it.lifetime == Lifetime::Run),

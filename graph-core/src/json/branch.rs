@@ -10,7 +10,7 @@ use crate::{
         branch::IntoRouter,
         build::StateGraph,
         endpoint::Source,
-        erased::{RouteCall, Router},
+        erased::{RouteCall, RouteFn, Router},
     },
     json::{
         input::JsonInput,
@@ -82,7 +82,12 @@ impl<C> IntoRouter<JsonState, C, IsJsonBranch> for JsonBranch {
             let gotos = route(&branch_input(call))?;
             gotos.into_iter().map(|it| apply_path_map(it, path_map.as_ref())).collect()
         };
-        Router { name: self.name, targets, exclusive: false, route: Arc::new(run) }
+        Router {
+            name: self.name,
+            targets,
+            exclusive: false,
+            function: RouteFn::Sync(Arc::new(run)),
+        }
     }
 }
 

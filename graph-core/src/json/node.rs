@@ -133,6 +133,7 @@ fn target(node: String) -> RouteTarget {
 #[derive(Debug)]
 pub struct IsJson;
 
+#[diagnostic::do_not_recommend]
 impl<F, C, Fut, R> IntoNode<JsonState, C, (IsJson, Fut, R)> for JsonNode<F, C>
 where
     F: Fn(JsonInput, Context<C>) -> Fut + Send + Sync + 'static,
@@ -140,6 +141,8 @@ where
     Fut: Future<Output = Result<R, NodeError>> + Send + 'static,
     R: Into<JsonReturn>,
 {
+    type Input = JsonState;
+
     fn into_node(self, _: Private) -> NodeParts {
         let body = self.body;
         let call = move |input: JsonInput, cx: &Arc<TaskContext>| {

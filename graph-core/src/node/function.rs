@@ -35,10 +35,10 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
     label = "not an async function with a supported signature",
-    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter",
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter; the state and the context are passed by shared reference",
     note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
     note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
-    note = "the future that the function returns must be `Send`"
+    note = "no value that is not `Send`, such as an `Rc` or a lock guard, may be held across an `.await`"
 )]
 pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
     /// Type of the node's input: the state, or the payload.
@@ -53,39 +53,44 @@ pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
 }
 
 /// Like `AsyncFn(A)`, but requires the future to be `Send`, which `AsyncFn` cannot express yet.
+///
+/// The future of an async closure that captures variables borrows from the closure, so such a closure implements
+/// `AsyncFn` but not `Fn`. Every async closure implements `FnOnce`, whose future owns the captured variables and has a
+/// type that can be bounded. A node is therefore cloned and consumed by each call. The bound `AsyncFn` rejects closures
+/// that modify their captured variables, because each call would modify another clone.
 pub trait SendFn1<'a, A: 'a>: Send + Sync {
     type Out;
     type Fut: Future<Output = Self::Out> + Send + 'a;
-    fn call(&self, a: A) -> Self::Fut;
+    fn call(self, a: A) -> Self::Fut;
 }
 
 impl<'a, F, Fut, A: 'a> SendFn1<'a, A> for F
 where
-    F: Fn(A) -> Fut + Send + Sync,
+    F: AsyncFn(A) -> Fut::Output + FnOnce(A) -> Fut + Send + Sync,
     Fut: Future + Send + 'a,
 {
     type Out = Fut::Output;
     type Fut = Fut;
-    fn call(&self, a: A) -> Fut {
+    fn call(self, a: A) -> Fut {
         self(a)
     }
 }
 
-/// Like `AsyncFn(A, B)`, but requires the future to be `Send`.
+/// Like [`SendFn1`], for functions with two parameters.
 pub trait SendFn2<'a, A: 'a, B: 'a>: Send + Sync {
     type Out;
     type Fut: Future<Output = Self::Out> + Send + 'a;
-    fn call(&self, a: A, b: B) -> Self::Fut;
+    fn call(self, a: A, b: B) -> Self::Fut;
 }
 
 impl<'a, F, Fut, A: 'a, B: 'a> SendFn2<'a, A, B> for F
 where
-    F: Fn(A, B) -> Fut + Send + Sync,
+    F: AsyncFn(A, B) -> Fut::Output + FnOnce(A, B) -> Fut + Send + Sync,
     Fut: Future + Send + 'a,
 {
     type Out = Fut::Output;
     type Fut = Fut;
-    fn call(&self, a: A, b: B) -> Fut {
+    fn call(self, a: A, b: B) -> Fut {
         self(a, b)
     }
 }

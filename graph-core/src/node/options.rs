@@ -1,120 +1,13 @@
 //! Node options: retries, timeouts, caching, error handlers and deferral.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use serde_json::{Map, Value};
 
-use crate::{error::NodeError, node::erased::NodeBody};
-
-/// When and how often a failed node is retried.
-#[derive(Clone)]
-pub struct RetryPolicy {
-    pub(crate) max_attempts: u32,
-    initial_interval: Duration,
-    backoff_factor: f64,
-    max_interval: Duration,
-    jitter: bool,
-    retry_on: Arc<dyn Fn(&NodeError) -> bool + Send + Sync>,
-}
-
-impl RetryPolicy {
-    /// Creates a policy with a maximum number of attempts, including the first one.
-    ///
-    /// By default, the delay before the first retry is half a second. It doubles with each further retry, up to 128
-    /// seconds, plus up to a second of jitter. Terminal failures are never retried.
-    pub fn max_attempts(max_attempts: u32) -> Self {
-        Self {
-            max_attempts,
-            initial_interval: Duration::from_millis(500),
-            backoff_factor: 2.0,
-            max_interval: Duration::from_secs(128),
-            jitter: true,
-            retry_on: Arc::new(|_| true),
-        }
-    }
-
-    /// Sets the delay before the first retry, and the factor by which the delay grows with each further retry.
-    #[must_use]
-    pub fn backoff(mut self, initial_interval: Duration, factor: f64) -> Self {
-        self.initial_interval = initial_interval;
-        self.backoff_factor = factor;
-        self
-    }
-
-    /// Sets the maximum delay between attempts, not counting jitter.
-    #[must_use]
-    pub fn max_interval(mut self, max_interval: Duration) -> Self {
-        self.max_interval = max_interval;
-        self
-    }
-
-    /// Disables jitter.
-    #[must_use]
-    pub fn without_jitter(mut self) -> Self {
-        self.jitter = false;
-        self
-    }
-
-    /// Retries only after errors for which `retry_on` returns `true`.
-    #[must_use]
-    pub fn retry_on(
-        mut self,
-        retry_on: impl Fn(&NodeError) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        self.retry_on = Arc::new(retry_on);
-        self
-    }
-
-    /// Returns whether the policy applies to this error.
-    pub(crate) fn applies(&self, error: &NodeError) -> bool {
-        !error.is_terminal() && (self.retry_on)(error)
-    }
-
-    /// Returns the delay before the next attempt, after `failed` failed attempts.
-    pub(crate) fn delay(&self, failed: u32) -> Duration {
-        let exponent = i32::try_from(failed.saturating_sub(1)).unwrap_or(i32::MAX);
-        let exact = self.initial_interval.as_secs_f64() * self.backoff_factor.powi(exponent);
-        let exact = exact.min(self.max_interval.as_secs_f64()).max(0.0);
-        let jitter = if self.jitter { crate::random::fraction() } else { 0.0 };
-        Duration::try_from_secs_f64(exact + jitter).unwrap_or(self.max_interval)
-    }
-}
-
-impl From<u32> for RetryPolicy {
-    fn from(max_attempts: u32) -> Self {
-        Self::max_attempts(max_attempts)
-    }
-}
-
-impl fmt::Debug for RetryPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryPolicy")
-            .field("max_attempts", &self.max_attempts)
-            .field("initial_interval", &self.initial_interval)
-            .field("backoff_factor", &self.backoff_factor)
-            .field("max_interval", &self.max_interval)
-            .field("jitter", &self.jitter)
-            .finish_non_exhaustive()
-    }
-}
-
-/// How long the result of a node is cached for equal inputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CachePolicy {
-    pub(crate) ttl: Option<Duration>,
-}
-
-impl CachePolicy {
-    /// Creates a policy that caches results forever.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Creates a policy that caches results for the given time.
-    pub fn ttl(ttl: Duration) -> Self {
-        Self { ttl: Some(ttl) }
-    }
-}
+use crate::{
+    node::erased::NodeBody,
+    policy::{CachePolicy, RetryPolicy},
+};
 
 /// The options of one node.
 #[derive(Clone, Default)]
@@ -127,8 +20,8 @@ pub(crate) struct NodeOptions {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) writes: Option<Vec<String>>,
     pub(crate) handler: Option<NodeBody>,
-    /// Whether the node has a retry policy, an error handler, a cache or a restricted view of the state. Its routers are
-    /// then called as part of the task. Set when the graph is compiled.
+    /// Whether the node has a retry policy, an error handler, a cache, a restricted view of the state or an async branch.
+    /// Its routers are then called as part of the task. Set when the graph is compiled.
     pub(crate) routes_in_task: bool,
 }
 

@@ -17,7 +17,10 @@ use crate::{
 
 /// The input of a run: fresh input (a state or an update), a command, or nothing.
 ///
-/// States convert into inputs: `graph.run(Essay { .. }, deps)`.
+/// States and updates convert into inputs: `graph.run(Essay { .. }, deps)`, `thread.run(Essay::update().topic("tea"))`.
+///
+/// A whole state starts a thread. On a thread that has a state, it is refused if the state has fields without a reducer,
+/// because it would silently reset them; pass an update.
 pub struct Input<S: State> {
     update: Option<S::Update>,
     kind: InputKind,
@@ -30,6 +33,8 @@ pub struct Input<S: State> {
 enum InputKind {
     /// The run starts at START.
     Fresh,
+    /// The run starts at START. The thread must be new.
+    WholeState,
     /// The run starts at START if the thread has no checkpoint. Otherwise the input is ignored.
     FreshIfNew,
     /// The input is applied to the thread's current checkpoint.
@@ -122,7 +127,7 @@ impl<S: State> Input<S> {
             None => {}
         }
         match self.kind {
-            InputKind::Fresh | InputKind::FreshIfNew => {
+            InputKind::Fresh | InputKind::WholeState | InputKind::FreshIfNew => {
                 Ok(json.remove("update").unwrap_or_default())
             }
             InputKind::Command => Ok(Value::Object(json)),
@@ -133,8 +138,11 @@ impl<S: State> Input<S> {
         let update = self.update.map(|it| Box::new(it) as AnyUpdate);
         match (self.kind, update) {
             (InputKind::Fresh, Some(update)) => RunInput::Fresh(update),
+            (InputKind::WholeState, Some(update)) => RunInput::WholeState(update),
             (InputKind::FreshIfNew, Some(update)) => RunInput::StartOrContinue(update),
-            (InputKind::Fresh | InputKind::FreshIfNew, None) => RunInput::Continue,
+            (InputKind::Fresh | InputKind::WholeState | InputKind::FreshIfNew, None) => {
+                RunInput::Continue
+            }
             (InputKind::Command, update) => RunInput::Command(CommandInput {
                 update,
                 gotos: self.gotos.into_vec(),
@@ -146,7 +154,7 @@ impl<S: State> Input<S> {
 
 impl<S: State> From<S> for Input<S> {
     fn from(state: S) -> Self {
-        Self::update(state.into_update())
+        Self { kind: InputKind::WholeState, ..Self::update(state.into_update()) }
     }
 }
 

@@ -101,6 +101,10 @@ impl RunOptions {
     }
 
     /// Sets the run id. The default is random.
+    ///
+    /// A run with an id is idempotent: if a run with the same id has already started on the thread, fresh input is not
+    /// applied again, and the thread continues instead. A caller that does not know whether its last call reached the
+    /// thread can therefore repeat it, also from another process.
     pub fn run_id(mut self, run: impl Into<String>) -> Self {
         self.run_id = Some(run.into());
         self
@@ -134,6 +138,11 @@ impl RunOptions {
     pub fn event_buffer(mut self, events: usize) -> Self {
         self.event_buffer = events.max(1);
         self
+    }
+
+    /// Returns whether the caller chose the run's id.
+    pub(crate) fn has_run_id(&self) -> bool {
+        self.run_id.is_some()
     }
 
     pub(crate) fn resolve_run_id(&self) -> Arc<str> {

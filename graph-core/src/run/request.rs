@@ -29,6 +29,7 @@ pub(super) fn request<S: State>(
     RootRun {
         graph: graph.clone(),
         run: options.resolve_run_id(),
+        named_run: options.has_run_id(),
         thread: thread.map(|it| it.name.clone()),
         at: thread.and_then(|it| it.at),
         deps,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     checkpoint::{
         id::CheckpointId,
-        query::{HistoryQuery, Lookup},
+        query::Lookup,
         saver::Checkpointer,
         stored::{Checkpoint, Source},
     },
@@ -21,6 +21,7 @@ use crate::{
     graph::compiled::CompiledGraph,
     interrupt::Interrupt,
     run::{
+        history::HistoryFilter,
         input::Input,
         options::RunOptions,
         outcome::RunOutcome,
@@ -32,6 +33,9 @@ use crate::{
         erased::{AnyUpdate, downcast_state},
     },
 };
+
+/// Number of checkpoints read at once when the history is filtered by the nodes that run next.
+const HISTORY_PAGE: usize = 64;
 
 /// A thread of a graph. Its state is stored by the graph's checkpointer. Cheap to clone.
 ///
@@ -221,26 +225,57 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         }
     }
 
-    /// Returns at most `limit` checkpoints of the thread, newest first. Each checkpoint contains the records of the
-    /// step that followed it.
-    pub async fn history(&self, limit: Option<usize>) -> Result<Vec<ThreadState<S>>, RunError> {
-        self.search_history(HistoryQuery { limit, ..HistoryQuery::default() }).await
-    }
-
-    /// Like [`history`](Self::history), for the checkpoints that match the query. The thread and the namespace of
-    /// the query are ignored.
-    pub async fn search_history(
+    /// Returns the checkpoints that the filter selects, newest first. Each checkpoint contains the records of the step
+    /// that followed it. `None` selects the whole history, `Some(n)` the newest `n` checkpoints.
+    ///
+    /// ```
+    /// # use graph_core::{HistoryFilter, MemorySaver, START, State, StateGraph, checkpoint::Source};
+    /// # #[derive(State, Clone, Debug, Default)]
+    /// # struct Essay { topic: String }
+    /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("done") }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let saver = MemorySaver::new();
+    /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).checkpointer(saver).compile()?;
+    /// # let thread = graph.thread("t", ());
+    /// # thread.run(Essay::default()).await?;
+    /// // The checkpoint from which `write` last ran, to run it again.
+    /// let before_write = thread.history(HistoryFilter::new().next("write").limit(1)).await?;
+    /// let outcome = thread.at(before_write[0].id).proceed().await?;
+    /// # assert_eq!(outcome.into_state().topic, "done");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn history(
         &self,
-        query: HistoryQuery,
+        filter: impl Into<HistoryFilter>,
     ) -> Result<Vec<ThreadState<S>>, RunError> {
-        let thread = self.position.name.to_string();
-        let query = HistoryQuery { thread, namespace: String::new(), ..query };
+        let filter = filter.into();
+        let mut query = filter.query(&self.position.name);
+        let limit = filter.limit.unwrap_or(usize::MAX);
         let mut history = Vec::new();
-        for checkpoint in self.saver()?.list(&query).await? {
-            history.push(
-                self.to_thread_state(checkpoint, View { live: false, subgraphs: false }).await?,
-            );
+        while history.len() < limit {
+            // The checkpointer does not know which nodes run next, so more checkpoints than the limit may be needed.
+            let page = match (&filter.next, filter.limit) {
+                (Some(_), _) => Some(HISTORY_PAGE),
+                (None, limit) => limit,
+            };
+            query.limit = page;
+            let checkpoints = self.saver()?.list(&query).await?;
+            let is_last = page.is_none_or(|it| checkpoints.len() < it) || filter.next.is_none();
+            query.before = checkpoints.last().map(|it| it.key.id).or(query.before);
+            for checkpoint in checkpoints {
+                let view = View { live: false, subgraphs: false };
+                let state = self.to_thread_state(checkpoint, view).await?;
+                if filter.next.as_ref().is_none_or(|it| state.next.contains(it)) {
+                    history.push(state);
+                }
+            }
+            if is_last {
+                break;
+            }
         }
+        history.truncate(limit);
         Ok(history)
     }
 

@@ -1,9 +1,11 @@
 //! Field metadata, sets of fields, and field errors.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::error_chain;
 
 /// Metadata of one field of a state: its name, and the rules for writing, storing and exposing it.
 #[derive(Clone, Debug)]
@@ -185,7 +187,7 @@ pub struct FieldWrite {
 }
 
 /// The error returned when the value of a field cannot be read, written or stored.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("field `{path}`: {problem}")]
 pub struct FieldError {
     /// Path of the offending value, starting with the field name, such as `messages[1].text`. `*` stands for the whole
@@ -193,6 +195,12 @@ pub struct FieldError {
     pub path: String,
     /// Description of the problem.
     pub problem: String,
+}
+
+impl fmt::Debug for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        error_chain::debug(f, self, None)
+    }
 }
 
 impl FieldError {

@@ -175,6 +175,16 @@ impl Fold {
         Ok(())
     }
 
+    /// Like [`field`](Self::field), for a field that is never stored. Its type need not implement serde's traits.
+    pub fn untracked<T>(&mut self, field: usize, current: &mut T, write: &mut Option<Write<T>>) {
+        let Some(Write { value, overwrite }) = write.take() else { return };
+        if !self.ignores(field, overwrite) {
+            self.mark_folded(field);
+            self.record(field, Delta::Whole);
+            *current = value;
+        }
+    }
+
     /// Returns whether a write is ignored because another task of the step overwrites the field.
     pub(crate) fn ignores(&self, field: usize, overwrite: bool) -> bool {
         !overwrite && self.overwritten.contains(field)

@@ -40,7 +40,32 @@ enum Step {
     Rename(String, String),
     Retype(String, Arc<dyn Fn(Value) -> Value + Send + Sync>),
     Fill(String, Value),
+    Remove(String),
+    RenameNode(String, String),
     Custom(Arc<dyn Fn(&mut Map<String, Value>) + Send + Sync>),
+}
+
+impl Step {
+    fn apply(&self, values: &mut Map<String, Value>) {
+        match self {
+            Self::Rename(old, new) => {
+                if let Some(value) = values.remove(old) {
+                    values.insert(new.clone(), value);
+                }
+            }
+            Self::Retype(field, convert) => {
+                if let Some(value) = values.get_mut(field) {
+                    *value = convert(value.take());
+                }
+            }
+            Self::Fill(field, value) => {
+                values.entry(field.clone()).or_insert_with(|| value.clone());
+            }
+            Self::Remove(field) => drop(values.remove(field)),
+            Self::RenameNode(..) => {}
+            Self::Custom(migrate) => migrate(values),
+        }
+    }
 }
 
 impl Migrations {
@@ -72,10 +97,23 @@ impl Migrations {
         self.with(version, Step::Fill(field.to_owned(), value))
     }
 
+    /// Removes a field when upgrading from `version` to the next one.
+    #[must_use]
+    pub fn remove(self, version: u32, field: &str) -> Self {
+        self.with(version, Step::Remove(field.to_owned()))
+    }
+
+    /// Renames a node when upgrading from `version` to the next one. The thread continues at the renamed node, and
+    /// its pending interrupts stay pending. If the node is an unfinished subgraph, the subgraph starts again.
+    #[must_use]
+    pub fn rename_node(self, version: u32, from: &str, to: &str) -> Self {
+        self.with(version, Step::RenameNode(from.to_owned(), to.to_owned()))
+    }
+
     /// Applies `migrate` to the fields of the state when upgrading from `version` to the next one.
     ///
     /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step. The tasks
-    /// of such a step run again.
+    /// of such a step run again. For input that is still pending, it is called with the fields of the input.
     #[must_use]
     pub fn custom(
         self,
@@ -97,34 +135,47 @@ impl Migrations {
     /// Upgrades the stored fields of a state in place.
     pub(crate) fn apply(&self, from: u32, to: u32, values: &mut Map<String, Value>) {
         for step in self.between(from, to) {
-            match step {
-                Step::Rename(old, new) => {
-                    if let Some(value) = values.remove(old) {
-                        values.insert(new.clone(), value);
-                    }
-                }
-                Step::Retype(field, convert) => {
-                    if let Some(value) = values.get_mut(field) {
-                        *value = convert(value.take());
-                    }
-                }
-                Step::Fill(field, value) => {
-                    values.entry(field.clone()).or_insert_with(|| value.clone());
-                }
-                Step::Custom(migrate) => migrate(values),
-            }
+            step.apply(values);
         }
+    }
+
+    /// Returns the old and the new name of each renamed node.
+    pub(crate) fn renamed_nodes(&self, from: u32, to: u32) -> impl Iterator<Item = (&str, &str)> {
+        self.between(from, to).filter_map(|step| match step {
+            Step::RenameNode(old, new) => Some((old.as_str(), new.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Upgrades the writes of an input in place. Each field occurs at most once.
+    pub(crate) fn apply_to_input(&self, from: u32, to: u32, writes: &mut Vec<FieldWrite>) {
+        if self.apply_to_writes(from, to, writes) {
+            return;
+        }
+        let overwritten: Vec<_> = writes.iter().filter(|it| it.overwrite).cloned().collect();
+        let mut values = writes.drain(..).map(|it| (it.field, it.value)).collect();
+        // A field that the input does not write must not be filled.
+        for step in self.between(from, to).filter(|it| !matches!(it, Step::Fill(..))) {
+            step.apply(&mut values);
+        }
+        writes.extend(values.into_iter().map(|(field, value)| {
+            let overwrite = overwritten.iter().any(|it| it.field == field);
+            FieldWrite { field, value, overwrite }
+        }));
     }
 
     /// Upgrades stored writes in place.
     ///
     /// Returns `false` and changes nothing if a custom migration applies, because custom migrations work only on whole
     /// states.
-    pub(crate) fn apply_to_writes(&self, from: u32, to: u32, writes: &mut [FieldWrite]) -> bool {
+    pub(crate) fn apply_to_writes(&self, from: u32, to: u32, writes: &mut Vec<FieldWrite>) -> bool {
         if self.between(from, to).any(|it| matches!(it, Step::Custom(_))) {
             return false;
         }
         for step in self.between(from, to) {
+            if let Step::Remove(field) = step {
+                writes.retain(|it| it.field != *field);
+            }
             for write in writes.iter_mut() {
                 match step {
                     Step::Rename(old, new) if write.field == *old => write.field.clone_from(new),

@@ -73,6 +73,14 @@ pub trait Reducer<T> {
     fn delta(_current: &T, _update: &Self::Update) -> Option<Change> {
         None
     }
+
+    /// Returns the write that turns `before` into `after`, or `None` if no single write does.
+    ///
+    /// A subgraph with the state of its parent writes this difference to the parent, so that concurrent changes of other
+    /// tasks are kept. Without a difference, the subgraph overwrites the field.
+    fn difference(_before: &T, _after: &T) -> Option<Self::Update> {
+        None
+    }
 }
 
 /// Keeps the last written value. Two writers in one step are a conflict. Fields without `#[reduce]` use this reducer.
@@ -88,6 +96,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     fn replace(current: &mut T, update: T) {
         *current = update;
     }
+    fn difference(_: &T, after: &T) -> Option<T> {
+        Some(after.clone())
+    }
 }
 
 /// Keeps the last value in task order. Any number of tasks may write the field in one step.
@@ -101,6 +112,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     }
     fn replace(current: &mut T, update: T) {
         *current = update;
+    }
+    fn difference(_: &T, after: &T) -> Option<T> {
+        Some(after.clone())
     }
 }
 
@@ -119,6 +133,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ve
     fn delta(_: &Vec<T>, update: &Vec<T>) -> Option<Change> {
         items(update).map(Change::Extend)
     }
+    fn difference(before: &Vec<T>, after: &Vec<T>) -> Option<Vec<T>> {
+        appended(before, after)
+    }
 }
 
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Arc<Vec<T>>>
@@ -133,6 +150,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ar
     }
     fn delta(_: &Arc<Vec<T>>, update: &Vec<T>) -> Option<Change> {
         items(update).map(Change::Extend)
+    }
+    fn difference(before: &Arc<Vec<T>>, after: &Arc<Vec<T>>) -> Option<Vec<T>> {
+        appended(&**before, &**after)
     }
 }
 
@@ -149,6 +169,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ve
     fn delta(_: &VecDeque<T>, update: &VecDeque<T>) -> Option<Change> {
         items(update).map(Change::Extend)
     }
+    fn difference(before: &VecDeque<T>, after: &VecDeque<T>) -> Option<VecDeque<T>> {
+        appended(before, after)
+    }
 }
 
 impl Reducer<String> for Append {
@@ -158,6 +181,9 @@ impl Reducer<String> for Append {
     }
     fn replace(current: &mut String, update: String) {
         *current = update;
+    }
+    fn difference(before: &String, after: &String) -> Option<String> {
+        after.strip_prefix(before.as_str()).map(str::to_owned)
     }
 }
 
@@ -174,6 +200,16 @@ impl<T: AddAssign + Clone + Serialize + DeserializeOwned + Send + Sync + 'static
     }
     fn replace(current: &mut T, update: T) {
         *current = update;
+    }
+    fn difference(before: &T, after: &T) -> Option<T> {
+        let (before, after) =
+            (serde_json::to_value(before).ok()?, serde_json::to_value(after).ok()?);
+        let difference = match (before.as_i64(), after.as_i64(), before.as_u64(), after.as_u64()) {
+            (Some(before), Some(after), ..) => Value::from(after.checked_sub(before)?),
+            (.., Some(before), Some(after)) => Value::from(after.checked_sub(before)?),
+            _ => Value::from(after.as_f64()? - before.as_f64()?),
+        };
+        serde_json::from_value(difference).ok()
     }
 }
 
@@ -193,6 +229,9 @@ impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'stati
     fn replace(current: &mut T, update: T) {
         *current = update;
     }
+    fn difference(_: &T, after: &T) -> Option<T> {
+        Some(after.clone())
+    }
 }
 
 /// Keeps the smallest value.
@@ -211,6 +250,9 @@ impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'stati
     fn replace(current: &mut T, update: T) {
         *current = update;
     }
+    fn difference(_: &T, after: &T) -> Option<T> {
+        Some(after.clone())
+    }
 }
 
 /// Merges maps and sets. For equal keys, the later write wins.
@@ -218,7 +260,7 @@ impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'stati
 pub struct Merge;
 
 macro_rules! merge {
-    ([$($generics:tt)*] $type:ty, $delta:expr) => {
+    ([$($generics:tt)*] $type:ty, $delta:expr, $difference:expr) => {
         impl<$($generics)*> Reducer<$type> for Merge {
             type Update = $type;
             fn fold(current: &mut $type, update: $type) {
@@ -231,19 +273,39 @@ macro_rules! merge {
                 let delta: fn(&$type) -> Option<Change> = $delta;
                 delta(update)
             }
+            fn difference(before: &$type, after: &$type) -> Option<$type> {
+                let difference: fn(&$type, &$type) -> Option<$type> = $difference;
+                difference(before, after)
+            }
         }
     };
 }
 
-merge!([K: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeMap<K, V>, object);
+merge!([K: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeMap<K, V>, object, |before, after| {
+    let kept = before.keys().all(|it| after.contains_key(it));
+    let new = after.iter().filter(|(key, value)| before.get(key).is_none_or(|it| !equal(it, value)));
+    kept.then(|| new.map(|(key, value)| (key.clone(), value.clone())).collect())
+});
 
-merge!([K: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashMap<K, V, H>, object);
+merge!([K: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashMap<K, V, H>, object, |before, after| {
+    let kept = before.keys().all(|it| after.contains_key(it));
+    let new = after.iter().filter(|(key, value)| before.get(key).is_none_or(|it| !equal(it, value)));
+    kept.then(|| new.map(|(key, value)| (key.clone(), value.clone())).collect())
+});
 
-merge!([T: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeSet<T>, |_| None);
+merge!([T: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeSet<T>, |_| None, |before, after| {
+    before.is_subset(after).then(|| after.difference(before).cloned().collect())
+});
 
-merge!([T: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashSet<T, H>, |_| None);
+merge!([T: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashSet<T, H>, |_| None, |before, after| {
+    before.is_subset(after).then(|| after.difference(before).cloned().collect())
+});
 
-merge!([] Map<String, Value>, object);
+merge!([] Map<String, Value>, object, |before, after| {
+    let kept = before.keys().all(|it| after.contains_key(it));
+    let new = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
+    kept.then(|| new.map(|(key, value)| (key.clone(), value.clone())).collect())
+});
 
 fn object<T: Serialize>(update: &T) -> Option<Change> {
     match serde_json::to_value(update) {
@@ -319,6 +381,39 @@ where
             puts.push((position, serde_json::to_value(item).ok()?));
         }
         Some(Change::Put(puts))
+    }
+
+    fn difference(before: &Vec<T>, after: &Vec<T>) -> Option<Vec<T>> {
+        let find = |list: &[T], key: K::Key| list.iter().rposition(|it| K::key(it) == key);
+        if before.iter().any(|it| find(after, K::key(it)).is_none()) {
+            return None;
+        }
+        let is_new = |it: &&T| find(before, K::key(it)).is_none_or(|at| !equal(&before[at], *it));
+        Some(after.iter().filter(is_new).cloned().collect())
+    }
+}
+
+/// Returns the items that were appended to a list, or `None` if its earlier items changed.
+fn appended<'a, L, T>(before: &'a L, after: &'a L) -> Option<L>
+where
+    &'a L: IntoIterator<Item = &'a T>,
+    L: FromIterator<T>,
+    T: Clone + Serialize + 'a,
+{
+    let mut after = after.into_iter();
+    for item in before {
+        if !equal(item, after.next()?) {
+            return None;
+        }
+    }
+    Some(after.cloned().collect())
+}
+
+/// Returns whether two values have the same JSON form. The types of state fields need not implement `PartialEq`.
+fn equal<T: Serialize>(a: &T, b: &T) -> bool {
+    match (serde_json::to_value(a), serde_json::to_value(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
     }
 }
 

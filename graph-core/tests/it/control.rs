@@ -267,7 +267,7 @@ async fn a_busy_thread_rejects_a_second_run_until_the_first_ends() {
 
         probe.unblock("a");
         assert!(run.await.unwrap().unwrap().is_done());
-        assert!(thread.run(Trail::default()).await.unwrap().is_done(), "{durability:?}");
+        assert!(thread.run(Trail::update()).await.unwrap().is_done(), "{durability:?}");
         assert_eq!(path_of(&thread).await, ["a", "a"]);
     }
 }
@@ -322,7 +322,7 @@ async fn stops_of_a_run_override_those_of_the_graph() {
     assert!(thread.clone().with_options(unstopped).run(Trail::default()).await.unwrap().is_done());
     probe.trace();
     let each = RunOptions::new().stop_before(Stops::All);
-    let outcome = thread.with_options(each).run(Trail::default()).await.unwrap();
+    let outcome = thread.with_options(each).run(Trail::update()).await.unwrap();
     assert!(matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }));
     assert_eq!(probe.trace(), "", "the run stops even before the first node");
 }

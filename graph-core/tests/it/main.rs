@@ -1,6 +1,8 @@
 //! Tests of the engine's typed public API.
 
 mod build;
+mod closures;
+mod complaints;
 mod contexts;
 mod control;
 mod edges;
@@ -17,6 +19,7 @@ mod nodes;
 mod reducers;
 mod resume;
 mod retries;
+mod same_state;
 mod saver_failures;
 #[cfg(feature = "schema")]
 mod schemas;
@@ -26,3 +29,4 @@ mod streams;
 mod subgraphs;
 mod support;
 mod time_travel;
+mod traps;

@@ -117,7 +117,7 @@ async fn a_subgraph_with_thread_persistence_travels_in_time_with_its_thread() {
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     let first = thread.history(None).await.unwrap();
     let entry = first.iter().find(|it| it.next == ["sub"]).unwrap().id;
-    let second = thread.run(Trail::default()).await.unwrap().into_state();
+    let second = thread.run(Trail::update()).await.unwrap().into_state();
     assert_eq!(
         second,
         trail(["a", "after", "a", "a", "after"]),
@@ -155,5 +155,5 @@ async fn the_step_limit_applies_to_each_graph_separately() {
     let thread = thread_of(sub(chain(["a", "b", "c"])), &Probe::default());
     let limited = |limit| thread.clone().with_options(RunOptions::new().step_limit(limit));
     assert!(limited(3).run(Trail::default()).await.is_err(), "the inner graph takes three steps");
-    assert!(limited(4).run(Trail::default()).await.unwrap().is_done());
+    assert!(limited(4).run(Trail::update()).await.unwrap().is_done());
 }

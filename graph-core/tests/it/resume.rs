@@ -94,7 +94,7 @@ async fn fresh_input_drops_pending_tasks() {
     thread.run(Trail::default()).await.unwrap_err();
     probe.trace();
 
-    let outcome = thread.run(trail(["again"])).await.unwrap();
+    let outcome = thread.run(Trail::update().path(["again".to_owned()])).await.unwrap();
     assert_eq!(probe.trace(), "4: a | 5: b c | 6: d");
     assert_eq!(outcome.state(), &trail(["a", "again", "a", "b", "c", "d"]));
 }
@@ -148,7 +148,7 @@ async fn an_unknown_checkpoint_is_an_error() {
     };
     assert_eq!((name.as_str(), id), ("t", unknown));
     assert!(thread.at(unknown).state().await.unwrap().is_none());
-    assert!(thread.run(Trail::default()).await.unwrap().is_done());
+    assert!(thread.run(Trail::update()).await.unwrap().is_done());
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn threads_need_a_checkpointer_and_vice_versa() {
 
     let unstored = chain(["a"]).compile().unwrap();
     let thread = unstored.thread("t", Probe::default());
-    assert!(thread.run(Trail::default()).await.unwrap().is_done());
+    assert!(matches!(thread.run(Trail::default()).await, Err(RunError::NoCheckpointer)));
     assert!(matches!(thread.state().await, Err(RunError::NoCheckpointer)));
     assert!(matches!(thread.history(None).await, Err(RunError::NoCheckpointer)));
     assert!(matches!(thread.resume("x").await, Err(RunError::NoCheckpointer)));
@@ -281,7 +281,7 @@ async fn an_incomplete_join_is_kept_between_runs() {
         .compile()
         .unwrap();
     let thread = graph.thread("t", probe.clone());
-    let input = |note: &str| Trail { note: note.into(), ..Trail::default() };
+    let input = |note: &str| Trail::update().note(note);
     assert!(thread.run(input("a")).await.unwrap().is_done());
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.pending_joins, [("c".to_owned(), vec!["b".to_owned()])]);

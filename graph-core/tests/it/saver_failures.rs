@@ -183,7 +183,7 @@ async fn graphs_can_share_a_checkpointer() {
     let first = build().thread("t", Probe::default());
     assert!(first.run(Trail::default()).await.unwrap().is_done());
     let second = build().thread("t", Probe::default());
-    assert_eq!(second.run(Trail::default()).await.unwrap().state(), &trail(["a", "a"]));
+    assert_eq!(second.run(Trail::update()).await.unwrap().state(), &trail(["a", "a"]));
     saver.copy_thread("t", "copy").await.unwrap();
     saver.delete_thread("t").await.unwrap();
     assert!(second.state().await.unwrap().is_none());

@@ -60,7 +60,7 @@ async fn private_fields_are_kept_between_runs() {
         .unwrap();
     let thread = graph.thread("t", ());
     assert!(thread.run(Scoped::default()).await.unwrap().is_done());
-    let outcome = thread.run(Scoped::default()).await.unwrap();
+    let outcome = thread.run(Scoped::update().question("").both(0_u32)).await.unwrap();
     assert_eq!(outcome.state().answer, "////thought", "the first answer was `//`");
 }
 
@@ -202,7 +202,7 @@ async fn appended_values<T: Value>(value: T) -> Vec<T> {
         .expect("the graph is valid");
     let thread = graph.thread("t", ());
     for _ in 0..2 {
-        let input = Holder { value: value.clone(), all: vec![] };
+        let input = Holder { value: value.clone(), all: vec![] }.into_update();
         assert!(thread.run(input).await.expect("no node fails").is_done());
     }
     thread.state().await.expect("the thread is readable").expect("the thread has run").values.all

@@ -219,12 +219,12 @@ async fn a_corrupt_checkpoint_is_reported_and_older_ones_stay_usable() {
     probe.trace();
 
     assert_corrupt(&thread.proceed().await.unwrap_err(), bad);
-    assert_corrupt(&thread.run(Trail::default()).await.unwrap_err(), bad);
+    assert_corrupt(&thread.run(Trail::update()).await.unwrap_err(), bad);
     let edited = thread.update_state(Trail::update().note("x"), AsNode::Last).await;
     assert_corrupt(&edited.unwrap_err(), bad);
     assert_eq!(probe.trace(), "");
 
-    let outcome = thread.at(good).run(trail(["on"])).await.unwrap();
+    let outcome = thread.at(good).run(Trail::update().path(["on".to_owned()])).await.unwrap();
     assert_eq!(outcome.state(), &trail(["a", "on", "a"]));
     assert_eq!(path_of(&thread).await, ["a", "on", "a"]);
 }
@@ -258,7 +258,7 @@ async fn a_corrupt_task_record_is_reported() {
     assert_corrupt(&thread.proceed().await.unwrap_err(), state.id);
     assert_corrupt(&thread.state().await.unwrap_err(), state.id);
     assert!(
-        thread.run(Trail::default()).await.unwrap().is_done(),
+        thread.run(Trail::update()).await.unwrap().is_done(),
         "fresh input drops the corrupt record"
     );
 }

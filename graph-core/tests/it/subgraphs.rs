@@ -93,7 +93,7 @@ async fn persistence_decides_what_a_second_run_starts_with() {
         let thread = thread_of(graph().node(write).edge(START, "write"), &Probe::default());
         let first = thread.run(with_note("x")).await.unwrap().into_state();
         assert_eq!(first.path, ["x 0", "x 1"], "{persistence:?}");
-        let both = thread.run(with_note("x")).await.unwrap().into_state();
+        let both = thread.run(Trail::update().note("x")).await.unwrap().into_state();
         assert_eq!(both.path[2..], second, "{persistence:?}");
     }
 }

@@ -88,7 +88,7 @@ async fn fresh_input_at_an_old_checkpoint_starts_from_its_state() {
     let probe = Probe::default();
     let thread = completed_thread(["a", "b"], &probe).await;
     let old = at_step(&thread.history(None).await.unwrap(), 1).id;
-    let outcome = thread.at(old).run(trail(["new"])).await.unwrap();
+    let outcome = thread.at(old).run(Trail::update().path(["new".to_owned()])).await.unwrap();
     assert_eq!(outcome.state(), &trail(["a", "new", "a", "b"]));
     assert_eq!(
         path_of(&thread).await,
@@ -140,7 +140,7 @@ async fn checkpoints_are_found_by_run_and_metadata() {
     for (run, user) in [("first", "ada"), ("second", "bob")] {
         let options = RunOptions::new().run_id(run).metadata("user", user);
         let thread = graph.thread("t", Probe::default()).with_options(options);
-        assert!(thread.run(Trail::default()).await.unwrap().is_done());
+        assert!(thread.run(Trail::update()).await.unwrap().is_done());
     }
     let thread = graph.thread("t", Probe::default());
     let history = thread.history(None).await.unwrap();
@@ -161,6 +161,7 @@ async fn a_reused_run_id_does_not_drop_new_input() {
     let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = graph.thread("t", probe).with_options(RunOptions::new().run_id("same"));
     assert!(thread.run(trail(["1"])).await.unwrap().is_done());
-    let outcome = thread.run(trail(["2"])).await.unwrap();
-    assert_eq!(outcome.state(), &trail(["1", "a", "2", "a"]));
+    let error = thread.run(trail(["2"])).await.unwrap_err();
+    let message = "run id `same` was already used on thread `t` with another input; use a new id for a new run";
+    assert_eq!(error.to_string(), message);
 }

@@ -17,10 +17,20 @@ pub(super) fn expand(state: &State) -> TokenStream {
     let update = update_type(state);
     let reducers = generated_reducers(state);
     let impls = [methods(state), state_impl(state), conversions(state)];
+    let untracked = state.fields.iter().any(|it| it.lifetime == Lifetime::Run).then(|| {
+        quote! {
+            #[allow(unused_imports, reason = "which trait is used depends on the type of the field")]
+            use ::graph_core::state::untracked::{
+                self as __untracked, ReadNothing as _, ReadSerialised as _, ShowNothing as _,
+                ShowSerialised as _,
+            };
+        }
+    });
     quote! {
         #update
         const _: () = {
             type __Result<T> = ::core::result::Result<T, ::graph_core::state::FieldError>;
+            #untracked
             #reducers
             #(#impls)*
         };
@@ -39,6 +49,7 @@ fn state_impl(state: &State) -> TokenStream {
     let names: Vec<_> = fields.iter().map(|it| &it.name).collect();
     let (getters, setters): (Vec<_>, Vec<_>) = fields.iter().map(Field::json_accessors).unzip();
     let (pushes, pulls): (Vec<_>, Vec<_>) = fields.iter().map(Field::write_conversions).unzip();
+    let differences = fields.iter().zip(&indices).map(|(it, index)| it.difference(state, *index));
     let clears = fields.iter().zip(&indices).filter(|(it, _)| it.lifetime != Lifetime::Persistent).map(
         |(Field { ident, .. }, index)| {
             quote!(#index => self.#ident = ::core::default::Default::default(),)
@@ -130,6 +141,12 @@ fn state_impl(state: &State) -> TokenStream {
                 }
                 ::core::result::Result::Ok(__update)
             }
+
+            fn update_since(&self, __before: &Self) -> __Result<Self::Update> {
+                let mut __update = <Self::Update as ::core::default::Default>::default();
+                #(#differences)*
+                ::core::result::Result::Ok(__update)
+            }
         }
     }
 }
@@ -198,6 +215,12 @@ impl Field {
     fn metadata(&self, state: &State, index: usize) -> TokenStream {
         let Self { name, ty, input, output, .. } = self;
         let reducer = self.reducer(state, index);
+        let many_writers = match self.lifetime {
+            Lifetime::Run => quote!(false),
+            _ => quote_spanned! { self.error_span()=>
+                <#reducer as ::graph_core::reduce::Reducer<#ty>>::MANY_WRITERS
+            },
+        };
         let lifetime = match self.lifetime {
             Lifetime::Persistent => quote!(Persistent),
             Lifetime::Step => quote!(Step),
@@ -205,7 +228,7 @@ impl Field {
         };
         quote_spanned! { self.error_span()=>
             ::graph_core::state::Field::new(#name)
-                .many_writers(<#reducer as ::graph_core::reduce::Reducer<#ty>>::MANY_WRITERS)
+                .many_writers(#many_writers)
                 .lifetime(::graph_core::state::Lifetime::#lifetime)
                 .visible(#input, #output)
         }
@@ -214,9 +237,31 @@ impl Field {
     /// Generates the statement that folds the field's write into the state.
     fn fold(&self, state: &State, index: usize) -> TokenStream {
         let Self { ident, ty, .. } = self;
+        if self.lifetime == Lifetime::Run {
+            return quote!(__fold.untracked(#index, &mut self.#ident, &mut __update.#ident););
+        }
         let reducer = self.reducer(state, index);
         quote_spanned! { self.error_span()=>
             __fold.field::<#reducer, #ty>(#index, &mut self.#ident, &mut __update.#ident)?;
+        }
+    }
+
+    /// Generates the statement of `update_since` that writes the field if its value changed.
+    ///
+    /// Untracked fields are skipped, because their values cannot be compared.
+    fn difference(&self, state: &State, index: usize) -> TokenStream {
+        let Self { ident, name, ty, .. } = self;
+        if self.lifetime == Lifetime::Run {
+            return TokenStream::new();
+        }
+        let reducer = self.reducer(state, index);
+        quote_spanned! { self.error_span()=>
+            __update.#ident = ::graph_core::state::derive::difference::<#reducer, #ty>(
+                #name,
+                (__before.value(#index)?, self.value(#index)?),
+                &__before.#ident,
+                &self.#ident,
+            )?;
         }
     }
 
@@ -246,6 +291,10 @@ impl Field {
     /// with its `rc` feature.
     fn json_accessors(&self) -> (TokenStream, TokenStream) {
         let Self { ident, name, ty, .. } = self;
+        if self.lifetime == Lifetime::Run {
+            let get = quote!((&__untracked::Shown(&self.#ident)).to_value(#name));
+            return (get, quote!(::core::mem::drop(__value)));
+        }
         let value = quote_spanned!(span_of(ty)=> self.#ident);
         let new = quote_spanned! { span_of(ty)=>
             ::graph_core::state::derive::from_value(#name, __value)?
@@ -264,6 +313,23 @@ impl Field {
     /// Generates the conversions of the field's write to and from JSON.
     fn write_conversions(&self) -> (TokenStream, TokenStream) {
         let Self { ident, name, ty, .. } = self;
+        if self.lifetime == Lifetime::Run {
+            let push = quote! {
+                if let ::core::option::Option::Some(__write) = &__update.#ident {
+                    if let ::core::option::Option::Some(value) =
+                        (&__untracked::Shown(&__write.value)).to_value(#name)?
+                    {
+                        __writes.push(::graph_core::state::FieldWrite {
+                            field: ::std::string::String::from(#name),
+                            value,
+                            overwrite: __write.overwrite,
+                        });
+                    }
+                }
+            };
+            let stored = quote!(__untracked::Stored::<#ty>(::core::marker::PhantomData));
+            return (push, quote!(__update.#ident = (&#stored).pull(__write)?));
+        }
         let push = quote_spanned! { span_of(ty)=>
             ::graph_core::state::derive::push_write(&mut __writes, #name, &__update.#ident)?;
         };

@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use graph_core::{
-    AsNode, CompiledGraph, Event, Input, Interrupt, RunControl, RunError, RunOptions, RunOutcome,
-    State, StateEdit, StreamMode, TaskState, Thread, ThreadState,
-    checkpoint::{CheckpointError, CheckpointId, HistoryQuery, Source},
+    AsNode, CompiledGraph, Event, HistoryFilter, Input, Interrupt, RunControl, RunError,
+    RunOptions, RunOutcome, State, StateEdit, StreamMode, TaskState, Thread, ThreadState,
+    checkpoint::{CheckpointError, CheckpointId, Source},
     draw::Drawing,
     state::{Field, FieldError},
 };
@@ -81,7 +81,8 @@ pub(super) trait AnyGraph: Send + Sync {
     ) -> Result<Option<Snapshot>, RunError>;
 
     /// Returns the checkpoints of a thread that match the query, newest first.
-    async fn history(&self, thread: &str, query: HistoryQuery) -> Result<Vec<Snapshot>, RunError>;
+    async fn history(&self, thread: &str, filter: HistoryFilter)
+    -> Result<Vec<Snapshot>, RunError>;
 
     /// Applies edits to a thread. Each inner list forms one step.
     async fn edit(
@@ -236,9 +237,13 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         Ok(state.map(snapshot))
     }
 
-    async fn history(&self, thread: &str, query: HistoryQuery) -> Result<Vec<Snapshot>, RunError> {
+    async fn history(
+        &self,
+        thread: &str,
+        filter: HistoryFilter,
+    ) -> Result<Vec<Snapshot>, RunError> {
         let thread = self.thread(thread, None, &Map::new())?;
-        Ok(thread.search_history(query).await?.into_iter().map(snapshot).collect())
+        Ok(thread.history(filter).await?.into_iter().map(snapshot).collect())
     }
 
     async fn edit(

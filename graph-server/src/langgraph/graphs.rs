@@ -49,7 +49,7 @@ impl Graphs {
         let graph = graph
             .name(name.clone())
             .shared_checkpointer(self.checkpointer.clone())
-            .shared_store(self.store.clone())
+            .store(self.store.clone())
             .compile()?;
         let graph = TypedGraph { graph, deps: Box::new(deps), schemas };
         self.graphs.insert(name, Arc::new(graph));

@@ -181,10 +181,7 @@ impl Reader<'_> {
         // Without `before`, the query starts at the newest checkpoint, because this value is greater than any id.
         let mut before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
         let limit = query.limit.unwrap_or(usize::MAX);
-        let page = match query.metadata.is_empty() && query.source.is_none() {
-            true => PAGE_ROWS.min(limit),
-            false => PAGE_ROWS,
-        };
+        let page = if query.reads_headers() { PAGE_ROWS } else { PAGE_ROWS.min(limit) };
         while found.len() < limit {
             let rows = self
                 .query(

@@ -4,6 +4,8 @@
 #[cfg(feature = "http")]
 mod byte_server;
 mod layers;
+#[cfg(feature = "graph")]
+mod message_stream;
 mod overflow;
 #[cfg(feature = "http")]
 mod peers;

@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
     routing::{get, post},
 };
-use graph_core::checkpoint::{CheckpointId, HistoryQuery};
+use graph_core::{HistoryFilter, checkpoint::CheckpointId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -162,13 +162,12 @@ async fn list_history(
     let page = Page::new(limit, None)?;
     let thread = manager.thread(parse_id("thread", id)?)?;
     let Some(graph) = thread.graph() else { return Ok(Vec::new()) };
-    let query = HistoryQuery {
-        before,
-        // A filter can skip checkpoints, so it needs all of them.
-        limit: metadata.is_empty().then(|| page.limit()),
-        ..HistoryQuery::default()
-    };
-    let states = manager.graph(graph)?.history(&thread.thread_id.to_string(), query).await?;
+    // A filter by metadata can skip checkpoints, so it needs all of them.
+    let mut filter = HistoryFilter::from(metadata.is_empty().then(|| page.limit()));
+    if let Some(before) = before {
+        filter = filter.before(before);
+    }
+    let states = manager.graph(graph)?.history(&thread.thread_id.to_string(), filter).await?;
     let states = states.iter().map(|it| state_json(thread.thread_id, it));
     let matches =
         |state: &Value| state["metadata"].as_object().is_some_and(|it| contains_all(it, metadata));
