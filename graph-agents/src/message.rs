@@ -12,7 +12,6 @@ mod types;
 pub use content::Content;
 pub(crate) use content::text_block;
 pub use like::{message_from_json, messages_from_json};
-pub(crate) use like::{read_message, read_messages};
 pub(crate) use llm_convert::{from_response, to_llm};
 pub use merge::add_messages;
 pub use pretty::pretty;

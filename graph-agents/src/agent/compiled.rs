@@ -9,7 +9,7 @@ use graph_core::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    message::{Message, NewMessages, read_messages},
+    message::{Message, NewMessages, messages_from_json},
     state::{MESSAGES, STRUCTURED_RESPONSE},
 };
 
@@ -121,7 +121,7 @@ impl AgentOutcome {
     fn new(outcome: RunOutcome<JsonState>) -> Result<Self, RunError> {
         let interrupts = outcome.interrupts().to_vec();
         let state = outcome.into_state();
-        let messages = state.get(MESSAGES).map(read_messages).transpose();
+        let messages = state.get(MESSAGES).map(messages_from_json).transpose();
         let messages = messages.map_err(|error| FieldError::new(MESSAGES, error))?;
         let messages = messages.unwrap_or_default();
         Ok(Self { messages, interrupts, state })

@@ -14,28 +14,18 @@ use crate::{AgentError, notation};
 ///
 /// A message is a stored message (an object with `type`), a text (a human message), a pair `[role, text]`, or an
 /// object with `role` and `content`.
-pub fn messages_from_json(value: Value) -> Result<Vec<Message>, AgentError> {
-    read_messages(&value)
-}
-
-/// Like [`messages_from_json`], without taking the value.
-pub(crate) fn read_messages(value: &Value) -> Result<Vec<Message>, AgentError> {
+pub fn messages_from_json(value: &Value) -> Result<Vec<Message>, AgentError> {
     match value {
         Value::Null => Err(AgentError::value(
             "Must specify non-null arguments for both 'left' and 'right'. Only received: 'left'.",
         )),
-        Value::Array(items) => items.iter().map(read_message).collect(),
-        item => Ok(vec![read_message(item)?]),
+        Value::Array(items) => items.iter().map(message_from_json).collect(),
+        item => Ok(vec![message_from_json(item)?]),
     }
 }
 
 /// Converts JSON into a message; see [`messages_from_json`].
-pub fn message_from_json(value: Value) -> Result<Message, AgentError> {
-    read_message(&value)
-}
-
-/// Like [`message_from_json`], without taking the value.
-pub(crate) fn read_message(value: &Value) -> Result<Message, AgentError> {
+pub fn message_from_json(value: &Value) -> Result<Message, AgentError> {
     match value {
         Value::String(text) => Ok(Message::human(text.as_str())),
         Value::Array(pair) => match pair.as_slice() {

@@ -42,7 +42,7 @@ pub(super) enum Source {
     /// The context of the task.
     Context,
     /// The agent's dependency of this type.
-    Dependency(Type),
+    Dependency(Box<Type>),
 }
 
 /// The options of the attribute.
@@ -155,7 +155,8 @@ fn parameter(input: &FnArg) -> syn::Result<Parameter> {
 
 fn source(r#type: &Type) -> syn::Result<Source> {
     let Type::Reference(reference) = r#type else {
-        return Ok(dependency(r#type).map_or(Source::Model, Source::Dependency));
+        let inner = dependency(r#type).map(Box::new);
+        return Ok(inner.map_or(Source::Model, Source::Dependency));
     };
     let last = match &*reference.elem {
         Type::Path(path) => path.path.segments.last().map(|it| it.ident.to_string()),
