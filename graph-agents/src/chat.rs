@@ -151,7 +151,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
 
     async fn history(&mut self) -> Result<(), ChatError> {
         let state = self.thread.state().await.map_err(ChatError::Thread)?;
-        let messages = state.and_then(|it| it.values.get(MESSAGES).cloned());
+        let messages = state.as_ref().and_then(|it| it.values.get(MESSAGES));
         let messages = messages.and_then(|it| messages_from_json(it).ok()).unwrap_or_default();
         Ok(self.screen.text(&pretty(&messages)).await?)
     }
@@ -204,7 +204,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
             },
             EventKind::Update { writes, .. } if event.node.as_deref() == Some("model") => {
                 let messages = writes.into_iter().filter(|it| it.field == MESSAGES);
-                let messages = messages.filter_map(|it| messages_from_json(it.value).ok());
+                let messages = messages.filter_map(|it| messages_from_json(&it.value).ok());
                 let newest = messages.flatten().filter_map(|it| it.as_ai().cloned()).next_back();
                 for call in newest.iter().flat_map(|it| &it.tool_calls) {
                     self.screen.call(call).await?;

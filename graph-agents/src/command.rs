@@ -72,7 +72,7 @@ impl Update {
 
     /// Returns the written messages. `None` if the update does not write messages.
     pub(crate) fn written_messages(&self) -> Option<Vec<Message>> {
-        messages_from_json(self.get(MESSAGES)?.clone()).ok()
+        messages_from_json(self.get(MESSAGES)?).ok()
     }
 
     pub(crate) fn into_json(self, schema: &JsonStateSchema) -> Result<JsonUpdate, FieldError> {

@@ -6,7 +6,7 @@ use graph_core::{JsonFieldKind, NodeError, json::JsonInput};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::message::{Message, messages_from_json};
+use crate::message::{Message, message_from_json, messages_from_json};
 
 /// Name of the field that holds the conversation.
 pub const MESSAGES: &str = "messages";
@@ -37,6 +37,16 @@ impl AgentState {
     /// Reads the state from the input of a node or branch.
     pub fn from_input(input: &JsonInput) -> Result<Self, NodeError> {
         let messages = parse(input.get(MESSAGES))?;
+        Ok(Self { inner: Arc::new(Inner { messages, fields: Source::Input(input.clone()) }) })
+    }
+
+    /// Like [`from_input`](Self::from_input), but contains only the newest AI message and the messages after it. The
+    /// other fields are complete.
+    pub(crate) fn newest_from_input(input: &JsonInput) -> Result<Self, NodeError> {
+        let all = input.get(MESSAGES).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let newest = all.iter().rposition(|it| it["type"] == "ai").unwrap_or(0);
+        let messages = all[newest..].iter().map(message_from_json).collect::<Result<_, _>>();
+        let messages = messages.map_err(NodeError::terminal)?;
         Ok(Self { inner: Arc::new(Inner { messages, fields: Source::Input(input.clone()) }) })
     }
 
@@ -84,7 +94,7 @@ impl AgentState {
 fn parse(messages: Option<&Value>) -> Result<Vec<Message>, NodeError> {
     match messages {
         None => Ok(Vec::new()),
-        Some(value) => messages_from_json(value.clone()).map_err(NodeError::terminal),
+        Some(value) => messages_from_json(value).map_err(NodeError::terminal),
     }
 }
 

@@ -18,6 +18,6 @@ pub use call::{ToolAnswer, ToolHandler, ToolRequest, ToolWrapper};
 pub(crate) use content::content_of;
 pub use definition::Tool;
 pub use errors::{ExceptionAnswer, ToolErrors};
-pub use output::{IntoToolOutput, ToolOutput};
+pub use output::{IntoToolOutput, ToolArgument, ToolOutput};
 pub use provider::ProviderTool;
 pub use runtime::ToolRuntime;

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::{
     AgentError, AgentState,
     command::{Command, Update},
+    dependencies::Dependencies,
     message::{AiMessage, Message, ToolCall, ToolMessage},
     tool::{InputKind, Tool, ToolAnswer, ToolErrors, ToolHandler, ToolRequest, ToolWrapper},
 };
@@ -37,6 +38,7 @@ pub struct ToolNode {
     /// The first wrapper is the outermost.
     wrappers: Vec<ToolWrapper>,
     handler: ToolHandler,
+    dependencies: Dependencies,
 }
 
 impl fmt::Debug for ToolNode {
@@ -72,14 +74,22 @@ impl ToolNode {
     /// Sets which errors the node answers with a message to the model instead of failing.
     #[must_use]
     pub fn errors(self, errors: ToolErrors) -> Self {
-        Self::build(self.tools, errors, self.wrappers)
+        Self { dependencies: self.dependencies, ..Self::build(self.tools, errors, self.wrappers) }
     }
 
     /// Wraps the execution of each call. The first wrapper is the outermost.
     #[must_use]
     pub fn wrap(mut self, wrapper: ToolWrapper) -> Self {
         self.wrappers.push(wrapper);
-        Self::build(self.tools, self.errors, self.wrappers)
+        let dependencies = self.dependencies;
+        Self { dependencies, ..Self::build(self.tools, self.errors, self.wrappers) }
+    }
+
+    /// Sets the dependencies of the tools.
+    #[must_use]
+    pub fn dependencies(mut self, dependencies: Dependencies) -> Self {
+        self.dependencies = dependencies;
+        self
     }
 
     pub(crate) fn build(
@@ -90,7 +100,7 @@ impl ToolNode {
         let innermost = execute::handler(tools.clone(), errors.clone());
         let wrap = |inner: ToolHandler, it: &ToolWrapper| inner.wrapped_by(it.clone());
         let handler = wrappers.iter().rev().fold(innermost, wrap);
-        Self { tools, errors, wrappers, handler }
+        Self { tools, errors, wrappers, handler, dependencies: Dependencies::default() }
     }
 
     /// Returns the tools.
@@ -175,7 +185,8 @@ impl ToolNode {
         let tool = self.tool(&call.name).cloned();
         let (state, context) = (state.clone(), context.clone());
         let errors = tool.as_ref().and_then(|it| it.error_policy().cloned());
-        let request = ToolRequest { call: call.clone(), tool, state, context, input };
+        let dependencies = self.dependencies.clone();
+        let request = ToolRequest { call: call.clone(), tool, state, context, dependencies, input };
         let answer = self.handler.call(request).await;
         let errors = errors.as_ref().unwrap_or(&self.errors);
         answer.or_else(|error| errors.answer(&call, error).map(ToolAnswer::Message))

@@ -67,8 +67,8 @@ pub fn derive_route(input: TokenStream) -> TokenStream {
 /// Turns an async function into a function without parameters that creates a tool.
 ///
 /// The tool has the function's name and doc comment. Each parameter is an argument that the model passes, with its doc
-/// comment as description. Parameters of type `&ToolRuntime`, `&AgentState`, `&ToolCall` and `&Context` are filled in by
-/// the agent; the model does not see them.
+/// comment as description. Parameters of type `&ToolRuntime`, `&AgentState`, `&ToolCall`, `&Context` and `Dep<T>` are filled
+/// in by the agent; the model does not see them.
 ///
 /// | option | effect |
 /// |---|---|

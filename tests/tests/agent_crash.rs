@@ -146,7 +146,7 @@ async fn stored_results(thread: &Thread<JsonState>) -> BTreeSet<String> {
     let writes = state.tasks.into_iter().filter_map(|it| it.result).flatten();
     let lists = state.values.get("messages").cloned().into_iter();
     let lists = lists.chain(writes.filter(|it| it.field == "messages").map(|it| it.value));
-    let messages = lists.flat_map(|it| messages_from_json(it).unwrap());
+    let messages = lists.flat_map(|it| messages_from_json(&it).unwrap());
     messages.filter_map(|it| it.as_tool().map(|it| it.tool_call_id.clone())).collect()
 }
 
@@ -163,7 +163,7 @@ fn finish(file: &Path, executions: &Executions, durability: Durability, case: &s
             Some(_) => thread.proceed().await,
         };
         let state = outcome.unwrap().into_state();
-        let messages = messages_from_json(state.get("messages").unwrap().clone()).unwrap();
+        let messages = messages_from_json(state.get("messages").unwrap()).unwrap();
         assert_eq!(messages.last().unwrap().text(), "done", "{case}");
         let results: Vec<_> = messages.iter().filter_map(Message::as_tool).collect();
         let ids: Vec<_> = results.iter().map(|it| it.tool_call_id.as_str()).collect();

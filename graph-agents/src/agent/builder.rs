@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     AgentError,
+    dependencies::Dependencies,
     message::{Content, messages_field},
     middleware::Middleware,
     model::{ChatModel, RequestTool, SharedModel},
@@ -65,6 +66,7 @@ pub struct Agent {
     stop_after: Stops,
     checkpointer: Option<Arc<dyn Checkpointer>>,
     store: Option<Arc<dyn Store>>,
+    dependencies: Dependencies,
 }
 
 impl Agent {
@@ -88,6 +90,7 @@ impl Agent {
             stop_after: Stops::None,
             checkpointer: None,
             store: None,
+            dependencies: Dependencies::default(),
         }
     }
 
@@ -142,6 +145,13 @@ impl Agent {
         self
     }
 
+    /// Adds a value that tools and middleware can use, replacing a value of the same type. A tool declares a parameter of
+    /// type [`Dep<T>`](crate::Dep); middleware finds the values in its requests.
+    pub fn dependency<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.dependencies = self.dependencies.with(value);
+        self
+    }
+
     /// Adds a field to the state, replacing a field with the same name.
     pub fn state_field(mut self, field: StateField) -> Self {
         self.fields.push(field);
@@ -189,6 +199,7 @@ impl Agent {
         self.check_middleware_names()?;
         let schema = self.schema().map_err(|error| AgentError::value(error.to_string()))?;
         let client_tools: Arc<[Tool]> = unique(self.all_tools()).into();
+        client_tools.iter().try_for_each(|it| it.check_dependencies(&self.dependencies))?;
         let wrappers = self.tool_wrappers();
         let has_tools = !client_tools.is_empty() || !wrappers.is_empty();
         let shape = Shape::new(
@@ -204,7 +215,8 @@ impl Agent {
         }
         graph = self.add_model_node(graph, &schema, &client_tools);
         if has_tools {
-            let node = ToolNode::build(client_tools, ToolErrors::default(), wrappers);
+            let node = ToolNode::build(client_tools, ToolErrors::default(), wrappers)
+                .dependencies(self.dependencies.clone());
             let handoffs = handoffs(node.tools());
             if !handoffs.is_empty() {
                 graph = add_handoff_node(graph, node.clone(), handoffs, &schema);
@@ -309,6 +321,7 @@ impl Agent {
             response: self.response.clone(),
             handler: call.into_handler(&self.middleware),
             schema: schema.clone(),
+            dependencies: self.dependencies.clone(),
         });
         graph.node(json_node("model", move |input, context| {
             let node = node.clone();

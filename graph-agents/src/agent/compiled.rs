@@ -121,9 +121,9 @@ impl AgentOutcome {
     fn new(outcome: RunOutcome<JsonState>) -> Result<Self, RunError> {
         let interrupts = outcome.interrupts().to_vec();
         let state = outcome.into_state();
-        let messages = state.get(MESSAGES).cloned().unwrap_or_else(|| serde_json::json!([]));
-        let messages = messages_from_json(messages);
+        let messages = state.get(MESSAGES).map(messages_from_json).transpose();
         let messages = messages.map_err(|error| FieldError::new(MESSAGES, error))?;
+        let messages = messages.unwrap_or_default();
         Ok(Self { messages, interrupts, state })
     }
 

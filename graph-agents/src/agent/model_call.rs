@@ -44,10 +44,11 @@ impl ModelCall {
         wrapping.rev().fold(innermost, |inner, it| wrap(inner, it.clone()))
     }
 
-    async fn execute(&self, request: ModelRequest) -> Result<ModelAnswer, NodeError> {
+    async fn execute(&self, mut request: ModelRequest) -> Result<ModelAnswer, NodeError> {
         self.check_tools(&request)?;
         let native = request.model.profile().structured_output;
-        let prompt = to_prompt(&request, native);
+        let messages = std::mem::take(&mut request.messages);
+        let prompt = to_prompt(&request, messages, native);
         let mut message = call_streaming(&request.model, &prompt, &request.context).await?;
         if self.name.is_some() {
             message.name.clone_from(&self.name);
@@ -75,9 +76,12 @@ impl ModelCall {
     }
 }
 
-fn to_prompt(request: &ModelRequest, native: bool) -> Prompt {
+fn to_prompt(request: &ModelRequest, messages: Vec<Message>, native: bool) -> Prompt {
     let system = request.system.clone().map(Message::system);
-    let messages = system.into_iter().chain(request.messages.iter().cloned()).collect();
+    let messages = match system {
+        Some(system) => [system].into_iter().chain(messages).collect(),
+        None => messages,
+    };
     let mut tools: Vec<_> = request.tools.iter().map(to_model_tool).collect();
     let mut tool_choice = request.tool_choice.clone();
     let mut output = None;

@@ -12,6 +12,7 @@ use super::{hook_node::stream_messages, repair::repair};
 use crate::{
     AgentState,
     command::{Command, Update},
+    dependencies::Dependencies,
     message::{Content, Message},
     model::{ModelAnswer, ModelHandler, ModelRequest, RequestTool, SharedModel},
     response::ResponseFormat,
@@ -27,6 +28,7 @@ pub(super) struct ModelNode {
     pub(super) response: Option<ResponseFormat>,
     pub(super) handler: ModelHandler,
     pub(super) schema: JsonStateSchema,
+    pub(super) dependencies: Dependencies,
 }
 
 impl ModelNode {
@@ -37,7 +39,7 @@ impl ModelNode {
     ) -> Result<JsonReturn, NodeError> {
         let state = AgentState::from_input(input)?;
         let repaired = repair(state.messages());
-        let messages = repaired.clone().unwrap_or_else(|| state.messages().to_vec());
+        let messages = repaired.as_deref().unwrap_or(state.messages()).to_vec();
         let request = ModelRequest {
             model: self.model.clone(),
             system: self.system.clone(),
@@ -48,6 +50,7 @@ impl ModelNode {
             settings: Map::new(),
             state: state.clone(),
             context: context.clone(),
+            dependencies: self.dependencies.clone(),
             streamed: std::sync::Arc::default(),
         };
         let streamed = request.streamed.clone();

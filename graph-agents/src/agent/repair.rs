@@ -1,6 +1,6 @@
 //! Repair of conversations that contain malformed tool calls.
 
-use crate::message::{InvalidToolCall, Message, ToolCall, ToolMessage};
+use crate::message::{AiMessage, InvalidToolCall, Message, ToolCall, ToolMessage};
 
 /// Adds an error result for each malformed tool call that has an id and no result. Returns `None` if there is no such
 /// call.
@@ -9,6 +9,10 @@ use crate::message::{InvalidToolCall, Message, ToolCall, ToolMessage};
 pub(super) fn repair(messages: &[Message]) -> Option<Vec<Message>> {
     let is_answered =
         |id: &str| messages.iter().filter_map(Message::as_tool).any(|it| it.tool_call_id == id);
+    let has_invalid = |it: &AiMessage| !it.invalid_tool_calls.is_empty();
+    if !messages.iter().filter_map(Message::as_ai).any(has_invalid) {
+        return None;
+    }
     let mut repaired = Vec::with_capacity(messages.len());
     for message in messages {
         repaired.push(message.clone());

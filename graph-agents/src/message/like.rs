@@ -14,42 +14,39 @@ use crate::{AgentError, notation};
 ///
 /// A message is a stored message (an object with `type`), a text (a human message), a pair `[role, text]`, or an
 /// object with `role` and `content`.
-pub fn messages_from_json(value: Value) -> Result<Vec<Message>, AgentError> {
+pub fn messages_from_json(value: &Value) -> Result<Vec<Message>, AgentError> {
     match value {
         Value::Null => Err(AgentError::value(
             "Must specify non-null arguments for both 'left' and 'right'. Only received: 'left'.",
         )),
-        Value::Array(items) => items.into_iter().map(message_from_json).collect(),
+        Value::Array(items) => items.iter().map(message_from_json).collect(),
         item => Ok(vec![message_from_json(item)?]),
     }
 }
 
 /// Converts JSON into a message; see [`messages_from_json`].
-pub fn message_from_json(value: Value) -> Result<Message, AgentError> {
+pub fn message_from_json(value: &Value) -> Result<Message, AgentError> {
     match value {
-        Value::String(text) => Ok(Message::human(text)),
-        Value::Array(pair) => match <[Value; 2]>::try_from(pair) {
-            Ok([Value::String(role), content]) => from_role(&role, content, Map::new()),
+        Value::String(text) => Ok(Message::human(text.as_str())),
+        Value::Array(pair) => match pair.as_slice() {
+            [Value::String(role), content] => from_role(role, content, &Map::new()),
             _ => Err(AgentError::named(
                 "NotImplementedError",
                 "Message as a sequence must be (role string, template)",
             )),
         },
-        Value::Object(mut object) => {
-            let whole = object.clone();
-            let role = object.remove("role").or_else(|| object.remove("type"));
-            match (role, object.remove("content")) {
-                (Some(Value::String(role)), None) if role == "remove" => {
-                    from_role(&role, Value::Null, object)
-                }
-                (Some(Value::String(role)), Some(content)) => from_role(&role, content, object),
+        Value::Object(object) => {
+            let role = object.get("role").or_else(|| object.get("type"));
+            match (role.and_then(Value::as_str), object.get("content")) {
+                (Some("remove"), None) => from_role("remove", &Value::Null, object),
+                (Some(role), Some(content)) => from_role(role, content, object),
                 _ => Err(AgentError::value(format!(
                     "Message dict must contain 'role' and 'content' keys, got {}",
-                    notation::python_object(&whole)
+                    notation::python_object(object)
                 ))),
             }
         }
-        other => Err(unsupported(&other)),
+        other => Err(unsupported(other)),
     }
 }
 
@@ -68,47 +65,47 @@ fn unsupported(value: &Value) -> AgentError {
 
 fn from_role(
     role: &str,
-    content: Value,
-    mut rest: Map<String, Value>,
+    content: &Value,
+    object: &Map<String, Value>,
 ) -> Result<Message, AgentError> {
     let content = match content {
-        Value::String(text) => Content::Text(text),
-        Value::Array(blocks) => Content::Blocks(blocks),
+        Value::String(text) => Content::Text(text.clone()),
+        Value::Array(blocks) => Content::Blocks(blocks.clone()),
         Value::Null => Content::default(),
-        other => return Err(unsupported(&other)),
+        other => return Err(unsupported(other)),
     };
-    let id = text(&mut rest, "id");
-    let name = text(&mut rest, "name");
+    let id = text(object, "id");
+    let name = text(object, "name");
     match role {
         "user" | "human" => {
-            Ok(Message::Human(TextMessage { content, id, name, source: text(&mut rest, "source") }))
+            Ok(Message::Human(TextMessage { content, id, name, source: text(object, "source") }))
         }
         "system" | "developer" => {
             Ok(Message::System(TextMessage { content, id, name, source: None }))
         }
         "assistant" | "ai" => {
             let mut message = AiMessage { content, id, name, ..AiMessage::default() };
-            for call in list(&mut rest, "tool_calls") {
+            for call in list(object, "tool_calls") {
                 add_call(&mut message, call)?;
             }
-            for call in list(&mut rest, "invalid_tool_calls") {
+            for call in list(object, "invalid_tool_calls") {
                 message.invalid_tool_calls.push(read(call)?);
             }
-            message.usage = rest.remove("usage").map(read).transpose()?;
-            message.reasoning = rest.remove("reasoning").map(read).transpose()?.unwrap_or_default();
+            message.usage = object.get("usage").map(read).transpose()?;
+            message.reasoning = object.get("reasoning").map(read).transpose()?.unwrap_or_default();
             Ok(Message::Ai(message))
         }
         "tool" => Ok(Message::Tool(ToolMessage {
             content,
             id,
             name,
-            tool_call_id: text(&mut rest, "tool_call_id")
+            tool_call_id: text(object, "tool_call_id")
                 .ok_or_else(|| AgentError::value("a tool message must contain 'tool_call_id'"))?,
-            status: match rest.remove("status") {
+            status: match object.get("status") {
                 Some(status) => read(status)?,
                 None => Status::Success,
             },
-            artifact: rest.remove("artifact").filter(|it| !it.is_null()),
+            artifact: object.get("artifact").filter(|it| !it.is_null()).cloned(),
         })),
         "remove" => match id {
             Some(id) => Ok(Message::Remove { id }),
@@ -122,8 +119,8 @@ fn from_role(
 }
 
 /// Adds a tool call, flat or nested under `function`. Arguments that are JSON text are parsed.
-fn add_call(message: &mut AiMessage, mut call: Value) -> Result<(), AgentError> {
-    let Some(function) = call.get_mut("function").map(Value::take) else {
+fn add_call(message: &mut AiMessage, call: &Value) -> Result<(), AgentError> {
+    let Some(function) = call.get("function") else {
         message.tool_calls.push(read(call)?);
         return Ok(());
     };
@@ -146,20 +143,14 @@ fn add_call(message: &mut AiMessage, mut call: Value) -> Result<(), AgentError> 
     Ok(())
 }
 
-fn text(object: &mut Map<String, Value>, key: &str) -> Option<String> {
-    match object.remove(key) {
-        Some(Value::String(text)) => Some(text),
-        _ => None,
-    }
+fn text(object: &Map<String, Value>, key: &str) -> Option<String> {
+    object.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn list(object: &mut Map<String, Value>, key: &str) -> Vec<Value> {
-    match object.remove(key) {
-        Some(Value::Array(items)) => items,
-        _ => Vec::new(),
-    }
+fn list<'a>(object: &'a Map<String, Value>, key: &str) -> &'a [Value] {
+    object.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, AgentError> {
-    serde_json::from_value(value).map_err(|error| AgentError::value(error.to_string()))
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, AgentError> {
+    T::deserialize(value).map_err(|error| AgentError::value(error.to_string()))
 }

@@ -68,6 +68,9 @@ pub(super) fn plan<T: Item>(current: &[T], update: &[T]) -> Result<Plan, AgentEr
     if let Some(last) = update.iter().rposition(is_remove_all) {
         return Ok(Plan::Replace(last + 1));
     }
+    if let Some(puts) = appends(current, update) {
+        return Ok(Plan::Merge { puts, removed: Vec::new() });
+    }
     let mut positions = HashMap::new();
     let known = current.iter().enumerate();
     positions.extend(known.filter_map(|(position, it)| Some((it.id()?, position))));
@@ -93,6 +96,19 @@ pub(super) fn plan<T: Item>(current: &[T], update: &[T]) -> Result<Plan, AgentEr
         ids.iter().enumerate().filter(|(_, id)| id.is_some_and(|it| removed_ids.contains(it)));
     let removed = removed.map(|(position, _)| position).collect();
     Ok(Plan::Merge { puts, removed })
+}
+
+/// Largest update for which a search is cheaper than an index of all ids.
+const MAX_SEARCHED: usize = 8;
+
+/// Returns the effect of a small update that only appends items with new ids, which is the common case.
+fn appends<T: Item>(current: &[T], update: &[T]) -> Option<Vec<(usize, usize)>> {
+    let is_new = |(index, item): (usize, &T)| {
+        let mut known = update[..index].iter().chain(current);
+        item.id().is_some() && !item.is_removal() && known.all(|it| it.id() != item.id())
+    };
+    let appends = update.len() <= MAX_SEARCHED && update.iter().enumerate().all(is_new);
+    appends.then(|| (current.len()..).zip(0..update.len()).collect())
 }
 
 /// Applies the effect of an update to the list.

@@ -137,7 +137,7 @@ impl JsonReducer for JsonMessages {
         write: Value,
     ) -> Result<Option<Change>, FieldError> {
         let invalid = |problem: &dyn std::fmt::Display| FieldError::new(field, problem);
-        let mut messages = messages_from_json(write).map_err(|it| invalid(&it))?;
+        let mut messages = messages_from_json(&write).map_err(|it| invalid(&it))?;
         messages.iter_mut().for_each(Message::ensure_id);
         let update = messages.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
         let update = update.map_err(|it| invalid(&it))?;

@@ -1,9 +1,10 @@
 //! A tool that runs commands.
 
 mod allowed_commands;
+mod executor;
 mod split;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use graph_core::NodeError;
@@ -16,22 +17,7 @@ use crate::{
 };
 
 pub use allowed_commands::AllowedCommands;
-
-/// Executes the commands of a [`Shell`]. Implement it for a sandbox, or use [`AllowedCommands`].
-#[async_trait]
-pub trait CommandExecutor: fmt::Debug + Send + Sync {
-    /// Executes a command. A command that fails is a result and no error; an error fails the agent's run.
-    async fn execute(&self, command: &str) -> Result<CommandResult, NodeError>;
-}
-
-/// The result of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommandResult {
-    /// Standard output and standard error.
-    pub output: String,
-    /// Exit code. `None` if the command was refused, timed out or was killed.
-    pub exit_code: Option<i32>,
-}
+pub use executor::{CommandExecutor, CommandResult};
 
 /// Gives the model the tool `shell`, which runs commands through a [`CommandExecutor`].
 ///

@@ -13,6 +13,7 @@ use super::chat::{SharedModel, ToolChoice};
 use crate::{
     AgentState,
     command::Command,
+    dependencies::Dependencies,
     message::{AiMessage, Content, Message},
     response::ResponseFormat,
     tool::{ProviderTool, Tool},
@@ -39,6 +40,8 @@ pub struct ModelRequest {
     pub state: AgentState,
     /// Context of the task.
     pub context: Context,
+    /// Dependencies of the agent.
+    pub dependencies: Dependencies,
     /// Ids of the messages that were sent to the message stream.
     pub(crate) streamed: Arc<Mutex<Vec<String>>>,
 }

@@ -192,8 +192,8 @@ impl Supervisor {
                 input.expect("messages of one agent are valid messages of another")
             },
             move |state: JsonState| -> JsonUpdate {
-                let messages = state.get(MESSAGES).cloned().unwrap_or_else(|| json!([]));
-                let mut messages = shorten(messages_from_json(messages).unwrap_or_default(), mode);
+                let messages = state.get(MESSAGES).and_then(|it| messages_from_json(it).ok());
+                let mut messages = shorten(messages.unwrap_or_default(), mode);
                 if back {
                     messages.extend(handoff_back_messages(&agent_name, &supervisor));
                 }

@@ -9,6 +9,7 @@ use super::{definition::Tool, runtime::ToolRuntime};
 use crate::{
     AgentState,
     command::Command,
+    dependencies::Dependencies,
     message::{ToolCall, ToolMessage},
 };
 
@@ -23,6 +24,8 @@ pub struct ToolRequest {
     pub state: AgentState,
     /// Context of the task.
     pub context: Context,
+    /// Dependencies of the agent.
+    pub dependencies: Dependencies,
     pub(crate) input: InputKind,
 }
 
@@ -37,7 +40,12 @@ pub(crate) enum InputKind {
 
 impl ToolRequest {
     pub(crate) fn runtime(&self) -> ToolRuntime {
-        ToolRuntime::new(self.call.clone(), self.state.clone(), self.context.clone())
+        ToolRuntime::new(
+            self.call.clone(),
+            self.state.clone(),
+            self.context.clone(),
+            self.dependencies.clone(),
+        )
     }
 }
 

@@ -16,7 +16,12 @@ use super::{
     runtime::ToolRuntime,
     schema,
 };
-use crate::{AgentError, message::Content, retry::RetryOptions};
+use crate::{
+    AgentError,
+    dependencies::{self, Dependencies, DependencyCheck},
+    message::Content,
+    retry::RetryOptions,
+};
 
 type Body = Arc<
     dyn Fn(Map<String, Value>, ToolRuntime) -> BoxFuture<'static, Result<ToolOutput, NodeError>>
@@ -56,6 +61,7 @@ struct Inner {
     reads_state: bool,
     hands_off: bool,
     policy: Policy,
+    dependencies: Vec<DependencyCheck>,
     body: Body,
 }
 
@@ -138,6 +144,7 @@ impl Tool {
             reads_state: true,
             hands_off: false,
             policy: Policy::default(),
+            dependencies: Vec::new(),
             body,
         };
         Self { inner: Arc::new(inner) }
@@ -184,6 +191,12 @@ impl Tool {
     #[must_use]
     pub fn reads_state(self, reads: bool) -> Self {
         self.edit(|it| it.reads_state = reads)
+    }
+
+    /// Declares that the tool needs a dependency of type `T`. An agent without it does not compile.
+    #[must_use]
+    pub fn requires<T: Send + Sync + 'static>(self) -> Self {
+        self.edit(|it| it.dependencies.push(dependencies::check::<T>()))
     }
 
     /// Sets whether the tool hands the conversation to another agent with a command to the parent graph.
@@ -277,6 +290,13 @@ impl Tool {
         args: &Map<String, Value>,
     ) -> Result<Map<String, Value>, Vec<schema::Fault>> {
         schema::check(&self.inner.schema, args)
+    }
+
+    /// Checks that the tool's dependencies exist.
+    pub(crate) fn check_dependencies(&self, given: &Dependencies) -> Result<(), AgentError> {
+        self.inner.dependencies.iter().try_for_each(|check| check(given)).map_err(|error| {
+            AgentError::value(format!("tool `{}` cannot run: {error}", self.name()))
+        })
     }
 
     /// Returns whether the tool hands the conversation to another agent.

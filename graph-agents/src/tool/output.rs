@@ -1,7 +1,8 @@
 //! Results of tools.
 
 use graph_core::NodeError;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{command::Command, message::ToolMessage};
@@ -39,6 +40,17 @@ pub trait IntoToolOutput<M> {
     /// Converts the returned value.
     fn into_tool_output(self) -> Result<ToolOutput, NodeError>;
 }
+
+/// A type of which a model can pass a value to a tool.
+#[diagnostic::on_unimplemented(
+    message = "a model cannot pass a `{Self}` to a tool",
+    label = "not a valid argument of a tool",
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for the type, or take it as a `Dep<..>`, which the \
+            agent fills in"
+)]
+pub trait ToolArgument {}
+
+impl<T: DeserializeOwned + JsonSchema> ToolArgument for T {}
 
 #[doc(hidden)]
 #[derive(Debug)]

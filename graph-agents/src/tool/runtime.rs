@@ -5,7 +5,11 @@ use std::sync::Arc;
 use graph_core::{Context, NodeError, store::Store};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{AgentState, message::ToolCall};
+use crate::{
+    AgentError, AgentState,
+    dependencies::{Dep, Dependencies},
+    message::ToolCall,
+};
 
 /// Gives a tool access to its call, to the agent's state and to the run.
 #[derive(Clone, Debug)]
@@ -13,11 +17,17 @@ pub struct ToolRuntime {
     call: ToolCall,
     state: AgentState,
     context: Context,
+    dependencies: Dependencies,
 }
 
 impl ToolRuntime {
-    pub(crate) fn new(call: ToolCall, state: AgentState, context: Context) -> Self {
-        Self { call, state, context }
+    pub(crate) fn new(
+        call: ToolCall,
+        state: AgentState,
+        context: Context,
+        dependencies: Dependencies,
+    ) -> Self {
+        Self { call, state, context, dependencies }
     }
 
     /// Returns the call.
@@ -34,6 +44,11 @@ impl ToolRuntime {
     /// Returns the context of the task.
     pub fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// Returns the agent's dependency of type `T`; see [`Agent::dependency`](crate::Agent::dependency).
+    pub fn dependency<T: Send + Sync + 'static>(&self) -> Result<Dep<T>, AgentError> {
+        self.dependencies.get()
     }
 
     /// Returns the long-term store of the graph, if it has one.

@@ -35,9 +35,8 @@ fn what_follows_the_last_remove_all_is_the_new_list() {
 
 #[test]
 fn short_forms_become_messages() {
-    let messages = messages_from_json(
-        json!(["hi", ["assistant", "hello"], {"role": "system", "content": "x"}]),
-    );
+    let messages = json!(["hi", ["assistant", "hello"], {"role": "system", "content": "x"}]);
+    let messages = messages_from_json(&messages);
     let kinds: Vec<_> = messages.unwrap().iter().map(Message::kind).collect();
     assert_eq!(kinds, ["human", "ai", "system"]);
 }

@@ -1,8 +1,12 @@
 use std::time::Duration;
 
+use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentError, AgentState, AiMessage, Command, ScriptedModel, StateField, Status, ToolCall,
-    ToolMessage, ToolOutput, ToolRuntime, Update, tool,
+    Agent, AgentError, AgentState, AiMessage, Command, Dep, ScriptedModel, StateField, Status,
+    ToolCall, ToolMessage, ToolOutput, ToolRuntime, Update,
+    middleware::{Hooks, Middleware},
+    tool,
+    tool::{ToolAnswer, ToolHandler, ToolRequest},
 };
 use graph_core::{JsonFieldKind, NodeError};
 use serde_json::{Value, json};
@@ -102,6 +106,51 @@ async fn command_updates_the_state() {
 async fn error_of_a_tool_fails_the_run() {
     let error = call(fail(), json!({})).await.unwrap_err();
     assert!(error.to_string().contains("no route"), "{error}");
+}
+
+struct Greeting(&'static str);
+
+/// Greets a person.
+#[tool]
+async fn greet(name: String, greeting: Dep<Greeting>) -> Result<String, AgentError> {
+    Ok(format!("{} {name}", greeting.0))
+}
+
+/// Replaces the names in tool calls by the name that the agent depends on.
+#[derive(Debug)]
+struct Rename;
+
+#[async_trait]
+impl Middleware for Rename {
+    fn name(&self) -> String {
+        "Rename".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().wrap_tool_call()
+    }
+
+    async fn wrap_tool_call(
+        &self,
+        mut request: ToolRequest,
+        next: ToolHandler,
+    ) -> Result<ToolAnswer, NodeError> {
+        let name = request.dependencies.get::<String>()?;
+        request.call.args.insert("name".to_owned(), json!(*name));
+        next.call(request).await
+    }
+}
+
+#[tokio::test]
+async fn tools_and_middleware_see_the_dependencies() {
+    assert_eq!(greet().schema()["required"], json!(["name"]));
+    let call = ToolCall::new("greet", json!({"name": "Ann"}), "c1");
+    let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("done")]);
+    let agent = Agent::new(model).tools([greet()]).middleware(Rename).dependency("Bob".to_owned());
+    let problem = agent.clone().compile().unwrap_err().to_string();
+    assert!(problem.starts_with("tool `greet` cannot run: no dependency of type"), "{problem}");
+    let outcome = agent.dependency(Greeting("Hello")).compile().unwrap().run("hi").await.unwrap();
+    assert_eq!(outcome.messages[2].text(), "Hello Bob");
 }
 
 #[tokio::test]

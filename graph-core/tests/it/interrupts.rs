@@ -92,6 +92,25 @@ async fn a_resume_value_of_the_wrong_type_can_be_replaced() {
 }
 
 #[tokio::test]
+async fn a_rejected_resume_value_can_be_replaced() {
+    async fn ask(_: &Form, cx: &Context) -> Result<FormUpdate, NodeError> {
+        let age = cx.interrupt_checked("age", |age: u32| match age {
+            0..=150 => Ok(age),
+            _ => Err(NodeError::from(std::io::Error::other("too old"))),
+        })?;
+        Ok(Form::update().age(age))
+    }
+    let graph = StateGraph::<Form>::new().node(ask).edge(START, ask);
+    let thread = graph.checkpointer(MemorySaver::new()).compile().unwrap().thread("t", ());
+    assert_eq!(thread.run(Form::default()).await.unwrap().interrupts().len(), 1);
+    for _ in 0..2 {
+        let error = thread.resume(900).await.unwrap_err();
+        assert!(error.to_string().contains("too old"), "{error}");
+    }
+    assert_eq!(thread.resume(36).await.unwrap().state().age, 36);
+}
+
+#[tokio::test]
 async fn a_resume_value_by_id_of_the_wrong_type_can_be_replaced() {
     let thread = form();
     let outcome = thread.run(Form::default()).await.unwrap();

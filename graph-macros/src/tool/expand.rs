@@ -1,13 +1,14 @@
 //! Generates the function that creates a tool.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
+use syn::{ReturnType, spanned::Spanned};
 
 use super::parse::{Options, Parameter, Source, ToolFn};
 
 pub(super) fn expand(tool: &ToolFn) -> TokenStream {
     let ToolFn { visibility, function, name, description, docs, output, body, .. } = tool;
-    let arguments = tool.parameters.iter().filter(|it| it.source == Source::Model);
+    let arguments = tool.parameters.iter().filter(|it| matches!(it.source, Source::Model));
     let fields = arguments.map(|Parameter { name, r#type, attributes, .. }| {
         quote! { #(#attributes)* #name: #r#type }
     });
@@ -19,7 +20,13 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
         Source::State => quote! { runtime.state() },
         Source::Call => quote! { runtime.call() },
         Source::Context => quote! { runtime.context() },
+        Source::Dependency(inner) => quote! { runtime.dependency::<#inner>()? },
     });
+    let dependencies = tool.parameters.iter().filter_map(|it| match &it.source {
+        Source::Dependency(inner) => Some(inner),
+        _ => None,
+    });
+    let checks = type_checks(tool);
     let reads_state =
         tool.parameters.iter().any(|it| matches!(it.source, Source::State | Source::Runtime));
     let options = options(&tool.options);
@@ -38,17 +45,42 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
 
             async fn call(#(#inputs),*) #output #body
 
+            #checks
+
             ::graph_agents::Tool::new(
                 #name,
                 #description,
                 |arguments: Arguments, runtime: ::graph_agents::ToolRuntime| async move {
                     let _ = (&arguments, &runtime);
-                    call(#(#values),*).await
+                    ::std::result::Result::Ok::<_, ::graph_agents::derive::NodeError>(
+                        call(#(#values),*).await,
+                    )
                 },
             )
             .reads_state(#reads_state)
+            #(.requires::<#dependencies>())*
             #options
         }
+    }
+}
+
+/// Generates checks of the types in the signature, whose errors point at the types.
+fn type_checks(tool: &ToolFn) -> TokenStream {
+    let arguments = tool.parameters.iter().filter(|it| matches!(it.source, Source::Model));
+    let arguments = arguments.map(|Parameter { r#type, .. }| {
+        quote_spanned! { r#type.span() => ::graph_agents::derive::is_argument::<#r#type>(); }
+    });
+    let output = match &tool.output {
+        ReturnType::Type(_, r#type) => {
+            quote_spanned! { r#type.span() => ::graph_agents::derive::is_output::<#r#type, _>(); }
+        }
+        ReturnType::Default => TokenStream::new(),
+    };
+    quote! {
+        let _ = || {
+            #(#arguments)*
+            #output
+        };
     }
 }
 

@@ -2,9 +2,9 @@
 
 use proc_macro2::TokenStream;
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitInt, LitStr, Meta,
-    MetaNameValue, Pat, ReturnType, Token, Type, Visibility, parse::Parser, punctuated::Punctuated,
-    spanned::Spanned,
+    Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Ident, ItemFn, Lit, LitInt, LitStr,
+    Meta, MetaNameValue, Pat, PathArguments, ReturnType, Token, Type, Visibility, parse::Parser,
+    punctuated::Punctuated, spanned::Spanned,
 };
 
 /// The function of a tool.
@@ -30,7 +30,6 @@ pub(super) struct Parameter {
 }
 
 /// Where the value of a parameter comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The model.
     Model,
@@ -42,6 +41,8 @@ pub(super) enum Source {
     Call,
     /// The context of the task.
     Context,
+    /// The agent's dependency of this type.
+    Dependency(Box<Type>),
 }
 
 /// The options of the attribute.
@@ -153,7 +154,10 @@ fn parameter(input: &FnArg) -> syn::Result<Parameter> {
 }
 
 fn source(r#type: &Type) -> syn::Result<Source> {
-    let Type::Reference(reference) = r#type else { return Ok(Source::Model) };
+    let Type::Reference(reference) = r#type else {
+        let inner = dependency(r#type).map(Box::new);
+        return Ok(inner.map_or(Source::Model, Source::Dependency));
+    };
     let last = match &*reference.elem {
         Type::Path(path) => path.path.segments.last().map(|it| it.ident.to_string()),
         _ => None,
@@ -166,8 +170,19 @@ fn source(r#type: &Type) -> syn::Result<Source> {
         _ => Err(Error::new(
             r#type.span(),
             "the model cannot pass a reference; use an owned type such as `String`. References to `ToolRuntime`, \
-             `AgentState`, `ToolCall` and `Context` are filled in by the agent",
+             `AgentState`, `ToolCall` and `Context`, and values of type `Dep<..>`, are filled in by the agent",
         )),
+    }
+}
+
+/// Returns `T` if the type is `Dep<T>`.
+fn dependency(r#type: &Type) -> Option<Type> {
+    let Type::Path(path) = r#type else { return None };
+    let last = path.path.segments.last().filter(|it| it.ident == "Dep")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first()? {
+        GenericArgument::Type(inner) => Some(inner.clone()),
+        _ => None,
     }
 }
 

@@ -92,7 +92,7 @@ impl<'a> Env<'a> {
             Some(object) if object.contains_key("type") => self.object(message),
             _ => message.clone(),
         };
-        message_from_json(message).expect("the message of a program is valid")
+        message_from_json(&message).expect("the message of a program is valid")
     }
 
     /// Adds the writes of a program to an update. The writes are an object, or a list of pairs that keeps their order.

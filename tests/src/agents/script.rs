@@ -47,13 +47,13 @@ pub(super) async fn answers(case: &AgentCase) -> Vec<Value> {
 /// Applies updates to a list of messages with the messages reducer. Returns one answer per update.
 fn reduce(case: &AgentCase) -> Vec<Value> {
     let mut labels = answer::Labels::new(case);
-    let mut messages = match messages_from_json(input_messages(case.left.clone())) {
+    let mut messages = match messages_from_json(&input_messages(case.left.clone())) {
         Ok(messages) => messages,
         Err(error) => return vec![json!({"error": agent_error(&error)})],
     };
     let mut answers = Vec::new();
     for fold in &case.folds {
-        let update = messages_from_json(input_messages(fold.clone()));
+        let update = messages_from_json(&input_messages(fold.clone()));
         match update.and_then(|it| add_messages(messages.clone(), it)) {
             Ok(merged) => messages = merged,
             Err(error) => {
@@ -71,7 +71,7 @@ fn condition(state: &Value) -> Value {
         Value::Object(fields) => fields.get("messages").cloned().unwrap_or_else(|| json!([])),
         list => list.clone(),
     };
-    let messages = messages_from_json(input_messages(messages)).expect("valid messages");
+    let messages = messages_from_json(&input_messages(messages)).expect("valid messages");
     match tools_condition(&messages) {
         Ok(next) => json!(next),
         Err(error) => json!({"error": {"class": error.name()}}),

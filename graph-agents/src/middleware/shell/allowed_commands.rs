@@ -15,7 +15,10 @@ use tokio::{
     process::Command,
 };
 
-use super::{CommandExecutor, CommandResult, split::words};
+use super::{
+    executor::{CommandExecutor, CommandResult},
+    split::words,
+};
 
 /// Runs programs on the host, without a shell, if they are on a list. Everything else is refused.
 ///
