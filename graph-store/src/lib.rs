@@ -8,6 +8,8 @@
 //!
 //! Each step stores only its changes, so storage grows with the number of changes, not with the number of steps
 //! times the size of the state.
+//!
+//! The book's chapter [Threads, checkpoints, durability](../book/threads.html) is a guide; `cargo xtask book` renders it.
 
 mod body;
 mod chain;

@@ -42,6 +42,8 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The book's chapter [Traces and snapshot tests](../book/traces.html) is a guide; `cargo xtask book` renders it.
 
 mod build;
 mod debugger;

@@ -25,6 +25,8 @@
 //! out: the retries wrap the rate limiter and the budget, so these two see every attempt. Add a cache, a recording or a
 //! journal after these layers, so that a stored response neither waits nor costs anything. The cache and the journal need
 //! the feature `graph`.
+//!
+//! The book's chapter [Models](../book/models.html) is a guide; `cargo xtask book` renders it.
 
 #[cfg(feature = "local")]
 pub use crate::local::LocalModel;

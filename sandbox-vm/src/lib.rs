@@ -23,6 +23,8 @@
 //! }
 //! ```
 //!
+//! The book's chapter [Sandboxes](../book/sandboxes.html) is a guide; `cargo xtask book` renders it.
+//!
 //! # Terms
 //!
 //! - The **host** is the process that creates sandboxes. A **guest** is the isolated environment of one sandbox. The
