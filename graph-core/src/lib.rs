@@ -117,7 +117,7 @@ pub use command::{
     route::Route,
     target::{goto, send},
 };
-pub use context::{Context, JournalError, ResumeValueError, task::NodeFailure};
+pub use context::{Context, ResumeValueError, journal::JournalError, task::NodeFailure};
 pub use control::RunControl;
 pub use effects::{DivergenceError, EffectCall, EffectDecision, EffectInterceptor, RecordedError};
 pub use engine::{

@@ -55,7 +55,8 @@ impl Graph {
     fn check_fields(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         let fields = self.initial.fields();
         let is_known = |name: &String| fields.iter().any(|it| it.name == *name);
-        let Some(unknown) = checkpoint.values.keys().find(|it| !is_known(it)) else {
+        let unknown = checkpoint.values.keys().find(|it| !is_known(it));
+        let Some(unknown) = unknown.filter(|_| self.initial.has_fixed_fields()) else {
             return Ok(());
         };
         let names: Vec<_> = fields.iter().map(|it| &*it.name).collect();

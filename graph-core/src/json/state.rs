@@ -267,6 +267,7 @@ impl From<JsonUpdate> for Input<JsonState> {
 
 impl State for JsonState {
     type Update = JsonUpdate;
+    const HAS_FIXED_FIELDS: bool = false;
 
     fn fields(&self) -> &[Field] {
         &self.schema().fields

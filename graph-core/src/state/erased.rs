@@ -27,6 +27,7 @@ pub(crate) type ToJsonFn = fn(&(dyn Any + Send + Sync), fn(&Field) -> bool) -> V
 pub(crate) trait ErasedState: Send + Sync {
     fn fields(&self) -> &[Field];
     fn version(&self) -> u32;
+    fn has_fixed_fields(&self) -> bool;
     /// Returns another handle to the same value. While both handles exist, folding into one of them copies the value
     /// first.
     fn fork(&self) -> Box<dyn ErasedState>;
@@ -55,6 +56,10 @@ impl<S: State> ErasedState for TypedState<S> {
 
     fn version(&self) -> u32 {
         S::VERSION
+    }
+
+    fn has_fixed_fields(&self) -> bool {
+        S::HAS_FIXED_FIELDS
     }
 
     fn fork(&self) -> Box<dyn ErasedState> {

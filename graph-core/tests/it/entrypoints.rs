@@ -1,6 +1,17 @@
 //! Entrypoints, which run a function as a graph.
 
-use graph_core::{Context, Entrypoint, EntrypointOutcome, Final, MemorySaver, NodeError, RunError};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use graph_core::{
+    CachePolicy, Context, Entrypoint, EntrypointOutcome, EventKind, Final, MemoryCache,
+    MemorySaver, NodeError, RunError, RunOptions, StreamMode, TaskOptions,
+};
 
 use crate::support::{InjectedError, Probe, failed_node};
 
@@ -94,4 +105,56 @@ async fn an_entrypoint_with_checkpointer_needs_a_thread() {
     assert!(matches!(entry.run(1, ()).await, Err(RunError::MissingThread)));
     let thread = entry.thread("t", ());
     assert!(matches!(thread.proceed().await, Err(RunError::EmptyInput)));
+}
+
+#[tokio::test]
+async fn a_thread_can_be_streamed_inspected_and_edited() {
+    let counter =
+        Entrypoint::new("counter", |add: u64, last: Option<u64>, _: Context| async move {
+            Ok(last.unwrap_or(0) + add)
+        });
+    let counter = counter.checkpointer(MemorySaver::new()).compile().unwrap();
+    let options = RunOptions::new().stream_modes([StreamMode::Updates]);
+    let thread = counter.thread("t", ()).with_options(options);
+    assert_eq!(thread.saved::<u64>().await.unwrap(), None);
+
+    let mut events = thread.stream(5).unwrap();
+    let mut updates = 0;
+    while let Some(event) = events.next().await {
+        updates += u32::from(matches!(event.kind, EventKind::Update { .. }));
+    }
+    assert_eq!((updates, thread.saved::<u64>().await.unwrap()), (1, Some(5)));
+
+    thread.save(100).await.unwrap();
+    assert_eq!(thread.run(1).await.unwrap().done(), Some(101));
+    assert_eq!(thread.thread().history(None).await.unwrap().len(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn journaled_calls_are_retried_timed_out_and_cached() {
+    let made = Arc::new(AtomicU32::new(0));
+    let counter = made.clone();
+    let fetch = Entrypoint::new("fetch", move |key: String, _: Option<u32>, cx: Context| {
+        let made = counter.clone();
+        async move {
+            let options = TaskOptions::new()
+                .retry(3)
+                .timeout(Duration::from_secs(5))
+                .cache(CachePolicy::new());
+            let call = || async {
+                match made.fetch_add(1, Ordering::Relaxed) {
+                    0 => Err(NodeError::from("overloaded")),
+                    1 => std::future::pending().await,
+                    number => Ok(number),
+                }
+            };
+            cx.task_with(options, "fetch", key, call).await
+        }
+    });
+    let fetch = fetch.cache(MemoryCache::new()).compile().unwrap();
+    // The first attempt fails, the second one times out.
+    assert_eq!(fetch.run("a".into(), ()).await.unwrap(), 2);
+    assert_eq!(fetch.run("a".into(), ()).await.unwrap(), 2, "the result is cached");
+    assert_eq!(fetch.run("b".into(), ()).await.unwrap(), 3);
+    assert_eq!(made.load(Ordering::Relaxed), 4);
 }
