@@ -8,6 +8,9 @@
 //! - [`Tool`], the attribute macro [`tool`](macro@tool), and [`ToolNode`], which executes calls in parallel.
 //! - [`middleware`]: hooks before and after the model and around model and tool calls, and ready-made middleware.
 //! - [`ResponseFormat`]: structured responses by provider or by tool.
+//! - [`files`] and [`deep`]: files in the state, and agents that plan and delegate.
+//! - `mcp` (feature `mcp`): tools of MCP servers, and agents as MCP servers.
+//! - `code` (feature `sandbox`): programs that the model writes, run in a sandbox.
 #![forbid(unsafe_code)]
 
 /// Compiles and runs the README's examples as documentation tests.
@@ -16,8 +19,12 @@
 struct Readme;
 
 pub mod agent;
+#[cfg(feature = "sandbox")]
+pub mod code;
 mod command;
+pub mod deep;
 mod error;
+pub mod files;
 mod id;
 #[cfg(feature = "mcp")]
 pub mod mcp;
