@@ -72,8 +72,8 @@ async fn call(
             Err(AgentError::tool(format!("MCP server `{}`: {text}", client.server)).into())
         }
         Err(error) => {
-            let text =
-                format!("lost the connection to the MCP server `{}`: {error}", client.server);
+            let (server, error) = (&client.server, client.error_text(&error));
+            let text = format!("lost the connection to the MCP server `{server}`: {error}");
             Err(AgentError::named("McpConnectionError", text).into())
         }
     }
