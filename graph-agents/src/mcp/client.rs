@@ -18,8 +18,8 @@ use rmcp::{
 use serde_json::{Map, Value};
 use tokio::{process::Command, time};
 
-use super::{content, error::McpError, options::McpOptions, tools};
-use crate::{Message, Tool};
+use super::{content, error::McpError, options::McpOptions};
+use crate::Message;
 
 /// Environment variables that the process of a server inherits.
 const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
@@ -130,20 +130,6 @@ impl McpClient {
         Ok(Self { server, options, connection: Arc::new(connection), address })
     }
 
-    /// Returns the server's tools.
-    ///
-    /// A tool's result is text, or content blocks if it contains images, audio or files. A result that the server marks
-    /// as an error, and an error that the server returns for the call, reach the model as a failed tool message. A lost
-    /// connection and a timeout are errors named `McpConnectionError` and `TimeoutError`. Structured content is in the
-    /// artifact of the tool message, under `structured_content`. Dropping a call cancels it at the server.
-    pub async fn tools(&self) -> Result<Vec<Tool>, McpError> {
-        let list = async |page| {
-            let page = self.connection.list_tools(Some(page)).await?;
-            Ok((page.tools, page.next_cursor))
-        };
-        tools::to_tools(self, self.list("tools/list", list).await?)
-    }
-
     /// Returns the server's resources.
     pub async fn resources(&self) -> Result<Vec<Resource>, McpError> {
         let list = async |page| {
@@ -193,7 +179,7 @@ impl McpClient {
     }
 
     /// Returns all entries of a list that the server returns page by page.
-    async fn list<T>(
+    pub(super) async fn list<T>(
         &self,
         method: &'static str,
         mut page: impl AsyncFnMut(
