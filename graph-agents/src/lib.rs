@@ -9,6 +9,9 @@
 //! - [`middleware`]: hooks before and after the model and around model and tool calls, and ready-made middleware.
 //! - [`ResponseFormat`]: structured responses by provider or by tool.
 //! - [`chat()`]: a chat with an agent in the terminal.
+//! - [`files`] and [`deep`]: files in the state, and agents that plan and delegate.
+//! - `mcp` (feature `mcp`): tools of MCP servers, and agents as MCP servers.
+//! - `code` (feature `sandbox`): programs that the model writes, run in a sandbox.
 #![forbid(unsafe_code)]
 
 /// Compiles and runs the README's examples as documentation tests.
@@ -18,9 +21,13 @@ struct Readme;
 
 pub mod agent;
 mod chat;
+#[cfg(feature = "sandbox")]
+pub mod code;
 mod command;
+pub mod deep;
 mod dependencies;
 mod error;
+pub mod files;
 mod id;
 #[cfg(feature = "mcp")]
 pub mod mcp;

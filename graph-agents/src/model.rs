@@ -2,6 +2,7 @@
 
 mod chat;
 mod llm_model;
+mod prompted_tools;
 mod request;
 mod scripted;
 
@@ -10,5 +11,6 @@ pub use chat::{
     ChatModel, ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, SharedModel, ToolChoice,
 };
 pub use llm_model::LlmModel;
+pub use prompted_tools::PromptedTools;
 pub use request::{ModelAnswer, ModelHandler, ModelRequest, RequestTool};
 pub use scripted::ScriptedModel;

@@ -72,7 +72,7 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 }
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
-const FEATURES: &str = "draft-gate/sandbox,graph-agents/mcp,graph-core/schema,graph-core/tracing,\
+const FEATURES: &str = "draft-gate/sandbox,graph-agents/mcp,graph-agents/sandbox,graph-core/schema,graph-core/tracing,\
                         graph-store/encryption,graph-store/postgres,llm/testkit,\
                         reflexion-graph/docker,sandbox-testkit/docker,sandbox-vm/docker";
 

@@ -18,8 +18,8 @@ use rmcp::{
 use serde_json::{Map, Value};
 use tokio::{process::Command, time};
 
-use super::{content, error::McpError, options::McpOptions, tools};
-use crate::{Message, Tool};
+use super::{content, error::McpError, options::McpOptions};
+use crate::Message;
 
 /// Environment variables that the process of a server inherits.
 const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
@@ -36,6 +36,22 @@ pub struct McpClient {
     pub(super) server: Arc<str>,
     pub(super) options: McpOptions,
     pub(super) connection: Arc<RunningService<RoleClient, ClientConfig>>,
+    address: Address,
+}
+
+/// Address of a server that is connected over HTTP. It may contain a secret, so errors must not show it.
+#[derive(Clone, Default)]
+struct Address(Option<Arc<str>>);
+
+impl Address {
+    /// Returns the text of an error without the address.
+    fn without(&self, error: &impl fmt::Display) -> String {
+        let text = error.to_string();
+        match &self.0 {
+            Some(address) => text.replace(&**address, "[address]"),
+            None => text,
+        }
+    }
 }
 
 impl McpClient {
@@ -58,7 +74,6 @@ impl McpClient {
         if !["http", "https"].contains(&address.scheme()) {
             return Err(McpError::Address(format!("`{}` is not supported", address.scheme())));
         }
-        // The whole URL may contain a secret, so errors show only the host.
         let server = address.host_str().unwrap_or("server").to_owned();
         let client = llm::http_client(&address).map_err(|error| McpError::Connect {
             server: server.clone(),
@@ -73,7 +88,7 @@ impl McpClient {
             },
         );
         let transport = StreamableHttpClientTransport::with_client(client, config);
-        Self::connect(server, transport, options).await
+        Self::open(server.into(), Address(Some(address.as_str().into())), transport, options).await
     }
 
     /// Connects to a server over any transport of the crate `rmcp`. `server` is the name in error messages.
@@ -86,7 +101,19 @@ impl McpClient {
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let server: Arc<str> = server.into().into();
+        Self::open(server.into().into(), Address::default(), transport, options).await
+    }
+
+    async fn open<T, E, A>(
+        server: Arc<str>,
+        address: Address,
+        transport: T,
+        options: McpOptions,
+    ) -> Result<Self, McpError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
         let mut config = ClientConfig::default();
         config.client_info.name = env!("CARGO_PKG_NAME").to_owned();
         config.client_info.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -98,23 +125,9 @@ impl McpClient {
         })?;
         let connection = connected.map_err(|error| McpError::Connect {
             server: server.to_string(),
-            reason: error.to_string(),
+            reason: address.without(&error),
         })?;
-        Ok(Self { server, options, connection: Arc::new(connection) })
-    }
-
-    /// Returns the server's tools.
-    ///
-    /// A tool's result is text, or content blocks if it contains images, audio or files. A result that the server marks
-    /// as an error, and an error that the server returns for the call, reach the model as a failed tool message. A lost
-    /// connection and a timeout are errors named `McpConnectionError` and `TimeoutError`. Structured content is in the
-    /// artifact of the tool message, under `structured_content`. Dropping a call cancels it at the server.
-    pub async fn tools(&self) -> Result<Vec<Tool>, McpError> {
-        let list = async |page| {
-            let page = self.connection.list_tools(Some(page)).await?;
-            Ok((page.tools, page.next_cursor))
-        };
-        tools::to_tools(self, self.list("tools/list", list).await?)
+        Ok(Self { server, options, connection: Arc::new(connection), address })
     }
 
     /// Returns the server's resources.
@@ -166,7 +179,7 @@ impl McpClient {
     }
 
     /// Returns all entries of a list that the server returns page by page.
-    async fn list<T>(
+    pub(super) async fn list<T>(
         &self,
         method: &'static str,
         mut page: impl AsyncFnMut(
@@ -203,9 +216,14 @@ impl McpClient {
             Ok(answer) => answer.map_err(|error| McpError::Request {
                 server: server(),
                 request: method,
-                reason: error.to_string(),
+                reason: self.error_text(&error),
             }),
         }
+    }
+
+    /// Returns the text of an error without the address of the server.
+    pub(super) fn error_text(&self, error: &ServiceError) -> String {
+        self.address.without(error)
     }
 }
 

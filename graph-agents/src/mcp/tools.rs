@@ -24,11 +24,24 @@ const MAX_NAME: usize = 64;
 /// Maximum number of characters of a tool's description.
 const MAX_DESCRIPTION: usize = 8_000;
 
+impl McpClient {
+    /// Returns the server's tools.
+    ///
+    /// A tool's result is text, or content blocks if it contains images, audio or files. A result that the server marks
+    /// as an error, and an error that the server returns for the call, reach the model as a failed tool message. A lost
+    /// connection and a timeout are errors named `McpConnectionError` and `TimeoutError`. Structured content is in the
+    /// artifact of the tool message, under `structured_content`. Dropping a call cancels it at the server.
+    pub async fn tools(&self) -> Result<Vec<Tool>, McpError> {
+        let list = async |page| {
+            let page = self.connection.list_tools(Some(page)).await?;
+            Ok((page.tools, page.next_cursor))
+        };
+        to_tools(self, self.list("tools/list", list).await?)
+    }
+}
+
 /// Converts the definitions of a server's tools.
-pub(super) fn to_tools(
-    client: &McpClient,
-    definitions: Vec<Definition>,
-) -> Result<Vec<Tool>, McpError> {
+fn to_tools(client: &McpClient, definitions: Vec<Definition>) -> Result<Vec<Tool>, McpError> {
     let mut names = HashSet::new();
     let mut tools = Vec::with_capacity(definitions.len());
     for definition in definitions {
@@ -72,8 +85,8 @@ async fn call(
             Err(AgentError::tool(format!("MCP server `{}`: {text}", client.server)).into())
         }
         Err(error) => {
-            let text =
-                format!("lost the connection to the MCP server `{}`: {error}", client.server);
+            let (server, error) = (&client.server, client.error_text(&error));
+            let text = format!("lost the connection to the MCP server `{server}`: {error}");
             Err(AgentError::named("McpConnectionError", text).into())
         }
     }

@@ -153,3 +153,14 @@ async fn lost_connection_is_a_named_error() {
     let text = error.to_string();
     assert!(text.contains("lost the connection to the MCP server `memory`"), "{text}");
 }
+
+#[tokio::test]
+async fn secrets_in_an_address_are_not_shown() {
+    // Nothing listens on port 1.
+    let url = "http://127.0.0.1:1/mcp?key=very-secret";
+    let options = McpOptions::new().bearer_token("also-secret");
+    assert!(!format!("{options:?}").contains("secret"));
+    let error = McpClient::http(url, options).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot connect to the MCP server `127.0.0.1`: "));
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+}

@@ -1,0 +1,10 @@
+//! Files in an agent's state.
+
+mod middleware;
+mod path;
+mod snapshot;
+
+pub use middleware::FileTools;
+#[cfg(feature = "sandbox")]
+pub(crate) use path::file_path;
+pub(crate) use snapshot::{FILES, Files, changes, files_field, read_files};

@@ -1,0 +1,96 @@
+//! Tests of the tools that run programs. The sandboxes are not isolated, because isolation is tested in `sandbox-vm`.
+#![expect(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use std::time::Duration;
+
+use graph_agents::{
+    Agent, AgentOutcome, AiMessage, CompiledAgent, ScriptedModel, Status, ToolCall, ToolMessage,
+    code::CodeTools,
+};
+use graph_core::MemorySaver;
+use sandbox_vm::{ExecLimits, Isolation, Sandboxes, backend::InProcess, guest};
+use serde_json::{Value, json};
+
+async fn sandboxes() -> Sandboxes {
+    let sandboxes = Sandboxes::builder().backend(InProcess::new(guest::Agent::new));
+    sandboxes.isolation(Isolation::Off).open().await.unwrap()
+}
+
+fn call(tool: &str, args: Value) -> AiMessage {
+    AiMessage::new("").tool_call(ToolCall::new(tool, args, "call-1"))
+}
+
+fn python(code: &str) -> AiMessage {
+    call("python", json!({"code": code}))
+}
+
+fn shell(command: &str) -> AiMessage {
+    call("shell", json!({"command": command}))
+}
+
+fn agent(tools: CodeTools, answers: impl IntoIterator<Item = AiMessage>) -> CompiledAgent {
+    let answers: Vec<_> = answers.into_iter().flat_map(|it| [it, AiMessage::new("done")]).collect();
+    let agent = Agent::new(ScriptedModel::new(answers)).middleware(tools);
+    agent.checkpointer(MemorySaver::new()).compile().unwrap()
+}
+
+fn last_result(outcome: &AgentOutcome) -> ToolMessage {
+    outcome.messages.iter().rev().find_map(|it| it.as_tool()).unwrap().clone()
+}
+
+#[tokio::test]
+async fn files_stay_for_the_thread_even_without_its_sandbox() {
+    let sandboxes = sandboxes().await;
+    let write = python("open('n.txt', 'w').write('6'); print('written')");
+    let compute = shell("mkdir -p out && echo $(( $(cat n.txt) * 7 )) | tee out/result.txt");
+    let remove = shell("rm n.txt");
+    let agent = agent(CodeTools::new(sandboxes.clone()), [write, compute, remove]);
+    let chat = agent.conversation("a/thread with any name");
+
+    let outcome = chat.send("write").await.unwrap();
+    assert_eq!(last_result(&outcome).content.text(), "written\n");
+    assert_eq!(outcome.state.get("files"), Some(&json!({"n.txt": "6"})));
+
+    sandboxes.delete_all().await;
+    let outcome = chat.send("compute").await.unwrap();
+    assert_eq!(last_result(&outcome).content.text(), "42\n");
+
+    let outcome = chat.send("remove").await.unwrap();
+    assert_eq!(last_result(&outcome).content.text(), "[no output]");
+    let files = json!({"n.txt": null, "out/result.txt": "42\n"});
+    assert_eq!(outcome.state.get("files"), Some(&files));
+    assert_eq!(sandboxes.list().len(), 1);
+}
+
+#[tokio::test]
+async fn threads_do_not_share_files() {
+    let answers = [shell("echo 1 > a.txt"), shell("ls")];
+    let agent = agent(CodeTools::new(sandboxes().await), answers);
+    agent.conversation("one").send("write").await.unwrap();
+    let outcome = agent.conversation("two").send("list").await.unwrap();
+    assert_eq!(last_result(&outcome).content.text(), "[no output]");
+}
+
+#[tokio::test]
+async fn failures_are_results_for_the_model() {
+    let limits = ExecLimits { wall: Duration::from_millis(200), ..ExecLimits::default() };
+    let tools = CodeTools::new(sandboxes().await).limits(limits);
+    let answers = [shell("echo out; echo err >&2; exit 3"), shell("sleep 1000")];
+    let agent = agent(tools, answers);
+    let chat = agent.conversation("a");
+    let result = last_result(&chat.send("fail").await.unwrap());
+    assert_eq!(result.status, Status::Error);
+    assert_eq!(result.content.text(), "out\n\n[standard error]\nerr\n\n[exit code 3]");
+    let result = last_result(&chat.send("hang").await.unwrap());
+    assert_eq!(result.status, Status::Error);
+    assert!(result.content.text().contains("exceeded its limit"), "{result:?}");
+}
+
+#[tokio::test]
+async fn binary_and_hidden_files_are_not_stored() {
+    let code =
+        "open('b', 'wb').write(b'\\xff'); open('.h', 'w').write('h'); open('t', 'w').write('t')";
+    let agent = agent(CodeTools::new(sandboxes().await), [python(code)]);
+    let outcome = agent.conversation("a").send("write").await.unwrap();
+    assert_eq!(outcome.state.get("files"), Some(&json!({"t": "t"})));
+}
