@@ -23,6 +23,34 @@ pub use crate::goto::{Goto, Gotos};
 /// A node's return value that updates the state, chooses the nodes to run next, or both.
 ///
 /// The run follows the node's own edges in addition to the chosen targets.
+///
+/// ```
+/// use graph_core::{Command, END, Route, State};
+///
+/// #[derive(State, Clone, Default)]
+/// struct Ticket {
+///     text: String,
+///     team: String,
+/// }
+///
+/// #[derive(Route)]
+/// enum Next {
+///     #[to(billing)]
+///     Billing,
+///     #[to(END)]
+///     Nobody,
+/// }
+///
+/// async fn triage(ticket: &Ticket) -> Command<Ticket, Next> {
+///     if ticket.text.contains("invoice") {
+///         Ticket::update().team("billing").goto(Next::Billing)
+///     } else {
+///         Command::goto(Next::Nobody)
+///     }
+/// }
+///
+/// async fn billing(_: &Ticket) {}
+/// ```
 pub struct Command<S: State, R = NoRoute> {
     update: Option<S::Update>,
     route: Option<R>,

@@ -8,6 +8,30 @@ use std::sync::{
 use tokio::sync::Notify;
 
 /// Stops a run from outside, either immediately or at the end of its current step. Clones control the same run.
+///
+/// ```
+/// use graph_core::{MemorySaver, RunControl, RunOptions, START, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Counter { #[reduce(add)] value: u32 }
+/// # async fn count(_: &Counter) -> CounterUpdate { Counter::update().value(1) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = StateGraph::<Counter>::new()
+/// #     .node(count)
+/// #     .edge(START, count)
+/// #     .checkpointer(MemorySaver::new())
+/// #     .compile()?;
+/// let control = RunControl::new();
+/// let options = RunOptions::new().control(control.clone());
+/// // Usually called by another task, for example when the program shuts down.
+/// control.drain();
+/// let outcome = graph.thread("t", ()).with_options(options).run(Counter::default()).await?;
+/// assert!(!outcome.is_done());
+/// assert!(graph.thread("t", ()).proceed().await?.is_done());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RunControl {
     shared: Arc<Shared>,

@@ -5,6 +5,32 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::error::NodeError;
 
 /// When and how often a failed node or journaled call is retried.
+///
+/// ```
+/// use std::time::Duration;
+/// use graph_core::{NodeError, NodeExt, RetryPolicy, START, State, StateGraph};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Report {
+///     text: String,
+/// }
+///
+/// async fn fetch(_: &Report) -> Result<ReportUpdate, NodeError> {
+///     Ok(Report::update().text("done"))
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let retry = RetryPolicy::max_attempts(5)
+///     .backoff(Duration::from_millis(200), 2.0)
+///     .retry_on(|error| error.to_string().contains("busy"));
+/// let graph = StateGraph::<Report>::new()
+///     .node(fetch.retry(retry).timeout(Duration::from_secs(30)))
+///     .edge(START, fetch)
+///     .compile()?;
+/// # let _ = graph;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RetryPolicy {
     pub(crate) max_attempts: u32,

@@ -10,6 +10,21 @@ use crate::{
 };
 
 /// Options of a run: limits, durability, static stops and streaming.
+///
+/// ```
+/// use graph_core::{Durability, RunOptions, StreamMode};
+///
+/// let options = RunOptions::new()
+///     .step_limit(50)
+///     .max_concurrency(4)
+///     .durability(Durability::Sync)
+///     .metadata("customer", "ada")
+///     .stream_modes([StreamMode::Updates, StreamMode::Custom]);
+/// # let _ = options;
+/// ```
+///
+/// Pass them to [`CompiledGraph::invoke`](crate::CompiledGraph::invoke),
+/// [`CompiledGraph::stream`](crate::CompiledGraph::stream) or [`Thread::with_options`](crate::Thread::with_options).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RunOptions {

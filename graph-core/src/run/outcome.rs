@@ -8,6 +8,32 @@ use crate::{
 };
 
 /// The outcome of a run that did not fail.
+///
+/// ```
+/// use graph_core::{Context, MemorySaver, NodeError, RunOutcome, START, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Order { approved: bool }
+/// # async fn approve(_: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
+/// #     Ok(Order::update().approved(cx.interrupt::<bool>("buy tea?")?))
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = StateGraph::<Order>::new()
+/// #     .node(approve)
+/// #     .edge(START, approve)
+/// #     .checkpointer(MemorySaver::new())
+/// #     .compile()?;
+/// # let thread = graph.thread("order", ());
+/// let mut outcome = thread.run(Order::default()).await?;
+/// while let RunOutcome::Interrupted { interrupts, .. } = &outcome {
+///     println!("{} – answering yes", interrupts[0].value);
+///     outcome = thread.resume(true).await?;
+/// }
+/// assert!(outcome.into_state().approved);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
