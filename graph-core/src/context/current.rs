@@ -9,6 +9,7 @@ thread_local! {
 }
 
 /// Exchanges the current task with `task`. Called before and after each poll of a node.
+#[inline]
 pub(crate) fn swap(task: &mut Option<Arc<TaskContext>>) {
     *task = CURRENT.replace(task.take());
 }

@@ -294,6 +294,7 @@ async fn route_async(
     Ok(())
 }
 
+#[inline]
 fn call_router(
     task: Task<'_>,
     function: &(dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync),

@@ -92,7 +92,7 @@ impl WriteHook for WriteOrder {
         writes: Vec<CheckpointWrite>,
     ) -> Result<(), CheckpointError> {
         for write in &writes {
-            let mut log = self.log.lock().unwrap();
+            let mut log = self.log.lock().expect("no test panics while it holds the lock");
             match write {
                 CheckpointWrite::Put(checkpoint) => {
                     log.push(format!("step {}", checkpoint.header.step));

@@ -110,7 +110,8 @@ fn a_misspelt_first_node_is_the_only_problem() {
 async fn waiting_thread() -> MemorySaver {
     let saver = MemorySaver::new();
     let thread = asking("ask", saver.clone(), Migrations::new()).thread("t", ());
-    assert_eq!(thread.run(Chat::default()).await.unwrap().interrupts().len(), 1);
+    let outcome = thread.run(Chat::default()).await.expect("no node fails");
+    assert_eq!(outcome.interrupts().len(), 1);
     saver
 }
 
