@@ -131,7 +131,7 @@ fn run_until(
         let thread = thread(&agent, durability);
         tokio::select! {
             outcome = thread.run(agent.input("go").unwrap()) => {
-                outcome.unwrap();
+                drop(outcome.unwrap());
                 false
             }
             () = stopped.notified() => true,

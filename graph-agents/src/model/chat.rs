@@ -12,7 +12,7 @@ use crate::{
     tool::ProviderTool,
 };
 
-/// A model that an agent can call. [`LlmModel`] adapts the models of the crate `llm`.
+/// A model that an agent can call. [`LlmModel`](super::LlmModel) adapts the models of the crate `llm`.
 #[async_trait]
 pub trait ChatModel: fmt::Debug + Send + Sync {
     /// Returns the abilities of the model.
