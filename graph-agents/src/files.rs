@@ -7,4 +7,6 @@ mod snapshot;
 pub use middleware::FileTools;
 #[cfg(feature = "sandbox")]
 pub(crate) use path::file_path;
-pub(crate) use snapshot::{FILES, Files, changes, files_field, read_files};
+pub(crate) use snapshot::{FILES, changes, read_files};
+#[cfg(feature = "sandbox")]
+pub(crate) use snapshot::{Files, files_field};
