@@ -8,8 +8,10 @@ use std::{
     io::{self, Write},
     marker::PhantomData,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{lines::LineReader, terminal::escape_invisible_json};
@@ -33,11 +35,14 @@ pub enum Repetition {
     Always,
 }
 
-/// An event with its sequence number.
+/// An event with its sequence number and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NumberedEvent<E> {
     /// Sequence number within the run, from 1.
     pub seq: u64,
+    /// Time at which the event was logged, in RFC 3339 format. Empty in logs of earlier versions.
+    #[serde(default)]
+    pub at: String,
     /// The event.
     #[serde(flatten)]
     pub event: E,
@@ -102,7 +107,9 @@ impl<E: LoggedEvent> EventLog<E> {
         if is_duplicate {
             return Ok(None);
         }
-        let numbered = NumberedEvent { seq: self.next, event };
+        let now = DateTime::<Utc>::from(SystemTime::now());
+        let at = now.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let numbered = NumberedEvent { seq: self.next, at, event };
         let line = escape_invisible_json(&serde_json::to_string(&numbered)?) + "\n";
         self.file.write_all(line.as_bytes())?;
         self.next += 1;

@@ -3,6 +3,8 @@
 //! Graphs never hold a model or an API key. A node describes the call, and the host makes it. The same types are used
 //! inside the host process and on the channel between a guest and its host.
 
+use std::fmt;
+
 use llm::{Money, Request, overflow::ContextWindow};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,9 @@ pub enum CallOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub text: String,
+    /// Whether the model reached its token limit before it finished the text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
     /// Tokens and cost of the call.
     #[serde(rename = "paid")]
     pub usage: CallUsage,
@@ -54,6 +59,43 @@ pub struct CallFailure {
     pub kind: FailureKind,
     #[serde(rename = "why")]
     pub reason: String,
+}
+
+/// A failed part of a run: a call without a usable answer, or a sandbox that could not run its debate. A run with
+/// failures is incomplete. When it is resumed, the failed parts are tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Agent or turn that failed, such as `analyst_2` or `m3, round 2, critic to D1`.
+    pub place: String,
+    pub kind: FailureKind,
+    pub reason: String,
+}
+
+impl Failure {
+    /// Creates the failure of a call at a place of the run.
+    pub(crate) fn new(place: impl Into<String>, failure: CallFailure) -> Self {
+        Self { place: place.into(), kind: failure.kind, reason: failure.reason }
+    }
+
+    /// Creates the failure of a call whose answer cannot be used.
+    pub(crate) fn unusable(place: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { place: place.into(), kind: FailureKind::Unusable, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.reason.trim_end_matches('.'))
+    }
+}
+
+/// Returns what the user can do about failures.
+pub(crate) fn advice(failures: &[Failure]) -> &'static str {
+    if failures.iter().any(|it| it.kind == FailureKind::BudgetExhausted) {
+        "raise the limit with --max-tokens N or --max-cost DOLLARS when you resume the run"
+    } else {
+        "resume the run to try again"
+    }
 }
 
 impl FailureKind {
@@ -75,9 +117,15 @@ pub enum FailureKind {
     /// again.
     #[serde(rename = "not_kept")]
     NotStored,
-    /// The model failed permanently or after all retries, or the request exceeds its context window.
+    /// The request exceeds the context window of the model.
+    TooLong,
+    /// The model failed permanently or after all retries.
     #[serde(rename = "failed")]
     ModelFailed,
+    /// The model answered, but the answer is empty, a refusal, too long, or not what was asked for.
+    Unusable,
+    /// The sandbox of a debate could not be created, or it failed.
+    Sandbox,
 }
 
 /// Tokens and cost of one answered call.

@@ -8,6 +8,9 @@
 //! START → critic_round_1 → dm_respond ─┬→ critic_individual → dm_respond
 //!                                      └→ score_move → END
 //! ```
+//!
+//! A failed call ends its conversation. If all turns of the critic in a round fail, the debate is scored with the rounds
+//! completed so far.
 
 mod files;
 mod host_client;
@@ -24,6 +27,7 @@ pub(crate) use files::{LOGS_DIR, SCORES_FILE, log_markdown, log_names, pretty_js
 pub use host_client::HostClient;
 use scoring::{score_before, score_move};
 pub use state::{Participant, SandboxState, SandboxStateUpdate, Terms};
+pub(crate) use turns::MAX_SHORTENED;
 use turns::{critic_individual, critic_round_1, dm_respond};
 
 /// Name of the debate graph, as registered with the guest agent.
@@ -54,9 +58,9 @@ fn builder() -> StateGraph<SandboxState, HostClient> {
         .node(score_move)
         .branch(START, opens)
         .edge(score_before, critic_round_1)
-        .branch(critic_round_1, is_open)
+        .branch(critic_round_1, after_critic)
         .branch(dm_respond, should_continue)
-        .edge(critic_individual, dm_respond)
+        .branch(critic_individual, after_critic)
         .edge(score_move, END)
 }
 
@@ -74,17 +78,25 @@ fn opens(debate: &SandboxState) -> Opening {
 }
 
 #[derive(Route)]
-enum Opened {
+enum AfterCritic {
     #[to(dm_respond)]
-    Yes,
+    Answers,
+    #[to(score_move)]
+    Score,
     #[to(END)]
-    No,
+    End,
 }
 
-/// Selects the node after the critic's opening: normally the answers of the decision makers. If the opening failed, the
-/// debate ends, because there is nothing to answer or score.
-fn is_open(debate: &SandboxState) -> Opened {
-    if debate.current_round == 0 { Opened::No } else { Opened::Yes }
+/// Selects the node after the critic's turns: normally the answers of the decision makers. If all turns of the critic
+/// failed, the debate is over. It is scored with the completed rounds, or ends if there are none.
+fn after_critic(debate: &SandboxState) -> AfterCritic {
+    if debate.current_round == 0 {
+        AfterCritic::End
+    } else if debate.awaiting_maker().is_empty() {
+        AfterCritic::Score
+    } else {
+        AfterCritic::Answers
+    }
 }
 
 #[derive(Route)]

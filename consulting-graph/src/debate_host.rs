@@ -41,7 +41,7 @@ pub use isolation::IsolationRecord;
 use monitored_saver::MonitoredSaver;
 pub(crate) use result::DebateResult;
 use result::is_allowed_from_guest;
-use status::{DebateStatus, reset_failed_debate};
+use status::{DebateStatus, prepare_debate};
 
 /// Maximum number of guests started per debate: the first one and its replacements after crashes.
 const MAX_GUESTS: u32 = 3;
@@ -146,8 +146,13 @@ impl DebateHost {
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let move_id = debate.the_move.move_id;
-        let mut result = match reset_failed_debate(&self.saver, move_id, &self.config).await? {
-            DebateStatus::Finished(result) => self.finished(*result, debate),
+        let brief = Brief::new(debate.the_move, debate.findings);
+        let status = prepare_debate(&self.saver, move_id, &brief, &self.config).await?;
+        let mut result = match status {
+            DebateStatus::Finished(result) => {
+                drop(self.models.reserve_scoring(move_id));
+                self.finished(*result, debate)
+            }
             DebateStatus::InProgress => self.run_in_sandbox(debate, GraphRun::proceed, cx).await?,
             DebateStatus::New => {
                 let input = self.initial_state(debate)?;
@@ -170,11 +175,6 @@ impl DebateHost {
             },
         });
         result.status_updates.extend(self.budget_event(&result));
-        // Sends all events of the debate again, because a debate that finished in an earlier process has sent no events
-        // to this process. The event log drops the events that it already contains.
-        for event in &result.status_updates {
-            cx.emit(event).await;
-        }
         Ok(result)
     }
 
@@ -204,32 +204,57 @@ impl DebateHost {
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let the_move = debate.the_move;
-        let _reserve = self.models.reserve_scoring();
-        let mut sent = Vec::new();
-        let mut sandboxes = &self.sandboxes;
-        let mut created = sandboxes.create_if_not_exists(self.sandbox_spec(the_move)).await;
-        // Falls back only if the sandbox cannot be created. At this point no guest exists yet, so no guest can
-        // influence whether its debate is isolated.
-        if let (Err(error), Some(fallback)) = (&created, &self.fallback) {
-            let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
-            sent.push(PipelineEvent::SandboxDegraded { backend, reason });
-            sandboxes = fallback;
-            created = sandboxes.create_if_not_exists(self.sandbox_spec(the_move)).await;
-        }
+        let _reserve = self.models.reserve_scoring(the_move.move_id);
+        let (sandboxes, created) = self.create_sandbox(the_move).await;
         let (backend, isolated) = (sandboxes.backend(), sandboxes.isolated());
+        let mut sent = Vec::new();
         let mut result = match created {
-            Ok(_) => {
+            Ok(degraded) => {
+                sent.extend(degraded);
                 sent.push(ready_event(the_move, backend, isolated));
                 for event in &sent {
                     cx.emit(event).await;
                 }
-                self.run_in(sandboxes, debate, start, cx).await?
+                self.run_in(&sandboxes, debate, start, cx).await?
             }
             Err(error) => DebateResult::failed(error.to_string()),
         };
         (result.backend, result.isolated) = (backend.to_owned(), isolated);
         result.status_updates.splice(0..0, sent);
         Ok(result)
+    }
+
+    /// Creates the sandbox of a debate. Tries the back end twice, because a guest may die at its start for a passing
+    /// reason, then the other back ends that isolate, and at last the in-process back end, if the run allows it. At this
+    /// point no debate runs yet, so no guest can influence whether its debate is isolated.
+    ///
+    /// Returns the back end and, if it does not isolate guests, an event that states why it is used.
+    async fn create_sandbox(
+        &self,
+        the_move: &Move,
+    ) -> (Sandboxes, Result<Option<PipelineEvent>, sandbox_vm::Error>) {
+        let create =
+            async |it: &Sandboxes| it.create_if_not_exists(self.sandbox_spec(the_move)).await;
+        if create(&self.sandboxes).await.is_ok() {
+            return (self.sandboxes.clone(), Ok(None));
+        }
+        let Err(error) = create(&self.sandboxes).await else {
+            return (self.sandboxes.clone(), Ok(None));
+        };
+        if self.is_isolated() {
+            for name in BACKENDS.into_iter().filter(|it| *it != self.backend()) {
+                let opened = open_sandboxes(sandbox_vm::Isolation::Required, Some(name)).await;
+                if let Ok(sandboxes) = opened
+                    && create(&sandboxes).await.is_ok()
+                {
+                    return (sandboxes, Ok(None));
+                }
+            }
+        }
+        let Some(fallback) = &self.fallback else { return (self.sandboxes.clone(), Err(error)) };
+        let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
+        let degraded = PipelineEvent::SandboxDegraded { backend, reason };
+        (fallback.clone(), create(fallback).await.map(|_| Some(degraded)))
     }
 
     /// Runs a debate in a new sandbox from `sandboxes` and copies the files of the debate from the sandbox to the log

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use run_output::RunOutput;
 
-use crate::{difference::Sides, moves::MoveId, rank::Ranked, report::Report, run::Run};
+use crate::{difference::Sides, moves::MoveId, report::Report, run::Run};
 
 pub use run_diff::{Cost, Divergence, MoveChange, RunDiff};
 pub use run_output::DiffError;
@@ -31,27 +31,30 @@ pub fn diff(a: &Run, b: &Run) -> Result<RunDiff, DiffError> {
     })
 }
 
+/// Returns the moves whose score or rank differs. Moves with the same number are compared only if their authors and
+/// titles are also the same, because the runs may be about different companies.
 fn changed_moves(a: &Report, b: &Report) -> Vec<MoveChange> {
-    let ranked = |it: &Report| -> BTreeMap<MoveId, Ranked> {
-        it.ranking.all().map(|it| (it.move_id, it.clone())).collect()
-    };
-    let (left, right) = (ranked(a), ranked(b));
-    let title = |id: MoveId| {
-        let found = b.outcome.find_move(id).or_else(|| a.outcome.find_move(id));
-        found.map(|it| it.draft.title.clone())
-    };
-    let mut ids: Vec<MoveId> = left.keys().chain(right.keys()).copied().collect();
-    ids.sort();
-    ids.dedup();
-    let change = |move_id: MoveId| {
-        let (a, b) = (left.get(&move_id), right.get(&move_id));
-        MoveChange {
-            move_id,
-            title: title(move_id).unwrap_or_default(),
-            rank: Sides { a: a.map(|it| it.rank), b: b.map(|it| it.rank) },
-            score: Sides { a: a.map(|it| it.total_score), b: b.map(|it| it.total_score) },
+    let mut changes: BTreeMap<(MoveId, String, String), MoveChange> = BTreeMap::new();
+    for (report, is_first) in [(a, true), (b, false)] {
+        for ranked in report.ranking.all() {
+            let move_id = ranked.move_id;
+            let found = report.outcome.find_move(move_id);
+            let (author, title) =
+                found.map(|it| (it.agent_id.clone(), it.draft.title.clone())).unwrap_or_default();
+            let change = changes.entry((move_id, author, title.clone())).or_insert(MoveChange {
+                move_id,
+                title,
+                rank: Sides { a: None, b: None },
+                score: Sides { a: None, b: None },
+            });
+            let (rank, score) = if is_first {
+                (&mut change.rank.a, &mut change.score.a)
+            } else {
+                (&mut change.rank.b, &mut change.score.b)
+            };
+            (*rank, *score) = (Some(ranked.rank), Some(ranked.total_score));
         }
-    };
-    let changes = ids.into_iter().map(change);
-    changes.filter(|it| it.rank.a != it.rank.b || it.score.a != it.score.b).collect()
+    }
+    let changed = |it: &MoveChange| it.rank.a != it.rank.b || it.score.a != it.score.b;
+    changes.into_values().filter(changed).collect()
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use app_support::event_log::{self, LoggedEvent, Repetition};
 use serde::{Deserialize, Serialize};
 
-use crate::score::MakerScore;
+use crate::{call::Failure, score::MakerScore};
 
 /// An event with its sequence number.
 pub type NumberedEvent = event_log::NumberedEvent<PipelineEvent>;
@@ -26,7 +26,7 @@ pub enum PipelineEvent {
     },
     LayerComplete {
         layer: Layer,
-        /// Always `done`.
+        /// `done`, or `incomplete` if an agent or a debate of the layer failed.
         status: LayerStatus,
         /// Names of the documents that the layer produced.
         artifacts: Vec<String>,
@@ -140,6 +140,8 @@ pub enum SandboxLayer {
 pub enum LayerStatus {
     Running,
     Done,
+    /// The layer ended, but one of its agents or debates failed.
+    Incomplete,
 }
 
 /// Progress of a debate round.
@@ -184,8 +186,10 @@ impl PipelineEvent {
         }
     }
 
-    pub fn layer_complete(layer: Layer, artifacts: Vec<String>) -> Self {
+    /// Creates the event of the end of a layer. The layer is incomplete if it has failures.
+    pub fn layer_end(layer: Layer, artifacts: Vec<String>, failures: &[Failure]) -> Self {
         let total_policies_scored = (layer == Layer::SANDBOX).then_some(artifacts.len());
-        Self::LayerComplete { layer, status: LayerStatus::Done, artifacts, total_policies_scored }
+        let status = if failures.is_empty() { LayerStatus::Done } else { LayerStatus::Incomplete };
+        Self::LayerComplete { layer, status, artifacts, total_policies_scored }
     }
 }

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | the pipeline graph | [`pipeline`] |
 //! | the debate graph, which runs in a sandbox; the host side of the debates | [`debate`]; [`debate_host`] |
-//! | model calls; models and the budget; the scripted model | [`call`]; [`models`]; [`offline`] |
+//! | model calls and their failures; models and the budget; the scripted model | [`call`]; [`models`]; [`offline`] |
 //! | events of a run | [`event`] |
 //! | run directories: create, resume, replay and fork runs | [`run`] |
 //! | company data from three sources | [`data`] |
@@ -51,10 +51,12 @@ pub mod prompt;
 pub mod quantity;
 pub mod rank;
 pub mod report;
+mod rewind;
 pub mod run;
 pub mod score;
 mod sentence;
 pub mod serve;
 pub mod spending;
 pub mod transcript;
+mod unusable;
 pub mod watch;

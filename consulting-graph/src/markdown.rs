@@ -41,6 +41,23 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
     sections
 }
 
+/// Escapes everything at the start of a line that Markdown would interpret as a heading, a quote, a rule, a code block or
+/// the label of a turn, so that a text cannot imitate the structure of the document that contains it.
+pub(crate) fn escape_line_starts(text: &str) -> String {
+    let escape = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        let (indent, start) = line.split_at(indent);
+        let is_rule = ['-', '=', '*', '_'].iter().any(|sign| {
+            !start.is_empty() && start.chars().all(|it| it == *sign || it.is_whitespace())
+        });
+        let is_structure = is_rule
+            || start.starts_with(['#', '>', '|'])
+            || ["```", "~~~", "**["].iter().any(|it| start.starts_with(it));
+        if is_structure { format!("{indent}\\{start}") } else { line.to_owned() }
+    };
+    text.split('\n').map(escape).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the level and the title of a heading, or `None` if the line is not a heading.
 pub(crate) fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');

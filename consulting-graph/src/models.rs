@@ -3,6 +3,8 @@
 mod alias;
 mod budget;
 mod choice;
+mod limits;
+mod shares;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,19 +12,23 @@ use std::{
 };
 
 use llm::{
-    Backoff, Catalog, ErrorKind, ExposeSecret, Llm, ModelId, Provider, RateLimit, RateLimiter,
-    Recording, Response,
+    Backoff, Catalog, ErrorKind, ExposeSecret, Finish, Listener, Llm, Model as _, ModelId,
+    Provider, RateLimit, RateLimiter, Recording, Response,
 };
 
 use crate::{
     call::{Answer, CallFailure, CallOutcome, CallSettings, CallUsage, FailureKind, ModelCall},
     config::{Config, Group},
+    moves::MoveId,
+    unusable,
 };
 
 use alias::ModelAlias;
 pub use budget::Limit;
-use budget::{RunBudget, TurnModel};
+use budget::{BudgetedModel, Calls, RunBudget};
 pub use choice::{ModelChoice, ModelChoiceError};
+use limits::MIN_REDACTED_KEY;
+pub use limits::{CallLimits, RESPONSE_LIMITS};
 
 /// Maximum number of concurrent calls to one provider.
 pub(crate) const MAX_CONCURRENT_CALLS: usize = 16;
@@ -61,6 +67,7 @@ impl Models {
         limit: Limit,
         recording: &Recording,
         inherited_calls: usize,
+        call_limits: &CallLimits,
     ) -> Result<Self, ModelChoiceError> {
         let budget =
             RunBudget::new(limit, config.decision_makers.len(), recording, inherited_calls);
@@ -76,12 +83,12 @@ impl Models {
                 Some(model_override) => {
                     Llm::new(ModelAlias { id: id.clone(), inner: model_override.clone() })
                 }
-                None => choice.build_model(&id, &recording)?,
+                None => choice.build_model(&id, &recording, call_limits.timeouts)?,
             };
             let model = if recording.is_replay() {
                 LayeredModel { turns: bare.clone(), others: bare }
             } else {
-                with_layers(bare, &limiter, budget.as_ref(), &recording)
+                with_layers(bare, &limiter, budget.as_ref(), &recording, &call_limits.backoff)
             };
             llms.insert(id, model);
         }
@@ -110,18 +117,28 @@ impl Models {
             Group::Critic | Group::DecisionMakers => &model.turns,
             _ => &model.others,
         };
-        let error = match llm.generate(call.request.clone()).await {
+        // Asks for a stream, so that a slow answer does not exceed the time limit for the first byte.
+        let mut ignore_piece = |_| {};
+        let mut listener = Listener::new(&mut ignore_piece);
+        let error = match llm.call(&call.request, &mut listener).await {
             Ok(response) => {
                 let mut answer = to_answer(call, &id, &response);
                 // The text of the answer is also stored in threads, events and files, so secrets are redacted here too.
                 answer.text = self.recording.redacted(answer.text);
-                return CallOutcome::Answered(answer);
+                return match unusable::problem(&answer.text) {
+                    None => CallOutcome::Answered(answer),
+                    Some(problem) => {
+                        let reason = format!("{id}: {problem}");
+                        CallOutcome::Failed(CallFailure { kind: FailureKind::Unusable, reason })
+                    }
+                };
             }
             Err(error) => error,
         };
         let reason = self.recording.redacted(error.to_string());
         let kind = match error.kind {
             ErrorKind::Budget => FailureKind::BudgetExhausted,
+            ErrorKind::RequestTooLong => FailureKind::TooLong,
             ErrorKind::NotRecorded => {
                 self.unrecorded_call.get_or_init(|| reason.clone());
                 FailureKind::NotRecorded
@@ -145,12 +162,20 @@ impl Models {
         self.storage_failure.get().map(String::as_str)
     }
 
-    /// Reserves budget for the scoring of one debate until the returned guard is dropped.
-    pub(crate) fn reserve_scoring(&self) -> ScoringReserve<'_> {
+    /// Divides the remaining budget among the debates about these moves.
+    pub(crate) fn share_budget(&self, moves: impl IntoIterator<Item = MoveId>) {
+        if let Some(budget) = &self.budget {
+            budget.share(moves);
+        }
+    }
+
+    /// Reserves budget for the scoring of a debate until the returned guard is dropped. Then returns the unspent share
+    /// of the debate to the other debates.
+    pub(crate) fn reserve_scoring(&self, move_id: MoveId) -> ScoringReserve<'_> {
         if let Some(budget) = &self.budget {
             budget.debate_started();
         }
-        ScoringReserve(self.budget.as_deref())
+        ScoringReserve { budget: self.budget.as_deref(), move_id }
     }
 
     /// Returns how much of the budget is used, in percent. Returns `None` if the run has no budget.
@@ -163,35 +188,43 @@ impl Models {
 fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     let providers: BTreeSet<&str> = ids.iter().map(|it| it.provider.as_str()).collect();
     let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.effective_key());
+    let keys = keys.filter(|it| it.expose_secret().len() >= MIN_REDACTED_KEY);
     keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 
-/// Wraps a model in layers. From the inside out, the layers are the rate limiter, the budget, retries, the reserve for
-/// scoring (only for debate turns) and the recording.
+/// Wraps a model in layers. From the inside out, the layers are the rate limiter, the budget, retries, the shares of the
+/// debates in the budget, and the recording.
 fn with_layers(
     bare: Llm,
     limiter: &RateLimiter,
     budget: Option<&Arc<RunBudget>>,
     recording: &Recording,
+    backoff: &Backoff,
 ) -> LayeredModel {
     let limited = bare.rate_limit(limiter);
     let Some(budget) = budget else {
-        let llm = limited.retry(Backoff::default()).record(recording);
+        let llm = limited.retry(backoff.clone()).record(recording);
         return LayeredModel { turns: llm.clone(), others: llm };
     };
-    let inner = limited.budget(budget.shared()).retry(Backoff::default());
-    let turns = Llm::new(TurnModel { inner: inner.clone(), budget: budget.clone() });
-    LayeredModel { turns: turns.record(recording), others: inner.record(recording) }
+    let inner = limited.budget(budget.shared()).retry(backoff.clone());
+    let layered = |calls| {
+        let (inner, budget) = (inner.clone(), budget.clone());
+        Llm::new(BudgetedModel { inner, budget, calls }).record(recording)
+    };
+    LayeredModel { turns: layered(Calls::Turns), others: layered(Calls::Others) }
 }
 
 /// Budget reserved for the scoring of one debate.
 #[derive(Debug)]
-pub struct ScoringReserve<'a>(Option<&'a RunBudget>);
+pub struct ScoringReserve<'a> {
+    budget: Option<&'a RunBudget>,
+    move_id: MoveId,
+}
 
 impl Drop for ScoringReserve<'_> {
     fn drop(&mut self) {
-        if let Some(budget) = self.0 {
-            budget.debate_ended();
+        if let Some(budget) = self.budget {
+            budget.debate_ended(self.move_id);
         }
     }
 }
@@ -210,5 +243,5 @@ fn to_answer(call: &ModelCall, id: &ModelId, response: &Response) -> Answer {
         output: tokens.output,
         cost: response.cost.or_else(catalog_price),
     };
-    Answer { text: response.text(), usage }
+    Answer { text: response.text(), is_cut: response.finish == Finish::Length, usage }
 }

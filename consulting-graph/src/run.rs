@@ -20,7 +20,7 @@ mod replay;
 mod resources;
 mod result_files;
 mod resume;
-mod retry_debates;
+mod retry;
 mod run_dir;
 mod settings;
 mod threads;

@@ -5,6 +5,8 @@ use std::fmt;
 use llm::overflow::{Entry, Round};
 use serde::{Deserialize, Serialize};
 
+use crate::markdown::escape_line_starts;
+
 /// Name of the critic in transcripts.
 pub const CRITIC: &str = "critic";
 
@@ -52,6 +54,16 @@ pub fn append_to_log(
 /// ```
 pub fn format_transcript(log: &[ConversationEntry]) -> String {
     log.iter().map(format_entry).collect::<Vec<_>>().join("\n\n---\n\n")
+}
+
+/// Returns the log with turns that cannot imitate the structure of a Markdown document, such as the label of another
+/// turn.
+pub(crate) fn escaped(log: &[ConversationEntry]) -> Vec<ConversationEntry> {
+    let escape = |it: &ConversationEntry| ConversationEntry {
+        content: escape_line_starts(&it.content),
+        ..it.clone()
+    };
+    log.iter().map(escape).collect()
 }
 
 /// Renders one turn of a transcript.

@@ -171,7 +171,7 @@ pub struct Compression {
     pub sevens_and_eights: f64,
     /// Difference between the highest and the lowest total score.
     pub spread: u32,
-    /// Whether noise alone could explain the spread, so that the ranking is inconclusive.
+    /// Whether noise alone could explain the spread, or there is none, so that the ranking is inconclusive.
     pub unresolved: bool,
 }
 
@@ -191,6 +191,6 @@ pub fn compression(scores: &[MoveScore], noise: f64) -> Option<Compression> {
     Some(Compression {
         sevens_and_eights: middle as f64 / given.len().max(1) as f64,
         spread,
-        unresolved: f64::from(spread) < 2.0 * noise,
+        unresolved: spread == 0 || f64::from(spread) < 2.0 * noise,
     })
 }

@@ -146,7 +146,12 @@ async fn collect(
     let request = client
         .get(format!("{address}/api/stream/{id}"))
         .header("last-event-id", events.len().to_string());
-    let mut response = request.send().await.ok().filter(|it| it.status() == 200)?;
+    let response = request.send().await.ok()?;
+    // The run ended, and all its events were received.
+    if response.status() == 204 {
+        return Some("complete".to_owned());
+    }
+    let mut response = Some(response).filter(|it| it.status() == 200)?;
     // Collects bytes, because a chunk may end in the middle of a character.
     let mut received = Vec::new();
     while let Some(chunk) = timeout(TIMEOUT, response.chunk()).await.unwrap().ok()? {
@@ -161,6 +166,8 @@ async fn collect(
             if field("event") == Some("end") {
                 return data["status"].as_str().map(str::to_owned);
             }
+            assert_eq!(field("event"), data["type"].as_str());
+            assert!(data["at"].as_str().is_some_and(|it| it.ends_with('Z')), "{data}");
             assert_eq!(field("id").unwrap(), data["seq"].to_string());
             assert_eq!(data["seq"], json!(events.len() + 1), "no event is missing or repeated");
             events.push(data);

@@ -6,6 +6,7 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use tokio::time::timeout;
 
 use self::{body::Body, errors::timed_out};
@@ -127,8 +128,11 @@ impl HttpModel {
         listener: &mut Listener<'_>,
     ) -> Result<DecodedResponse, CallError> {
         body.check_status().await?;
-        if !listener.is_listening() {
-            return self.protocol.decode(&body.read_all().await?);
+        // A server that does not support streaming answers with one JSON document.
+        if !listener.is_listening() || is_json(body.headers()) {
+            let answer = self.protocol.decode(&body.read_all().await?)?;
+            listener.send_parts(&answer.content);
+            return Ok(answer);
         }
         let mut reader = StreamReader::new(self.protocol, self.limits.event_bytes);
         while !reader.is_done() {
@@ -143,6 +147,11 @@ impl HttpModel {
         let message = errors::sanitize(error.message, self.endpoint.secrets());
         CallError { message, ..error }.into_error(self.id.clone(), status)
     }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    content_type.is_some_and(|it| it.trim_start().starts_with("application/json"))
 }
 
 impl fmt::Debug for HttpModel {

@@ -210,7 +210,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
 }
 
 /// Converts the body of an OpenAI chat request to a [`Request`].
-fn request(body: &Value) -> Request {
+pub fn request(body: &Value) -> Request {
     let text = |it: &Value| match &it["content"] {
         Value::String(text) => text.clone(),
         parts => {

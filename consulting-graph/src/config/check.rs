@@ -137,6 +137,9 @@ impl Checker {
         if setting.temperature.is_some_and(|it| !(0.0..=2.0).contains(&it)) {
             self.add(format!("{at}.temperature"), "must be between 0.0 and 2.0");
         }
+        if setting.context_tokens.is_some_and(|it| it < 1024) {
+            self.add(format!("{at}.context_tokens"), "must be at least 1024");
+        }
         if setting.max_tokens.is_some_and(|it| it < 16) {
             self.add(format!("{at}.max_tokens"), "must be at least 16");
         }

@@ -86,6 +86,9 @@ pub struct ModelSetting {
     pub temperature: Option<f64>,
     /// Maximum length of an answer in tokens.
     pub max_tokens: Option<u32>,
+    /// Context window in tokens, for prompt and answer together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
 }
 
 /// The effective model settings for a call.
@@ -96,6 +99,9 @@ pub struct ResolvedModel {
     pub temperature: f64,
     /// Maximum length of an answer in tokens.
     pub max_tokens: u32,
+    /// Context window in tokens, if the configuration sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
 }
 
 /// Groups of personas that model settings can refer to.
@@ -125,6 +131,7 @@ impl Config {
             model: settings().find_map(|it| it.model.clone()).unwrap_or_default(),
             temperature: settings().find_map(|it| it.temperature).unwrap_or_default(),
             max_tokens: settings().find_map(|it| it.max_tokens).unwrap_or_default(),
+            context_tokens: settings().find_map(|it| it.context_tokens),
         }
     }
 

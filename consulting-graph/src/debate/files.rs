@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::state::log_name;
 use crate::{
     score::MakerScore,
-    transcript::{ConversationEntry, format_transcript},
+    transcript::{ConversationEntry, escaped, format_transcript},
 };
 
 /// Directory of the transcripts, relative to the workspace.
@@ -54,7 +54,7 @@ pub(super) fn write_scores(
 
 /// Renders a transcript as Markdown.
 pub(crate) fn log_markdown(log: &[ConversationEntry]) -> String {
-    strip_invisible(&format_transcript(log)) + "\n"
+    strip_invisible(&format_transcript(&escaped(log))) + "\n"
 }
 
 /// Renders transcripts or scores as indented JSON.

@@ -2,7 +2,7 @@
 //!
 //! An answer is first parsed strictly as the requested JSON and, if that fails, leniently. If both attempts fail, the
 //! decision maker is asked once more. If the second answer cannot be parsed either, neutral scores are recorded for the
-//! decision maker.
+//! decision maker, unless the scores of all decision makers are missing.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
     turns::{Turn, TurnOutcome},
 };
 use crate::{
-    call::{Answer, CallOutcome, CallUsage},
+    call::{Answer, CallOutcome, CallUsage, Failure},
     config::Group,
     prompt,
     score::{MakerScore, Mark, request_schema},
@@ -30,7 +30,7 @@ pub(super) async fn score_before(
 ) -> Result<SandboxStateUpdate, NodeError> {
     let result = score_all(debate, cx, ScoringTime::Before).await?;
     let update = SandboxState::update().baseline(result.scores).calls(result.calls);
-    Ok(update.warnings(result.failures))
+    Ok(update.failures(result.failures))
 }
 
 /// Asks each decision maker to score the move after the debate, based on its own conversation.
@@ -46,7 +46,7 @@ pub(super) async fn score_move(
         .scores(result.scores)
         .total_score(total)
         .calls(result.calls)
-        .warnings(result.failures);
+        .failures(result.failures);
     if result.is_shortened {
         update = update.marks([Mark::Truncated]);
     }
@@ -63,8 +63,7 @@ enum ScoringTime {
 struct ScoringResult {
     scores: BTreeMap<String, MakerScore>,
     calls: Vec<CallUsage>,
-    /// Warnings about failed calls.
-    failures: Vec<String>,
+    failures: Vec<Failure>,
     is_shortened: bool,
 }
 
@@ -85,8 +84,8 @@ async fn score_all(
         all.failures.extend(result.failures);
         all.is_shortened |= result.is_shortened;
     }
-    // If no decision maker answered, the move has no score. Otherwise neutral scores are recorded for those that did
-    // not answer.
+    // If no scores could be read, the move has no score. Otherwise neutral scores are recorded for the decision makers
+    // whose scores are missing.
     if !all.scores.is_empty() {
         let metrics = metrics(debate);
         for maker in &debate.terms.decision_makers {
@@ -131,10 +130,11 @@ async fn score(
     let log = if time == ScoringTime::Before { &[] } else { conversation.log };
     let TurnOutcome { outcome, request, is_shortened } = turn.run(debate, cx, request, log).await?;
     let mut result = ScoringResult { is_shortened, ..ScoringResult::default() };
-    let Answer { text, usage } = match outcome {
+    let place = format!("scoring, {}", persona.id);
+    let Answer { text, usage, .. } = match outcome {
         CallOutcome::Answered(answer) => answer,
         CallOutcome::Failed(failure) => {
-            result.failures.push(format!("scoring, {}: {}", persona.id, failure.reason));
+            result.failures.push(Failure::new(place, failure));
             return Ok(result);
         }
     };
@@ -144,15 +144,23 @@ async fn score(
         let key = format!("{} again", persona.id);
         let retry = Turn { key: &key, ..turn };
         let repair = prompt::repair(&request, &text, &terms.metrics);
-        if let CallOutcome::Answered(Answer { text, usage }) =
-            retry.call(debate, cx, repair).await?
-        {
-            result.calls.push(usage);
-            score = MakerScore::repaired(&text, &metrics);
+        match retry.call(debate, cx, repair).await? {
+            CallOutcome::Answered(Answer { text, usage, .. }) => {
+                result.calls.push(usage);
+                score = MakerScore::repaired(&text, &metrics);
+            }
+            CallOutcome::Failed(failure) => {
+                result.failures.push(Failure::new(&*place, failure));
+            }
         }
     }
-    let score = score.unwrap_or_else(|| MakerScore::neutral(&metrics));
-    result.scores.insert(persona.id.clone(), score);
+    match score {
+        Some(score) => drop(result.scores.insert(persona.id.clone(), score)),
+        None if result.failures.is_empty() => {
+            result.failures.push(Failure::unusable(place, "the scores could not be read"));
+        }
+        None => {}
+    }
     Ok(result)
 }
 

@@ -6,7 +6,7 @@ use graph_core::State;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    call::{CallSettings, CallUsage},
+    call::{CallSettings, CallUsage, Failure},
     config::{Metric, Persona},
     event::PipelineEvent,
     fence::Fence,
@@ -39,9 +39,9 @@ pub struct SandboxState {
     pub marks: BTreeSet<Mark>,
     /// Reason why the debate ended before its last round. `None` if it did not.
     pub ended_early: Option<String>,
-    /// Warnings about failed calls.
+    /// Failed calls.
     #[reduce(append)]
-    pub warnings: Vec<String>,
+    pub failures: Vec<Failure>,
     /// Tokens and cost of every call.
     #[reduce(append)]
     pub calls: Vec<CallUsage>,

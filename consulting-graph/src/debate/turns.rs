@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
 use llm::{
-    Request,
-    overflow::{ContextWindow, TranscriptItem, fit_rounds},
+    ModelId, Request,
+    overflow::{ContextWindow, TranscriptItem, estimate_tokens, fit_rounds},
 };
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     state::{Conversation, Participant, SandboxState, SandboxStateUpdate, log_name},
 };
 use crate::{
-    call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind, ModelCall},
+    call::{Answer, CallFailure, CallOutcome, CallUsage, Failure, FailureKind, ModelCall},
     config::Group,
     event::{PipelineEvent, RoundStatus},
     prompt,
@@ -120,6 +120,10 @@ async fn critic_turn<'a>(
     Ok((conversation, outcome))
 }
 
+/// Maximum number of times that a turn is repeated with a shorter transcript.
+pub(crate) const MAX_SHORTENED: u32 = 3;
+
+#[derive(Clone, Copy)]
 pub(super) struct Turn<'a> {
     pub(super) participant: &'a Participant,
     pub(super) group: Group,
@@ -148,21 +152,35 @@ impl Turn<'_> {
         log: &[ConversationEntry],
     ) -> Result<TurnOutcome, NodeError> {
         let settings = &self.participant.settings;
-        let request = |log: &[TranscriptItem<'_>]| settings.apply(request(log));
+        let build = |log: &[TranscriptItem<'_>]| settings.apply(request(log));
         let log = rounds(log);
         let (request, is_shortened) = match &settings.window {
-            Some(window) => match fit(window, &log, request) {
+            Some(window) => match fit(window, &log, build) {
                 Ok(fitted) => fitted,
                 Err(reason) => {
                     let outcome =
-                        CallOutcome::Failed(CallFailure { kind: FailureKind::ModelFailed, reason });
+                        CallOutcome::Failed(CallFailure { kind: FailureKind::TooLong, reason });
                     return Ok(TurnOutcome { outcome, request: None, is_shortened: true });
                 }
             },
-            None => (request(&log.iter().map(TranscriptItem::Round).collect::<Vec<_>>()), false),
+            None => (build(&log.iter().map(TranscriptItem::Round).collect::<Vec<_>>()), false),
         };
-        let outcome = self.call(debate, cx, request.clone()).await?;
-        Ok(TurnOutcome { outcome, request: Some(request), is_shortened })
+        let mut turn = TurnOutcome {
+            outcome: self.call(debate, cx, request.clone()).await?,
+            request: Some(request),
+            is_shortened,
+        };
+        // The context window is unknown, or the estimate of the tokens is too low: tries a shorter transcript.
+        for attempt in 1..=MAX_SHORTENED {
+            let too_long =
+                matches!(&turn.outcome, CallOutcome::Failed(it) if it.kind == FailureKind::TooLong);
+            let Some(sent) = turn.request.as_ref().filter(|_| too_long) else { break };
+            let Ok((shorter, _)) = fit(&smaller_window(sent), &log, build) else { break };
+            let key = format!("{} shortened {attempt}", self.key);
+            let outcome = Turn { key: &key, ..*self }.call(debate, cx, shorter.clone()).await?;
+            turn = TurnOutcome { outcome, request: Some(shorter), is_shortened: true };
+        }
+        Ok(turn)
     }
 
     /// Makes a call through the host.
@@ -184,6 +202,13 @@ impl Turn<'_> {
     }
 }
 
+/// Returns a context window for which a request is too long, so that about a third of the prompt has to be omitted.
+fn smaller_window(request: &Request) -> ContextWindow {
+    let model = ModelId::new("unknown", "unknown");
+    let prompt = estimate_tokens(&model.provider, request);
+    ContextWindow::new(model, prompt * 2 / 3 + u64::from(request.max_tokens))
+}
+
 fn fit(
     window: &ContextWindow,
     log: &[llm::overflow::Round],
@@ -202,7 +227,7 @@ struct RoundUpdate {
     calls: Vec<CallUsage>,
     marks: BTreeSet<Mark>,
     ended_early: Option<String>,
-    warnings: Vec<String>,
+    failures: Vec<Failure>,
     events: Vec<PipelineEvent>,
 }
 
@@ -220,7 +245,7 @@ impl RoundUpdate {
             calls: Vec::new(),
             marks: BTreeSet::new(),
             ended_early: None,
-            warnings: Vec::new(),
+            failures: Vec::new(),
             events: Vec::new(),
         };
         round.emit(debate, status, cx).await;
@@ -246,15 +271,22 @@ impl RoundUpdate {
                 );
                 self.extended_logs.insert(name);
             }
-            CallOutcome::Failed(CallFailure { kind, reason }) => {
+            CallOutcome::Failed(failure) => {
                 self.marks.insert(Mark::Incomplete);
-                let warning = format!("round {}, {speaker}: {reason}", self.number);
-                // All conversations share the call for the opening, so its failure is reported only once.
-                if !self.warnings.contains(&warning) {
-                    self.warnings.push(warning);
+                let to = match speaker {
+                    Speaker::Critic if self.number > 1 => {
+                        format!(" to {}", conversation.maker.persona.id)
+                    }
+                    _ => String::new(),
+                };
+                let place = format!("round {}, {speaker}{to}", self.number);
+                let failure = Failure::new(place, failure.clone());
+                if failure.kind == FailureKind::BudgetExhausted {
+                    self.ended_early = Some(failure.reason.clone());
                 }
-                if *kind == FailureKind::BudgetExhausted {
-                    self.ended_early = Some(reason.clone());
+                // All conversations share the call for the opening, so its failure is reported only once.
+                if !self.failures.contains(&failure) {
+                    self.failures.push(failure);
                 }
             }
         }
@@ -284,7 +316,7 @@ impl RoundUpdate {
             .logs(self.logs)
             .calls(self.calls)
             .marks(self.marks)
-            .warnings(self.warnings)
+            .failures(self.failures)
             .status_updates(self.events);
         if has_turns {
             update = update.current_round(self.number);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     call::{CallOutcome, LLM, ModelCall},
     config::{Config, Group},
+    debate::MAX_SHORTENED,
     finding::Findings,
     models::Models,
     moves::Move,
@@ -45,8 +46,8 @@ pub(super) fn call_policy(
     };
     let makers = config.decision_makers.len() as u64;
     // Adds three calls per decision maker: the baseline scoring call, its retry, and the retry of the final scoring
-    // call.
-    let calls = config.calls_per_move() + 3 * makers;
+    // call. Each call may be repeated with a shorter prompt.
+    let calls = (config.calls_per_move() + 3 * makers) * (1 + u64::from(MAX_SHORTENED));
     CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
 }
 

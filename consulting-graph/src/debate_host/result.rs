@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    call::CallUsage,
+    call::{CallUsage, Failure, FailureKind},
     config::{Config, Group},
     debate,
     event::PipelineEvent,
@@ -26,7 +26,7 @@ pub(crate) struct DebateResult {
     pub(crate) baseline: BTreeMap<String, MakerScore>,
     pub(crate) marks: BTreeSet<Mark>,
     pub(crate) calls: Vec<CallUsage>,
-    pub(crate) warnings: Vec<String>,
+    pub(crate) failures: Vec<Failure>,
     pub(crate) status_updates: Vec<PipelineEvent>,
     pub(crate) current_round: u32,
     pub(crate) ended_early: Option<String>,
@@ -40,7 +40,10 @@ pub(crate) struct DebateResult {
 impl DebateResult {
     /// Returns the result of a failed debate, which has no score.
     pub(super) fn failed(problem: impl Into<String>) -> Self {
-        Self { problem: Some(problem.into()), ..Self::default() }
+        let problem = problem.into();
+        let (place, kind) = ("sandbox".to_owned(), FailureKind::Sandbox);
+        let failures = vec![Failure { place, kind, reason: problem.clone() }];
+        Self { problem: Some(problem), failures, ..Self::default() }
     }
 
     /// Reads and validates the final state of a debate.
@@ -70,14 +73,19 @@ impl DebateResult {
         if self.calls.len() as u64 > max_calls || !self.calls.iter().all(is_valid_call) {
             return invalid("calls");
         }
+        if self.failures.len() as u64 > max_calls {
+            return invalid("failures");
+        }
         self.status_updates.retain(|it| is_allowed_from_guest(it, move_id, config));
         self.marks.retain(|it| *it != Mark::NotIsolated);
         (self.backend, self.isolated, self.problem) = (String::new(), false, None);
         if self.current_round == 0 {
-            let reason = self.warnings.first().map_or("the critic did not answer", String::as_str);
+            let reason = self.failures.first().map(ToString::to_string);
+            let reason = reason.unwrap_or_else(|| "the critic did not answer".to_owned());
             self.problem = Some(format!("the move was not debated: {reason}"));
         } else if self.scores.is_empty() {
-            let reason = self.warnings.last().map_or("no decision maker answered", String::as_str);
+            let reason = self.failures.last().map(ToString::to_string);
+            let reason = reason.unwrap_or_else(|| "no decision maker answered".to_owned());
             self.problem = Some(format!("the move was not scored: {reason}"));
         }
         if self.current_round < config.rounds {

@@ -33,7 +33,6 @@ pub struct Divergence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MoveChange {
     pub move_id: MoveId,
-    /// Title in the second run, or in the first run if only the first run has the move.
     pub title: String,
     pub rank: Sides<Option<usize>>,
     pub score: Sides<Option<u32>>,

@@ -3,16 +3,20 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use async_trait::async_trait;
 use llm::{
-    Budget, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request, Response,
+    Budget, Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request,
+    Response,
 };
 use serde::{Deserialize, Serialize};
+
+use super::shares::Shares;
+use crate::{moves::MoveId, offline::Task};
 
 /// Spending limit of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -73,6 +77,8 @@ pub(super) struct RunBudget {
     makers: u64,
     /// Number of running debates. Part of the budget is reserved for the scoring of each of them.
     running_debates: AtomicU64,
+    // A std mutex suffices, because it is locked briefly and never across an await.
+    shares: Mutex<Shares>,
 }
 
 impl RunBudget {
@@ -94,7 +100,21 @@ impl RunBudget {
             (Some(tokens), Some(money)) => Budget::of_both(tokens, money),
         };
         let budget = budget.charge_recording(recording, inherited_calls);
-        Some(Self { budget, limit, makers: makers as u64, running_debates: AtomicU64::new(0) })
+        let (running_debates, shares) = (AtomicU64::new(0), Mutex::default());
+        Some(Self { budget, limit, makers: makers as u64, running_debates, shares })
+    }
+
+    /// Divides the remaining budget among the debates about these moves.
+    pub(super) fn share(&self, moves: impl IntoIterator<Item = MoveId>) {
+        let spent = self.budget.spent();
+        let left = |limit: Option<u64>, spent| limit.map(|it| it.saturating_sub(spent));
+        let money = self.limit.money.map(|it| it.nanos());
+        let remaining = [left(self.limit.tokens, spent.tokens), left(money, spent.money.nanos())];
+        *self.shares() = Shares::new(remaining, moves);
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn shared(&self) -> &Budget {
@@ -106,9 +126,10 @@ impl RunBudget {
         self.running_debates.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Releases the reservation of one debate.
-    pub(super) fn debate_ended(&self) {
+    /// Releases the reservation of a debate and returns its unspent share to the other debates.
+    pub(super) fn debate_ended(&self, move_id: MoveId) {
         self.running_debates.fetch_sub(1, Ordering::Relaxed);
+        self.shares().finish(move_id);
     }
 
     /// Returns how much of the limit is used, in percent.
@@ -135,16 +156,43 @@ impl RunBudget {
     }
 }
 
-/// A model for debate turns. It refuses calls that would use the budget reserved for scoring. The recording layer wraps
-/// this model, so refusals are recorded and replayed, and calls with a recorded answer never reach this model.
+/// Calls that a [`BudgetedModel`] answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calls {
+    /// Turns of debates.
+    Turns,
+    Others,
+}
+
+/// A model that charges the calls of a debate to its share of the budget, and refuses turns that would exceed the share
+/// or use the budget reserved for scoring. The recording layer wraps this model, so refusals are recorded and replayed,
+/// and calls with a recorded answer never reach this model.
 #[derive(Debug)]
-pub(super) struct TurnModel {
+pub(super) struct BudgetedModel {
     pub(super) inner: Llm,
     pub(super) budget: Arc<RunBudget>,
+    pub(super) calls: Calls,
+}
+
+impl BudgetedModel {
+    fn refusal(&self, request: &Request) -> Option<&'static str> {
+        if self.calls == Calls::Others {
+            return None;
+        }
+        if self.budget.must_reserve_for_scoring(&self.id(), request) {
+            return Some("the rest of the budget is reserved for scoring");
+        }
+        let move_id = request.attached::<Task>().and_then(Task::move_id)?;
+        let estimate = self.budget.budget.max_cost(&self.id(), request).ok()?;
+        // Assumes that the rest of the round and the scoring are as expensive per call as this call.
+        let calls = 1 + 2 * self.budget.makers;
+        let needed = [estimate.tokens, estimate.money.nanos()].map(|it| it.saturating_mul(calls));
+        self.budget.shares().refusal(move_id, needed)
+    }
 }
 
 #[async_trait]
-impl Model for TurnModel {
+impl Model for BudgetedModel {
     fn id(&self) -> ModelId {
         self.inner.id()
     }
@@ -154,11 +202,17 @@ impl Model for TurnModel {
         request: &Request,
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
-        if self.budget.must_reserve_for_scoring(&self.id(), request) {
-            let reason = "the rest of the budget is reserved for scoring";
+        if let Some(reason) = self.refusal(request) {
             return Err(Error::new(ErrorKind::Budget, self.id(), reason));
         }
-        self.inner.call(request, listener).await
+        let response = self.inner.call(request, listener).await?;
+        if let Some(move_id) = request.attached::<Task>().and_then(Task::move_id) {
+            let usage = response.usage.unwrap_or_default();
+            let price = || Catalog::builtin().entry(&self.id())?.cost(&usage);
+            let money = response.cost.or_else(price).unwrap_or_default();
+            self.budget.shares().charge(move_id, [usage.input + usage.output, money.nanos()]);
+        }
+        Ok(response)
     }
 }
 

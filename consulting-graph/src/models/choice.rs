@@ -1,13 +1,14 @@
 //! Selection of the model for each agent.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use llm::{
-    Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage,
-    overflow::ContextWindow,
+    Catalog, ExposeSecret, Llm, ModelId, Provider, Recording, Scripted, SetupError, Timeouts,
+    Usage, overflow::ContextWindow,
 };
 use serde::{Deserialize, Serialize};
 
+use super::limits::{MIN_REDACTED_KEY, RESPONSE_LIMITS};
 use crate::{
     call::CallSettings,
     config::{Config, Group},
@@ -51,6 +52,11 @@ pub enum ModelChoiceError {
         "cannot enforce --max-cost, because the price of {0} is unknown; use --max-tokens instead"
     )]
     UnknownPrice(ModelId),
+    #[error(
+        "the configuration sets a model for {0}, but the scripted model answers for all agents; remove the models of \
+         agents and groups from the configuration, or choose another provider with --provider"
+    )]
+    ScriptedBesideModels(String),
     #[error("provider `{0}` has no default model; select one with --model")]
     MissingModel(String),
     #[error("cannot use local model {}: {problem}", path.display())]
@@ -96,6 +102,25 @@ impl ModelChoice {
         agents.map(|(group, agent_id)| self.model(config, group, &agent_id))
     }
 
+    /// Returns the providers in use whose API keys are too short to be redacted in the files of a run.
+    pub fn providers_with_short_keys(&self, config: &Config) -> BTreeSet<String> {
+        let is_short = |name: &String| {
+            let key = Provider::new(name).ok().and_then(|it| it.effective_key());
+            key.is_some_and(|it| it.expose_secret().len() < MIN_REDACTED_KEY)
+        };
+        self.ids(config).map(|it| it.provider).filter(is_short).collect()
+    }
+
+    /// Checks that no agent has a model of its own if the scripted model answers for all agents.
+    pub(crate) fn check_not_contradictory(&self, config: &Config) -> Result<(), ModelChoiceError> {
+        let mut agents = config.agents().into_iter();
+        match agents.find(|(group, id)| self.is_scripted() && config.has_specific_model(*group, id))
+        {
+            Some((group, id)) => Err(ModelChoiceError::ScriptedBesideModels(group.role(&id))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns whether answers come from the scripted model.
     pub fn is_scripted(&self) -> bool {
         self.provider == Scripted::PROVIDER
@@ -139,7 +164,10 @@ impl ModelChoice {
     ) -> CallSettings {
         let set = config.model(group, agent_id);
         let model = self.model(config, group, agent_id);
-        let window = ContextWindow::from_catalog(model, Catalog::builtin());
+        let window = match set.context_tokens {
+            Some(tokens) => Some(ContextWindow::new(model, tokens)),
+            None => ContextWindow::from_catalog(model, Catalog::builtin()),
+        };
         CallSettings { temperature: set.temperature, max_tokens: set.max_tokens, window }
     }
 
@@ -149,6 +177,7 @@ impl ModelChoice {
         &self,
         id: &ModelId,
         recording: &Recording,
+        timeouts: Timeouts,
     ) -> Result<Llm, ModelChoiceError> {
         if recording.is_replay() {
             return Ok(recording.model(id.clone()));
@@ -164,7 +193,7 @@ impl ModelChoice {
         if id.model.is_empty() {
             return Err(ModelChoiceError::MissingModel(id.provider.clone()));
         }
-        Ok(provider.model(&*id.model).build()?)
+        Ok(provider.model(&*id.model).timeouts(timeouts).limits(RESPONSE_LIMITS).build()?)
     }
 }
 

@@ -72,7 +72,8 @@ impl Move {
                 Part::Kpi => draft.kpi.clone(),
             };
             let name = names.first().copied().unwrap_or_default();
-            text.push_str(&format!("\n## {}\n\n{}\n", capitalize(name), body.trim()));
+            let body = markdown::escape_line_starts(body.trim());
+            text.push_str(&format!("\n## {}\n\n{body}\n", capitalize(name)));
         }
         text
     }

@@ -6,7 +6,7 @@ use crate::{
     config::{Metric, Persona},
     data::{Company, Subject},
     finding::{Finding, Findings, Inference},
-    moves::{Move, MoveDraft},
+    moves::{Move, MoveDraft, MoveId},
 };
 
 /// A model call as typed data. The pipeline attaches a task to each request. The prompt of the request describes the
@@ -17,6 +17,18 @@ pub struct Task {
     pub agent: Persona,
     /// Work that the agent is asked to do.
     pub work: Work,
+}
+
+impl Task {
+    /// Returns the move that the task is about, if it is part of a debate.
+    pub(crate) fn move_id(&self) -> Option<MoveId> {
+        match &self.work {
+            Work::CriticTurn { debated, .. }
+            | Work::MakerTurn { debated, .. }
+            | Work::Scores { debated, .. } => Some(debated.move_id),
+            Work::Document { .. } | Work::Findings { .. } | Work::Moves { .. } => None,
+        }
+    }
 }
 
 /// Work that an agent is asked to do.
@@ -74,6 +86,7 @@ pub enum Work {
 /// A move under debate, with the findings that it cites.
 #[derive(Debug, Clone)]
 pub struct DebatedMove {
+    pub move_id: MoveId,
     /// The move.
     pub draft: MoveDraft,
     /// The findings that the move cites.
@@ -86,6 +99,6 @@ impl DebatedMove {
         let draft = the_move.draft.clone();
         let cited = draft.cited_findings().into_iter();
         let evidence = cited.filter_map(|id| findings.iter().find_map(|it| it.get(id)).cloned());
-        Self { evidence: evidence.collect(), draft }
+        Self { move_id: the_move.move_id, evidence: evidence.collect(), draft }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     state::{PipelineState, PipelineStateUpdate},
 };
 use crate::{
-    call::{CallOutcome, CallUsage},
+    call::{self, CallOutcome, CallUsage, Failure},
     config::{Group, Persona},
     data::Ticker,
     event::{Layer, PipelineEvent},
@@ -81,22 +81,30 @@ pub(super) async fn analyst_agent(
     let proposed = propose(cx, persona, request, &findings).await?;
     let author = Author { number, agent_id: &persona.id, persona: &persona.name };
     let (moves, missing) = moves::assign_ids(author, &ticker, per_analyst, proposed.drafts);
-    let mut warnings = proposed.warnings;
-    if !missing.is_empty() {
+    let mut failures: Vec<Failure> = proposed.failure.into_iter().collect();
+    if !missing.is_empty() && failures.is_empty() {
         let ids: Vec<String> = missing.iter().map(|it| it.move_id.to_string()).collect();
-        warnings.push(format!("{} did not deliver {}", persona.label(), ids.join(", ")));
+        let reason = format!("{} could not be read from the answer", ids.join(", "));
+        failures.push(Failure::unusable(&*persona.id, reason));
     }
-    if moves.is_empty() {
-        sender.agent_failed(LAYER, persona, &proposed.failure).await;
-    } else {
-        let outputs = moves.iter().map(|it| format!("{}.md", it.move_id)).collect();
-        sender.agent_completed(LAYER, persona, outputs).await;
+    for it in &moves {
+        cx.deps().write_document(&format!("{}.md", it.move_id), &Move::markdown(it))?;
+    }
+    match failures.first() {
+        Some(failure) if moves.is_empty() => {
+            sender.agent_failed(LAYER, persona, &failure.reason).await;
+        }
+        _ => {
+            let outputs = moves.iter().map(|it| format!("{}.md", it.move_id)).collect();
+            sender.agent_completed(LAYER, persona, outputs).await;
+        }
     }
     Ok(PipelineState::update()
         .move_suggestions(moves)
         .missing_moves(missing)
         .calls(proposed.calls)
-        .warnings(warnings)
+        .failures(failures)
+        .warnings(proposed.warnings)
         .status_updates(sender.into_events()))
 }
 
@@ -105,7 +113,8 @@ struct Proposal {
     drafts: Vec<MoveDraft>,
     calls: Vec<CallUsage>,
     warnings: Vec<String>,
-    failure: String,
+    /// The failed call, if moves are missing because of it.
+    failure: Option<Failure>,
 }
 
 async fn propose(
@@ -114,14 +123,11 @@ async fn propose(
     request: Request,
     findings: &[Findings],
 ) -> Result<Proposal, NodeError> {
-    let mut proposed = Proposal {
-        failure: "the answer contains no readable move".to_owned(),
-        ..Proposal::default()
-    };
+    let mut proposed = Proposal::default();
     let answer = match call_model(cx, Group::Analysts, persona, "moves", request.clone()).await? {
         CallOutcome::Answered(answer) => answer,
         CallOutcome::Failed(failure) => {
-            proposed.failure = failure.reason;
+            proposed.failure = Some(Failure::new(&*persona.id, failure));
             return Ok(proposed);
         }
     };
@@ -131,17 +137,20 @@ async fn propose(
     if proposed.drafts.is_empty() || problems_found.iter().any(moves::MoveViolation::requires_retry)
     {
         let retry = prompt::analyst_retry(&request, &answer.text, &problems_found);
-        if let CallOutcome::Answered(answer) =
-            call_model(cx, Group::Analysts, persona, "moves again", retry).await?
-        {
-            proposed.calls.push(answer.usage);
-            let second = moves::read(&answer.text);
-            let second_problems = violations(&second, findings);
-            // The second answer replaces the first only if it has at least as many moves and no more problems.
-            if second.len() >= proposed.drafts.len()
-                && second_problems.len() <= problems_found.len()
-            {
-                (proposed.drafts, problems_found) = (second, second_problems);
+        match call_model(cx, Group::Analysts, persona, "moves again", retry).await? {
+            CallOutcome::Answered(answer) => {
+                proposed.calls.push(answer.usage);
+                let second = moves::read(&answer.text);
+                let second_problems = violations(&second, findings);
+                // The second answer replaces the first only if it has at least as many moves and no more problems.
+                if second.len() >= proposed.drafts.len()
+                    && second_problems.len() <= problems_found.len()
+                {
+                    (proposed.drafts, problems_found) = (second, second_problems);
+                }
+            }
+            CallOutcome::Failed(failure) => {
+                proposed.failure = Some(Failure::new(&*persona.id, failure));
             }
         }
     }
@@ -199,9 +208,11 @@ pub(super) async fn layer_2_reduce(
     let mut sender = EventSender::new(cx);
     let mut moves = run.moves();
     if moves.is_empty() {
-        return Err(NodeError::terminal(
-            "no analyst delivered a move, so there is nothing to debate",
-        ));
+        let first = run.failures.first().map(ToString::to_string).unwrap_or_default();
+        return Err(NodeError::terminal(format!(
+            "no analyst delivered a move, so there is nothing to debate; {first}; {}",
+            call::advice(&run.failures)
+        )));
     }
     let mut update = PipelineState::update();
     if cx.deps().review {
@@ -214,7 +225,13 @@ pub(super) async fn layer_2_reduce(
         }
         update = update.move_suggestions(Overwrite(moves.clone()));
     }
+    for it in &moves {
+        cx.deps().write_document(&format!("{}.md", it.move_id), &Move::markdown(it))?;
+    }
     let artifacts = moves.iter().map(|it| format!("{}.md", it.move_id)).collect();
-    sender.send(PipelineEvent::layer_complete(LAYER, artifacts)).await;
+    let analysts = &cx.deps().config.analysts;
+    let is_own = |it: &&Failure| analysts.iter().any(|analyst| analyst.id == it.place);
+    let failures: Vec<Failure> = run.failures.iter().filter(is_own).cloned().collect();
+    sender.send(PipelineEvent::layer_end(LAYER, artifacts, &failures)).await;
     Ok(update.status_updates(sender.into_events()))
 }

@@ -1,7 +1,8 @@
 //! Dependencies of the nodes, and how a node calls a model.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
+use app_support::{files::write_unsynced, terminal::strip_invisible};
 use graph_core::{Context, NodeError};
 
 use crate::{
@@ -27,6 +28,17 @@ pub struct Deps {
     pub debates: DebateHost,
     /// Whether the run pauses before the debates so that a person can review the moves.
     pub review: bool,
+    /// Directory of the run.
+    pub dir: PathBuf,
+}
+
+impl Deps {
+    /// Writes a document to the directory of the run, so that it exists when an event announces it. A node that runs
+    /// again writes the same document again.
+    pub(super) fn write_document(&self, name: &str, text: &str) -> Result<(), NodeError> {
+        let written = write_unsynced(&self.dir.join(name), &strip_invisible(text));
+        written.map_err(NodeError::terminal)
+    }
 }
 
 /// Makes a model call for an agent outside of debates. The answer is stored in the journal of the thread. A node that

@@ -1,4 +1,6 @@
-//! Layer 0: reads the company data and asks two synthesizer agents to write one document each about it.
+//! Layer 0: reads the company data, renders it as two documents, and asks two synthesizer agents to narrate them.
+
+use std::collections::BTreeMap;
 
 use futures_util::future::join;
 use graph_core::{Context, NodeError};
@@ -9,17 +11,17 @@ use super::{
     state::{PipelineState, PipelineStateUpdate},
 };
 use crate::{
-    call::{CallOutcome, CallUsage},
+    call::{Answer, CallOutcome, CallUsage, Failure},
     config::{Group, Persona},
     data::{Company, Subject, Ticker, render},
     event::{Layer, PipelineEvent},
     offline::{Task, Work},
-    prompt,
+    prompt, unusable,
 };
 
 const LAYER: Layer = Layer::Number(0);
 
-/// Reads the company data, then asks both synthesizers concurrently to write documents about it.
+/// Reads the company data and renders the documents, then asks both synthesizers concurrently to narrate them.
 pub(super) async fn layer_0_gather(
     run: &PipelineState,
     cx: &Context<Deps>,
@@ -33,78 +35,79 @@ pub(super) async fn layer_0_gather(
             data.read(&ticker).await.map_err(NodeError::terminal)
         })
         .await?;
+    let (financial_data, news_data) = (render::financial(&company), render::news(&company));
+    cx.deps().write_document("financial.md", &financial_data)?;
+    cx.deps().write_document("news.md", &news_data)?;
     let synthesizers = &cx.deps().config.synthesizers;
     let (financial, news) = (&synthesizers.financial, &synthesizers.news);
     sender.agent_started(LAYER, financial).await;
     sender.agent_started(LAYER, news).await;
     let (financial_doc, news_doc) = join(
-        narrate(cx, &company, Subject::Financial, financial),
-        narrate(cx, &company, Subject::Trend, news),
+        narrate(cx, &company, Subject::Financial, &financial_data, financial),
+        narrate(cx, &company, Subject::Trend, &news_data, news),
     )
     .await;
-    let (mut calls, mut warnings, mut texts) = (Vec::new(), company.warnings.clone(), Vec::new());
-    for (persona, name, narration) in
-        [(financial, "financial.md", financial_doc?), (news, "news.md", news_doc?)]
-    {
+    let (mut calls, mut failures, mut narrations) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let mut artifacts = vec!["financial.md".to_owned(), "news.md".to_owned()];
+    for (persona, name, narration) in [
+        (financial, "financial-narrated.md", financial_doc?),
+        (news, "news-narrated.md", news_doc?),
+    ] {
         calls.extend(narration.usage);
-        match narration.problem {
-            None => sender.agent_completed(LAYER, persona, vec![name.to_owned()]).await,
-            Some(problem) => {
-                sender.agent_failed(LAYER, persona, &problem).await;
-                warnings.push(format!(
-                    "{}: {problem}; the unedited data is used instead",
-                    persona.name
-                ));
+        match narration.text {
+            Ok(text) => {
+                cx.deps().write_document(name, &text)?;
+                artifacts.push(name.to_owned());
+                narrations.insert(name.to_owned(), text);
+                sender.agent_completed(LAYER, persona, vec![name.to_owned()]).await;
+            }
+            Err(failure) => {
+                sender.agent_failed(LAYER, persona, &failure.reason).await;
+                failures.push(failure);
             }
         }
-        texts.push(narration.text);
     }
-    let artifacts = vec!["financial.md".to_owned(), "news.md".to_owned()];
-    sender.send(PipelineEvent::layer_complete(LAYER, artifacts)).await;
-    let news_text = texts.pop().unwrap_or_default();
+    sender.send(PipelineEvent::layer_end(LAYER, artifacts, &failures)).await;
     Ok(PipelineState::update()
+        .warnings(company.warnings.clone())
         .company(Some(company))
-        .financial_data_raw(texts.pop().unwrap_or_default())
-        .news_data_raw(news_text)
+        .financial_data_raw(financial_data)
+        .news_data_raw(news_data)
+        .narrations(narrations)
         .calls(calls)
-        .warnings(warnings)
+        .failures(failures)
         .status_updates(sender.into_events()))
 }
 
 struct Narration {
-    text: String,
+    text: Result<String, Failure>,
     usage: Option<CallUsage>,
-    problem: Option<String>,
 }
 
-/// Asks a synthesizer to turn the data into a document. If the call fails or the answer is empty, uses the rendered
-/// data as the document.
+/// Asks a synthesizer to narrate the data. The narration is for readers; findings are drawn from the data.
 async fn narrate(
     cx: &Context<Deps>,
     company: &Company,
     subject: Subject,
+    data: &str,
     persona: &Persona,
 ) -> Result<Narration, NodeError> {
-    let data = match subject {
-        Subject::Financial => render::financial(company),
-        Subject::Trend => render::news(company),
-    };
     let fence = &cx.deps().fence;
     let request =
-        prompt::synthesizer(persona, &company.ticker, subject, &data, fence).attach(Task {
+        prompt::synthesizer(persona, &company.ticker, subject, data, fence).attach(Task {
             agent: persona.clone(),
-            work: Work::Document { subject, data: data.clone() },
+            work: Work::Document { subject, data: data.to_owned() },
         });
     Ok(match call_model(cx, Group::Synthesizers, persona, "document", request).await? {
-        CallOutcome::Answered(answer) if !answer.text.trim().is_empty() => {
-            Narration { text: answer.text, usage: Some(answer.usage), problem: None }
-        }
-        CallOutcome::Answered(answer) => {
-            let problem = Some("the answer is empty".to_owned());
-            Narration { text: data, usage: Some(answer.usage), problem }
+        CallOutcome::Answered(Answer { text, is_cut, usage }) => {
+            let text = match unusable::narration_problem(&text, data, is_cut) {
+                None => Ok(text),
+                Some(problem) => Err(Failure::unusable(&*persona.id, problem)),
+            };
+            Narration { text, usage: Some(usage) }
         }
         CallOutcome::Failed(failure) => {
-            Narration { text: data, usage: None, problem: Some(failure.reason) }
+            Narration { text: Err(Failure::new(&*persona.id, failure)), usage: None }
         }
     })
 }

@@ -12,6 +12,7 @@ use super::{
     state::{PipelineState, PipelineStateUpdate},
 };
 use crate::{
+    call::{self, Failure},
     data::{Company, News, Subject, Ticker},
     event::{Layer, PipelineEvent},
     finding::{self, Findings, Inference},
@@ -81,19 +82,15 @@ pub(super) async fn inference_agent(
         let task = InferenceTask { persona, inference, ticker: &ticker, document: &text, company };
         request_findings(cx, &task).await?
     };
-    if let Some(reason) = failure {
-        sender.agent_failed(LAYER, persona, &reason).await;
-        return Err(NodeError::terminal(format!(
-            "the findings {inference} are missing, so no moves can be proposed: {reason}; resume the run to try again"
-        )));
-    }
-    if draft.findings.is_empty() && !is_empty {
-        sender.agent_failed(LAYER, persona, "the answer contains no readable finding").await;
-        return Err(NodeError::terminal(format!(
-            "both answers of {} contain no readable finding; fork the run with --at layer_1 --set \
-             models.inferences.model=NAME to use another model",
-            persona.label()
-        )));
+    let failure = failure.map(|it| Failure::new(&*persona.id, it)).or_else(|| {
+        let is_missing = draft.findings.is_empty() && !is_empty;
+        is_missing.then(|| Failure::unusable(&*persona.id, "no finding could be read"))
+    });
+    // The next node fails the run. When the run is resumed, this node runs again.
+    if let Some(failure) = failure {
+        sender.agent_failed(LAYER, persona, &failure.reason).await;
+        let update = PipelineState::update().calls(calls).failures([failure]);
+        return Ok(update.status_updates(sender.into_events()));
     }
     let warnings = if is_empty {
         vec![format!(
@@ -104,12 +101,13 @@ pub(super) async fn inference_agent(
         problems.iter().map(|it| format!("{inference}: {it}")).collect()
     };
     let findings = Findings::from_draft(inference, ticker, draft);
-    sender.agent_completed(LAYER, persona, vec![inference.to_string()]).await;
+    let (markdown, file) = (findings.markdown(), format!("{inference}.md"));
+    cx.deps().write_document(&file, &markdown)?;
+    sender.agent_completed(LAYER, persona, vec![file]).await;
     let update = PipelineState::update()
         .calls(calls)
         .warnings(warnings)
         .status_updates(sender.into_events());
-    let markdown = findings.markdown();
     let update = update.findings([findings]);
     Ok(match inference {
         Inference::F1 => update.f1_financial_inference(markdown),
@@ -117,11 +115,23 @@ pub(super) async fn inference_agent(
     })
 }
 
-/// Marks the layer as complete. The inference agents have already written F1 and F2 to the state, each to its own
-/// field, because a field without a reducer accepts only one write per step.
-pub(super) async fn layer_1_reduce(_: &PipelineState, cx: &Context<Deps>) -> PipelineStateUpdate {
+/// Completes the layer, or fails the run if findings are missing. The inference agents have already written F1 and F2 to
+/// the state, each to its own field, because a field without a reducer accepts only one write per step.
+pub(super) async fn layer_1_reduce(
+    run: &PipelineState,
+    cx: &Context<Deps>,
+) -> Result<PipelineStateUpdate, NodeError> {
+    let config = &cx.deps().config.inferences;
+    let is_own = |it: &&Failure| [&config.f1.id, &config.f2.id].contains(&&it.place);
+    if let Some(failure) = run.failures.iter().find(is_own) {
+        return Err(NodeError::terminal(format!(
+            "findings are missing, so no moves can be proposed: {failure}; {}, or fork it with --at layer_1 --set \
+             models.inferences.model=NAME to use another model",
+            call::advice(&run.failures)
+        )));
+    }
     let mut sender = EventSender::new(cx);
-    let artifacts = vec!["F1".to_owned(), "F2".to_owned()];
-    sender.send(PipelineEvent::layer_complete(LAYER, artifacts)).await;
-    PipelineState::update().status_updates(sender.into_events())
+    let artifacts = ["F1.md", "F2.md"].map(str::to_owned).into();
+    sender.send(PipelineEvent::layer_end(LAYER, artifacts, &[])).await;
+    Ok(PipelineState::update().status_updates(sender.into_events()))
 }

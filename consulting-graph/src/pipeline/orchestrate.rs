@@ -9,6 +9,7 @@ use super::{
     state::{MoveLogs, PipelineState, PipelineStateUpdate},
 };
 use crate::{
+    call::Failure,
     debate_host::{DebateRequest, DebateResult, IsolationRecord},
     event::{Layer, PipelineEvent},
     moves::Move,
@@ -29,18 +30,24 @@ pub(super) async fn sandbox_orchestrator(
         sender.send(PipelineEvent::SandboxDegraded { backend, reason }).await;
     }
     let moves = run.moves();
+    cx.deps().models.share_budget(moves.iter().map(|it| it.move_id));
     let running: Vec<_> = moves.iter().map(|it| debate(run, it, cx)).collect();
     let results = stream::iter(running).buffered(debates.concurrency());
     // The first error aborts the run; no further debate starts.
     let results: Vec<DebateResult> = results.try_collect().await?;
-    let (mut records, mut warnings) = (Vec::new(), Vec::new());
+    let (mut records, mut failures) = (Vec::new(), Vec::new());
     let (mut scores, mut baselines, mut unscored, mut logs) = (vec![], vec![], vec![], vec![]);
     let (mut calls, mut events) = (vec![], vec![]);
     for (the_move, result) in moves.iter().zip(results) {
         let move_id = the_move.move_id;
         let DebateResult { backend, isolated, .. } = result;
         records.push(IsolationRecord { move_id, backend, isolated });
-        warnings.extend(result.warnings.iter().map(|it| format!("{move_id}, {it}")));
+        failures.extend(
+            result
+                .failures
+                .into_iter()
+                .map(|it| Failure { place: format!("{move_id}, {}", it.place), ..it }),
+        );
         match result.problem {
             Some(reason) => unscored.push(Unscored { move_id, reason }),
             None => scores.push(MoveScore::new(move_id, result.scores, result.marks)),
@@ -52,12 +59,6 @@ pub(super) async fn sandbox_orchestrator(
         calls.extend(result.calls);
         events.extend(result.status_updates);
     }
-    if let (true, Some(first)) = (scores.is_empty(), unscored.first()) {
-        return Err(NodeError::terminal(format!(
-            "no move was scored; {}: {}; resume the run to try again",
-            first.move_id, first.reason
-        )));
-    }
     let scored: Vec<String> = scores.iter().map(|it| it.move_id.to_string()).collect();
     let update = PipelineState::update()
         .isolation(Some(debates.combined_isolation(&records)))
@@ -66,9 +67,9 @@ pub(super) async fn sandbox_orchestrator(
         .baseline_scores(baselines)
         .unscored_moves(unscored)
         .conversation_logs(logs)
-        .warnings(warnings)
+        .failures(failures.clone())
         .calls(calls);
-    sender.send(PipelineEvent::layer_complete(Layer::SANDBOX, scored)).await;
+    sender.send(PipelineEvent::layer_end(Layer::SANDBOX, scored, &failures)).await;
     let mut own = sender.into_events();
     let last = own.pop();
     Ok(update.status_updates(own.into_iter().chain(events).chain(last).collect::<Vec<_>>()))
@@ -83,20 +84,26 @@ async fn debate(
 ) -> Result<DebateResult, NodeError> {
     let isolation = run.held_in.iter().find(|it| it.move_id == the_move.move_id);
     let request = DebateRequest { the_move, findings: &run.findings, isolation };
-    // A debate without a score is not journaled, so that a resumed run repeats it.
+    // A debate with failures is not journaled, so that a resumed run repeats the failed calls.
     let mut failed = None;
     let running = cx.task("debate", the_move.move_id, async {
         let result = cx.deps().debates.run_debate(request, cx).await?;
-        match result.problem.clone() {
+        match result.failures.first().map(ToString::to_string) {
             None => Ok(result),
-            Some(problem) => {
+            Some(failure) => {
                 failed = Some(result);
-                Err(NodeError::terminal(problem))
+                Err(NodeError::terminal(failure))
             }
         }
     });
-    match (running.await, failed) {
-        (Err(_), Some(result)) => Ok(result),
-        (running, _) => running,
+    let result = match (running.await, failed) {
+        (Err(_), Some(result)) => result,
+        (running, _) => running?,
+    };
+    // Sends all events of the debate, also if its result comes from the journal, because the process that ran the debate
+    // may have died before it logged them. The event log drops the events that it already contains.
+    for event in &result.status_updates {
+        cx.emit(event).await;
     }
+    Ok(result)
 }

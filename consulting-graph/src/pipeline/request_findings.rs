@@ -9,7 +9,7 @@ use llm::{Request, Schema};
 
 use super::deps::{Deps, call_model};
 use crate::{
-    call::{Answer, CallOutcome, CallUsage},
+    call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind},
     config::{Group, Persona},
     data::{Company, Ticker},
     finding::{self, FindingsDraft, Inference},
@@ -38,8 +38,8 @@ pub(super) struct InferenceTask<'a> {
 pub(super) struct FindingsResult {
     pub(super) draft: FindingsDraft,
     pub(super) calls: Vec<CallUsage>,
-    /// Error message of the first failed call. `None` if all calls were answered.
-    pub(super) failure: Option<String>,
+    /// The first failed call. `None` if all calls were answered.
+    pub(super) failure: Option<CallFailure>,
 }
 
 /// Asks for the findings in a document. If the call for one piece fails, the whole document fails. The answers for the
@@ -53,7 +53,16 @@ pub(super) async fn request_findings(
     let settings = cx.deps().models.call_settings(Group::Inferences, &task.persona.id);
     let fits = || settings.window.as_ref().is_none_or(|it| it.fits(&settings.apply(whole.clone())));
     match configured_lines.or_else(|| (!fits()).then_some(DEFAULT_PIECE_LINES)) {
-        None => ask_whole(cx, task, whole).await,
+        None => {
+            let result = ask_whole(cx, task, whole).await?;
+            match &result.failure {
+                // The context window is unknown, or the estimate of the tokens is too low.
+                Some(it) if it.kind == FailureKind::TooLong => {
+                    ask_pieces(cx, task, DEFAULT_PIECE_LINES).await
+                }
+                _ => Ok(result),
+            }
+        }
         Some(lines) => ask_pieces(cx, task, lines).await,
     }
 }
@@ -130,12 +139,12 @@ impl FindingsResult {
     /// Records the usage or the failure of a call. Returns the text of the answer, or `None` if the call failed.
     fn record(&mut self, outcome: CallOutcome) -> Option<String> {
         match outcome {
-            CallOutcome::Answered(Answer { text, usage }) => {
+            CallOutcome::Answered(Answer { text, usage, .. }) => {
                 self.calls.push(usage);
                 Some(text)
             }
             CallOutcome::Failed(failure) => {
-                self.failure.get_or_insert(failure.reason);
+                self.failure.get_or_insert(failure);
                 None
             }
         }

@@ -6,7 +6,7 @@ use graph_core::State;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    call::CallUsage,
+    call::{CallUsage, Failure},
     data::Company,
     debate_host::IsolationRecord,
     event::PipelineEvent,
@@ -27,10 +27,12 @@ pub struct PipelineState {
     pub company_ticker: String,
     /// Company data, each number with its origin.
     pub company: Option<Company>,
-    /// Document about the finances of the company, written in layer 0.
+    /// Document about the finances of the company, computed from the data in layer 0.
     pub financial_data_raw: String,
-    /// Document about news and sentiment, written in layer 0.
+    /// Document about news and sentiment, computed from the data in layer 0.
     pub news_data_raw: String,
+    /// The documents as narrated by the synthesizers, by file name. A narration that failed is absent.
+    pub narrations: BTreeMap<String, String>,
     /// F1, the findings from the financial document, as Markdown.
     pub f1_financial_inference: String,
     /// F2, the findings from the document about news and sentiment, as Markdown.
@@ -65,6 +67,9 @@ pub struct PipelineState {
     /// Tokens and cost of every call.
     #[reduce(append)]
     pub calls: Vec<CallUsage>,
+    /// Calls and debates that failed.
+    #[reduce(append)]
+    pub failures: Vec<Failure>,
     /// Warnings for the reader of the report.
     #[reduce(append)]
     pub warnings: Vec<String>,

@@ -3,7 +3,7 @@
 //! The jackknife removes one scorer or one metric at a time. The bootstrap resamples the judgements (pairs of scorer
 //! and metric) with replacement. The random number generator has a fixed seed, so the result is reproducible.
 
-use std::collections::BTreeSet;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,8 @@ pub struct Robustness {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     pub move_id: MoveId,
-    /// Fraction of bootstrap samples in which the move is recommended, from 0 to 1.
+    /// Fraction of bootstrap samples in which the move is recommended, from 0 to 1. In a sample in which moves are tied
+    /// for the last places, each of them counts with its share of these places.
     pub top: f64,
     /// Scorers and metrics that decide whether the move is recommended: if one of them alone were removed, the move
     /// would enter or leave the recommendation.
@@ -49,14 +50,14 @@ pub fn robustness(ranking: &Ranking, scores: &[MoveScore]) -> Robustness {
         .map(|it| judgements.iter().map(|judgement| judgement.value_in(it)).collect())
         .collect();
 
-    let mut at_top = vec![0_u32; order.len()];
+    let mut at_top = vec![0.0; order.len()];
     let mut rng = SeededRng::from_text("rank robustness");
     for _ in 0..BOOTSTRAP_SAMPLES {
         let last = judgements.len() as i64 - 1;
         let drawn: Vec<usize> =
             judgements.iter().map(|_| rng.between(0, last).unsigned_abs() as usize).collect();
-        for idx in top_moves(&table, &drawn, top_k) {
-            at_top[idx] += 1;
+        for (sum, share) in at_top.iter_mut().zip(top_shares(&table, &drawn, top_k)) {
+            *sum += share;
         }
     }
     let depends_on = jackknife(&judgements, &table, top_k);
@@ -66,7 +67,7 @@ pub fn robustness(ranking: &Ranking, scores: &[MoveScore]) -> Robustness {
         .zip(depends_on)
         .map(|((it, n), depends_on)| Standing {
             move_id: it.move_id,
-            top: f64::from(n) / f64::from(BOOTSTRAP_SAMPLES),
+            top: n / f64::from(BOOTSTRAP_SAMPLES),
             depends_on,
         })
         .collect();
@@ -102,12 +103,36 @@ fn judgements(scores: &[&MoveScore]) -> Vec<Judgement> {
     all.into_iter().collect()
 }
 
+/// Returns how much of a top place each move has if only the judgements in `counted` count: 1 for a top move, 0 for any
+/// other move. Moves with equal totals that compete for the last places share them equally.
+fn top_shares(table: &[Vec<u32>], counted: &[usize], top_k: usize) -> Vec<f64> {
+    let totals = totals(table, counted);
+    let mut sorted = totals.clone();
+    sorted.sort_unstable_by_key(|it| std::cmp::Reverse(*it));
+    let Some(last) = top_k.checked_sub(1).and_then(|it| sorted.get(it)) else {
+        return vec![0.0; totals.len()];
+    };
+    let above = totals.iter().filter(|it| *it > last).count();
+    let equal = totals.iter().filter(|it| *it == last).count();
+    let shared = (top_k - above) as f64 / equal as f64;
+    let share = |it: &u32| match it.cmp(last) {
+        Ordering::Greater => 1.0,
+        Ordering::Equal => shared,
+        Ordering::Less => 0.0,
+    };
+    totals.iter().map(share).collect()
+}
+
+/// Returns the total score of each move if only the judgements in `counted` count.
+fn totals(table: &[Vec<u32>], counted: &[usize]) -> Vec<u32> {
+    let total = |line: &Vec<u32>| counted.iter().filter_map(|it| line.get(*it)).sum();
+    table.iter().map(total).collect()
+}
+
 /// Returns the indices of the top moves if only the judgements in `counted` count. Among moves with equal totals, the
 /// higher-ranked one comes first.
 fn top_moves(table: &[Vec<u32>], counted: &[usize], top_k: usize) -> Vec<usize> {
-    let total = |line: &[u32]| -> u32 { counted.iter().filter_map(|it| line.get(*it)).sum() };
-    let mut order: Vec<(u32, usize)> =
-        table.iter().enumerate().map(|(idx, line)| (total(line), idx)).collect();
+    let mut order: Vec<(u32, usize)> = totals(table, counted).into_iter().zip(0..).collect();
     order.sort_by_key(|(total, idx)| (std::cmp::Reverse(*total), *idx));
     order.into_iter().take(top_k).map(|it| it.1).collect()
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 use crate::{
+    call,
     citation::{CitationChecker, Flag},
     data::{Source, render},
     moves::{Move, MoveId},
@@ -74,8 +75,41 @@ impl Report {
         escape_invisible_json(&json.expect("a report serializes to JSON"))
     }
 
-    /// Returns a notice about moves without a score, if there are any. The notice must be shown before the ranking.
-    pub fn unscored_notice(&self) -> Option<String> {
+    /// Returns whether the run is incomplete, because some of its calls or debates failed.
+    pub fn is_incomplete(&self) -> bool {
+        !self.outcome.failures.is_empty()
+    }
+
+    /// Returns notices about what is missing in an incomplete run. They must be shown before the ranking.
+    pub fn incomplete_notices(&self) -> Vec<String> {
+        let outcome = &self.outcome;
+        let mut notices = Vec::new();
+        if let Some(first) = outcome.failures.first() {
+            let n = outcome.failures.len();
+            let failures = if n == 1 { "failure" } else { "failures" };
+            let advice = call::advice(&outcome.failures);
+            notices.push(format!("Incomplete: {n} {failures}, first {first}; {advice}."));
+        }
+        if !outcome.missing.is_empty() {
+            let ids: Vec<String> =
+                outcome.missing.iter().map(|it| it.move_id.to_string()).collect();
+            let mut agents: Vec<&str> =
+                outcome.missing.iter().map(|it| it.agent_id.as_str()).collect();
+            agents.dedup();
+            notices.push(format!(
+                "{} of {} moves are missing: {}, from {}.",
+                ids.len(),
+                ids.len() + outcome.moves.len(),
+                ids.join(", "),
+                agents.join(", ")
+            ));
+        }
+        notices.extend(self.unscored_notice());
+        notices
+    }
+
+    /// Returns a notice about moves without a score, if there are any.
+    fn unscored_notice(&self) -> Option<String> {
         let first = self.ranking.unscored.first()?;
         let (n, of) = (self.ranking.unscored.len(), self.outcome.moves.len());
         let ids: Vec<String> =

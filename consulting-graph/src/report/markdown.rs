@@ -3,6 +3,7 @@
 use app_support::terminal::strip_invisible;
 
 use super::document::Block;
+use crate::markdown::escape_line_starts;
 
 pub(super) fn render(blocks: &[Block]) -> String {
     let texts: Vec<String> = blocks.iter().map(block).filter(|it| !it.is_empty()).collect();
@@ -15,7 +16,7 @@ fn block(block: &Block) -> String {
             format!("{} {}\n", "#".repeat(usize::from(*level)), escape_line(title))
         }
         Block::Notice(text) => format!("> **{}**\n", escape_line(text)),
-        Block::Text(text) => format!("{}\n", escape(text)),
+        Block::Text(text) => format!("{}\n", escape_line_starts(&escape(text))),
         Block::List(points) => points.iter().map(|it| format!("- {}\n", escape_line(it))).collect(),
         Block::Table { header, lines } => table(header, lines),
         // Omitted, because another block of the report shows the same data as a table.

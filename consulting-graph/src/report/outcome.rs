@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    call::Failure,
     config::{Metric, Persona},
     data::Company,
     finding::Findings,
@@ -19,10 +20,10 @@ use crate::{
 pub struct Outcome {
     pub run_id: String,
     pub company: Company,
-    /// The two source documents as computed from the data. Numbers are checked against these documents.
+    /// The two source documents as computed from the data. The findings are derived from these documents, and numbers
+    /// are checked against them.
     pub documents: Vec<String>,
-    /// The two source documents as rewritten by the synthesizers, by file name. The findings are derived from these
-    /// documents.
+    /// The two source documents as narrated by the synthesizers, by file name. A narration that failed is absent.
     pub narrated: BTreeMap<String, String>,
     /// The two sets of findings, F1 and F2.
     pub findings: Vec<Findings>,
@@ -40,6 +41,9 @@ pub struct Outcome {
     pub provider: Provider,
     /// How the debates were isolated from the host.
     pub isolation: Isolation,
+    /// For a fork with changed settings, states which moves were debated with the settings of the original run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed_settings: Option<String>,
     pub spending: Vec<Spending>,
     pub spending_by_move: Vec<Spending>,
     /// Spending on each round, summed over all debates.
@@ -48,6 +52,9 @@ pub struct Outcome {
     /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_spending: Option<Spending>,
+    /// Calls and debates that failed. The run is incomplete if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
     /// Warnings that are shown in the report.
     pub warnings: Vec<String>,
     /// Versions, models, prompt hashes and seeds.
@@ -124,6 +131,19 @@ impl Spending {
         self.cached_tokens += other.cached_tokens;
         self.output_tokens += other.output_tokens;
         self.dollars = self.dollars.zip(other.dollars).map(|(sum, it)| sum + it);
+    }
+
+    /// Returns the spending on answers that are not part of the result: this spending without that on the result.
+    pub(crate) fn minus(&self, used: &Self) -> Self {
+        let dollars = self.dollars.zip(used.dollars).map(|(all, used)| (all - used).max(0.0));
+        Self {
+            name: "not part of the result".to_owned(),
+            calls: self.calls.saturating_sub(used.calls),
+            input_tokens: self.input_tokens.saturating_sub(used.input_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(used.cached_tokens),
+            output_tokens: self.output_tokens.saturating_sub(used.output_tokens),
+            dollars,
+        }
     }
 
     /// Returns the sum of several entries.

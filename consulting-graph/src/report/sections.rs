@@ -9,9 +9,11 @@ use super::{
     outcome::{Outcome, Provider, Spending},
 };
 use crate::{
+    call::Failure,
     citation::Flag,
     data::number,
     finding::{Finding, Tension},
+    rank::Ranked,
     score::Mark,
     watch::{Observation, ObservationKind},
 };
@@ -32,6 +34,7 @@ pub(super) fn document(report: &Report) -> Vec<Block> {
     blocks.extend(citations(report));
     blocks.extend(debates(report));
     blocks.extend(findings(report));
+    blocks.extend(failures(&report.outcome.failures));
     blocks.extend(warnings(&report.outcome.warnings));
     blocks.extend(costs(&report.outcome));
     blocks.extend(provenance(report));
@@ -40,7 +43,7 @@ pub(super) fn document(report: &Report) -> Vec<Block> {
 
 fn notices(report: &Report) -> Vec<Block> {
     let outcome = &report.outcome;
-    let mut notices = Vec::new();
+    let mut notices = report.incomplete_notices();
     if report.is_synthetic() {
         notices.push("Synthetic data: the company and all its figures are fictional.".to_owned());
     }
@@ -51,17 +54,8 @@ fn notices(report: &Report) -> Vec<Block> {
         ),
         Provider::Models { .. } => {}
     }
-    notices.extend(report.unscored_notice());
-    if !outcome.isolation.isolated {
-        notices.push(format!("The debates ran without isolation ({}).", outcome.isolation.backend));
-    }
-    if !outcome.missing.is_empty() {
-        let ids: Vec<String> = outcome.missing.iter().map(|it| it.move_id.to_string()).collect();
-        notices.push(format!(
-            "Moves that could not be read from the analysts' answers: {}.",
-            ids.join(", ")
-        ));
-    }
+    notices.extend(isolation_notice(report));
+    notices.extend(outcome.mixed_settings.clone());
     let defaulted: Vec<String> = report
         .ranking
         .recommended
@@ -85,6 +79,20 @@ fn notices(report: &Report) -> Vec<Block> {
         outcome.run_id, outcome.company.as_of, outcome.isolation.backend
     )));
     blocks
+}
+
+/// Returns a notice about debates that ran without isolation, with their moves if others were isolated.
+fn isolation_notice(report: &Report) -> Option<String> {
+    let isolation = &report.outcome.isolation;
+    if isolation.isolated {
+        return None;
+    }
+    let is_exposed = |it: &&Ranked| it.marks.contains(&Mark::NotIsolated);
+    let exposed: Vec<String> =
+        report.ranking.all().filter(is_exposed).map(|it| it.move_id.to_string()).collect();
+    let is_partial = !exposed.is_empty() && exposed.len() < report.ranking.all().count();
+    let which = if is_partial { format!(" about {}", exposed.join(", ")) } else { String::new() };
+    Some(format!("The debates{which} ran without isolation ({}).", isolation.backend))
 }
 
 fn citations(report: &Report) -> Vec<Block> {
@@ -156,6 +164,15 @@ fn findings(report: &Report) -> Vec<Block> {
         }
     }
     blocks
+}
+
+fn failures(failures: &[Failure]) -> Vec<Block> {
+    if failures.is_empty() {
+        return Vec::new();
+    }
+    let line = |it: &Failure| vec![it.place.clone(), it.reason.clone()];
+    let table = Block::table(&["Place", "Reason"], failures.iter().map(line).collect());
+    vec![Block::Heading(2, "Failures".to_owned()), table]
 }
 
 fn warnings(warnings: &[String]) -> Vec<Block> {

@@ -57,22 +57,31 @@ impl Run {
         let mut manifest = Manifest::new(run_config, &config)?;
         let from = Self::open_unchecked(&self.dir)?.manifest;
         (manifest.limit, manifest.isolation) = (from.limit, from.isolation);
+        let inherited_calls =
+            Recording::open(self.dir.join(CALLS_FILE), RecordMode::Replay)?.call_count();
         manifest.fork_origin = Some(Box::new(ForkOrigin {
             from,
             at: at.to_string(),
             only,
             set: settings.to_vec(),
-            inherited_calls: Recording::open(self.dir.join(CALLS_FILE), RecordMode::Replay)?
-                .call_count(),
+            inherited_calls,
+            inherited_failures: 0,
         }));
-        let fork = Self::write_new(dir, manifest, config)?;
+        let mut fork = Self::write_new(dir, manifest, config)?;
         let created = async {
             self.copy_into(&fork, at)?;
             fork.check_move_exists(at).await?;
-            fork.rewind(at, only).await
+            fork.rewind(at, only).await?;
+            Ok(load_pipeline_state(&fork.open_saver()?).await?.failures.len())
         };
         match created.await {
-            Ok(()) => Ok(fork),
+            Ok(inherited_failures) => {
+                if let Some(origin) = &mut fork.manifest.fork_origin {
+                    origin.inherited_failures = inherited_failures;
+                }
+                files::write_synced(&fork.dir.join("run.json"), &fork.manifest.to_json())?;
+                Ok(fork)
+            }
             Err(problem) => {
                 // Removes the incomplete fork. `write_new` ensured that its directory contained nothing else.
                 let _ = std::fs::remove_dir_all(&fork.dir);

@@ -74,6 +74,9 @@ pub struct ForkOrigin {
     /// Number of recorded calls that were copied from the origin. The origin paid for these calls.
     #[serde(rename = "calls")]
     pub inherited_calls: usize,
+    /// Number of failures before the fork point. They are final for the fork.
+    #[serde(default)]
+    pub inherited_failures: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,20 +7,22 @@ use sha2::{Digest, Sha256};
 use super::error::RunError;
 use crate::{
     config::Config,
-    models::{Limit, ModelChoice, Models},
+    models::{CallLimits, Limit, ModelChoice, Models},
 };
 
 /// Checks, before any file is created, that a new run can start with this configuration. Does not load local model
 /// files.
 pub fn validate(config: &str, choice: &ModelChoice, limit: Limit) -> Result<(), RunError> {
     let config = Config::parse(config)?;
+    choice.check_not_contradictory(&config)?;
     choice.check_files(&config)?;
     if limit.money.is_some() {
         choice.check_prices(&config)?;
     }
     if choice.provider != "local" {
         let recording = Recording::open("", RecordMode::Live)?;
-        Models::new(&config, choice.clone(), None, Limit::default(), &recording, 0)?;
+        let (limit, call_limits) = (Limit::default(), CallLimits::default());
+        Models::new(&config, choice.clone(), None, limit, &recording, 0, &call_limits)?;
     }
     Ok(())
 }

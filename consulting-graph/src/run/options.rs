@@ -3,7 +3,10 @@
 use llm::{Llm, RecordMode};
 use sandbox_vm::Isolation;
 
-use crate::{models::Limit, pipeline::ReviewDecision};
+use crate::{
+    models::{CallLimits, Limit},
+    pipeline::ReviewDecision,
+};
 
 /// Options for resuming a run. Apart from a review decision and a replaced model, only `limit` can change the result of
 /// the run. `limit` and `isolation` are stored with the run and apply to later executions unless overridden.
@@ -26,6 +29,8 @@ pub struct ResumeOptions {
     pub model_override: Option<Llm>,
     /// Whether to trace every step.
     pub trace: bool,
+    /// Time limits and retries of calls.
+    pub call_limits: CallLimits,
 }
 
 impl Default for ResumeOptions {
@@ -39,6 +44,7 @@ impl Default for ResumeOptions {
             review: None,
             model_override: None,
             trace: false,
+            call_limits: CallLimits::default(),
         }
     }
 }

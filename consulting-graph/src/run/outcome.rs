@@ -6,6 +6,7 @@ use llm::{Catalog, Money, RecordMode, Recording};
 
 use super::{
     error::RunError,
+    fork::ForkPoint,
     run_dir::{CALLS_FILE, Run},
 };
 use crate::{
@@ -35,11 +36,7 @@ pub(crate) fn collect_outcome(
     Ok(Some(Outcome {
         run_id: run_config.run_id.clone(),
         documents: vec![render::financial(&company), render::news(&company)],
-        narrated: [
-            ("financial.md".to_owned(), state.financial_data_raw.clone()),
-            ("news.md".to_owned(), state.news_data_raw.clone()),
-        ]
-        .into(),
+        narrated: state.narrations.clone(),
         company,
         findings,
         moves: state.moves(),
@@ -53,9 +50,8 @@ pub(crate) fn collect_outcome(
             .isolation
             .clone()
             .unwrap_or(Isolation { backend: "none".to_owned(), isolated: false }),
-        spending: spending(&state.calls, |it| {
-            Some(((it.group, it.agent_id.clone()), it.group.role(&it.agent_id)))
-        }),
+        mixed_settings: mixed_settings(run, state),
+        spending: spending_by_role(run, &state.calls)?,
         spending_by_move: spending(&state.calls, |it| {
             let id = it.move_id.clone()?;
             Some((MoveId::parse(&id).ok()?, id))
@@ -64,6 +60,7 @@ pub(crate) fn collect_outcome(
             it.move_id.is_some().then(|| (it.round, it.round.to_string()))
         }),
         own_spending: own_spending(run)?,
+        failures: state.failures.clone(),
         warnings: state.warnings.clone(),
         manifest: run.manifest().report_lines(),
         decision_makers: config.decision_makers.clone(),
@@ -73,13 +70,51 @@ pub(crate) fn collect_outcome(
     }))
 }
 
+/// Returns which moves of a fork were debated with the settings of the original run, if the fork changed settings and
+/// kept some of the debates.
+fn mixed_settings(run: &Run, state: &PipelineState) -> Option<String> {
+    let origin = run.manifest().fork_origin.as_ref().filter(|it| !it.set.is_empty())?;
+    let ForkPoint::Round { move_id, .. } = origin.at.parse().ok()? else { return None };
+    let is_kept = |it: &MoveId| *it != move_id && (origin.only || *it < move_id);
+    let kept = state.policy_scores.iter().map(|it| it.move_id).filter(is_kept);
+    let mut kept: Vec<MoveId> = kept.collect();
+    kept.sort();
+    let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    (!kept.is_empty()).then(|| {
+        format!(
+            "The ranking mixes settings: {} were debated in {}, without {}.",
+            kept.join(", "),
+            origin.from.run_config.run_id,
+            origin.set.join(", ")
+        )
+    })
+}
+
+/// Returns the spending by role. The last entry contains answers that were paid for but are not part of the result, such
+/// as refusals and the scores of a debate that was continued later.
+fn spending_by_role(run: &Run, calls: &[CallUsage]) -> Result<Vec<Spending>, RunError> {
+    let mut by_role =
+        spending(calls, |it| Some(((it.group, it.agent_id.clone()), it.group.role(&it.agent_id))));
+    // The recording of a fork also contains calls of its origin that the fork does not use.
+    if run.manifest().fork_origin.is_none() {
+        let unused = recorded_spending(run, 0)?.minus(&Spending::total(&by_role));
+        by_role.extend((unused.calls > 0).then_some(unused));
+    }
+    Ok(by_role)
+}
+
 /// Returns the spending on the calls that a fork made itself. They follow the inherited calls in its recording. Returns
 /// `None` if the run is not a fork.
 fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
-    let Some(origin) = &run.manifest().fork_origin else { return Ok(None) };
+    let origin = run.manifest().fork_origin.as_ref();
+    origin.map(|it| recorded_spending(run, it.inherited_calls)).transpose()
+}
+
+/// Returns the spending on all answers in the recording, except for those to the first `skipped` calls.
+fn recorded_spending(run: &Run, skipped: usize) -> Result<Spending, RunError> {
     let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
     let mut own = Spending::none("this run");
-    for (model, response) in recording.responses_after(origin.inherited_calls) {
+    for (model, response) in recording.responses_after(skipped) {
         let usage = response.usage.unwrap_or_default();
         let catalog_price = || Catalog::builtin().entry(&model)?.cost(&usage);
         own.add(&Spending {
@@ -91,7 +126,7 @@ fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
             dollars: response.cost.or_else(catalog_price).map(Money::dollars),
         });
     }
-    Ok(Some(own))
+    Ok(own)
 }
 
 /// Adds up the spending on calls, grouped by a key. `key` returns the sort key and the display name of a call, or

@@ -78,9 +78,11 @@ impl Run {
             }
             return Ok(run);
         };
-        let ForkOrigin { from, at, only, set, inherited_calls } = &**fork_origin;
+        let ForkOrigin { from, at, only, set, inherited_calls, .. } = &**fork_origin;
         let origin = dir.join("origin");
         let run = Box::pin(self.recreate(from, &origin, options, records)).await?;
+        // The calls that the fork made itself are not those of its origin.
+        keep_calls(&origin.join(CALLS_FILE), *inherited_calls)?;
         match run.resume_with_isolation(options.clone(), records.to_vec(), |_| {}).await {
             // The origin may be incomplete. If something before the fork point is missing, the fork fails below.
             Ok(_) | Err(RunError::IncompleteRecording(_) | RunError::Execution(_)) => {}
@@ -89,12 +91,7 @@ impl Run {
         let invalid = |problem| RunError::InvalidFile { path: self.dir.join("run.json"), problem };
         let at = at.parse().map_err(invalid)?;
         let subdir = dir.join("fork");
-        let mut fork =
-            run.fork(&subdir, manifest.run_config.run_id.clone(), at, *only, set).await?;
-        // The recreated origin has the whole recording of this run, so `fork` counted too many inherited calls.
-        if let Some(origin) = &mut fork.manifest.fork_origin {
-            origin.inherited_calls = *inherited_calls;
-        }
+        let fork = run.fork(&subdir, manifest.run_config.run_id.clone(), at, *only, set).await?;
         for name in [CALLS_FILE, REVIEWED_FILE] {
             files::copy_if_exists(&self.dir.join(name), &subdir.join(name))?;
         }
@@ -112,6 +109,14 @@ impl Run {
         to.clone_into(&mut self.dir);
         Ok(self)
     }
+}
+
+/// Removes all calls from a recording except for the first `calls`.
+fn keep_calls(path: &Path, calls: usize) -> Result<(), RunError> {
+    let text = files::read(path)?;
+    // The first line is the header.
+    let kept: String = text.split_inclusive('\n').take(calls + 1).collect();
+    Ok(files::write_unsynced(path, &kept)?)
 }
 
 fn into_complete(outcome: RunOutcome) -> Result<(Box<Report>, Vec<(String, Trace)>), RunError> {

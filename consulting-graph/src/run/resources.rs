@@ -18,6 +18,7 @@ use crate::{
     fence::Fence,
     models::{Limit, Models},
     pipeline::{self, Deps, PipelineState},
+    unusable,
 };
 
 pub(super) struct RunResources {
@@ -37,15 +38,21 @@ impl Run {
         recorded_isolation: Vec<IsolationRecord>,
     ) -> Result<RunResources, RunError> {
         let saver = Arc::new(self.open_saver()?);
-        let recording = Recording::open(self.dir.join(CALLS_FILE), options.calls)?;
+        let recording = self.open_recording(options.calls)?;
         let EffectiveLimits { limit, limit_raised, isolation } =
             self.store_effective_limits(options)?;
         let choice = self.manifest.run_config.choice.clone();
         let inherited_calls = self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
         let model_override = options.model_override.as_ref();
-        let models =
-            Models::new(&self.config, choice, model_override, limit, &recording, inherited_calls)?;
-        let models = Arc::new(models);
+        let models = Arc::new(Models::new(
+            &self.config,
+            choice,
+            model_override,
+            limit,
+            &recording,
+            inherited_calls,
+            &options.call_limits,
+        )?);
         let fence = Fence::new(&self.manifest.run_config.nonce);
         let deps = Deps {
             config: self.config.clone(),
@@ -67,9 +74,23 @@ impl Run {
                 recorded_isolation,
             },
             review: self.manifest.run_config.review,
+            dir: self.dir.clone(),
         };
         let thread = pipeline::graph(saver.clone())?.thread(PIPELINE_THREAD, deps);
         Ok(RunResources { thread, models, saver, limit_raised })
+    }
+
+    /// Opens the recording of the run. The answers that a fork inherited from its origin are not used again, because
+    /// the state of the fork contains everything before the fork point. Answers that could not be used are requested
+    /// again.
+    fn open_recording(&self, mode: RecordMode) -> Result<Recording, RunError> {
+        let recording = Recording::open(self.dir.join(CALLS_FILE), mode)?;
+        let inherited_calls = self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
+        let recording = recording.ignore_first(inherited_calls);
+        Ok(match mode {
+            RecordMode::Replay => recording,
+            _ => unusable::repeat_unusable(recording, &self.config),
+        })
     }
 
     /// Returns the spending limit and the isolation requirement for this execution. The options take precedence over

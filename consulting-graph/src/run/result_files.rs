@@ -17,7 +17,8 @@ pub(super) fn write_documents(dir: &Path, state: &PipelineState) -> Result<(), F
         ("F1.md", &state.f1_financial_inference),
         ("F2.md", &state.f2_trend_inference),
     ];
-    let mut existing = documents.into_iter().filter(|(_, text)| !text.is_empty());
+    let narrations = state.narrations.iter().map(|(name, text)| (name.as_str(), text));
+    let mut existing = documents.into_iter().chain(narrations).filter(|(_, text)| !text.is_empty());
     existing.try_for_each(|(name, text)| write_unsynced(&dir.join(name), &strip_invisible(text)))
 }
 

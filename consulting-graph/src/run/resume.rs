@@ -5,6 +5,7 @@ use graph_core::{
     EventKind, Input, RunOptions, RunOutcome as GraphOutcome, StreamMode, Thread, ThreadState,
 };
 use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
+use llm::RecordMode;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
@@ -14,7 +15,7 @@ use super::{
     outcome::collect_outcome,
     resources::RunResources,
     result_files,
-    retry_debates::reset_incomplete_debates,
+    retry::Continuation,
     run_dir::{PIPELINE_THREAD, REVIEWED_FILE, Run},
 };
 use crate::{
@@ -69,12 +70,23 @@ impl Run {
         for event in head.iter().flat_map(|it| &it.values.status_updates) {
             recorder.record(event.clone())?;
         }
+        // With a decision of the reviewer, the run continues with the moves that the reviewer saw.
+        let is_decided = options.review.is_some() || self.is_reviewed();
         let mut input = self.input(head.as_ref(), options.review)?;
-        if let Some(head) = head.filter(ThreadState::is_done)
-            && !reset_incomplete_debates(&resources, &head.values).await?
-        {
-            let report = self.write_results(head.values).await?;
-            return Ok(RunOutcome::Complete { report, was_complete: true, traces: Vec::new() });
+        if let Some(head) = head {
+            let is_waiting = head.interrupts().next().is_some();
+            if options.calls != RecordMode::Replay
+                && !(is_waiting && is_decided)
+                && self.has_retryable_failures(&head.values, resources.limit_raised)
+            {
+                input = match self.rewind_failures(&resources, &head.values).await? {
+                    Continuation::Proceed => Input::proceed(),
+                    Continuation::Restart(state) => self.first_input(*state),
+                };
+            } else if head.is_done() {
+                let report = self.write_results(head.values).await?;
+                return Ok(RunOutcome::Complete { report, was_complete: true, traces: Vec::new() });
+            }
         }
         let RunResources { thread, models, .. } = resources;
         let modes =
@@ -131,16 +143,19 @@ impl Run {
             Some(review) => self.store_review(review)?,
             None => {}
         }
-        let Some(_) = head else {
-            return Ok(Input::from(PipelineState {
-                company_ticker: self.manifest.run_config.ticker.clone(),
-                ..PipelineState::default()
-            }));
-        };
+        if head.is_none() {
+            return Ok(self.first_input(PipelineState::default()));
+        }
         match self.stored_review()? {
             Some(review) if is_waiting => Ok(Input::resume(review)?),
             _ => Ok(Input::proceed()),
         }
+    }
+
+    /// Returns the input with which the pipeline starts. It sets the ticker in `state`.
+    fn first_input(&self, state: PipelineState) -> Input<PipelineState> {
+        let company_ticker = self.manifest.run_config.ticker.clone();
+        Input::from(PipelineState { company_ticker, ..state })
     }
 
     /// Stores the reviewer's decision in the run directory, so that a replay does not need the reviewer. Sets the

@@ -13,7 +13,7 @@ use super::{
     error::RunError,
     run_dir::{PIPELINE_THREAD, Run, THREADS_FILE},
 };
-use crate::pipeline::PipelineState;
+use crate::{pipeline::PipelineState, rewind::newest_ancestor};
 
 impl Run {
     /// Opens the database of the threads for reading and writing.
@@ -65,16 +65,6 @@ pub(super) async fn find_checkpoint<S: State, C: Send + Sync + 'static>(
     at: impl fmt::Display,
     is_match: impl Fn(&ThreadState<S>) -> bool,
 ) -> Result<ThreadState<S>, RunError> {
-    let mut next = thread.state().await?.map(|it| it.id);
-    // The history is sorted newest first, so parents follow their children.
-    for state in thread.history(None).await? {
-        if next.as_ref() != Some(&state.id) {
-            continue;
-        }
-        if is_match(&state) {
-            return Ok(state);
-        }
-        next = state.parent;
-    }
-    Err(RunError::InvalidRequest(format!("the run has not reached {at}")))
+    let found = newest_ancestor(thread, is_match).await?;
+    found.ok_or_else(|| RunError::InvalidRequest(format!("the run has not reached {at}")))
 }

@@ -90,12 +90,20 @@ async fn analyze(
     params(("id" = String, Path, description = "Id of the run"), LastEventId), responses(
     (status = 200, description = "Server-sent events, one per event; the last one has the status of the run",
         body = Message, content_type = "text/event-stream"),
+    (status = 204, description = "The run has ended, and the client has received all its events"),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn events_live(
     State(app): State<AppState>,
     Path(id): Path<String>,
     LastEventId(after): LastEventId,
 ) -> HttpResult<Response> {
+    // Status 204 tells a browser that reconnects after the end of the run not to connect again.
+    if after > 0 {
+        let (info, _) = app.find_run(&id).await?;
+        if !info.status.is_active() && app.service.stored_events(&id, after, 1).await?.is_empty() {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+    }
     stream_events(app.service.read_events(&id, after).await?, &app.streams)
 }
 

@@ -23,10 +23,8 @@ use crate::{
     models::Limit,
     moves::Move,
     pipeline::ReviewDecision,
-    rank::Ranked,
     report::Report,
     run::{self, ResumeOptions, Run, RunError},
-    score::Mark,
 };
 
 /// Interval between attempts to execute a run that another process is executing.
@@ -109,13 +107,6 @@ pub(super) fn stored_outcome(report: &Report) -> Value {
     json!(StoredOutcome { recommended: moves.collect() })
 }
 
-/// Returns whether resuming a complete run can improve its result, because some moves have no score or some debates
-/// ended early.
-fn is_improvable(report: &Report) -> bool {
-    let is_incomplete = |it: &Ranked| it.marks.contains(&Mark::Incomplete);
-    !report.ranking.unscored.is_empty() || report.ranking.all().any(is_incomplete)
-}
-
 #[async_trait]
 impl Runner for PipelineRunner {
     async fn execute(
@@ -157,7 +148,7 @@ impl Runner for PipelineRunner {
     fn can_continue(&self, run: &RunInfo) -> bool {
         let text =
             fs::read_to_string(self.run_dir(&run.id).join("report.json")).unwrap_or_default();
-        serde_json::from_str(&text).is_ok_and(|it| is_improvable(&it))
+        serde_json::from_str(&text).is_ok_and(|it: Report| it.is_incomplete())
     }
 
     fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {

@@ -16,6 +16,8 @@ pub(crate) fn model() -> Llm {
             let scores = json!({ "impact": 7, "feasibility": 6, "risk_adjusted_return": 5,
                 "strategic_alignment": 8, "reasoning": "It held up." });
             Reply::from(scores)
+        } else if prompt.starts_with("Write the ") {
+            Reply::from("The data shows a company that earns what it spends. ".repeat(8))
         } else {
             let words = prompt.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
             Reply::from(format!("My answer to \u{201c}{words}\u{201d} rests on [F1-01]."))

@@ -16,6 +16,7 @@ use consulting_graph::{
     score::{MakerScore, ScoreSource},
     transcript::{ConversationEntry, Speaker},
 };
+use llm::{ModelId, overflow::ContextWindow};
 use sandbox_vm::{
     CallError, CallPolicy, GraphRun, Isolation, Sandboxes, Spec, backend::InProcess, input_fields,
 };
@@ -48,7 +49,7 @@ fn outcome(call: &ModelCall, answer: Result<String, CallFailure>) -> CallOutcome
         cost: None,
     };
     match answer {
-        Ok(text) => CallOutcome::Answered(Answer { text, usage }),
+        Ok(text) => CallOutcome::Answered(Answer { text, is_cut: false, usage }),
         Err(failure) => CallOutcome::Failed(failure),
     }
 }
@@ -231,7 +232,8 @@ async fn without_any_scoring_answer_the_move_has_no_score() {
     };
     let record = run_debate(state(1, brief()), answer_fn).await;
     assert!(record.scores().is_empty());
-    assert_eq!(record.state["warnings"][0], "scoring, D1: down");
+    let failure = &record.state["failures"][0];
+    assert_eq!((&failure["place"], &failure["reason"]), (&json!("scoring, D1"), &json!("down")));
     // If one decision maker answers, the others get neutral scores.
     let answer_fn: AnswerFn = |call| match (call.group, call.agent_id.as_str()) {
         (Group::Scoring, "D1" | "D3") => {
@@ -260,6 +262,81 @@ async fn unreadable_scores_are_requested_once_more_then_neutral() {
     assert_eq!((scores["D2"].total(), scores["D2"].score_source), (20, ScoreSource::Default));
     assert_eq!(scores["D3"].total(), 26);
     assert_eq!(record.calls.iter().filter(|it| it.group == Group::Scoring).count(), 5);
+}
+
+#[tokio::test]
+async fn a_round_that_the_critic_cannot_open_ends_the_debate() {
+    let answer_fn: AnswerFn = |call| match (call.group, call.round) {
+        (Group::Critic, 3) => {
+            Err(CallFailure { kind: FailureKind::ModelFailed, reason: "down".to_owned() })
+        }
+        _ => default_answer(call),
+    };
+    let record = run_debate(state(10, brief()), answer_fn).await;
+    assert_eq!(record.state["current_round"], 2);
+    assert_eq!(record.state["total_score"], 3 * 26);
+    assert_eq!(record.calls.iter().filter(|it| it.group == Group::Critic).count(), 1 + 3 + 3);
+    let places: Vec<&str> = record.state["failures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| it["place"].as_str())
+        .collect();
+    assert_eq!(places, ["D1", "D2", "D3"].map(|it| format!("round 3, critic to {it}")));
+}
+
+#[tokio::test]
+async fn prompts_that_the_provider_rejects_as_too_long_are_shortened() {
+    let answer_fn: AnswerFn = |call| {
+        let length: usize = call.request.messages.iter().map(|it| it.text().len()).sum();
+        match call.group {
+            Group::Critic | Group::DecisionMakers if length > 12_000 => {
+                let reason = "maximum context length".to_owned();
+                Err(CallFailure { kind: FailureKind::TooLong, reason })
+            }
+            Group::Scoring => default_answer(call),
+            _ => Ok(format!("{}: {}", call.agent_id, "It will pay for itself. ".repeat(40))),
+        }
+    };
+    let record = run_debate(state(8, brief()), answer_fn).await;
+    assert_eq!(record.state["current_round"], 8);
+    assert_eq!(record.state["failures"], json!([]));
+    assert_eq!(record.state["marks"], json!(["truncated"]));
+}
+
+#[tokio::test]
+async fn transcripts_are_shortened_to_the_configured_window() {
+    let mut state = state(8, brief());
+    let window = ContextWindow::new(ModelId::new("local", "small"), 4000);
+    let terms = &mut state.terms;
+    for it in terms.decision_makers.iter_mut().chain([&mut terms.critic]) {
+        it.settings.window = Some(window.clone());
+    }
+    let answer_fn: AnswerFn = |call| match call.group {
+        Group::Scoring => default_answer(call),
+        _ => Ok(format!("{}: {}", call.agent_id, "It will pay for itself. ".repeat(40))),
+    };
+    let record = run_debate(state, answer_fn).await;
+    assert_eq!(record.state["current_round"], 8);
+    assert_eq!(record.state["marks"], json!(["truncated"]));
+    assert!(
+        record
+            .calls
+            .iter()
+            .filter(|it| it.group != Group::Scoring)
+            .all(|it| window.fits(&it.request))
+    );
+}
+
+#[tokio::test]
+async fn a_move_whose_scores_all_cannot_be_read_has_no_score() {
+    let answer_fn: AnswerFn = |call| match call.group {
+        Group::Scoring => Ok("A fine plan.".to_owned()),
+        _ => default_answer(call),
+    };
+    let record = run_debate(state(1, brief()), answer_fn).await;
+    assert!(record.scores().is_empty());
+    assert_eq!(record.state["failures"].as_array().unwrap().len(), 3);
 }
 
 /// Instructions in a move affect neither rounds nor scores, even if a decision maker repeats them.

@@ -57,6 +57,8 @@ fn outcome(run_id: &str) -> Outcome {
         company: Company::new(sample::ticker(), "Nvidia", Source::Synthetic, date(2026, 3, 1)),
         documents: vec!["Revenue rose.".to_owned(), "Nobody knows.".to_owned()],
         narrated: BTreeMap::new(),
+        failures: Vec::new(),
+        mixed_settings: None,
         findings: vec![sample::f1(), sample::f2()],
         moves: vec![a_move(1), a_move(2), a_move(3)],
         missing: Vec::new(),

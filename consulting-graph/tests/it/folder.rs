@@ -49,6 +49,10 @@ fn errors_name_file_and_location() {
     let place = empty.path().display();
     assert_eq!(error, format!("no .csv, .json, .md or .txt file in {place}; add at least one"));
     check_error(
+        &[file("a.csv", "item,FY2025\n\"Revenue,100\nCash,7\n")],
+        "a.csv:2: a quote is not closed; close it, or double a quote that belongs to the text",
+    );
+    check_error(
         &[file("a.csv", "item,FY2024\nrevenue,many\n")],
         "a.csv:2: \"many\" is not an amount; write 1234, 1,234, $1.2bn or (45), or leave the cell empty",
     );

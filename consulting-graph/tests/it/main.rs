@@ -4,12 +4,15 @@
     reason = "helper functions of tests are not covered by the allow-in-tests setting"
 )]
 
+#[path = "../canned/mod.rs"]
+mod canned;
 mod citation;
 mod config;
 mod debate;
 mod diff;
 mod edgar;
 mod edgar_http;
+mod faults;
 mod fence;
 mod finding;
 mod folder;

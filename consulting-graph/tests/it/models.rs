@@ -199,7 +199,9 @@ async fn unreadable_findings_are_requested_once_more() {
         .resume(ResumeOptions { model_override: unreadable(2), ..resume_options() }, |_| {})
         .await;
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("no readable finding") && error.contains("layer_1"), "{error}");
+    assert!(error.contains("no finding could be read") && error.contains("layer_1"), "{error}");
+    // Resuming the run requests the findings again.
+    finish(&run, ResumeOptions { model_override: unreadable(0), ..resume_options() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

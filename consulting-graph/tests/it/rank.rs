@@ -4,6 +4,7 @@ use consulting_graph::{
     moves::MoveId,
     rank::{Unscored, drift, kendall_tau, rank, robustness, severity},
     score::{MakerScore, Mark, MoveScore, ScoreSource},
+    watch::compression,
 };
 use proptest::prelude::*;
 
@@ -115,6 +116,19 @@ fn clear_and_contested_ranks_are_distinguished() {
     assert!((0.2..0.8).contains(&third.top), "{third:?}");
     assert_eq!(third.depends_on, ["D1"]);
     assert_eq!(robustness.standings[4].top, 0.0);
+}
+
+#[test]
+fn equal_scores_are_unresolved() {
+    let scores: Vec<MoveScore> = (1..=12).map(|it| even(it, 7)).collect();
+    let robustness = robustness(&rank(&scores, Vec::new(), 3), &scores);
+    assert!(robustness.standings.iter().all(|it| (it.top - 0.25).abs() < 1e-9));
+    assert!(
+        robustness.verdict.starts_with("too close to call: m1, m2, "),
+        "{}",
+        robustness.verdict
+    );
+    assert!(compression(&scores, 0.0).unwrap().unresolved);
 }
 
 #[test]

@@ -223,6 +223,42 @@ async fn a_fork_executes_only_what_follows_its_fork_point() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fork_without_changed_settings_makes_its_calls_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(2, 2)).unwrap();
+    let (before, _) = finish(&run, resume_options()).await;
+    let inherited = recorded_calls(run.dir());
+    let at = "m2".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, true, &[]).await;
+    let fork = fork.unwrap();
+    let model_override = Some(offline::model(8));
+    let (after, _) = finish(&fork, ResumeOptions { model_override, ..resume_options() }).await;
+    // The whole debate about m2: an opening, 3 answers, 3 replies of the critic, 3 answers and 3 scores.
+    let made = recorded_calls(fork.dir()) - inherited;
+    assert!((13..=16).contains(&made), "{made}");
+    let logs = |it: &Report, id: usize| it.outcome.logs.values().nth(id).unwrap().clone();
+    assert_eq!(logs(&before, 0), logs(&after, 0));
+    assert_ne!(logs(&before, 1), logs(&after, 1));
+    let replayed =
+        fork.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), after.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_name_the_debates_with_other_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(3, 1)).unwrap();
+    finish(&run, resume_options()).await;
+    let set = ["critic.persona=You were a nurse.".to_owned()];
+    let at = "m2".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &set).await;
+    let (report, _) = finish(&fork.unwrap(), resume_options()).await;
+    let text = report.markdown();
+    let expected = "The ranking mixes settings: m1 were debated in test, without critic.persona=";
+    assert!(text.split_once("## Recommended").unwrap().0.contains(expected), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_diff_names_the_round_at_which_a_fork_diverges() {
     let folder = tempfile::tempdir().unwrap();
     let run = Run::create(folder.path().join("run"), run_config(4, 6)).unwrap();

@@ -119,16 +119,24 @@ impl Drop for StreamPermit {
 pub struct Message {
     /// Sequence number of the event. Absent in the last message.
     pub id: Option<String>,
-    /// `end` for the last message, absent for all others.
+    /// `end` for the last message. For all others, the `type` of the event, if it has one.
     pub event: Option<String>,
     /// The event as JSON or, in the last message, the status of the run, such as `{"status": "complete"}`.
     #[schema(value_type = String)]
     pub data: Arc<str>,
 }
 
+/// An event of a run that states its type.
+#[derive(Deserialize)]
+struct TypedEvent {
+    #[serde(rename = "type")]
+    name: String,
+}
+
 impl Message {
     fn of(event: RunEvent) -> Self {
-        Self { id: Some(event.seq.to_string()), event: None, data: event.data }
+        let typed = serde_json::from_str::<TypedEvent>(&event.data).ok();
+        Self { id: Some(event.seq.to_string()), event: typed.map(|it| it.name), data: event.data }
     }
 
     fn end(status: Status) -> Self {

@@ -98,7 +98,8 @@ impl Recording {
             RecordMode::Record => (Contents::default(), Some(Writer::create(&path)?)),
             RecordMode::Replay => (Contents::read(&path)?, None),
             RecordMode::ReplayOrRecord => {
-                let contents = Contents::read_if_exists(&path)?.without_retried();
+                let mut contents = Contents::read_if_exists(&path)?;
+                contents.drop_retried();
                 let writer = Writer::append(&path, &contents)?;
                 (contents, Some(writer))
             }
@@ -114,6 +115,37 @@ impl Recording {
     /// recording, because calls are matched by their redacted requests.
     pub fn hide(mut self, secret: impl Into<String>) -> Self {
         self.redaction.add_secret(secret.into());
+        self
+    }
+
+    /// Ignores the responses to the first `calls` calls of the file, so that these calls are made again. They still
+    /// count in [`call_count`](Self::call_count) and are not removed from the file.
+    ///
+    /// Call this method before creating models from the recording.
+    pub fn ignore_first(mut self, calls: usize) -> Self {
+        if let Some(file) = self.file.as_mut().and_then(Arc::get_mut) {
+            file.contents.index_from(calls);
+            if file.writer.is_some() {
+                file.contents.drop_retried();
+            }
+        }
+        self
+    }
+
+    /// Makes calls again whose recorded response `is_unusable` rejects. The new responses take the place of the
+    /// rejected ones, also in later replays. Has no effect on a replay, which makes no calls.
+    ///
+    /// Call this method before creating models from the recording.
+    pub fn repeat(mut self, is_unusable: impl Fn(&Request, &Response) -> bool) -> Self {
+        if let Some(file) = self.file.as_mut().and_then(Arc::get_mut) {
+            for line in &mut file.contents.lines {
+                let request = line.call.get("request").cloned().unwrap_or_default();
+                line.is_repeated = match (&line.outcome, serde_json::from_value(request)) {
+                    (Outcome::Response(response), Ok(request)) => is_unusable(&request, response),
+                    _ => false,
+                };
+            }
+        }
         self
     }
 
@@ -169,6 +201,11 @@ impl Recording {
         self.recorded_calls(calls).filter_map(|it| Some((it.model, it.outcome.ok()?)))
     }
 
+    /// Returns the requests with their responses that the file contained when it was opened, in order of completion.
+    pub fn answered_calls(&self) -> impl Iterator<Item = (Request, Response)> {
+        self.recorded_calls(0).filter_map(|it| Some((it.request, it.outcome.ok()?)))
+    }
+
     /// Returns a model that answers calls only from the recording.
     pub fn model(&self, id: ModelId) -> Llm {
         Llm::new(NoModel(id)).record(self)
@@ -184,7 +221,11 @@ impl RecordingFile {
         match known.get(nth) {
             // Only a pure replay returns recorded failures. Otherwise the call is made again, because the cause may
             // have been fixed.
-            Some(line) if line.outcome.is_error() && self.writer.is_some() => Err(line.occurrence),
+            Some(line)
+                if (line.outcome.is_error() || line.is_repeated) && self.writer.is_some() =>
+            {
+                Err(line.occurrence)
+            }
             Some(line) => Ok(&line.outcome),
             // Calls that were dropped before they completed left gaps in the occurrence numbers, so new numbers
             // start after the last recorded one.

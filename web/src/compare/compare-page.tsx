@@ -124,7 +124,7 @@ function Moves({ diff }: { diff: RunDiff }): ReactElement {
           {diff.moves
             .toSorted((x, y) => best(x.rank) - best(y.rank))
             .map((it) => (
-              <tr key={it.move_id}>
+              <tr key={`${it.move_id} ${it.title}`}>
                 <td className="px-4 py-2">
                   <span className="mr-2 font-mono text-xs text-dim">{it.move_id}</span>
                   {it.title}

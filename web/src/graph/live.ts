@@ -19,7 +19,7 @@ interface StageState {
  */
 export function movesOf(config: Config, view: RunView): string[] {
   const made = view.layers["2"];
-  const proposed = made?.status === "done" ? made.artifacts.map((it) => it.replace(/\.md$/, "")) : [];
+  const proposed = (made?.artifacts ?? []).map((it) => it.replace(/\.md$/, ""));
   const planned = proposed.length > 0 ? proposed : config.analysts.flatMap((it) => it.moves);
   const told = Object.keys(view.debates).filter((it) => !planned.includes(it));
   return [...planned, ...told];
@@ -36,7 +36,7 @@ export function stageState(stage: StageId, config: Config, view: RunView, moves:
   const done = states.filter((it) => it === "done").length;
   const failed = states.filter((it) => it === "failed").length;
   const layer = view.layers[stage]?.status ?? "idle";
-  // A completed layer counts as done even if an agent failed; one that stopped midway counts as failed.
+  // A layer in which an agent failed counts as failed, and so does one that stopped midway.
   const halted = layer === "running" && (view.error !== null || failed === members.length);
   return {
     status: halted ? "failed" : layer,

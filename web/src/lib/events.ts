@@ -12,9 +12,15 @@ export interface MakerScore {
   [metric: string]: unknown;
 }
 
-export type RunEvent = { seq: number } & (
+export type RunEvent = { seq: number; at?: string } & (
   | { type: "layer_start"; layer: LayerId }
-  | { type: "layer_complete"; layer: LayerId; artifacts: string[]; total_policies_scored?: number }
+  | {
+      type: "layer_complete";
+      layer: LayerId;
+      status?: "done" | "incomplete";
+      artifacts: string[];
+      total_policies_scored?: number;
+    }
   | { type: "agent_start"; layer: LayerId; agent_id: string; persona: string }
   | { type: "agent_complete"; layer: LayerId; agent_id: string; outputs: string[] }
   | { type: "agent_failed"; layer: LayerId; agent_id: string; reason: string }

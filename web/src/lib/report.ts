@@ -75,6 +75,8 @@ interface Outcome {
   provider: { kind: string; [more: string]: unknown };
   isolation: { backend: string; isolated: boolean };
   spending: Spending[];
+  /** Calls and debates that failed. Absent in a complete run. */
+  failures?: { place: string; reason: string }[];
   warnings: string[];
   decision_makers: Person[];
   metrics: Metric[];

@@ -5,7 +5,7 @@
 
 import { createParser } from "eventsource-parser";
 
-import { ApiError, send } from "./api";
+import { api, ApiError, send } from "./api";
 import type { RunEvent } from "./events";
 import type { RunStatus } from "./types";
 
@@ -67,6 +67,11 @@ async function readOnce(id: string, listener: Listener, outer: AbortSignal): Pro
       signal,
     });
     listener.connected(true);
+    if (answer.status === 204) {
+      // The run ended, and all its events were received.
+      listener.end((await api.run(id, signal)).status);
+      return true;
+    }
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();

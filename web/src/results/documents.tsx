@@ -9,7 +9,9 @@ import { Problem } from "@/ui/problem";
 
 const TITLES: Record<string, string> = {
   "financial.md": "Financial data",
+  "financial-narrated.md": "Financial data, narrated",
   "news.md": "Market intelligence",
+  "news-narrated.md": "Market intelligence, narrated",
   "F1.md": "Findings F1",
   "F2.md": "Findings F2",
 };

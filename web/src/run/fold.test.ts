@@ -34,6 +34,13 @@ it("shows nothing as running after the run has stopped", () => {
   expect(markStopped({ ...stopped, error: "no budget" }).layers["sandbox"]?.status).toBe("failed");
 });
 
+it("shows a layer with failures as failed", () => {
+  const layer = fold(emptyView(), [
+    { seq: 1, type: "layer_complete", layer: 2, status: "incomplete", artifacts: ["m1.md"] },
+  ]).layers["2"];
+  expect(layer).toEqual({ status: "failed", artifacts: ["m1.md"] });
+});
+
 it("removes the reason for a missing score once the move is scored", () => {
   const again = fold(whole, [{ seq: 14, type: "sandbox_scored", move: "m2", score: 40, breakdown: {} }]);
   expect(whole.debates["m2"]?.reason).toBe("the model refused");

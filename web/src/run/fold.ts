@@ -49,7 +49,10 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
     case "layer_start":
       return layer(view, event.layer, { status: "running" });
     case "layer_complete":
-      return layer(view, event.layer, { status: "done", artifacts: event.artifacts });
+      return layer(view, event.layer, {
+        status: event.status === "incomplete" ? "failed" : "done",
+        artifacts: event.artifacts,
+      });
     case "agent_start":
       return agent(view, event.agent_id, { status: "running" });
     case "agent_complete":

@@ -8,6 +8,7 @@ import { isLive } from "@/lib/status";
 import { follow } from "@/lib/stream";
 import type { Run, RunStatus } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
+import { useVisible } from "@/lib/use-visible";
 
 import { type Sample, addSample } from "./estimate";
 import { fold, fillGap } from "./fold";
@@ -42,6 +43,7 @@ export function useRun(id: string): RunState {
   const [samples, setSamples] = useState<Sample[]>([]);
   const [connected, setConnected] = useState(true);
   const [attempt, setAttempt] = useState(0);
+  const visible = useVisible();
   const refresh = useCallback(() => setAttempt((it) => it + 1), []);
   const last = useRef(0);
   const status = useRef<RunStatus>(undefined);
@@ -72,6 +74,7 @@ export function useRun(id: string): RunState {
   // A stopped run may be resumed elsewhere, so keep polling slowly; a completed one is not polled.
   const pause = run === null || isLive(run.status) ? 2000 : run.status === "complete" ? null : 10_000;
   useEffect(() => {
+    if (!visible) return;
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout>;
     // Poll again only after the response, so that requests do not pile up on a slow server.
@@ -84,9 +87,10 @@ export function useRun(id: string): RunState {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [load, pause, attempt]);
+  }, [load, pause, attempt, visible]);
 
   useEffect(() => {
+    if (!visible) return;
     const stop = new AbortController();
     setRefused(null);
     const batch = batchEvents((events) => dispatch({ kind: "events", events }));
@@ -105,7 +109,7 @@ export function useRun(id: string): RunState {
       stop.abort();
       batch.flush();
     };
-  }, [id, load, attempt]);
+  }, [id, load, attempt, visible]);
 
   // Events are missing between the last one applied and those received: load them from the server.
   const gap = view.pending.length > 0 ? view.last : null;

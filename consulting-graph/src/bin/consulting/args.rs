@@ -1,14 +1,18 @@
 //! Command-line arguments.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use app_support::args::{at_least_one, dollars};
 use axum::http::HeaderValue;
 use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
-use consulting_graph::{debate_host::BACKENDS, models::Limit, run::ForkPoint};
+use consulting_graph::{
+    debate_host::BACKENDS,
+    models::{CallLimits, Limit},
+    run::ForkPoint,
+};
 use graph_server::http::KeyHash;
-use llm::Money;
+use llm::{Backoff, Money, Timeouts};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,8 +23,8 @@ Examples:
   consulting plan NVDA                         estimate the cost of a run
   consulting serve                             use a browser, at http://127.0.0.1:8000
 
-Exit status: 0 complete, 1 failed, 2 usage error, 3 waiting for a review, 4 complete but some moves have no score
-(`consulting resume` debates them again), 130 interrupted.";
+Exit status: 0 complete, 1 failed, 2 usage error, 3 waiting for a review, 4 incomplete: the report lists what failed
+(`consulting resume` tries it again), 130 interrupted.";
 
 /// Turn a ticker into ranked strategic moves, each defended in a debate
 #[derive(Debug, Parser)]
@@ -36,6 +40,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Resume a run from its last checkpoint; no call is paid for twice
     Resume(ResumeArgs),
+    /// Request scores again that could not be read from the answers of a run
+    Rescore(RescoreArgs),
     /// Replay a run from its recording, without model calls, and check that the results are identical
     Replay(ReplayArgs),
     /// Fork a run at a layer or round, with changed settings, and execute the fork from that point
@@ -147,7 +153,7 @@ pub(crate) struct ModelArgs {
     pub(crate) answer_ms: u64,
 }
 
-/// Options for executing a run. Only the spending limits can change the result of the run.
+/// Options for executing a run. Only the spending limits can change the result of a complete run.
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionArgs {
     /// Run up to N debates concurrently
@@ -165,6 +171,40 @@ pub(crate) struct ExecutionArgs {
     /// Use at most N tokens for the whole run, input and output together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutArgs,
+}
+
+/// Time limits of model calls.
+#[derive(Debug, Args)]
+pub(crate) struct TimeoutArgs {
+    /// Wait up to SECONDS for the first byte of an answer
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u32).range(1..))]
+    first_byte_timeout: u32,
+    /// Wait up to SECONDS for the next bytes of an answer
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = clap::value_parser!(u32).range(1..))]
+    idle_timeout: u32,
+    /// Let a whole call take up to SECONDS
+    #[arg(long, value_name = "SECONDS", default_value = "900", value_parser = clap::value_parser!(u32).range(1..))]
+    call_timeout: u32,
+    /// Retry a failed call up to N times, with growing waits
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    retries: u32,
+}
+
+impl TimeoutArgs {
+    pub(crate) fn call_limits(&self) -> CallLimits {
+        let seconds = |it: u32| Duration::from_secs(it.into());
+        CallLimits {
+            timeouts: Timeouts {
+                first_byte: seconds(self.first_byte_timeout),
+                idle: seconds(self.idle_timeout),
+                total: seconds(self.call_timeout),
+                ..Timeouts::default()
+            },
+            backoff: Backoff::new(self.retries),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -198,14 +238,24 @@ Examples:
   consulting resume nvda-20261115-121630-4f1c --reviewed moves.json
   consulting resume nvda-20261115-121630-4f1c --max-tokens 9000000    raise the limit
 
-Moves without a score are debated again. If the limit is raised, so are moves whose debates ended early because the
-budget was exhausted.")]
+Everything that failed is tried again: calls, unreadable answers and sandboxes. Calls that the budget did not cover are
+made if the limit is raised.")]
 pub(crate) struct ResumeArgs {
     /// Directory of the run, or its id if it is in runs/
     pub(crate) run: PathBuf,
     /// Debate the reviewed moves in FILE, which has the format of the run's review.json
     #[arg(long, value_name = "FILE")]
     pub(crate) reviewed: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) execution: ExecutionArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RescoreArgs {
+    /// Directory of the run, or its id if it is in runs/
+    pub(crate) run: PathBuf,
     #[command(flatten)]
     pub(crate) execution: ExecutionArgs,
     #[command(flatten)]
@@ -467,6 +517,7 @@ mod tests {
             "run NVDA --as-of yesterday",
             "run NVDA --concurrency 0",
             "run NVDA --max-cost 0",
+            "run NVDA --first-byte-timeout 0",
             "run NVDA --sandbox shed",
             "run NVDA --quiet --plain",
             "serve --rate 0",

@@ -13,7 +13,7 @@ pub(crate) enum ExitStatus {
     RunnerError,
     UsageError,
     AwaitsReview,
-    Unscored,
+    Incomplete,
     Interrupted,
 }
 
@@ -24,7 +24,7 @@ impl From<ExitStatus> for ExitCode {
             ExitStatus::RunnerError => 1,
             ExitStatus::UsageError => 2,
             ExitStatus::AwaitsReview => 3,
-            ExitStatus::Unscored => 4,
+            ExitStatus::Incomplete => 4,
             ExitStatus::Interrupted => 130,
         })
     }
@@ -65,6 +65,8 @@ pub(crate) enum CliError {
     Diff(#[from] consulting_graph::diff::DiffError),
     #[error("the run is not waiting for a review; omit --reviewed")]
     NotAwaitingReview,
+    #[error("all scores of the run could be read; to score the moves anew, fork the run at a move")]
+    NothingToRescore,
     #[error(transparent)]
     Serve(#[from] consulting_graph::serve::ServeError),
     #[error("--contact: {0}")]
@@ -101,6 +103,7 @@ impl CliError {
             | Self::ConflictingSandbox(_)
             | Self::UnknownRun(_)
             | Self::NotAwaitingReview
+            | Self::NothingToRescore
             | Self::Contact(_)
             | Self::Config { .. }
             | Self::MissingKey(_)

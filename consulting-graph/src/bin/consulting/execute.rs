@@ -37,6 +37,11 @@ pub(crate) async fn execute(
     output: OutputArgs,
     mut decision: Option<ReviewDecision>,
 ) -> Result<ExitStatus, CliError> {
+    for provider in run.manifest().run_config.choice.providers_with_short_keys(run.config()) {
+        eprintln!(
+            "The API key of provider {provider} has fewer than 8 characters, so it is not redacted in the files of the run."
+        );
+    }
     loop {
         let options = ResumeOptions { review: decision.take(), ..resume_options(args)? };
         let work = |sender: UnboundedSender<NumberedEvent>| {
@@ -88,6 +93,7 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
         isolation: args.isolation.map(Into::into),
         backend: args.sandbox.clone(),
         limit: args.limit(),
+        call_limits: args.timeouts.call_limits(),
         ..ResumeOptions::default()
     })
 }
@@ -165,14 +171,12 @@ fn report_interrupt(run: &Run) -> ExitStatus {
     ExitStatus::Interrupted
 }
 
-/// Returns the exit status of a complete run. If moves have no score, prints how to debate them again.
+/// Returns the exit status of a run. If the run is incomplete, prints how to try the failed parts again.
 fn exit_status(run: &Run, report: &Report) -> ExitStatus {
-    let unscored = report.ranking.unscored.len();
-    if unscored == 0 {
+    if !report.is_incomplete() {
         return ExitStatus::Success;
     }
-    let has = if unscored == 1 { "has" } else { "have" };
-    let (total, dir) = (report.outcome.moves.len(), run.dir().display());
+    let dir = run.dir().display();
     // Reads the limit from the run directory again, because it may have changed since `run` was opened.
     let limit = Run::open_unchecked(run.dir()).map(|it| it.manifest().limit).unwrap_or_default();
     let raise = match (limit.tokens, limit.money) {
@@ -183,10 +187,8 @@ fn exit_status(run: &Run, report: &Report) -> ExitStatus {
             "\nIf the budget is exhausted, raise it with --max-tokens N --max-cost DOLLARS"
         }
     };
-    eprintln!(
-        "{unscored} of {total} moves {has} no score. To debate them again, run: consulting resume {dir}{raise}"
-    );
-    ExitStatus::Unscored
+    eprintln!("The run is incomplete. To try again, run: consulting resume {dir}{raise}");
+    ExitStatus::Incomplete
 }
 
 fn print_result(run: &Run, report: &Report, output: OutputArgs) -> Result<(), CliError> {

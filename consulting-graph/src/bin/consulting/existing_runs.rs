@@ -4,6 +4,7 @@ use std::fs;
 
 use app_support::{files::FileError, program::print, run_id::run_id, run_path::default_dir};
 use consulting_graph::{
+    call::Failure,
     data::Ticker,
     debate_host,
     diff::diff,
@@ -16,7 +17,7 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    args::{DiffArgs, ForkArgs, ReplayArgs, ResumeArgs},
+    args::{DiffArgs, ForkArgs, ReplayArgs, RescoreArgs, ResumeArgs},
     error::{CliError, ExitStatus},
     execute,
     output::print_json,
@@ -47,6 +48,20 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
         );
     }
     execute::execute(&run, &args.execution, args.output, decision).await
+}
+
+/// Requests scores again that could not be read, and everything else that failed.
+pub(crate) async fn rescore(args: &RescoreArgs) -> Result<ExitStatus, CliError> {
+    let run = Run::open(find_dir(&args.run)?)?;
+    let text = fs::read_to_string(run.dir().join("report.json")).unwrap_or_default();
+    let is_unread = |it: &Failure| it.place.contains("scoring");
+    match serde_json::from_str::<Report>(&text) {
+        // Without a report, the run failed because no move has a score.
+        Ok(report) if !report.outcome.failures.iter().any(is_unread) => {
+            Err(CliError::NothingToRescore)
+        }
+        _ => execute::execute(&run, &args.execution, args.output, None).await,
+    }
 }
 
 /// Forks a run and executes the fork.

@@ -64,6 +64,7 @@ async fn command(command: Command) -> Result<ExitStatus, CliError> {
             return execute::execute(&run, &args.execution, args.output, None).await;
         }
         Command::Resume(args) => return existing_runs::resume(&args).await,
+        Command::Rescore(args) => return existing_runs::rescore(&args).await,
         Command::Replay(args) => return existing_runs::replay(&args).await,
         Command::Fork(args) => return existing_runs::fork(&args).await,
         Command::Diff(args) => return existing_runs::diff_runs(&args),

@@ -31,7 +31,7 @@ pub(crate) fn summary(report: &Report, dir: &Path) -> String {
     text += &format!(
         "\nDebates     {scored} scored{unscored}, in {} ({})\n",
         outcome.isolation.backend,
-        if outcome.isolation.isolated { "isolated" } else { "NOT ISOLATED" },
+        isolation_text(report),
     );
     text += &format!("Ranking     {}\n", report.robustness.verdict);
     text += &format!(
@@ -60,7 +60,8 @@ pub(crate) fn summary(report: &Report, dir: &Path) -> String {
 
 /// Returns warnings that readers must not miss.
 fn notices(report: &Report) -> Vec<String> {
-    let mut notices = Vec::new();
+    let mut notices: Vec<String> =
+        report.incomplete_notices().iter().map(|it| first_line(it)).collect();
     if report.outcome.company.source == Source::Synthetic {
         notices.push("SYNTHETIC DATA: the company and all its numbers are invented.".to_owned());
     }
@@ -69,8 +70,20 @@ fn notices(report: &Report) -> Vec<String> {
             "SCRIPTED MODEL: a program made up all answers. Nothing here is advice.".to_owned(),
         );
     }
-    notices.extend(report.unscored_notice().map(|it| first_line(&it)));
+    notices.extend(report.outcome.mixed_settings.as_deref().map(first_line));
     notices
+}
+
+fn isolation_text(report: &Report) -> String {
+    let exposed = report.ranking.all().filter(|it| it.marks.contains(&Mark::NotIsolated));
+    let exposed: Vec<String> = exposed.map(|it| it.move_id.to_string()).collect();
+    if report.outcome.isolation.isolated {
+        "isolated".to_owned()
+    } else if exposed.len() == report.ranking.all().count() {
+        "NOT ISOLATED".to_owned()
+    } else {
+        format!("NOT ISOLATED: {}", exposed.join(", "))
+    }
 }
 
 fn recommended(report: &Report, ranked: &Ranked) -> String {

@@ -25,12 +25,17 @@ pub(crate) use render::{format_duration, short_count};
 /// Interval at which the screen is redrawn.
 pub(crate) const REDRAW_INTERVAL: Duration = Duration::from_millis(120);
 
+/// Time without an event after which the view says that it waits for answers.
+const LONG_WAIT: Duration = Duration::from_secs(10);
+
 /// Live view of a run.
 pub(crate) struct View {
     run: Dashboard,
     /// Reads the spending. `None` in a replay, which makes no calls.
     meter: Option<SpendingMeter>,
     started: Instant,
+    /// Time of the last event, and whether the wait since then was announced.
+    last_event: (Instant, bool),
     mode: ViewMode,
 }
 
@@ -51,6 +56,7 @@ impl View {
             run: Dashboard::new(RunHeader::new(run)),
             meter: None,
             started: Instant::now(),
+            last_event: (Instant::now(), false),
             mode,
         }
     }
@@ -67,13 +73,22 @@ impl View {
     pub(crate) fn show(&mut self, event: &NumberedEvent) {
         let now = self.started.elapsed();
         self.run.apply(&event.event, now);
+        self.last_event = (Instant::now(), false);
         if let ViewMode::Lines = self.mode {
             eprintln!("{:>6}  {}", format_duration(now), plain::line(&self.run, &event.event));
         }
     }
 
-    /// Redraws the screen, if there is one.
+    /// Redraws the screen, if there is one. Otherwise prints a line if nothing has happened for a while.
     pub(crate) fn draw(&mut self) {
+        let (since, is_announced) = self.last_event;
+        let is_long = since.elapsed() >= LONG_WAIT;
+        if let (ViewMode::Lines, true, false) = (&self.mode, is_long, is_announced) {
+            self.last_event.1 = true;
+            let now = format_duration(self.started.elapsed());
+            eprintln!("{now:>6}  waiting for answers of the model");
+        }
+        self.run.set_wait(is_long.then(|| since.elapsed()));
         if let ViewMode::Screen(screen) = &mut self.mode {
             if let Some(meter) = &mut self.meter {
                 self.run.set_spending(meter.read());

@@ -21,7 +21,11 @@ pub(super) fn read(
     let mut scale = 1.0;
     let mut largest: f64 = 0.0;
     for (line, text) in (1..).zip(file.text.lines()) {
-        let cells = cells(text.trim_start_matches('\u{feff}'));
+        let cells = cells(text.trim_start_matches('\u{feff}')).ok_or_else(|| {
+            let problem =
+                "a quote is not closed; close it, or double a quote that belongs to the text";
+            content_error(file, &line, problem.to_owned())
+        })?;
         let Some((name, values)) = cells.split_first().filter(|_| !text.trim().is_empty()) else {
             continue;
         };
@@ -108,8 +112,8 @@ fn is_blank(cell: &str) -> bool {
 
 /// Splits a line into cells separated by commas or semicolons. Quoted cells may contain separators and doubled quotes.
 /// Unlike the crate `csv`, this function accepts spaces before an opening quote, which are common in tables written by
-/// hand.
-fn cells(line: &str) -> Vec<String> {
+/// hand. Returns `None` if a quote is not closed.
+fn cells(line: &str) -> Option<Vec<String>> {
     let separator = if line.contains(';') && !line.contains('"') { ';' } else { ',' };
     let mut cells = vec![String::new()];
     let mut quoted = false;
@@ -126,5 +130,5 @@ fn cells(line: &str) -> Vec<String> {
             it => cell.push(it),
         }
     }
-    cells.into_iter().map(|it| it.trim().to_owned()).collect()
+    (!quoted).then(|| cells.into_iter().map(|it| it.trim().to_owned()).collect())
 }

@@ -10,7 +10,7 @@ use crate::{
     moves::Move,
     rank::{Ranked, Unscored},
     score::{Adjustment, MakerScore, Mark, MoveScore, SCORE_RANGE},
-    transcript::format_transcript,
+    transcript::{escaped, format_transcript},
 };
 
 pub(super) fn recommended(report: &Report) -> Vec<Block> {
@@ -181,7 +181,7 @@ fn source(score: &MakerScore) -> String {
 fn collapsed_move(report: &Report, it: &Move) -> Block {
     let mut blocks = vec![Block::Quote(it.markdown())];
     for (name, log) in report.outcome.logs.get(&it.move_id).into_iter().flatten() {
-        let collapsed = vec![Block::Quote(format_transcript(log))];
+        let collapsed = vec![Block::Quote(format_transcript(&escaped(log)))];
         blocks.push(Block::Collapsed {
             title: format!("Debate {name}, {} turns", log.len()),
             blocks: collapsed,

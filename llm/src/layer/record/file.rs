@@ -67,6 +67,9 @@ pub(super) struct Line {
     pub(super) call: Value,
     /// The response or the error.
     pub(super) outcome: Outcome,
+    /// Whether the call is made again, although the file contains its outcome.
+    #[serde(skip)]
+    pub(super) is_repeated: bool,
 }
 
 /// Outcome of a call.
@@ -151,12 +154,14 @@ impl Contents {
             let line = serde_json::from_slice(line).map_err(|it| wrong(number, it.to_string()))?;
             contents.lines.push(line);
         }
-        contents.index();
+        contents.index_from(0);
         Ok(contents)
     }
 
-    fn index(&mut self) {
-        for (nth, line) in self.lines.iter().enumerate() {
+    /// Indexes the calls after the first `skipped` ones. The index does not contain the skipped calls.
+    pub(super) fn index_from(&mut self, skipped: usize) {
+        self.by_key.clear();
+        for (nth, line) in self.lines.iter().enumerate().skip(skipped) {
             self.by_key.entry(line.key).or_default().push(nth);
         }
         for lines in self.by_key.values_mut() {
@@ -167,12 +172,11 @@ impl Contents {
     }
 
     /// Removes from the index all retryable failures that were followed by another attempt.
-    pub(super) fn without_retried(mut self) -> Self {
+    pub(super) fn drop_retried(&mut self) {
         for lines in self.by_key.values_mut() {
             let last = lines.last().copied();
             lines.retain(|it| Some(*it) == last || !self.lines[*it].outcome.is_retryable());
         }
-        self
     }
 
     /// Returns the calls with this key, in the order in which they started.

@@ -403,3 +403,40 @@ async fn other_damage_is_an_error() {
     let error = Recording::open(path.with_file_name("none"), RecordMode::Replay).unwrap_err();
     assert!(matches!(error, RecordingError::File { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn unusable_responses_are_requested_again_and_replaced() {
+    let (_folder, path) = file();
+    let open = || Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
+    let (model, _) = fake(|_, prompt| async move { Ok(answer(format!("{prompt}: hm"))) });
+    let llm = model.record(&open());
+    for prompt in ["a", "b"] {
+        llm.generate(prompt).await.unwrap();
+    }
+    let (model, calls) = fake(|_, prompt| async move { Ok(answer(format!("{prompt}: yes"))) });
+    let recording = open().repeat(|request, response| {
+        assert!(response.text().ends_with("hm"));
+        request.prompt() == "a"
+    });
+    let llm = model.record(&recording);
+    assert_eq!(llm.generate("a").await.unwrap().text(), "a: yes");
+    assert_eq!(llm.generate("b").await.unwrap().text(), "b: hm");
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(replay(&path).generate("a").await.unwrap().text(), "a: yes");
+    assert_eq!(open().answered_calls().count(), 3);
+}
+
+#[tokio::test]
+async fn ignored_calls_are_made_again_but_still_counted() {
+    let (_folder, path) = file();
+    let open = |mode| Recording::open(&path, mode).unwrap();
+    let (model, _) = fake(|number, _| async move { Ok(answer(format!("answer {number}"))) });
+    let llm = model.clone().record(&open(RecordMode::ReplayOrRecord));
+    let first = llm.generate("a").await.unwrap();
+    let recording = open(RecordMode::ReplayOrRecord).ignore_first(1);
+    assert_eq!(recording.call_count(), 1);
+    let second = model.record(&recording).generate("a").await.unwrap();
+    assert_ne!(first, second);
+    let replayed = open(RecordMode::Replay).ignore_first(1).model(id()).generate("a").await;
+    assert_eq!(replayed.unwrap(), second);
+}

@@ -78,6 +78,8 @@ pub(crate) struct Dashboard {
     pub(super) spending: Spending,
     /// Time at which the debates started, and their progress at that time.
     debates_started: Option<(Duration, f64)>,
+    /// Time since the last event, if it is long.
+    pub(super) wait: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -124,6 +126,11 @@ pub(super) enum MoveState {
 }
 
 impl Dashboard {
+    /// Sets the time since the last event, if it is long.
+    pub(crate) fn set_wait(&mut self, wait: Option<Duration>) {
+        self.wait = wait;
+    }
+
     pub(crate) fn new(header: RunHeader) -> Self {
         Self {
             header,
@@ -135,6 +142,7 @@ impl Dashboard {
             is_complete: false,
             spending: Spending::default(),
             debates_started: None,
+            wait: None,
         }
     }
 

@@ -223,6 +223,9 @@ fn footer(run: &Dashboard, now: Duration) -> Vec<Line> {
     if let Some(remaining) = run.remaining(now) {
         parts.push(format!("about {} left", format_duration(remaining)));
     }
+    if let Some(wait) = run.wait.filter(|_| !run.is_complete) {
+        parts.push(format!("waiting for answers for {}", format_duration(wait)));
+    }
     let mut lines = vec![Line::new(), Line::new().at(TEXT_COLUMN, Style::Dim, parts.join(" · "))];
     let warning = |it: &str| Line::new().push(Style::Bad, " !").at(TEXT_COLUMN, Style::Bad, it);
     if let Some((_, false)) = run.sandbox {

@@ -43,7 +43,7 @@ fn agent_done(layer: u8, id: &str, outputs: &[&str]) -> PipelineEvent {
 }
 
 fn layer_done(layer: Layer, artifacts: &[&str]) -> PipelineEvent {
-    PipelineEvent::layer_complete(layer, artifacts.iter().map(|it| (*it).to_owned()).collect())
+    PipelineEvent::layer_end(layer, artifacts.iter().map(|it| (*it).to_owned()).collect(), &[])
 }
 
 fn sandbox_ready(id: &str, title: &str) -> PipelineEvent {

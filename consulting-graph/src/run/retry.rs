@@ -1,0 +1,68 @@
+//! Prepares a run with failures for another execution, in which the failed parts are tried again.
+
+use graph_core::{AsNode, Checkpointer, ThreadState};
+
+use super::{
+    error::RunError,
+    resources::RunResources,
+    run_dir::{PIPELINE_THREAD, Run},
+};
+use crate::{call::FailureKind, pipeline::PipelineState, rewind::newest_ancestor};
+
+/// How an execution continues from the stored state of the pipeline.
+pub(super) enum Continuation {
+    /// From the newest checkpoint.
+    Proceed,
+    /// From the input, which contains the stored state of the debates.
+    Restart(Box<PipelineState>),
+}
+
+impl Run {
+    /// Returns whether some failures can be tried again. Calls that the budget did not cover can only be made with a
+    /// higher limit. Failures that a fork inherited from its origin are final.
+    pub(super) fn has_retryable_failures(&self, state: &PipelineState, limit_raised: bool) -> bool {
+        let is_retryable = |kind| limit_raised || kind != FailureKind::BudgetExhausted;
+        let own = state.failures.iter().skip(self.inherited_failures());
+        own.into_iter().any(|it| is_retryable(it.kind))
+    }
+
+    /// Rewinds the pipeline to its newest checkpoint without own failures. The nodes after it run again. They read
+    /// answers that were already paid for from the recording and keep finished debates, so only failed parts are
+    /// repeated. The result is therefore that of a run without failures, and a replay reproduces it.
+    pub(super) async fn rewind_failures(
+        &self,
+        resources: &RunResources,
+        head: &PipelineState,
+    ) -> Result<Continuation, RunError> {
+        let inherited = self.inherited_failures();
+        let is_match = |it: &ThreadState<PipelineState>| {
+            it.values.failures.len() <= inherited && !it.next.is_empty()
+        };
+        let checkpoint = newest_ancestor(&resources.thread, is_match).await?;
+        let next = checkpoint.as_ref().and_then(|it| it.next.first()).map(|it| &**it);
+        let previous = match next {
+            Some("inference_agent") => "layer_0_gather",
+            Some("analyst_agent") => "layer_1_reduce",
+            Some("sandbox_orchestrator") => "layer_2_reduce",
+            _ => {
+                let deleted = resources.saver.delete_thread(PIPELINE_THREAD).await;
+                deleted.map_err(graph_core::RunError::from)?;
+                return Ok(Continuation::Restart(Box::new(PipelineState {
+                    held_in: head.held_in.clone(),
+                    ..PipelineState::default()
+                })));
+            }
+        };
+        if let Some(checkpoint) = checkpoint {
+            let update = PipelineState::update().held_in(head.held_in.clone());
+            let thread = resources.thread.at(checkpoint.id);
+            thread.update_state(update, AsNode::node(previous)).await?;
+        }
+        Ok(Continuation::Proceed)
+    }
+
+    /// Returns the number of failures before the fork point, if the run is a fork.
+    fn inherited_failures(&self) -> usize {
+        self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_failures)
+    }
+}
