@@ -124,6 +124,9 @@ pub enum EventKind {
         values: Value,
         /// Names of the nodes that run next.
         next: Vec<String>,
+        /// Ids of the tasks that run next, in the order of `next`.
+        #[serde(default)]
+        next_tasks: Vec<TaskId>,
     },
 }
 

@@ -5,10 +5,12 @@
 //!   [`Graphs`](graph::Graphs) is the runner for compiled graphs.
 //! - [`http`] contains the parts that every server needs: authentication, error responses and event streams.
 //! - [`graph::routes`] serves any compiled graph. Applications can define their own routes on the same service.
+//! - [`langgraph`] serves graphs to LangGraph's own clients, through LangGraph's API.
 #![forbid(unsafe_code)]
 
 pub mod graph;
 pub mod http;
+pub mod langgraph;
 mod recent_events;
 mod registry;
 pub mod run;
@@ -19,5 +21,5 @@ mod service;
 pub use registry::{Registry, RegistryError};
 pub use run::{NewRun, RunEvent, RunInfo, Status};
 pub use runner::{EventSender, Runner, RunnerError, RunnerOutcome};
-pub use server::{raise_descriptor_limit, serve};
+pub use server::{raise_descriptor_limit, serve, serve_until};
 pub use service::{Capacity, EventReader, ReadOutcome, Service, ServiceError};

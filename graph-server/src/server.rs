@@ -57,6 +57,23 @@ pub async fn serve(
     grace: Duration,
     shutdown_signal: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let shutdown = async move {
+        shutdown_signal.await;
+        tracing::info!("shutting down");
+        service.shut_down(grace).await;
+    };
+    serve_until(listener, guarded, shutdown).await
+}
+
+/// Serves requests until `shutdown` completes. `shutdown` waits for the signal to shut down, and then stops whatever
+/// the requests have started.
+///
+/// Fails if `listener` is reachable from other machines and the guard has no API key.
+pub async fn serve_until(
+    listener: TcpListener,
+    guarded: Guarded,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
     let Guarded { router, guard } = guarded;
     if !guard.may_listen_on(listener.local_addr()?) {
         let message =
@@ -69,11 +86,6 @@ pub async fn serve(
         .current
         .map_or(MAX_CONNECTIONS, |it| MAX_CONNECTIONS.min(it / 2));
     let free = Arc::new(Semaphore::new(usize::try_from(max_connections).unwrap_or(1).max(1)));
-    let shutdown = async {
-        shutdown_signal.await;
-        tracing::info!("shutting down");
-        service.shut_down(grace).await;
-    };
     tokio::pin!(shutdown);
     loop {
         let accepted = tokio::select! {

@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use serde_json::Value;
 
 use crate::{
-    checkpoint::record::GotoRecord,
+    checkpoint::{id::TaskId, record::GotoRecord},
     context::task::{TaskContext, TaskKind},
     engine::running::Engine,
     error::NodeError,
@@ -59,18 +59,23 @@ impl Engine {
     }
 
     /// Sends an event for the checkpoint that the current step starts from.
-    pub(super) async fn publish_checkpoint(&self, next: impl FnOnce() -> Vec<String>) {
+    pub(super) async fn publish_checkpoint(
+        &self,
+        next: impl FnOnce() -> (Vec<String>, Vec<TaskId>),
+    ) {
         let Some(sender) = self.sender(StreamMode::Checkpoints) else { return };
         if self.scope.writer.is_none() {
             return;
         }
         let values = self.state.values.json(|_| true).unwrap_or(Value::Null);
+        let (next, next_tasks) = next();
         let kind = EventKind::Checkpoint {
             id: self.history.id,
             parent: self.history.parent,
             source: self.history.source,
             values,
-            next: next(),
+            next,
+            next_tasks,
         };
         sender.send(EventOrigin::step(self.step - 1), kind).await;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::{
-    checkpoint::{error::CheckpointError, record::GotoRecord, stored::Source},
+    checkpoint::{error::CheckpointError, id::TaskId, record::GotoRecord, stored::Source},
     context::task::{NodeFailure, TaskContext, TaskKind},
     engine::{
         commit::{CommitOptions, Committed},
@@ -36,7 +36,7 @@ impl Engine {
             return Err(RunError::StepLimit { limit: self.scope.settings.step_limit });
         }
         let mut tasks = self.plan()?;
-        self.publish_checkpoint(|| self.node_names(&tasks)).await;
+        self.publish_checkpoint(|| self.names_and_ids(&tasks)).await;
         if tasks.is_empty() {
             return Ok(StepEnd::Break(None));
         }
@@ -357,7 +357,8 @@ impl Engine {
         tasks.iter().filter(move |it| it.plan.node != start)
     }
 
-    fn node_names(&self, tasks: &[StepTask]) -> Vec<String> {
-        tasks.iter().map(|it| self.graph.node(it.plan.node).label.to_string()).collect()
+    fn names_and_ids(&self, tasks: &[StepTask]) -> (Vec<String>, Vec<TaskId>) {
+        let name = |it: &StepTask| self.graph.node(it.plan.node).label.to_string();
+        tasks.iter().map(|it| (name(it), it.cx.id())).unzip()
     }
 }

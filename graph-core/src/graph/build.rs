@@ -167,6 +167,12 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
+    /// Like [`store`](Self::store), for a store that is shared or chosen at run time.
+    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.declaration.store = Some(store);
+        self
+    }
+
     /// Sets the cache for nodes with a [`CachePolicy`](crate::CachePolicy).
     pub fn cache(mut self, cache: impl Cache + 'static) -> Self {
         self.declaration.cache = Some(Arc::new(cache));

@@ -9,7 +9,7 @@ use crate::{
     graph::erased::Graph,
     state::{
         State,
-        field::{FieldError, FieldWrite},
+        field::{Field, FieldError, FieldWrite},
         limits,
     },
 };
@@ -50,6 +50,11 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Returns the names of the nodes, sorted.
     pub fn nodes(&self) -> Vec<String> {
         self.graph.node_names()
+    }
+
+    /// Returns the fields of the state.
+    pub fn fields(&self) -> &[Field] {
+        self.graph.initial.fields()
     }
 
     /// Converts JSON fields into an update, for input that arrives as JSON.

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, marker::PhantomData, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    command::Command,
+    command::{Command, route::RouteTarget},
     context::{Context, task::TaskContext},
     error::NodeError,
     goto::Goto,
@@ -82,6 +82,7 @@ pub struct JsonNode<F, C> {
     name: Label,
     body: F,
     reads: Option<Arc<Vec<String>>>,
+    destinations: Option<Vec<String>>,
     deps: PhantomData<fn(C)>,
 }
 
@@ -93,7 +94,8 @@ where
     Fut: Future<Output = Result<R, NodeError>> + Send + 'static,
     R: Into<JsonReturn>,
 {
-    JsonNode { name: Label::from(name.into()), body, reads: None, deps: PhantomData }
+    let name = Label::from(name.into());
+    JsonNode { name, body, reads: None, destinations: None, deps: PhantomData }
 }
 
 impl<F, C> JsonNode<F, C> {
@@ -103,12 +105,28 @@ impl<F, C> JsonNode<F, C> {
         self.reads = Some(Arc::new(fields.into_iter().map(Into::into).collect()));
         self
     }
+
+    /// Declares the nodes that the node's commands can lead to, for validation and drawings.
+    #[must_use]
+    pub fn destinations<N: Into<String>>(
+        mut self,
+        destinations: impl IntoIterator<Item = N>,
+    ) -> Self {
+        self.destinations = Some(destinations.into_iter().map(Into::into).collect());
+        self
+    }
 }
 
 impl<F, C> fmt::Debug for JsonNode<F, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JsonNode").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// Returns the target of a command that leads to a node.
+fn target(node: String) -> RouteTarget {
+    let to = Label::from(node);
+    RouteTarget { variant: to.clone(), to, sends: false }
 }
 
 #[doc(hidden)]
@@ -134,8 +152,8 @@ where
             label: Some(self.name),
             body: NodeBody(Arc::new(Body { call, reads: self.reads })),
             subgraph: None,
-            // The targets of a dynamic node's commands are only known at run time.
-            targets: None,
+            // Without a declaration, the targets of a dynamic node's commands are only known at run time.
+            targets: self.destinations.map(|nodes| nodes.into_iter().map(target).collect()),
             options: NodeOptions::default(),
         }
     }

@@ -224,7 +224,17 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// Returns at most `limit` checkpoints of the thread, newest first. Each checkpoint contains the records of the
     /// step that followed it.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<ThreadState<S>>, RunError> {
-        let query = HistoryQuery { limit, ..HistoryQuery::new(&*self.position.name, "") };
+        self.search_history(HistoryQuery { limit, ..HistoryQuery::default() }).await
+    }
+
+    /// Like [`history`](Self::history), for the checkpoints that match the query. The thread and the namespace of
+    /// the query are ignored.
+    pub async fn search_history(
+        &self,
+        query: HistoryQuery,
+    ) -> Result<Vec<ThreadState<S>>, RunError> {
+        let thread = self.position.name.to_string();
+        let query = HistoryQuery { thread, namespace: String::new(), ..query };
         let mut history = Vec::new();
         for checkpoint in self.saver()?.list(&query).await? {
             history.push(

@@ -67,6 +67,11 @@ impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), retry_after: None }
     }
+
+    /// Returns the status code and the message.
+    pub(crate) fn into_parts(self) -> (StatusCode, String) {
+        (self.status, self.message)
+    }
 }
 
 impl From<ServiceError> for Problem {

@@ -1,0 +1,49 @@
+//! Hosts nine small graphs for checking clients of LangGraph's API.
+//!
+//! ```text
+//! cargo run --release -p graph-server --example reference -- --port 8123
+//! ```
+
+mod graphs;
+
+use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
+
+use clap::Parser;
+use graph_server::{
+    http::{Guard, Metrics},
+    langgraph::{Graphs, LangGraphApi},
+    serve_until,
+};
+use graph_store::{Sqlite, SqliteSaver, SqliteStore};
+use tokio::net::TcpListener;
+
+/// Host nine small graphs for checking clients of LangGraph's API.
+#[derive(Parser)]
+struct Options {
+    /// Port on the loopback interface; 0 chooses a free one.
+    #[arg(long, default_value_t = 8123)]
+    port: u16,
+    /// Directory of the databases; a temporary one by default.
+    #[arg(long)]
+    data: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::parse();
+    let temporary = tempfile::tempdir()?;
+    let directory = options.data.unwrap_or_else(|| temporary.path().to_owned());
+    std::fs::create_dir_all(&directory)?;
+    let database = Sqlite::open(directory.join("threads.db"))?;
+    let saver = Arc::new(SqliteSaver::new(&database));
+    let store = Arc::new(SqliteStore::new(&database));
+    let graphs = graphs::add_all(Graphs::new(saver, store))?;
+    let api = LangGraphApi::open(graphs, directory.join("api.db"))?;
+    let guard = Guard::new().rate_limit(u32::MAX);
+    let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    // The server runs until it is killed. Its active runs continue when it starts again with the same data.
+    serve_until(listener, guarded, std::future::pending()).await?;
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! LangGraph's HTTP API: threads, runs, assistants and event streams for LangGraph's own clients.
+//!
+//! Any graph can be served. The server compiles it with its own checkpointer and store:
+//!
+//! ```no_run
+//! use std::{sync::Arc, time::Duration};
+//!
+//! use graph_core::{START, State, StateGraph};
+//! use graph_server::{
+//!     http::{Guard, Metrics},
+//!     langgraph::{Graphs, LangGraphApi, Schemas},
+//!     serve_until,
+//! };
+//! use graph_store::{Sqlite, SqliteSaver, SqliteStore};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+//! struct Essay {
+//!     topic: String,
+//!     text: String,
+//! }
+//!
+//! async fn write(essay: &Essay) -> EssayUpdate {
+//!     Essay::update().text(format!("On {}", essay.topic))
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let database = Sqlite::open("threads.db")?;
+//! let saver = Arc::new(SqliteSaver::new(&database));
+//! let store = Arc::new(SqliteStore::new(&database));
+//! let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
+//! let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
+//! let api = LangGraphApi::open(graphs, "api.db")?;
+//! let guarded = Guard::new().wrap(api.open_routes(), api.routes(), Metrics::default());
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8123").await?;
+//! let shutdown = async {
+//!     std::future::pending::<()>().await;
+//!     api.shut_down().await;
+//! };
+//! serve_until(listener, guarded, shutdown).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod any_graph;
+mod assistants;
+mod database;
+mod drawing;
+mod error;
+mod graphs;
+mod id;
+mod manager;
+mod records;
+mod request;
+mod routes;
+mod schemas;
+mod state_json;
+mod stream;
+mod time;
+
+use std::{path::Path, sync::Arc};
+
+use axum::Router;
+
+use self::manager::Manager;
+pub use self::{error::NamedError, graphs::Graphs, schemas::Schemas};
+
+/// LangGraph's API for a set of graphs.
+#[derive(Debug, Clone)]
+pub struct LangGraphApi {
+    manager: Arc<Manager>,
+}
+
+/// The error returned when the API cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open the database of the API: {0}")]
+pub struct OpenApiError(String);
+
+impl LangGraphApi {
+    /// Opens the API with a database of threads, runs and assistants at `path`, and resumes the runs that were active
+    /// when an earlier process ended. Must be called within a tokio runtime.
+    pub fn open(graphs: Graphs, path: impl AsRef<Path>) -> Result<Self, OpenApiError> {
+        let failed = |error: &dyn std::fmt::Display| OpenApiError(error.to_string());
+        let manager = Manager::open(graphs, path.as_ref()).map_err(|error| failed(&error))?;
+        let created = assistants::create_system_assistants(&manager.graphs, &manager.database);
+        created.map_err(|error| failed(&error))?;
+        let resumed = manager.recover().map_err(|error| failed(&error))?;
+        if resumed > 0 {
+            tracing::info!(resumed, "resumed the runs of an earlier process");
+        }
+        Ok(Self { manager })
+    }
+
+    /// Returns the routes that need no API key: `/ok` and `/info`.
+    pub fn open_routes(&self) -> Router {
+        routes::open_routes()
+    }
+
+    /// Returns the routes of the API.
+    pub fn routes(&self) -> Router {
+        routes::routes(self.manager.clone())
+    }
+
+    /// Stops all runs. They continue when the API is opened again.
+    pub async fn shut_down(&self) {
+        self.manager.shut_down().await;
+    }
+}

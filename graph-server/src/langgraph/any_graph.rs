@@ -1,0 +1,301 @@
+//! Type-erased graphs. Only this module knows the state types of graphs.
+
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use graph_core::{
+    AsNode, CompiledGraph, Event, Input, Interrupt, RunControl, RunError, RunOptions, RunOutcome,
+    State, StateEdit, StreamMode, TaskState, Thread, ThreadState,
+    checkpoint::{CheckpointError, CheckpointId, HistoryQuery, Source},
+    draw::Drawing,
+    state::{Field, FieldError},
+};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    request::{command::Command, run::RunKwargs},
+    schemas::Schemas,
+};
+
+/// Interval between attempts to lease a thread. A cancelled run keeps its lease until its queued writes are stored.
+const LEASE_RETRY: Duration = Duration::from_millis(10);
+/// Maximum time for which a run waits for the lease on its thread.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A run of a graph.
+pub(super) struct GraphRun<'a> {
+    pub(super) run: &'a str,
+    pub(super) thread: &'a str,
+    pub(super) checkpoint: Option<CheckpointId>,
+    pub(super) kwargs: &'a RunKwargs,
+    /// Metadata of the run's checkpoints.
+    pub(super) metadata: Map<String, Value>,
+    pub(super) control: RunControl,
+}
+
+/// How a run ended.
+pub(super) struct GraphEnd {
+    /// The output of the run.
+    pub(super) output: Value,
+    /// The pending interrupts.
+    pub(super) interrupts: Vec<Interrupt>,
+}
+
+/// The state of a thread at a checkpoint.
+pub(super) struct Snapshot {
+    pub(super) values: Value,
+    pub(super) next: Vec<String>,
+    pub(super) tasks: Vec<TaskState>,
+    pub(super) id: CheckpointId,
+    pub(super) parent: Option<CheckpointId>,
+    pub(super) step: i64,
+    pub(super) source: Source,
+    pub(super) created_at: SystemTime,
+    pub(super) run: String,
+    pub(super) metadata: Map<String, Value>,
+}
+
+/// One edit of a thread's state.
+pub(super) struct Edit {
+    pub(super) fields: Option<Map<String, Value>>,
+    pub(super) as_node: AsNode,
+}
+
+/// A graph whose state type is erased.
+#[async_trait]
+pub(super) trait AnyGraph: Send + Sync {
+    /// Executes or continues a run, and passes its events to `publish`.
+    async fn run(
+        &self,
+        run: GraphRun<'_>,
+        publish: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<GraphEnd, RunError>;
+
+    /// Returns the state of a thread, at a checkpoint or at its head. Returns `None` if it does not exist.
+    async fn state(
+        &self,
+        thread: &str,
+        at: Option<CheckpointId>,
+        subgraphs: bool,
+    ) -> Result<Option<Snapshot>, RunError>;
+
+    /// Returns the checkpoints of a thread that match the query, newest first.
+    async fn history(&self, thread: &str, query: HistoryQuery) -> Result<Vec<Snapshot>, RunError>;
+
+    /// Applies edits to a thread. Each inner list forms one step.
+    async fn edit(
+        &self,
+        thread: &str,
+        at: Option<CheckpointId>,
+        metadata: Map<String, Value>,
+        steps: Vec<Vec<Edit>>,
+    ) -> Result<CheckpointId, RunError>;
+
+    /// Checks that a run can have this context. The error describes the problem.
+    fn check_context(&self, context: &Map<String, Value>) -> Result<(), String>;
+
+    /// Returns the structure of the graph, with subgraphs expanded to `depth` levels.
+    fn drawing(&self, depth: usize) -> Drawing;
+
+    fn schemas(&self) -> &Schemas;
+}
+
+/// Creates the dependencies of a run from its context.
+pub(super) type DepsFn<C> = Box<dyn Fn(&Map<String, Value>) -> Result<C, String> + Send + Sync>;
+
+pub(super) struct TypedGraph<S: State, C> {
+    pub(super) graph: CompiledGraph<S, C>,
+    pub(super) deps: DepsFn<C>,
+    pub(super) schemas: Schemas,
+}
+
+impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
+    fn thread(
+        &self,
+        name: &str,
+        at: Option<CheckpointId>,
+        context: &Map<String, Value>,
+    ) -> Result<Thread<S, C>, RunError> {
+        let deps = (self.deps)(context).map_err(RunError::InvalidUpdate)?;
+        let thread = self.graph.thread(name, deps);
+        Ok(at.map_or_else(|| thread.clone(), |at| thread.at(at)))
+    }
+
+    /// Returns the input for the thread. A run that already wrote to its thread before the server was killed continues
+    /// where it stopped.
+    async fn input(&self, run: &GraphRun<'_>) -> Result<Input<S>, RunError> {
+        let head = self.thread(run.thread, None, &run.kwargs.context)?.state().await?;
+        if head.as_ref().is_some_and(|it| it.run == run.run) {
+            return Ok(Input::proceed());
+        }
+        match (&run.kwargs.input, &run.kwargs.command) {
+            (_, Some(command)) => self.command(command),
+            (Some(Value::Object(fields)), None) => Ok(Input::update(self.input_update(fields)?)),
+            (Some(Value::Null) | None, None) => Ok(Input::proceed()),
+            (Some(_), None) => {
+                let problem = "the input must be an object with fields of the state";
+                Err(RunError::InvalidUpdate(problem.to_owned()))
+            }
+        }
+    }
+
+    /// Converts the input of a run to an update. As in LangGraph, fields that are not part of the graph's input are
+    /// ignored: chat clients send fields that only some graphs have.
+    fn input_update(&self, fields: &Map<String, Value>) -> Result<S::Update, FieldError> {
+        let inputs = self.graph.fields().iter().filter(|it| it.input);
+        let known = inputs.filter_map(|field| {
+            let (name, value) = fields.get_key_value(&*field.name)?;
+            Some((name.clone(), value.clone()))
+        });
+        self.graph.update_from_json(known.collect())
+    }
+
+    fn command(&self, command: &Command) -> Result<Input<S>, RunError> {
+        let mut input = match (command.answers(), &command.resume) {
+            (Some(answers), _) => Input::resume_by_id(answers.clone()),
+            (None, Some(value)) => Input::resume(value)?,
+            (None, None) => Input::command(),
+        };
+        if let Some(fields) = command.fields() {
+            input = input.with_update(self.graph.update_from_json(fields)?);
+        }
+        let gotos = command.gotos();
+        Ok(if gotos.is_empty() { input } else { input.goto(gotos) })
+    }
+
+    fn options(&self, run: &GraphRun<'_>) -> RunOptions {
+        let kwargs = run.kwargs;
+        let mut options = RunOptions::new()
+            .run_id(run.run)
+            .stream_modes(StreamMode::DEBUG)
+            .subgraphs()
+            .durability(kwargs.durability.into())
+            .control(run.control.clone());
+        if let Some(limit) = kwargs.config.recursion_limit {
+            options = options.step_limit(limit);
+        }
+        if let Some(limit) = kwargs.config.max_concurrency {
+            options = options.max_concurrency(limit);
+        }
+        if let Some(stops) = &kwargs.interrupt_before {
+            options = options.stop_before(stops.stops());
+        }
+        if let Some(stops) = &kwargs.interrupt_after {
+            options = options.stop_after(stops.stops());
+        }
+        let config = kwargs.config.configurable.iter();
+        options = config.fold(options, |options, (key, value)| options.config(key, value.clone()));
+        let metadata = run.metadata.iter();
+        metadata.fold(options, |options, (key, value)| options.metadata(key, value.clone()))
+    }
+}
+
+#[async_trait]
+impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
+    async fn run(
+        &self,
+        run: GraphRun<'_>,
+        publish: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<GraphEnd, RunError> {
+        let deadline = Instant::now() + LEASE_TIMEOUT;
+        let thread = self.thread(run.thread, run.checkpoint, &run.kwargs.context)?;
+        let thread = thread.with_options(self.options(&run));
+        let outcome = loop {
+            let mut stream = thread.stream(self.input(&run).await?);
+            while let Some(event) = stream.next().await {
+                publish(event);
+            }
+            match stream.finish().await {
+                Err(RunError::Checkpoint(CheckpointError::Busy { .. }))
+                    if Instant::now() < deadline =>
+                {
+                    sleep(LEASE_RETRY).await;
+                }
+                outcome => break outcome?,
+            }
+        };
+        let interrupts = match &outcome {
+            RunOutcome::Interrupted { interrupts, .. } => interrupts.clone(),
+            _ => Vec::new(),
+        };
+        Ok(GraphEnd { output: fields(outcome.state(), |it| it.output), interrupts })
+    }
+
+    async fn state(
+        &self,
+        thread: &str,
+        at: Option<CheckpointId>,
+        subgraphs: bool,
+    ) -> Result<Option<Snapshot>, RunError> {
+        let thread = self.thread(thread, at, &Map::new())?;
+        let state = match subgraphs {
+            true => thread.state_with_subgraphs().await?,
+            false => thread.state().await?,
+        };
+        Ok(state.map(snapshot))
+    }
+
+    async fn history(&self, thread: &str, query: HistoryQuery) -> Result<Vec<Snapshot>, RunError> {
+        let thread = self.thread(thread, None, &Map::new())?;
+        Ok(thread.search_history(query).await?.into_iter().map(snapshot).collect())
+    }
+
+    async fn edit(
+        &self,
+        thread: &str,
+        at: Option<CheckpointId>,
+        metadata: Map<String, Value>,
+        steps: Vec<Vec<Edit>>,
+    ) -> Result<CheckpointId, RunError> {
+        let options = RunOptions::new();
+        let options = metadata
+            .into_iter()
+            .fold(options, |options, (key, value)| options.metadata(key, value));
+        let thread = self.thread(thread, at, &Map::new())?.with_options(options);
+        let edit = |edit: Edit| {
+            let update = edit.fields.map(|it| self.graph.update_from_json(it)).transpose()?;
+            Ok::<_, RunError>(StateEdit { update, as_node: edit.as_node })
+        };
+        let steps = steps.into_iter().map(|step| step.into_iter().map(edit).collect());
+        let steps: Vec<Vec<_>> = steps.collect::<Result<_, RunError>>()?;
+        thread.bulk_update_state(steps).await
+    }
+
+    fn check_context(&self, context: &Map<String, Value>) -> Result<(), String> {
+        (self.deps)(context).map(drop)
+    }
+
+    fn drawing(&self, depth: usize) -> Drawing {
+        self.graph.drawing(depth)
+    }
+
+    fn schemas(&self) -> &Schemas {
+        &self.schemas
+    }
+}
+
+/// Returns the selected fields that have a value.
+fn fields<S: State>(state: &S, show: impl Fn(&Field) -> bool) -> Value {
+    let fields = state.fields().iter().enumerate().filter(|(_, field)| show(field));
+    let values = fields.filter_map(|(index, field)| {
+        let value = state.value(index).ok().flatten()?;
+        Some((field.name.to_string(), value))
+    });
+    Value::Object(values.collect())
+}
+
+fn snapshot<S: State>(state: ThreadState<S>) -> Snapshot {
+    Snapshot {
+        values: fields(&state.values, |_| true),
+        next: state.next,
+        tasks: state.tasks,
+        id: state.id,
+        parent: state.parent,
+        step: state.step,
+        source: state.source,
+        created_at: state.created_at,
+        run: state.run,
+        metadata: state.metadata,
+    }
+}

@@ -1,0 +1,90 @@
+//! Assistants: graphs with a configuration. The server creates one for each graph.
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{
+    database::{Database, Select},
+    error::{ApiError, ApiResult},
+    graphs::Graphs,
+    id::system_assistant,
+    records::{Assistant, AssistantVersion},
+    time::now,
+};
+
+/// Creates the system assistants of all graphs that do not have one yet.
+pub(super) fn create_system_assistants(graphs: &Graphs, database: &Database) -> ApiResult<()> {
+    for graph in graphs.names() {
+        let id = system_assistant(graph);
+        if database.get::<Assistant>(&id.to_string())?.is_some() {
+            continue;
+        }
+        let now = now();
+        let assistant = Assistant {
+            assistant_id: id,
+            graph_id: graph.to_owned(),
+            config: json!({}),
+            context: json!({}),
+            metadata: Map::from_iter([("created_by".to_owned(), json!("system"))]),
+            name: graph.to_owned(),
+            description: None,
+            created_at: now.clone(),
+            updated_at: now,
+            version: 1,
+        };
+        store_version(database, &assistant)?;
+    }
+    Ok(())
+}
+
+/// Stores a new version of an assistant and makes it the current one.
+pub(super) fn store_version(database: &Database, assistant: &Assistant) -> ApiResult<()> {
+    database.put(&AssistantVersion(assistant.clone()))?;
+    database.put(assistant)?;
+    Ok(())
+}
+
+/// Returns all versions of an assistant, newest first.
+pub(super) fn versions(database: &Database, id: Uuid) -> ApiResult<Vec<Assistant>> {
+    let id = id.to_string();
+    let select = Select { parent: Some(&id), ..Select::default() };
+    let mut versions: Vec<_> =
+        database.list::<AssistantVersion>(select)?.into_iter().map(|it| it.0).collect();
+    versions.sort_by_key(|it| std::cmp::Reverse(it.version));
+    Ok(versions)
+}
+
+/// Finds an assistant by its id, or the system assistant of a graph by the graph's name.
+pub(super) fn find_assistant(
+    graphs: &Graphs,
+    database: &Database,
+    id_or_graph: &str,
+) -> ApiResult<Assistant> {
+    let id = match Uuid::try_parse(id_or_graph) {
+        Ok(id) => id,
+        Err(_) if graphs.get(id_or_graph).is_some() => system_assistant(id_or_graph),
+        Err(_) => {
+            let names: Vec<_> = graphs.names().collect();
+            return Err(ApiError::invalid(format!(
+                "`{id_or_graph}` is neither the id of an assistant nor one of the graphs {}",
+                names.join(", ")
+            )));
+        }
+    };
+    database
+        .get(&id.to_string())?
+        .ok_or_else(|| ApiError::not_found(format!("assistant {id} does not exist")))
+}
+
+/// Returns the settings of an assistant, which its runs use unless they override them.
+pub(super) fn settings(assistant: &Assistant) -> Map<String, Value> {
+    let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut settings = object(&assistant.config["configurable"]);
+    settings.extend(object(&assistant.context));
+    settings
+}
+
+/// Returns the assistant's limit on the number of steps.
+pub(super) fn recursion_limit(assistant: &Assistant) -> Option<u32> {
+    assistant.config["recursion_limit"].as_u64().and_then(|it| u32::try_from(it).ok())
+}

@@ -1,0 +1,73 @@
+//! Drawings of graphs on the wire.
+
+use graph_core::draw::{Drawing, DrawnKind};
+use serde_json::{Value, json};
+
+/// Encodes a drawing. An expanded subgraph is replaced by its nodes, as in LangGraph.
+pub(super) fn drawing_json(drawing: &Drawing) -> Value {
+    let is_expanded = |id: &str| drawing.nodes.iter().any(|it| it.parent.as_deref() == Some(id));
+    let is_inner_end = |id: &str| {
+        let node = drawing.nodes.iter().find(|it| it.id == id);
+        node.is_some_and(|it| {
+            it.parent.is_some() && matches!(it.kind, DrawnKind::Start | DrawnKind::End)
+        })
+    };
+    let nodes = drawing.nodes.iter().filter(|it| !is_expanded(&it.id) && !is_inner_end(&it.id));
+    let nodes = nodes.map(|node| match node.kind {
+        DrawnKind::End => json!({ "id": node.id }),
+        _ => {
+            let mut shown =
+                json!({ "id": node.id, "type": "runnable", "data": { "name": node.id } });
+            if !node.metadata.is_empty() {
+                shown["metadata"] = json!(node.metadata);
+            }
+            shown
+        }
+    });
+    // An edge to an expanded subgraph leads to its first nodes, and an edge from it starts at its last nodes.
+    let firsts = |id: &str| first_nodes(drawing, id);
+    let lasts = |id: &str| last_nodes(drawing, id);
+    let mut edges = Vec::new();
+    for edge in &drawing.edges {
+        if is_inner_end(&edge.from) || is_inner_end(&edge.to) {
+            continue;
+        }
+        for from in
+            if is_expanded(&edge.from) { lasts(&edge.from) } else { vec![edge.from.clone()] }
+        {
+            for to in if is_expanded(&edge.to) { firsts(&edge.to) } else { vec![edge.to.clone()] } {
+                let mut shown = json!({ "source": from, "target": to });
+                if edge.conditional {
+                    shown["conditional"] = json!(true);
+                }
+                if let Some(label) = &edge.label {
+                    shown["data"] = json!(label);
+                }
+                edges.push(shown);
+            }
+        }
+    }
+    json!({ "nodes": nodes.collect::<Vec<_>>(), "edges": edges })
+}
+
+fn first_nodes(drawing: &Drawing, subgraph: &str) -> Vec<String> {
+    let start = format!("{subgraph}:__start__");
+    let targets = drawing.edges.iter().filter(|it| it.from == start).map(|it| it.to.clone());
+    expand(drawing, targets, first_nodes)
+}
+
+fn last_nodes(drawing: &Drawing, subgraph: &str) -> Vec<String> {
+    let end = format!("{subgraph}:__end__");
+    let sources = drawing.edges.iter().filter(|it| it.to == end).map(|it| it.from.clone());
+    expand(drawing, sources, last_nodes)
+}
+
+/// Replaces nested expanded subgraphs by their own first or last nodes.
+fn expand(
+    drawing: &Drawing,
+    nodes: impl Iterator<Item = String>,
+    inside: fn(&Drawing, &str) -> Vec<String>,
+) -> Vec<String> {
+    let is_expanded = |id: &str| drawing.nodes.iter().any(|it| it.parent.as_deref() == Some(id));
+    nodes.flat_map(|id| if is_expanded(&id) { inside(drawing, &id) } else { vec![id] }).collect()
+}

@@ -1,0 +1,86 @@
+//! Cancels runs.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::{LiveRun, Manager};
+use crate::langgraph::{
+    error::{ApiError, ApiResult},
+    records::{Run, Thread},
+};
+
+/// What happens to the progress of a cancelled run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::langgraph) enum CancelAction {
+    /// The checkpoints of the run are kept.
+    #[default]
+    Interrupt,
+    /// The run and its checkpoints are deleted.
+    Rollback,
+}
+
+impl Manager {
+    /// Cancels an active run.
+    pub(in crate::langgraph) async fn cancel(
+        self: &Arc<Self>,
+        thread: Uuid,
+        run: Uuid,
+        action: CancelAction,
+    ) -> ApiResult<Arc<LiveRun>> {
+        let live = self.live(run).filter(|it| it.facts.thread == thread && !it.has_ended());
+        let Some(live) = live else {
+            let detail =
+                format!("run {run} is not active on thread {thread}, so it cannot be cancelled");
+            return Err(ApiError::not_found(detail));
+        };
+        live.request_cancel(action);
+        let removed = self.lock().remove_pending(&live);
+        if removed {
+            self.end_cancelled(&live, action).await;
+        }
+        Ok(live)
+    }
+
+    /// Returns the active runs of a thread, or of all threads.
+    pub(in crate::langgraph) fn active(&self, thread: Option<Uuid>) -> Vec<Arc<LiveRun>> {
+        let schedule = self.lock();
+        let active = schedule.live.values().filter(|it| !it.has_ended());
+        active.filter(|it| thread.is_none_or(|thread| it.facts.thread == thread)).cloned().collect()
+    }
+
+    /// Cancels the active runs of a thread, waits for their end, and deletes the thread.
+    pub(in crate::langgraph) async fn delete_thread(
+        self: &Arc<Self>,
+        thread: Uuid,
+    ) -> ApiResult<()> {
+        for live in self.active(Some(thread)) {
+            // A run that ended in the meantime needs no cancellation.
+            let _ = self.cancel(thread, live.facts.run, CancelAction::Interrupt).await;
+            live.result().await;
+        }
+        self.remove_thread(thread).await
+    }
+
+    /// Deletes a thread that has no active runs.
+    pub(super) async fn remove_thread(&self, thread: Uuid) -> ApiResult<()> {
+        let id = thread.to_string();
+        self.graphs.checkpointer().delete_thread(&id).await?;
+        self.database.delete_children::<Run>(&id)?;
+        self.database.delete::<Thread>(&id)?;
+        self.lock().forget_thread(thread);
+        Ok(())
+    }
+
+    /// Stops all runs without ending them. They continue when the server starts again.
+    pub(in crate::langgraph) async fn shut_down(&self) {
+        self.shutting_down.store(true, Ordering::Release);
+        let active = self.active(None);
+        active.iter().for_each(|it| it.control.cancel());
+        for live in active.iter().filter(|it| it.has_started()) {
+            live.buffer.closed().await;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Creates runs, and resumes the runs of an earlier process.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{LiveRun, Manager, cancel::CancelAction};
+use crate::langgraph::{
+    database::Select,
+    error::{ApiError, ApiResult},
+    records::{Run, RunStatus, Thread, ThreadStatus},
+    request::run::MultitaskStrategy,
+    time::now,
+};
+
+impl Manager {
+    /// Stores a run and starts it, now or when the active runs of its thread have ended.
+    pub(in crate::langgraph) fn create(
+        self: &Arc<Self>,
+        run: Run,
+        mut thread: Thread,
+    ) -> ApiResult<Arc<LiveRun>> {
+        let mut schedule = self.lock();
+        let active: Vec<_> =
+            schedule.queues.get(&run.thread_id).into_iter().flatten().cloned().collect();
+        if !active.is_empty() && run.multitask_strategy == MultitaskStrategy::Reject {
+            let detail = "the thread is already running a task; wait for it, cancel it or choose another multitask \
+                          strategy";
+            return Err(ApiError::conflict(detail));
+        }
+        let graph = Value::from(run.kwargs.graph_id.clone());
+        thread.metadata.insert("graph_id".to_owned(), graph);
+        thread.metadata.insert("assistant_id".to_owned(), json!(run.assistant_id));
+        thread.config = json!({ "configurable": run.kwargs.config.configurable });
+        thread.updated_at = now();
+        let delay = Duration::try_from_secs_f64(run.kwargs.after_seconds).unwrap_or_default();
+        if delay.is_zero() {
+            thread.status = ThreadStatus::Busy;
+        }
+        self.database.put(&thread)?;
+        self.database.put(&run)?;
+        let live = Arc::new(LiveRun::new(&run, schedule.feed(run.thread_id).counter.clone()));
+        if delay.is_zero() {
+            if schedule.enqueue(&live) {
+                tokio::spawn(self.clone().work(live.clone()));
+            }
+        } else {
+            schedule.live.insert(run.run_id, live.clone());
+            tokio::spawn(self.clone().start_later(live.clone(), delay));
+        }
+        drop(schedule);
+        let action = match run.multitask_strategy {
+            MultitaskStrategy::Interrupt => Some(CancelAction::Interrupt),
+            MultitaskStrategy::Rollback => Some(CancelAction::Rollback),
+            MultitaskStrategy::Reject | MultitaskStrategy::Enqueue => None,
+        };
+        if let Some(action) = action {
+            active.iter().for_each(|it| it.request_cancel(action));
+        }
+        Ok(live)
+    }
+
+    /// Starts a run after a delay.
+    async fn start_later(self: Arc<Self>, live: Arc<LiveRun>, delay: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = live.wake.notified() => {}
+        }
+        let is_first = self.lock().enqueue(&live);
+        if is_first {
+            self.work(live).await;
+        }
+    }
+
+    /// Starts the runs that were pending or executing when an earlier process ended.
+    pub(in crate::langgraph) fn recover(self: &Arc<Self>) -> ApiResult<usize> {
+        let mut runs = Vec::new();
+        for status in [RunStatus::Running, RunStatus::Pending] {
+            let select = Select { status: Some(status.name()), ..Select::default() };
+            runs.extend(self.database.list::<Run>(select)?);
+        }
+        for run in &runs {
+            let mut schedule = self.lock();
+            let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
+            if schedule.enqueue(&live) {
+                tokio::spawn(self.clone().work(live));
+            }
+        }
+        Ok(runs.len())
+    }
+}

@@ -1,0 +1,113 @@
+//! A run that is active or ended recently.
+
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use graph_core::RunControl;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::cancel::CancelAction;
+use crate::langgraph::{
+    records::{Run, RunStatus},
+    stream::{
+        buffer::{BufferReader, EventBuffer},
+        encode::Selection,
+        item::RunFacts,
+        sse::{EventId, RunEvents},
+    },
+};
+
+/// A run that is active or ended recently.
+#[derive(Debug)]
+pub(in crate::langgraph) struct LiveRun {
+    pub(in crate::langgraph) facts: Arc<RunFacts>,
+    pub(in crate::langgraph) buffer: Arc<EventBuffer>,
+    pub(super) control: RunControl,
+    pub(super) started: AtomicBool,
+    /// Wakes a run that waits for its start time when it is cancelled.
+    pub(super) wake: Notify,
+    cancelled: Mutex<Option<CancelAction>>,
+    result: OnceLock<RunResult>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct RunResult {
+    pub(in crate::langgraph) status: RunStatus,
+    /// The answer to a client that waits for the run: the final values, or an error.
+    pub(in crate::langgraph) output: Value,
+}
+
+impl LiveRun {
+    pub(super) fn new(run: &Run, counter: Arc<AtomicU64>) -> Self {
+        let facts = RunFacts {
+            run: run.run_id,
+            thread: run.thread_id,
+            assistant: run.assistant_id,
+            graph: run.kwargs.graph_id.clone(),
+            attempt: run.attempt + 1,
+            metadata: run.metadata.clone(),
+        };
+        Self {
+            facts: Arc::new(facts),
+            buffer: Arc::new(EventBuffer::new(counter)),
+            control: RunControl::new(),
+            started: AtomicBool::new(false),
+            wake: Notify::new(),
+            cancelled: Mutex::default(),
+            result: OnceLock::new(),
+        }
+    }
+
+    /// Asks the run to stop. The first request wins, except that a rollback overrides an interrupt.
+    pub(super) fn request_cancel(&self, action: CancelAction) {
+        let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        if *cancelled != Some(CancelAction::Rollback) {
+            *cancelled = Some(action);
+        }
+        drop(cancelled);
+        self.control.cancel();
+        self.wake.notify_one();
+    }
+
+    /// Returns how the run was asked to stop, if it was.
+    pub(super) fn cancel_action(&self) -> Option<CancelAction> {
+        *self.cancelled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Sets the result and ends the event streams. Does nothing if the run has already ended.
+    pub(super) fn end(&self, result: RunResult) {
+        let _ = self.result.set(result);
+        self.buffer.close();
+    }
+
+    /// Waits for the end of the run. Returns `None` if the server is shutting down and the run will continue later.
+    pub(in crate::langgraph) async fn result(&self) -> Option<RunResult> {
+        self.buffer.closed().await;
+        self.result.get().cloned()
+    }
+
+    /// Returns whether the run has ended.
+    pub(in crate::langgraph) fn has_ended(&self) -> bool {
+        self.result.get().is_some()
+    }
+
+    /// Returns the events of the run after the event `seen`.
+    pub(in crate::langgraph) fn events(
+        &self,
+        selection: Selection,
+        seen: Option<EventId>,
+    ) -> RunEvents {
+        // The event `seen` itself is read again, because several wire events can stand for it.
+        let after = seen.map_or(0, |(seq, _)| seq.saturating_sub(1));
+        let reader = BufferReader::new(self.buffer.clone(), after);
+        RunEvents::new(reader, selection, self.facts.clone(), seen)
+    }
+}

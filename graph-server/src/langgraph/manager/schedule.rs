@@ -1,0 +1,80 @@
+//! Which runs are active, in which order they execute, and which ended runs are still in memory.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use uuid::Uuid;
+
+use super::{live_run::LiveRun, thread_feed::ThreadFeed};
+
+/// Maximum number of ended runs whose events are kept in memory.
+const MAX_ENDED: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    /// Active runs, and runs that ended recently.
+    pub(super) live: HashMap<Uuid, Arc<LiveRun>>,
+    /// The active runs of each thread. The first one executes.
+    pub(super) queues: HashMap<Uuid, VecDeque<Arc<LiveRun>>>,
+    feeds: HashMap<Uuid, Arc<ThreadFeed>>,
+    /// Ended runs, oldest first.
+    ended: VecDeque<Arc<LiveRun>>,
+}
+
+impl Schedule {
+    /// Returns the events of a thread.
+    pub(super) fn feed(&mut self, thread: Uuid) -> Arc<ThreadFeed> {
+        self.feeds.entry(thread).or_insert_with(|| Arc::new(ThreadFeed::new())).clone()
+    }
+
+    /// Adds a run to the queue of its thread. Returns whether the thread had no active run.
+    pub(super) fn enqueue(&mut self, run: &Arc<LiveRun>) -> bool {
+        self.live.insert(run.facts.run, run.clone());
+        let queue = self.queues.entry(run.facts.thread).or_default();
+        queue.push_back(run.clone());
+        queue.len() == 1
+    }
+
+    /// Removes the first run of a thread's queue, which has ended. Returns the next one.
+    pub(super) fn advance(&mut self, thread: Uuid) -> Option<Arc<LiveRun>> {
+        let queue = self.queues.get_mut(&thread)?;
+        queue.pop_front();
+        let next = queue.front().cloned();
+        if next.is_none() {
+            self.queues.remove(&thread);
+        }
+        next
+    }
+
+    /// Removes a run that has not started from its queue. Returns whether it was there.
+    pub(super) fn remove_pending(&mut self, run: &LiveRun) -> bool {
+        let Some(queue) = self.queues.get_mut(&run.facts.thread) else { return false };
+        let position = queue.iter().position(|it| it.facts.run == run.facts.run);
+        match position {
+            Some(position) if position > 0 => queue.remove(position).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Keeps the events of a run that has ended, and drops those of the run that ended first if there are too many.
+    pub(super) fn keep_ended(&mut self, run: Arc<LiveRun>) {
+        self.ended.push_back(run);
+        if self.ended.len() > MAX_ENDED {
+            if let Some(oldest) = self.ended.pop_front() {
+                self.live.remove(&oldest.facts.run);
+                if let Some(feed) = self.feeds.get(&oldest.facts.thread) {
+                    feed.remove(&oldest);
+                }
+            }
+        }
+    }
+
+    /// Drops everything about a thread that was deleted.
+    pub(super) fn forget_thread(&mut self, thread: Uuid) {
+        self.feeds.remove(&thread);
+        self.live.retain(|_, run| run.facts.thread != thread || !run.has_ended());
+        self.ended.retain(|run| run.facts.thread != thread);
+    }
+}

@@ -1,0 +1,41 @@
+//! The events of a thread, over all its runs.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use tokio::sync::watch;
+
+use super::live_run::LiveRun;
+
+/// The runs of a thread whose events can be read. Runs of a thread do not overlap, so the events of the thread are the
+/// events of its runs, one run after the other.
+#[derive(Debug)]
+pub(in crate::langgraph) struct ThreadFeed {
+    /// Counter of the numbers of the thread's events.
+    pub(super) counter: Arc<AtomicU64>,
+    /// Recent runs, in the order in which they were started.
+    pub(in crate::langgraph) runs: watch::Sender<Vec<Arc<LiveRun>>>,
+}
+
+/// Maximum number of ended runs whose events a thread keeps.
+const MAX_RUNS: usize = 16;
+
+impl ThreadFeed {
+    pub(super) fn new() -> Self {
+        Self { counter: Arc::default(), runs: watch::Sender::new(Vec::new()) }
+    }
+
+    /// Adds a run that is about to start.
+    pub(super) fn add(&self, run: Arc<LiveRun>) {
+        self.runs.send_modify(|runs| {
+            runs.push(run);
+            if runs.len() > MAX_RUNS {
+                runs.remove(0);
+            }
+        });
+    }
+
+    /// Removes a run whose events are no longer kept.
+    pub(super) fn remove(&self, run: &LiveRun) {
+        self.runs.send_modify(|runs| runs.retain(|it| it.facts.run != run.facts.run));
+    }
+}

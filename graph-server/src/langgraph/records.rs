@@ -1,0 +1,153 @@
+//! The stored objects of the API. Their fields have the names and formats of the API.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{
+    database::Document,
+    error::NamedError,
+    request::{
+        config::Metadata,
+        run::{MultitaskStrategy, RunKwargs},
+    },
+};
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Thread {
+    pub(super) thread_id: Uuid,
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
+    pub(super) state_updated_at: String,
+    pub(super) metadata: Metadata,
+    pub(super) status: ThreadStatus,
+    pub(super) config: Value,
+    pub(super) values: Option<Value>,
+    pub(super) error: Option<NamedError>,
+    /// The pending interrupts, by task id.
+    pub(super) interrupts: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ThreadStatus {
+    Idle,
+    Busy,
+    Interrupted,
+    Error,
+}
+
+impl Thread {
+    /// Returns the graph that the thread belongs to, once it is known.
+    pub(super) fn graph(&self) -> Option<&str> {
+        self.metadata.get("graph_id").and_then(Value::as_str)
+    }
+}
+
+impl Document for Thread {
+    const KIND: &'static str = "thread";
+
+    fn id(&self) -> String {
+        self.thread_id.to_string()
+    }
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) run_id: Uuid,
+    pub(super) thread_id: Uuid,
+    pub(super) assistant_id: Uuid,
+    pub(super) metadata: Metadata,
+    pub(super) status: RunStatus,
+    pub(super) kwargs: RunKwargs,
+    pub(super) multitask_strategy: MultitaskStrategy,
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
+    /// Number of times that the run was started. It is greater than 1 if a server was killed during the run.
+    pub(super) attempt: u32,
+    /// Why the run was cancelled.
+    #[serde(default)]
+    pub(super) cancel_reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RunStatus {
+    Pending,
+    Running,
+    Success,
+    Error,
+    Interrupted,
+    Timeout,
+}
+
+impl RunStatus {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Interrupted => "interrupted",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+impl Document for Run {
+    const KIND: &'static str = "run";
+
+    fn id(&self) -> String {
+        self.run_id.to_string()
+    }
+
+    fn parent(&self) -> Option<String> {
+        Some(self.thread_id.to_string())
+    }
+
+    fn status(&self) -> Option<String> {
+        Some(self.status.name().to_owned())
+    }
+}
+
+/// An assistant: a graph with a configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Assistant {
+    pub(super) assistant_id: Uuid,
+    pub(super) graph_id: String,
+    pub(super) config: Value,
+    pub(super) context: Value,
+    pub(super) metadata: Metadata,
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
+    pub(super) version: u32,
+}
+
+impl Document for Assistant {
+    const KIND: &'static str = "assistant";
+
+    fn id(&self) -> String {
+        self.assistant_id.to_string()
+    }
+}
+
+/// One version of an assistant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct AssistantVersion(pub(super) Assistant);
+
+impl Document for AssistantVersion {
+    const KIND: &'static str = "assistant_version";
+
+    fn id(&self) -> String {
+        format!("{}:{}", self.0.assistant_id, self.0.version)
+    }
+
+    fn parent(&self) -> Option<String> {
+        Some(self.0.assistant_id.to_string())
+    }
+}

@@ -1,0 +1,8 @@
+//! Bodies and query parameters of requests. Unknown fields are rejected.
+
+pub(super) mod body;
+pub(super) mod checkpoint;
+pub(super) mod command;
+pub(super) mod config;
+pub(super) mod mode;
+pub(super) mod run;

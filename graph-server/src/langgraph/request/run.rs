@@ -1,0 +1,245 @@
+//! The body of requests that create a run, and the part of it that is stored with the run.
+
+use graph_core::{Durability, Stops};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    body::or_default,
+    checkpoint::CheckpointRef,
+    command::Command,
+    config::{Config, Metadata},
+    mode::{Mode, default_modes, modes},
+};
+use crate::langgraph::{
+    error::{ApiError, ApiResult},
+    id::wire_id,
+};
+
+/// A request to create a run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::langgraph) struct RunCreate {
+    pub(in crate::langgraph) assistant_id: String,
+    #[serde(default)]
+    input: Option<Value>,
+    #[serde(default)]
+    command: Option<Command>,
+    #[serde(default = "default_modes", deserialize_with = "modes")]
+    stream_mode: Vec<Mode>,
+    #[serde(default, deserialize_with = "or_default")]
+    stream_subgraphs: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    stream_resumable: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(in crate::langgraph) config: Config,
+    #[serde(default)]
+    pub(in crate::langgraph) context: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(in crate::langgraph) metadata: Metadata,
+    #[serde(default)]
+    interrupt_before: Option<Breakpoints>,
+    #[serde(default)]
+    interrupt_after: Option<Breakpoints>,
+    #[serde(default)]
+    webhook: Option<String>,
+    #[serde(default)]
+    checkpoint: Option<CheckpointRef>,
+    #[serde(default)]
+    checkpoint_id: Option<String>,
+    #[serde(default)]
+    checkpoint_during: Option<bool>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(in crate::langgraph) multitask_strategy: MultitaskStrategy,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(in crate::langgraph) if_not_exists: IfNotExists,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(in crate::langgraph) on_disconnect: OnDisconnect,
+    #[serde(default)]
+    on_completion: Option<OnCompletion>,
+    #[serde(default)]
+    after_seconds: Option<f64>,
+    #[serde(default)]
+    durability: Option<RunDurability>,
+    /// Accepted because resume values for unknown interrupts always fail a run of this server.
+    #[serde(default)]
+    #[expect(dead_code, reason = "every value has the same effect")]
+    strict_resume: Option<bool>,
+    /// Only an empty list and null are accepted, because this server has no feedback service.
+    #[serde(default, deserialize_with = "or_default")]
+    feedback_keys: Vec<String>,
+}
+
+/// Nodes before or after which a run stops: `"*"` or a list of names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "breakpoints are \"*\" or a list of node names")]
+pub(in crate::langgraph) enum Breakpoints {
+    At(Vec<String>),
+    All(AllNodes),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::langgraph) enum AllNodes {
+    #[serde(rename = "*")]
+    All,
+}
+
+impl Breakpoints {
+    pub(in crate::langgraph) fn stops(&self) -> Stops {
+        match self {
+            Self::All(_) => Stops::All,
+            Self::At(nodes) => Stops::at(nodes.iter().cloned()),
+        }
+    }
+}
+
+/// What happens to the active runs of a thread when another run is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::langgraph) enum MultitaskStrategy {
+    /// The new run is rejected.
+    Reject,
+    /// The new run starts when the active ones have ended.
+    #[default]
+    Enqueue,
+    /// The active runs are cancelled. Their progress is kept.
+    Interrupt,
+    /// The active runs are cancelled, and their checkpoints are deleted.
+    Rollback,
+}
+
+/// What happens if the thread of a new run does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::langgraph) enum IfNotExists {
+    Create,
+    #[default]
+    Reject,
+}
+
+/// What happens to a run when the client that started it disconnects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::langgraph) enum OnDisconnect {
+    Cancel,
+    #[default]
+    Continue,
+}
+
+/// What happens to the thread that was created for a stateless run when the run has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::langgraph) enum OnCompletion {
+    Delete,
+    Keep,
+}
+
+/// When checkpoints are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::langgraph) enum RunDurability {
+    Sync,
+    #[default]
+    Async,
+    Exit,
+}
+
+impl From<RunDurability> for Durability {
+    fn from(durability: RunDurability) -> Self {
+        match durability {
+            RunDurability::Sync => Self::Sync,
+            RunDurability::Async => Self::Async,
+            RunDurability::Exit => Self::Exit,
+        }
+    }
+}
+
+/// The parameters of a run, as they are stored with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::langgraph) struct RunKwargs {
+    pub(in crate::langgraph) graph_id: String,
+    pub(in crate::langgraph) input: Option<Value>,
+    pub(in crate::langgraph) command: Option<Command>,
+    pub(in crate::langgraph) config: Config,
+    pub(in crate::langgraph) context: Map<String, Value>,
+    pub(in crate::langgraph) checkpoint_id: Option<String>,
+    pub(in crate::langgraph) stream_mode: Vec<Mode>,
+    pub(in crate::langgraph) subgraphs: bool,
+    pub(in crate::langgraph) resumable: bool,
+    pub(in crate::langgraph) interrupt_before: Option<Breakpoints>,
+    pub(in crate::langgraph) interrupt_after: Option<Breakpoints>,
+    pub(in crate::langgraph) webhook: Option<String>,
+    pub(in crate::langgraph) durability: RunDurability,
+    pub(in crate::langgraph) after_seconds: f64,
+    /// Whether the thread is deleted when the run has ended.
+    pub(in crate::langgraph) temporary: bool,
+}
+
+/// Longest delay before a run.
+const MAX_DELAY_SECONDS: f64 = 366.0 * 24.0 * 3600.0;
+
+impl RunCreate {
+    /// Checks the request and returns the parameters of the run. `settings` are the settings of the run's assistant,
+    /// which the settings of the run override.
+    pub(in crate::langgraph) fn kwargs(
+        &self,
+        graph_id: String,
+        stateless: bool,
+        mut settings: Map<String, Value>,
+    ) -> ApiResult<RunKwargs> {
+        self.config.check_context(self.context.as_ref())?;
+        settings.extend(self.config.settings());
+        settings.extend(self.context.clone().unwrap_or_default());
+        if self.input.is_some() && self.command.is_some() {
+            return Err(ApiError::invalid("a run takes either `input` or `command`, not both"));
+        }
+        if !self.feedback_keys.is_empty() {
+            return Err(ApiError::invalid("`feedback_keys` is not supported by this server"));
+        }
+        if self.on_completion.is_some() && !stateless {
+            let detail = "`on_completion` applies only to runs without a thread";
+            return Err(ApiError::invalid(detail));
+        }
+        let after_seconds = self.after_seconds.unwrap_or(0.0);
+        if !(0.0..=MAX_DELAY_SECONDS).contains(&after_seconds) {
+            let detail = format!("`after_seconds` must be between 0 and {MAX_DELAY_SECONDS}");
+            return Err(ApiError::invalid(detail));
+        }
+        let mut config = self.config.clone();
+        config.configurable = settings.clone();
+        Ok(RunKwargs {
+            graph_id,
+            input: self.input.clone(),
+            command: self.command.clone(),
+            config,
+            context: settings,
+            checkpoint_id: self.checkpoint_id()?,
+            stream_mode: self.stream_mode.clone(),
+            subgraphs: self.stream_subgraphs,
+            resumable: self.stream_resumable,
+            interrupt_before: self.interrupt_before.clone(),
+            interrupt_after: self.interrupt_after.clone(),
+            webhook: self.webhook.clone(),
+            durability: self.durability(),
+            after_seconds,
+            temporary: stateless && self.on_completion != Some(OnCompletion::Keep),
+        })
+    }
+
+    fn durability(&self) -> RunDurability {
+        let older = match self.checkpoint_during {
+            Some(false) => RunDurability::Exit,
+            _ => RunDurability::Async,
+        };
+        self.durability.unwrap_or(older)
+    }
+
+    fn checkpoint_id(&self) -> ApiResult<Option<String>> {
+        let by_ref = match &self.checkpoint {
+            Some(checkpoint) => checkpoint.top_level_id()?,
+            None => None,
+        };
+        let by_id = CheckpointRef::of_id(self.checkpoint_id.clone()).id()?;
+        Ok(by_ref.or(by_id).map(wire_id))
+    }
+}

@@ -1,0 +1,168 @@
+//! Creates runs from requests, and answers requests with their results or events.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderName, HeaderValue, header},
+    response::Response,
+};
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::threads::new_thread;
+use crate::langgraph::{
+    assistants::{find_assistant, recursion_limit, settings},
+    error::{ApiError, ApiResult},
+    id::new_id,
+    manager::{CancelAction, LiveRun, Manager},
+    records::{Run, RunStatus, Thread},
+    request::run::{IfNotExists, OnDisconnect, RunCreate},
+    stream::{
+        encode::Selection,
+        sse::{EventId, respond},
+    },
+    time::now,
+};
+
+/// Interval between keep-alive bytes of a response that waits for a run.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Creates a run. Without a thread, creates a thread for it.
+pub(super) fn create_run(
+    manager: &Arc<Manager>,
+    thread: Option<Uuid>,
+    body: &RunCreate,
+) -> ApiResult<(Run, Arc<LiveRun>)> {
+    let assistant = find_assistant(&manager.graphs, &manager.database, &body.assistant_id)?;
+    let graph = manager.graph(&assistant.graph_id)?;
+    let mut kwargs =
+        body.kwargs(assistant.graph_id.clone(), thread.is_none(), settings(&assistant))?;
+    let limit = kwargs.config.recursion_limit.or_else(|| recursion_limit(&assistant));
+    kwargs.config.recursion_limit = limit;
+    graph.check_context(&kwargs.context).map_err(ApiError::invalid)?;
+    let thread = thread_of_run(manager, thread, body)?;
+    let now = now();
+    let mut metadata = assistant.metadata.clone();
+    metadata.extend(body.config.metadata.clone());
+    metadata.extend(body.metadata.clone());
+    metadata.insert("graph_id".to_owned(), json!(assistant.graph_id));
+    metadata.insert("assistant_id".to_owned(), json!(assistant.assistant_id));
+    let run = Run {
+        run_id: new_id(),
+        thread_id: thread.thread_id,
+        assistant_id: assistant.assistant_id,
+        metadata,
+        status: RunStatus::Pending,
+        kwargs,
+        multitask_strategy: body.multitask_strategy,
+        created_at: now.clone(),
+        updated_at: now,
+        attempt: 0,
+        cancel_reason: None,
+    };
+    let live = manager.create(run.clone(), thread)?;
+    Ok((run, live))
+}
+
+fn thread_of_run(manager: &Manager, thread: Option<Uuid>, body: &RunCreate) -> ApiResult<Thread> {
+    let Some(id) = thread else { return Ok(new_thread(new_id(), body.metadata.clone())) };
+    match manager.database.get(&id.to_string())? {
+        Some(thread) => Ok(thread),
+        None if body.if_not_exists == IfNotExists::Create => {
+            Ok(new_thread(id, body.metadata.clone()))
+        }
+        None => Err(ApiError::not_found(format!("thread {id} does not exist"))),
+    }
+}
+
+/// Cancels a run when it is dropped, unless the run has ended.
+pub(super) struct CancelOnDrop {
+    manager: Arc<Manager>,
+    live: Arc<LiveRun>,
+    enabled: bool,
+}
+
+impl CancelOnDrop {
+    pub(super) fn new(manager: &Arc<Manager>, live: &Arc<LiveRun>, on: OnDisconnect) -> Self {
+        let (manager, live) = (manager.clone(), live.clone());
+        Self { manager, live, enabled: on == OnDisconnect::Cancel }
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if self.enabled && !self.live.has_ended() {
+            let (manager, live) = (self.manager.clone(), self.live.clone());
+            tokio::spawn(async move {
+                let (thread, run) = (live.facts.thread, live.facts.run);
+                // The run may have ended in the meantime.
+                let _ = manager.cancel(thread, run, CancelAction::Interrupt).await;
+            });
+        }
+    }
+}
+
+/// Streams the events of a run.
+pub(super) fn stream_run(
+    live: &LiveRun,
+    selection: Selection,
+    seen: Option<EventId>,
+    guard: CancelOnDrop,
+) -> Response {
+    respond(live.events(selection, seen), guard)
+}
+
+/// Waits for the end of a run and responds with its output. Sends line breaks while it waits, so that proxies keep the
+/// connection open.
+pub(super) fn wait_for_run(live: &Arc<LiveRun>, guard: CancelOnDrop) -> Response {
+    let live = live.clone();
+    let result = async move {
+        let result = live.result().await;
+        result.map_or_else(|| json!({}), |it| it.output)
+    };
+    chunked_json(Box::pin(result), guard)
+}
+
+fn chunked_json<F: Future<Output = Value> + Send + Unpin + 'static>(
+    result: F,
+    guard: CancelOnDrop,
+) -> Response {
+    let state = (FutureExt::fuse(result), guard, false);
+    let chunks = stream::unfold(state, |(mut result, guard, done)| async move {
+        if done {
+            return None;
+        }
+        let (bytes, done) = match timeout(KEEP_ALIVE_INTERVAL, &mut result).await {
+            Ok(value) => (Bytes::from(value.to_string()), true),
+            Err(_) => (Bytes::from_static(b"\n"), false),
+        };
+        Some((Ok::<_, Infallible>(bytes), (result, guard, done)))
+    });
+    // A layer that compresses the response may poll the stream again after its end.
+    let mut response = Response::new(Body::from_stream(chunks.fuse()));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// Adds the headers by which clients find the run: its own address, and the address to which a client that lost the
+/// connection reconnects.
+pub(super) fn with_location(
+    mut response: Response,
+    run: &str,
+    reconnect: Option<&str>,
+) -> Response {
+    let mut set = |name: HeaderName, value: String| {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            response.headers_mut().insert(name, value);
+        }
+    };
+    set(header::CONTENT_LOCATION, run.to_owned());
+    if let Some(reconnect) = reconnect {
+        set(header::LOCATION, format!("{run}/{reconnect}"));
+    }
+    response
+}

@@ -1,0 +1,37 @@
+//! JSON Schemas of graphs.
+
+use serde_json::Value;
+
+/// JSON Schemas of a graph, for clients that draw forms and for tools that call the graph. A missing schema is shown
+/// as `null`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Schemas {
+    /// Schema of a run's input.
+    pub input: Option<Value>,
+    /// Schema of a run's output.
+    pub output: Option<Value>,
+    /// Schema of the state.
+    pub state: Option<Value>,
+    /// Schema of a run's context.
+    pub context: Option<Value>,
+}
+
+impl Schemas {
+    /// Creates schemas for a graph whose input and output are its whole state.
+    pub fn of_state(state: Value) -> Self {
+        Self {
+            input: Some(state.clone()),
+            output: Some(state.clone()),
+            state: Some(state),
+            context: None,
+        }
+    }
+
+    /// Sets the schema of the context.
+    #[must_use]
+    pub fn with_context(mut self, context: Value) -> Self {
+        self.context = Some(context);
+        self
+    }
+}

@@ -1,0 +1,10 @@
+//! Events of runs: how they are collected, buffered, and encoded for clients.
+
+pub(super) mod buffer;
+pub(super) mod checkpoint_event;
+pub(super) mod collect;
+pub(super) mod encode;
+pub(super) mod item;
+pub(super) mod message;
+pub(super) mod sse;
+pub(super) mod tracing_event;

@@ -1,0 +1,102 @@
+//! The buffer of a run's events. Readers can start at any event that is still buffered, so every stream is resumable.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use tokio::sync::watch;
+
+use super::item::{Body, Item};
+
+/// Maximum number of buffered events per run. Older events are dropped.
+const CAPACITY: usize = 20_000;
+
+/// The events of one run.
+#[derive(Debug)]
+pub(in crate::langgraph) struct EventBuffer {
+    /// Counter of the thread's event numbers.
+    counter: Arc<AtomicU64>,
+    items: Mutex<VecDeque<Arc<Item>>>,
+    /// Number of the last event, and whether the buffer is closed.
+    end: watch::Sender<(u64, bool)>,
+}
+
+impl EventBuffer {
+    /// Creates an empty buffer that takes its event numbers from `counter`.
+    pub(in crate::langgraph) fn new(counter: Arc<AtomicU64>) -> Self {
+        Self { counter, items: Mutex::default(), end: watch::Sender::new((0, false)) }
+    }
+
+    /// Appends an event.
+    pub(in crate::langgraph) fn push(&self, body: Body) {
+        let mut items = self.lock();
+        let seq = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
+        if items.len() == CAPACITY {
+            items.pop_front();
+        }
+        items.push_back(Arc::new(Item { seq, at: SystemTime::now(), body }));
+        drop(items);
+        self.end.send_modify(|end| end.0 = seq);
+    }
+
+    /// Marks the end of the run. Readers finish when they have read the remaining events.
+    pub(in crate::langgraph) fn close(&self) {
+        self.end.send_modify(|end| end.1 = true);
+    }
+
+    /// Returns once the buffer is closed.
+    pub(in crate::langgraph) async fn closed(&self) {
+        // The sender lives as long as `self`, so the wait cannot fail.
+        let _ = self.end.subscribe().wait_for(|end| end.1).await;
+    }
+
+    /// Returns the number of the last event, or 0 if there is none.
+    pub(in crate::langgraph) fn last_seq(&self) -> u64 {
+        self.end.borrow().0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Item>>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the events after the event with the number `after`.
+    fn after(&self, after: u64) -> Vec<Arc<Item>> {
+        let items = self.lock();
+        let start = items.partition_point(|it| it.seq <= after);
+        items.range(start..).cloned().collect()
+    }
+}
+
+/// Reads the events of one run.
+pub(in crate::langgraph) struct BufferReader {
+    buffer: Arc<EventBuffer>,
+    seen: u64,
+}
+
+impl BufferReader {
+    /// Creates a reader of the events after the event with the number `after`.
+    pub(in crate::langgraph) fn new(buffer: Arc<EventBuffer>, after: u64) -> Self {
+        Self { buffer, seen: after }
+    }
+
+    /// Waits for events. Returns `None` at the end of the run.
+    pub(in crate::langgraph) async fn next(&mut self) -> Option<Vec<Arc<Item>>> {
+        let mut end = self.buffer.end.subscribe();
+        loop {
+            let (_, closed) = *end.borrow_and_update();
+            let items = self.buffer.after(self.seen);
+            if let Some(last) = items.last() {
+                self.seen = last.seq;
+                return Some(items);
+            }
+            if closed || end.changed().await.is_err() {
+                return None;
+            }
+        }
+    }
+}

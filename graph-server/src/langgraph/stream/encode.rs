@@ -1,0 +1,229 @@
+//! Encodes the events of a run for the stream modes that a client selected.
+
+use graph_core::{Event, EventKind, FieldWrite, Interrupt, stream::writes_to_json};
+use serde_json::{Map, Value, json};
+
+use super::{
+    checkpoint_event::{checkpoint, with_references},
+    item::{Body, Item, MessageItem, Origin, RunFacts},
+    tracing_event::tracing_events,
+};
+use crate::langgraph::{
+    error::NamedError,
+    id::{wire_id, wire_namespace},
+    request::mode::Mode,
+    time::wire_time,
+};
+
+/// The events that a client receives.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct Selection {
+    pub(in crate::langgraph) modes: Vec<Mode>,
+    pub(in crate::langgraph) subgraphs: bool,
+}
+
+/// An event on the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::langgraph) struct WireEvent {
+    /// Id that a client resumes its stream with: the number of the event, and the position among the wire events that
+    /// stand for the same event.
+    pub(in crate::langgraph) id: (u64, usize),
+    pub(in crate::langgraph) event: String,
+    pub(in crate::langgraph) data: Value,
+}
+
+/// Encodes an event.
+pub(in crate::langgraph) fn encode(
+    item: &Item,
+    selection: &Selection,
+    run: &RunFacts,
+) -> Vec<WireEvent> {
+    let namespace = namespace_of(&item.body);
+    if !namespace.is_empty() && !selection.subgraphs {
+        // As in LangGraph, messages of subgraphs are part of every stream.
+        if !matches!(item.body, Body::Message(_)) {
+            return Vec::new();
+        }
+    }
+    let suffix = match namespace.is_empty() || !selection.subgraphs {
+        true => String::new(),
+        false => format!("|{}", wire_namespace(namespace)),
+    };
+    let mut events = Vec::new();
+    let mut send = |event: &str, suffix: &str, data: Value| {
+        let id = (item.seq, events.len());
+        events.push(WireEvent { id, event: format!("{event}{suffix}"), data });
+    };
+    match &item.body {
+        Body::Started(_) => {
+            send("metadata", "", json!({ "run_id": run.run, "attempt": run.attempt }));
+        }
+        Body::Failed(error) => send("error", "", json!(error)),
+        _ => {}
+    }
+    for mode in &selection.modes {
+        match (mode, &item.body) {
+            (Mode::Values, Body::Engine(event)) => {
+                if let EventKind::Values(values) = &event.kind {
+                    send("values", &suffix, values.to_json());
+                }
+            }
+            (Mode::Values, Body::Interrupted { values, interrupts, .. }) => {
+                let mut values = values.as_ref().map_or_else(|| json!({}), |it| it.to_json());
+                values["__interrupt__"] = interrupts_json(interrupts);
+                send("values", &suffix, values);
+            }
+            (Mode::Updates, Body::Engine(event)) => {
+                updates(event).into_iter().for_each(|it| send("updates", &suffix, it));
+            }
+            (Mode::Custom, Body::Engine(event)) => {
+                if let EventKind::Custom(value) = &event.kind {
+                    send("custom", &suffix, value.clone());
+                }
+            }
+            (Mode::Tasks, Body::Engine(event)) => {
+                task(event, run).into_iter().for_each(|(_, it)| send("tasks", &suffix, it));
+            }
+            (Mode::Checkpoints, Body::Engine(event)) => {
+                checkpoint(event, run).into_iter().for_each(|it| send("checkpoints", &suffix, it));
+            }
+            (Mode::Debug, Body::Engine(event)) => {
+                debug(event, item, run).into_iter().for_each(|it| send("debug", &suffix, it));
+            }
+            (Mode::MessagesTuple, Body::Message(message)) => {
+                let metadata = message_metadata(&message.origin, run);
+                send("messages", &suffix, json!([message.message, metadata]));
+            }
+            (Mode::Messages, Body::Message(message)) => {
+                for (event, data) in accumulated_message(message, run) {
+                    send(event, &suffix, data);
+                }
+            }
+            (Mode::Events, _) => {
+                tracing_events(item, run).into_iter().for_each(|it| send("events", "", it));
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+fn namespace_of(body: &Body) -> &str {
+    match body {
+        Body::Engine(event) => &event.namespace,
+        Body::Interrupted { namespace, .. } => namespace,
+        Body::Message(message) => &message.origin.namespace,
+        Body::Started(_) | Body::Finished(_) | Body::Failed(_) => "",
+    }
+}
+
+/// Encodes interrupts.
+pub(in crate::langgraph) fn interrupts_json(interrupts: &[Interrupt]) -> Value {
+    interrupts.iter().map(|it| json!({ "id": it.id, "value": it.value })).collect()
+}
+
+/// Encodes an event for the `updates` stream.
+fn updates(event: &Event) -> Option<Value> {
+    match &event.kind {
+        EventKind::Update { writes, cached, .. } => {
+            let node = event.node.as_deref().unwrap_or_default().to_owned();
+            let mut update = Map::from_iter([(node, update(writes))]);
+            if *cached {
+                update.insert("__metadata__".to_owned(), json!({ "cached": true }));
+            }
+            Some(Value::Object(update))
+        }
+        EventKind::Interrupted(interrupts) => {
+            Some(json!({ "__interrupt__": interrupts_json(interrupts) }))
+        }
+        _ => None,
+    }
+}
+
+/// Encodes the writes of a task: an object, or a list of objects if a field was written several times.
+fn update(writes: &[FieldWrite]) -> Value {
+    let repeated =
+        |it: &FieldWrite| writes.iter().filter(|other| other.field == it.field).count() > 1;
+    if writes.is_empty() {
+        Value::Null
+    } else if writes.iter().any(repeated) {
+        writes.iter().map(|it| writes_to_json(std::slice::from_ref(it))).collect()
+    } else {
+        writes_to_json(writes)
+    }
+}
+
+/// Encodes the start or the end of a task. Also returns the type of the event in the `debug` stream.
+fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value)> {
+    let id = wire_id(event.task?);
+    let name = event.node.as_deref().unwrap_or_default();
+    match &event.kind {
+        EventKind::TaskStarted { input, sent } => {
+            let trigger =
+                if *sent { "__pregel_push".to_owned() } else { format!("branch:to:{name}") };
+            let task = json!({
+                "id": id,
+                "name": name,
+                "input": input,
+                "triggers": [trigger],
+                "metadata": run.to_metadata(),
+            });
+            Some(("task", task))
+        }
+        EventKind::TaskFinished { writes, error, interrupts, .. } => {
+            let task = json!({
+                "id": id,
+                "name": name,
+                "error": error.as_deref().map(NamedError::parse),
+                "result": writes_to_json(writes),
+                "interrupts": interrupts_json(interrupts),
+            });
+            Some(("task_result", task))
+        }
+        _ => None,
+    }
+}
+
+/// Encodes an event for the `debug` stream.
+fn debug(event: &Event, item: &Item, run: &RunFacts) -> Option<Value> {
+    let (kind, payload) = match checkpoint(event, run) {
+        Some(checkpoint) => ("checkpoint", with_references(checkpoint)),
+        None => task(event, run)?,
+    };
+    let timestamp = wire_time(item.at);
+    Some(json!({ "step": event.step, "timestamp": timestamp, "type": kind, "payload": payload }))
+}
+
+/// Returns the metadata of a message.
+pub(in crate::langgraph) fn message_metadata(origin: &Origin, run: &RunFacts) -> Value {
+    let mut metadata = run.to_metadata();
+    let outer = wire_namespace(&origin.namespace);
+    let own = format!("{}:{}", origin.node, origin.task);
+    let namespace = if outer.is_empty() { own } else { format!("{outer}|{own}") };
+    let facts = [
+        ("langgraph_node", json!(origin.node)),
+        ("langgraph_step", json!(origin.step)),
+        ("langgraph_triggers", json!([format!("branch:to:{}", origin.node)])),
+        ("langgraph_path", json!(["__pregel_pull", origin.node])),
+        ("langgraph_checkpoint_ns", json!(namespace)),
+        ("checkpoint_ns", json!(namespace)),
+    ];
+    metadata.extend(facts.map(|(key, value)| (key.to_owned(), value)));
+    Value::Object(metadata)
+}
+
+/// Encodes a message for the `messages` stream, which repeats the whole message so far with every piece.
+fn accumulated_message(message: &MessageItem, run: &RunFacts) -> Vec<(&'static str, Value)> {
+    let mut events = Vec::new();
+    if message.first {
+        let id = message.message["id"].as_str().unwrap_or_default().to_owned();
+        let metadata = json!({ "metadata": message_metadata(&message.origin, run) });
+        let metadata = Map::from_iter([(id, metadata)]);
+        events.push(("messages/metadata", Value::Object(metadata)));
+    }
+    match &message.so_far {
+        Some(so_far) => events.push(("messages/partial", json!([so_far]))),
+        None => events.push(("messages/complete", json!([message.message]))),
+    }
+    events
+}

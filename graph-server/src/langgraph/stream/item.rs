@@ -1,0 +1,84 @@
+//! Events of a run, in the form in which they are buffered.
+
+use std::{sync::Arc, time::SystemTime};
+
+use graph_core::{Event, Interrupt, stream::Values};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::langgraph::{error::NamedError, request::config::Metadata};
+
+/// An event of a run.
+#[derive(Debug)]
+pub(in crate::langgraph) struct Item {
+    /// Number of the event. Numbers increase within a thread, over all its runs.
+    pub(in crate::langgraph) seq: u64,
+    pub(in crate::langgraph) at: SystemTime,
+    pub(in crate::langgraph) body: Body,
+}
+
+/// Content of an event.
+#[derive(Debug)]
+pub(in crate::langgraph) enum Body {
+    /// The run was started with this input.
+    Started(Option<Value>),
+    /// An event of the engine.
+    Engine(Event),
+    /// Tasks raised interrupts. `values` is the state before them.
+    Interrupted { namespace: Arc<str>, values: Option<Values>, interrupts: Vec<Interrupt> },
+    /// A message, or one piece of a message.
+    Message(MessageItem),
+    /// The run ended with this output.
+    Finished(Value),
+    /// The run failed.
+    Failed(NamedError),
+}
+
+/// A message, or one piece of a message.
+#[derive(Debug)]
+pub(in crate::langgraph) struct MessageItem {
+    /// The event's place in the graph.
+    pub(in crate::langgraph) origin: Origin,
+    /// The message or piece.
+    pub(in crate::langgraph) message: Value,
+    /// The message so far, if `message` is a piece.
+    pub(in crate::langgraph) so_far: Option<Value>,
+    /// Whether this is the first event of the message.
+    pub(in crate::langgraph) first: bool,
+}
+
+/// The task that sent an event.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct Origin {
+    pub(in crate::langgraph) namespace: Arc<str>,
+    pub(in crate::langgraph) step: i64,
+    pub(in crate::langgraph) node: String,
+    pub(in crate::langgraph) task: String,
+}
+
+/// Facts about a run that are part of its events.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct RunFacts {
+    pub(in crate::langgraph) run: Uuid,
+    pub(in crate::langgraph) thread: Uuid,
+    pub(in crate::langgraph) assistant: Uuid,
+    pub(in crate::langgraph) graph: String,
+    pub(in crate::langgraph) attempt: u32,
+    pub(in crate::langgraph) metadata: Metadata,
+}
+
+impl RunFacts {
+    /// Returns the metadata of the run's events and checkpoints.
+    pub(in crate::langgraph) fn to_metadata(&self) -> Metadata {
+        let mut metadata = self.metadata.clone();
+        let facts = [
+            ("graph_id", Value::from(self.graph.clone())),
+            ("assistant_id", Value::from(self.assistant.to_string())),
+            ("run_id", Value::from(self.run.to_string())),
+            ("thread_id", Value::from(self.thread.to_string())),
+            ("run_attempt", Value::from(self.attempt)),
+        ];
+        metadata.extend(facts.map(|(key, value)| (key.to_owned(), value)));
+        metadata
+    }
+}
