@@ -1,11 +1,14 @@
 //! The routes of the API.
 
+mod assistant_admin;
 mod assistants;
+mod run_control;
 mod run_response;
 mod runs;
 mod state;
 mod stateless;
 mod system;
+mod thread_search;
 mod threads;
 
 use std::sync::Arc;
@@ -23,9 +26,12 @@ pub(super) fn open_routes() -> Router {
 pub(super) fn routes(manager: Arc<Manager>) -> Router {
     Router::new()
         .merge(assistants::routes())
+        .merge(assistant_admin::routes())
         .merge(threads::routes())
+        .merge(thread_search::routes())
         .merge(state::routes())
         .merge(runs::routes())
+        .merge(run_control::routes())
         .merge(stateless::routes())
         .with_state(manager)
 }
