@@ -9,6 +9,7 @@ mod state;
 mod stateless;
 mod system;
 mod thread_search;
+mod thread_stream;
 mod threads;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(assistant_admin::routes())
         .merge(threads::routes())
         .merge(thread_search::routes())
+        .merge(thread_stream::routes())
         .merge(state::routes())
         .merge(runs::routes())
         .merge(run_control::routes())
