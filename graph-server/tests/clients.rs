@@ -2,12 +2,14 @@
 //! validated against LangGraph's own server; see `clients/README.md`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+#[path = "it/peers.rs"]
+mod peers;
+
 use std::{
     env,
-    io::{self, BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
 };
 
 use tempfile::TempDir;
@@ -17,22 +19,7 @@ const DIR_NAME: &str = "langgraph-sdk-0.4.14-1.12.0";
 
 /// Returns the directory of the clients. Returns `None` if they are not installed; the test is then skipped.
 fn find() -> Option<PathBuf> {
-    let peers = env::var_os("GRAPH_PEERS").map_or_else(
-        || Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers"),
-        PathBuf::from,
-    );
-    let dir = peers.join(DIR_NAME);
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    let why = format!(
-        "LangGraph's clients are not in {}; `cargo xtask test` fetches them",
-        dir.display()
-    );
-    assert!(env::var_os("GRAPH_REQUIRE_LANGGRAPH_SDK").is_none(), "{why}");
-    let test = thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
-    None
+    peers::find(DIR_NAME, "GRAPH_REQUIRE_LANGGRAPH_SDK")
 }
 
 /// A running example server, which is killed when the value is dropped.

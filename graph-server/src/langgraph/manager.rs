@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use self::schedule::Schedule;
 pub(super) use self::{
-    cancel::CancelAction,
+    cancel::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
     thread_events::ThreadEvents,
     thread_feed::ThreadFeed,

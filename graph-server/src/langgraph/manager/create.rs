@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{LiveRun, Manager, cancel::CancelAction};
+use super::{
+    LiveRun, Manager,
+    cancel::{CancelAction, Cancellation},
+};
 use crate::langgraph::{
     database::Select,
     error::{ApiError, ApiResult},
@@ -17,7 +20,7 @@ impl Manager {
     /// Stores a run and starts it, now or when the active runs of its thread have ended.
     pub(in crate::langgraph) fn create(
         self: &Arc<Self>,
-        run: Run,
+        run: &Run,
         mut thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
         let mut schedule = self.lock();
@@ -38,8 +41,8 @@ impl Manager {
             thread.status = ThreadStatus::Busy;
         }
         self.database.put(&thread)?;
-        self.database.put(&run)?;
-        let live = Arc::new(LiveRun::new(&run, schedule.feed(run.thread_id).counter.clone()));
+        self.database.put(run)?;
+        let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
         if delay.is_zero() {
             if schedule.enqueue(&live) {
                 tokio::spawn(self.clone().work(live.clone()));
@@ -55,7 +58,9 @@ impl Manager {
             MultitaskStrategy::Reject | MultitaskStrategy::Enqueue => None,
         };
         if let Some(action) = action {
-            active.iter().for_each(|it| it.request_cancel(action));
+            let reason = format!("run {} was created on the same thread", run.run_id);
+            let cancellation = Cancellation::new(action, reason);
+            active.iter().for_each(|it| it.request_cancel(cancellation.clone()));
         }
         Ok(live)
     }

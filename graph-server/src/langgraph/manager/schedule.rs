@@ -61,12 +61,12 @@ impl Schedule {
     /// Keeps the events of a run that has ended, and drops those of the run that ended first if there are too many.
     pub(super) fn keep_ended(&mut self, run: Arc<LiveRun>) {
         self.ended.push_back(run);
-        if self.ended.len() > MAX_ENDED {
-            if let Some(oldest) = self.ended.pop_front() {
-                self.live.remove(&oldest.facts.run);
-                if let Some(feed) = self.feeds.get(&oldest.facts.thread) {
-                    feed.remove(&oldest);
-                }
+        if self.ended.len() > MAX_ENDED
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.live.remove(&oldest.facts.run);
+            if let Some(feed) = self.feeds.get(&oldest.facts.thread) {
+                feed.remove(&oldest);
             }
         }
     }
