@@ -241,3 +241,16 @@ async def test_concurrent_runs_of_several_threads_are_independent(client):
     threads = [await new_thread(client) for _ in range(8)]
     waits = [client.runs.wait(it, "tiny", input={"value": str(n)}) for n, it in enumerate(threads)]
     assert [it["value"] for it in await asyncio.gather(*waits)] == [f"{n}ab" for n in range(8)]
+
+
+async def test_pending_run_is_deleted_by_rollback(client):
+    thread = await new_thread(client)
+    first = await started_slow_run(client, thread)
+    second = (await client.runs.create(thread, "tiny", input=TINY_INPUT))["run_id"]
+    await client.runs.cancel(thread, second, action="rollback")
+
+    async def is_deleted():
+        return second not in [it["run_id"] for it in await client.runs.list(thread)]
+
+    await until(is_deleted, seconds=20)
+    await client.runs.cancel(thread, first, wait=True)

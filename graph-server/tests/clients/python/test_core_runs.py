@@ -2,7 +2,9 @@
 
 import uuid
 
+import httpx
 import pytest
+from conftest import URL
 from flows import (
     TINY_INPUT,
     TINY_RESULT,
@@ -170,3 +172,10 @@ async def test_unknown_run_is_not_found(client):
     for request in (client.runs.get, client.runs.delete):
         with status_error(404):
             await request(thread, unknown)
+
+
+@pytest.mark.fault_of_langgraph("ignores unknown fields")
+async def test_unknown_fields_are_refused():
+    body = {"assistant_id": "tiny", "input": TINY_INPUT, "no_such_field": 1}
+    async with httpx.AsyncClient(base_url=URL, timeout=60) as http:
+        assert (await http.post("/runs/wait", json=body)).status_code == 422

@@ -1,9 +1,11 @@
 """Stream modes, subgraphs, and resumable streams."""
 
+import asyncio
+
 import httpx
 import pytest
 from conftest import URL
-from flows import TINY_INPUT, TINY_RESULT, collect, data_of, names_of, new_thread, user
+from flows import TINY_INPUT, TINY_RESULT, collect, data_of, names_of, new_thread, until, user
 
 
 async def stream(client, graph, given, **options):
@@ -162,3 +164,33 @@ async def test_stream_has_the_headers_that_clients_rely_on(client):
             assert response.headers["location"] == f"/threads/{thread}/runs/{run}/stream"
             text = (await response.aread()).decode()
     assert "event: values" in text and (await client.runs.get(thread, run))["status"] == "success"
+
+
+@pytest.mark.fault_of_langgraph("honours one of the modes only")
+async def test_joined_stream_sends_all_requested_modes(client):
+    thread = await new_thread(client)
+    modes = ["values", "custom"]
+    given = {"steps": 20, "delay": 0.1}
+    run = (await client.runs.create(thread, "slow", input=given, stream_mode=modes))["run_id"]
+    parts = await collect(client.runs.join_stream(thread, run, stream_mode=modes))
+    assert {"values", "custom"} <= {it.event for it in parts}
+
+
+async def test_stream_of_a_thread_follows_its_runs(client):
+    thread = await new_thread(client)
+    seen = []
+
+    async def read():
+        async for part in await client.threads.join_stream(thread):
+            if part.event == "values":
+                seen.append(part.data["value"])
+
+    reader = asyncio.create_task(read())
+
+    # The stream starts with the events after its connection, so runs are started until one was seen completely.
+    async def has_seen_a_run():
+        await client.runs.wait(thread, "tiny", input=TINY_INPUT)
+        return ["x", "xa", "xab"] == seen[-3:]
+
+    await until(has_seen_a_run)
+    reader.cancel()

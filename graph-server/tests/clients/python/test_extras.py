@@ -94,3 +94,15 @@ async def test_webhook_to_a_loopback_address_is_refused(client):
         await client.runs.create(thread, "tiny", input=TINY_INPUT, webhook="http://127.0.0.1:9/hook")
     assert 400 <= caught.value.response.status_code < 500
     assert await client.runs.list(thread) == []
+
+
+def test_pages_of_local_origins_may_read_the_headers_that_clients_use(http):
+    origin = {"origin": "http://localhost:3000"}
+    ask = {"access-control-request-method": "POST", "access-control-request-headers": "content-type,x-api-key"}
+    preflight = http.options("/threads/search", headers={**origin, **ask})
+    assert preflight.status_code in (200, 204), preflight.text
+    assert preflight.headers["access-control-allow-origin"] in ("*", origin["origin"])
+    assert "x-api-key" in preflight.headers["access-control-allow-headers"].lower()
+    answer = http.get("/info", headers=origin)
+    exposed = answer.headers["access-control-expose-headers"].lower()
+    assert "content-location" in exposed and "x-pagination-total" in exposed

@@ -138,3 +138,9 @@ async def test_unknown_command_is_refused(client):
         body = {"id": 7, "method": "no.such.command", "params": {}}
         answer = (await http.post(f"/threads/{thread}/commands", json=body)).json()
     assert (answer["type"], answer["id"], answer["error"]) == ("error", 7, "unknown_command")
+
+
+async def test_websocket_carries_commands_and_events(client):
+    async with client.threads.stream(assistant_id="tiny", transport="websocket") as thread:
+        await thread.run.start(input=TINY_INPUT)
+        assert await thread.output == TINY_RESULT
