@@ -69,6 +69,11 @@ impl Graphs {
     pub(super) fn checkpointer(&self) -> &Arc<dyn Checkpointer> {
         &self.checkpointer
     }
+
+    /// Returns the long-term store that all graphs share.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
 }
 
 impl std::fmt::Debug for Graphs {

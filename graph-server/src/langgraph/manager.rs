@@ -89,6 +89,19 @@ impl Manager {
             .ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
     }
 
+    /// Changes a thread. Changes of the same thread exclude each other, so none is lost.
+    pub(super) fn change_thread(
+        &self,
+        id: Uuid,
+        change: impl FnOnce(&mut Thread),
+    ) -> ApiResult<Thread> {
+        let _exclusive = self.lock();
+        let mut thread = self.thread(id)?;
+        change(&mut thread);
+        self.database.put(&thread)?;
+        Ok(thread)
+    }
+
     /// Returns a run of a thread.
     pub(super) fn run(&self, thread: Uuid, id: Uuid) -> ApiResult<Run> {
         let run = self.database.get::<Run>(&id.to_string())?;

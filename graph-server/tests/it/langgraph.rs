@@ -55,8 +55,14 @@ impl Server {
         drop(api);
     }
 
+    /// Returns a client. All clients share one provider of cryptography.
+    fn client() -> Client {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Client::builder().no_proxy().build().unwrap()
+    }
+
     async fn post(&self, path: &str, body: Value) -> Value {
-        let request = Client::new().post(format!("{}{path}", self.url));
+        let request = Self::client().post(format!("{}{path}", self.url));
         let request = request.header("content-type", "application/json").body(body.to_string());
         let response = request.send().await.unwrap();
         assert!(response.status().is_success(), "{}", response.status());
@@ -64,7 +70,7 @@ impl Server {
     }
 
     async fn get(&self, path: &str) -> Value {
-        let response = Client::new().get(format!("{}{path}", self.url)).send().await.unwrap();
+        let response = Self::client().get(format!("{}{path}", self.url)).send().await.unwrap();
         assert!(response.status().is_success(), "{}", response.status());
         serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
     }
@@ -137,7 +143,7 @@ async fn invalid_requests_are_rejected_with_a_reason() {
         ("/assistants/search", json!({ "select": ["x"] }), "select"),
     ];
     for (path, body, reason) in cases {
-        let request = Client::new().post(format!("{}{path}", server.url));
+        let request = Server::client().post(format!("{}{path}", server.url));
         let request = request.header("content-type", "application/json").body(body.to_string());
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 422, "{path} {body}");
