@@ -1,18 +1,16 @@
 // Flows of the client: assistants, threads, runs, streams and the store.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { test } from "node:test";
 
-import { collect, dataOf, newClient, TINY_INPUT, TINY_RESULT, until, user } from "./packages.mjs";
+import { check, collect, dataOf, newClient, TINY_INPUT, TINY_RESULT, until, user } from "./packages.mjs";
 
 const client = newClient();
-const options = { timeout: 90_000 };
 
 async function newThread() {
   return (await client.threads.create()).thread_id;
 }
 
-test("assistants are found and describe their graphs", options, async () => {
+check("assistants are found and describe their graphs", async () => {
   const [found] = await client.assistants.search({ graphId: "tiny", metadata: { created_by: "system" } });
   assert.equal(found.graph_id, "tiny");
   assert.equal((await client.assistants.get(found.assistant_id)).name, "tiny");
@@ -22,7 +20,7 @@ test("assistants are found and describe their graphs", options, async () => {
   assert.equal(schemas.input_schema.properties.value.type, "string");
 });
 
-test("threads are created, searched, edited and deleted", options, async () => {
+check("threads are created, searched, edited and deleted", async () => {
   const mark = randomUUID();
   const thread = (await client.threads.create({ metadata: { mark } })).thread_id;
   await client.threads.update(thread, { metadata: { more: 1 } });
@@ -36,14 +34,14 @@ test("threads are created, searched, edited and deleted", options, async () => {
   await assert.rejects(client.threads.get(thread), /404/);
 });
 
-test("a run is awaited and its error reported", options, async () => {
+check("a run is awaited and its error reported", async () => {
   const thread = await newThread();
   assert.deepEqual(await client.runs.wait(thread, "tiny", { input: TINY_INPUT }), TINY_RESULT);
   assert.deepEqual(await client.runs.wait(null, "tiny", { input: TINY_INPUT }), TINY_RESULT);
   await assert.rejects(client.runs.wait(thread, "fail", { input: { log: [] } }), /boom/);
 });
 
-test("values are streamed and the run's id is reported first", options, async () => {
+check("values are streamed and the run's id is reported first", async () => {
   const thread = await newThread();
   let created;
   const onRunCreated = (run) => (created ??= run);
@@ -53,7 +51,7 @@ test("values are streamed and the run's id is reported first", options, async ()
   assert.deepEqual(dataOf(parts, "values").at(-1), TINY_RESULT);
 });
 
-test("tokens and updates are streamed together", options, async () => {
+check("tokens and updates are streamed together", async () => {
   const streamMode = ["messages-tuple", "updates"];
   const parts = await collect(client.runs.stream(null, "chat", { input: user("hello you"), streamMode }));
   const chunks = dataOf(parts, "messages").map(([message]) => message.content);
@@ -62,14 +60,14 @@ test("tokens and updates are streamed together", options, async () => {
   assert.deepEqual(Object.keys(dataOf(parts, "updates")[0]), ["model"]);
 });
 
-test("events of subgraphs carry their namespace", options, async () => {
+check("events of subgraphs carry their namespace", async () => {
   const parameters = { input: { log: [] }, streamMode: "updates", streamSubgraphs: true };
   const parts = await collect(client.runs.stream(null, "parent", parameters));
   const inner = parts.filter((it) => it.event.startsWith("updates|child:"));
   assert.deepEqual(inner.map((it) => Object.keys(it.data)[0]), ["c1", "c2"]);
 });
 
-test("an interrupted run is resumed by the id of its interrupt", options, async () => {
+check("an interrupted run is resumed by the id of its interrupt", async () => {
   const thread = await newThread();
   const waiting = await client.runs.wait(thread, "approval", { input: { topic: "cats" } });
   assert.equal(waiting.__interrupt__[0].value.question, "approve?");
@@ -80,7 +78,7 @@ test("an interrupted run is resumed by the id of its interrupt", options, async 
   assert.equal((await client.threads.get(thread)).status, "idle");
 });
 
-test("a background run is joined and its stream resumed", options, async () => {
+check("a background run is joined and its stream resumed", async () => {
   const thread = await newThread();
   const input = { steps: 4, delay: 0.05 };
   const parameters = { input, streamMode: "values", streamResumable: true };
@@ -92,7 +90,7 @@ test("a background run is joined and its stream resumed", options, async () => {
   assert.deepEqual((await client.runs.list(thread)).map((it) => [it.run_id, it.status]), [[run, "success"]]);
 });
 
-test("a second run is refused and the first one cancelled", options, async () => {
+check("a second run is refused and the first one cancelled", async () => {
   const thread = await newThread();
   const { run_id } = await client.runs.create(thread, "slow", { input: { steps: 400, delay: 0.05 } });
   const second = { input: TINY_INPUT, multitaskStrategy: "reject" };
@@ -102,7 +100,7 @@ test("a second run is refused and the first one cancelled", options, async () =>
   assert.equal((await client.runs.get(thread, run_id)).status, "interrupted");
 });
 
-test("a thread is forked from its history", options, async () => {
+check("a thread is forked from its history", async () => {
   const thread = await newThread();
   await client.runs.wait(thread, "tiny", { input: TINY_INPUT });
   const history = await client.threads.getHistory(thread, { limit: 10 });
@@ -115,7 +113,7 @@ test("a thread is forked from its history", options, async () => {
   assert.equal(result.value, "forkb");
 });
 
-test("items are stored, searched and deleted", options, async () => {
+check("items are stored, searched and deleted", async () => {
   const namespace = [randomUUID(), "notes"];
   await client.store.putItem(namespace, "k", { n: 1 });
   assert.deepEqual((await client.store.getItem(namespace, "k")).value, { n: 1 });
@@ -127,7 +125,7 @@ test("items are stored, searched and deleted", options, async () => {
   assert.equal(await client.store.getItem(namespace, "k"), null);
 });
 
-test("an assistant and a cron are created and deleted", options, async () => {
+check("an assistant and a cron are created and deleted", async () => {
   const created = await client.assistants.create({ graphId: "ctx", context: { greeting: "hey" }, name: "js" });
   const result = await client.runs.wait(null, created.assistant_id, { input: { name: "bob" } });
   assert.equal(result.out, "hey bob");

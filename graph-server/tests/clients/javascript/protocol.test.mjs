@@ -1,14 +1,12 @@
 // The thread-centric protocol: `threads.stream()` and the controller that the newer `useStream` hooks share.
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
-import { load, newClient, TINY_INPUT, TINY_RESULT, until, user } from "./packages.mjs";
+import { check, load, newClient, TINY_INPUT, TINY_RESULT, until, user } from "./packages.mjs";
 
 const { StreamController } = load("@langchain/langgraph-sdk/stream");
 const client = newClient();
-const options = { timeout: 90_000 };
 
-test("a thread stream returns values and the output", options, async () => {
+check("a thread stream returns values and the output", async () => {
   const thread = client.threads.stream({ assistantId: "tiny" });
   try {
     await thread.run.start({ input: TINY_INPUT });
@@ -21,7 +19,7 @@ test("a thread stream returns values and the output", options, async () => {
   }
 });
 
-test("a thread stream assembles messages from deltas", options, async () => {
+check("a thread stream assembles messages from deltas", async () => {
   const thread = client.threads.stream({ assistantId: "chat" });
   try {
     await thread.run.start({ input: user("hello you") });
@@ -39,7 +37,7 @@ test("a thread stream assembles messages from deltas", options, async () => {
   }
 });
 
-test("a thread stream discovers subgraphs", options, async () => {
+check("a thread stream discovers subgraphs", async () => {
   const thread = client.threads.stream({ assistantId: "parent" });
   try {
     await thread.run.start({ input: { log: [] } });
@@ -51,7 +49,7 @@ test("a thread stream discovers subgraphs", options, async () => {
   }
 });
 
-test("a thread stream answers an interrupt", options, async () => {
+check("a thread stream answers an interrupt", async () => {
   const thread = client.threads.stream({ assistantId: "approval" });
   try {
     await thread.run.start({ input: { topic: "cats" } });
@@ -69,7 +67,7 @@ test("a thread stream answers an interrupt", options, async () => {
   }
 });
 
-test("the controller of the newer hooks streams a conversation", options, async () => {
+check("the controller of the newer hooks streams a conversation", async () => {
   const controller = new StreamController({ assistantId: "chat", client, threadId: null });
   const release = controller.activate();
   try {
@@ -86,7 +84,7 @@ test("the controller of the newer hooks streams a conversation", options, async 
   }
 });
 
-test("the controller of the newer hooks answers an interrupt", options, async () => {
+check("the controller of the newer hooks answers an interrupt", async () => {
   const controller = new StreamController({ assistantId: "approval", client, threadId: null });
   const release = controller.activate();
   const snapshot = () => controller.rootStore.getSnapshot();

@@ -1,15 +1,13 @@
 // React's `useStream` of the SDK, rendered without a browser.
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
-import { load, newClient, until, URL, user } from "./packages.mjs";
+import { check, load, newClient, until, URL, user } from "./packages.mjs";
 
 globalThis.IS_REACT_ACT_ENVIRONMENT = false;
 const React = load("react");
 const { create } = load("react-test-renderer");
 const { useStream } = load("@langchain/langgraph-sdk/react");
 const client = newClient();
-const options = { timeout: 90_000 };
 
 /** Renders a component that uses the hook. `current` is what the hook returned last. */
 function render(parameters) {
@@ -22,7 +20,7 @@ function render(parameters) {
   return rendered;
 }
 
-test("the hook streams an answer into its messages", options, async () => {
+check("the hook streams an answer into its messages", async () => {
   let thread;
   const onThreadId = (id) => (thread = id);
   const rendered = render({ assistantId: "chat", onThreadId, messagesKey: "messages" });
@@ -38,7 +36,7 @@ test("the hook streams an answer into its messages", options, async () => {
   }
 });
 
-test("the hook shows an interrupt and resumes it", options, async () => {
+check("the hook shows an interrupt and resumes it", async () => {
   const rendered = render({ assistantId: "approval", onThreadId: () => {}, fetchStateHistory: true });
   try {
     await until(() => rendered.current);
@@ -53,7 +51,7 @@ test("the hook shows an interrupt and resumes it", options, async () => {
   }
 });
 
-test("the hook loads an existing thread and reports errors", options, async () => {
+check("the hook loads an existing thread and reports errors", async () => {
   const { thread_id: threadId } = await client.threads.create();
   await client.runs.wait(threadId, "chat", { input: user("first") });
   const loaded = render({ assistantId: "chat", threadId });
