@@ -7,6 +7,7 @@
 //! when it restarts: each continues from the last checkpoint that it stored.
 
 mod cancel;
+mod cancellation;
 mod create;
 mod execute;
 mod live_run;
@@ -25,7 +26,7 @@ use uuid::Uuid;
 
 use self::schedule::Schedule;
 pub(super) use self::{
-    cancel::{CancelAction, Cancellation},
+    cancellation::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
     thread_events::ThreadEvents,
     thread_feed::ThreadFeed,
