@@ -44,7 +44,7 @@ enum Install {
 }
 
 /// All programs that the tests use.
-pub(crate) const NEEDS: [Need; 12] = [
+pub(crate) const NEEDS: [Need; 13] = [
     Need {
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
@@ -170,6 +170,18 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
             installer: ("python3", &["-m", "pip", "--version"]),
         },
         is_installed: || peers::dir().join(peers::MCP_TIME).is_dir(),
+    },
+    Need {
+        name: "LangGraph's clients for the tests",
+        skipped: Skipped::new("LangGraph API tests with the official clients", "sudo apt-get install python3-pip npm"),
+        require: "GRAPH_REQUIRE_LANGGRAPH_SDK",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::LANGGRAPH_SDK,
+            script: peers::INSTALL_LANGGRAPH_SDK,
+            installer: ("sh", &["-c", "python3 -m pip --version && npm --version"]),
+        },
+        is_installed: || peers::dir().join(peers::LANGGRAPH_SDK).is_dir(),
     },
     Need {
         name: "QEMU for the tests",

@@ -21,6 +21,10 @@ pub(crate) const MCP_EVERYTHING: &str = "mcp-everything-2026.8.31";
 /// Directory of a Model Context Protocol server that converts times, from PyPI.
 pub(crate) const MCP_TIME: &str = "mcp-time-2026.10.19";
 
+/// Directory of LangGraph's official clients: the Python SDK with `RemoteGraph`, and the JavaScript SDK with React. The
+/// name contains the versions of both SDKs.
+pub(crate) const LANGGRAPH_SDK: &str = "langgraph-sdk-0.4.14-1.12.0";
+
 /// Directory of schemathesis, which sends valid and invalid requests to a server, based on the server's OpenAPI
 /// document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
@@ -62,6 +66,15 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp-server-time==2026.10.19
 mv \"$1.new\" \"$1\"";
 
+pub(crate) const INSTALL_LANGGRAPH_SDK: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new/node\"
+python3 -m pip install --quiet --only-binary :all: --target \"$1.new/python\" langgraph-sdk==0.4.14 langgraph==1.2.20 \
+langchain-core==1.7.2 pytest==9.2.0
+npm install --prefix \"$1.new/node\" --no-save --ignore-scripts --no-audit --no-fund @langchain/langgraph-sdk@1.12.0 \
+@langchain/core@1.2.9 react@19.2.8 react-dom@19.2.8 react-test-renderer@19.2.8
+mv \"$1.new\" \"$1\"";
+
 /// Script that installs schemathesis. Hypothesis, which generates the requests, is pinned too, because a different
 /// version generates different requests for the same seed.
 pub(crate) const INSTALL_SCHEMATHESIS: &str = "\
@@ -72,7 +85,7 @@ mv \"$1.new\" \"$1\"";
 
 /// Returns the directory in which the tests look for these programs. This is `GRAPH_PEERS` if it is set, and
 /// otherwise `peers` in the target directory. The tests compute the same path in `llm` (`peers`), `draft-gate`
-/// (`cycle`), `graph-agents` (`mcp`) and `graph-server` (`schemathesis`).
+/// (`cycle`), `graph-agents` (`mcp`) and `graph-server` (`peers`).
 pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);

@@ -7,6 +7,7 @@
 //! when it restarts: each continues from the last checkpoint that it stored.
 
 mod cancel;
+mod cancellation;
 mod create;
 mod execute;
 mod live_run;
@@ -25,7 +26,7 @@ use uuid::Uuid;
 
 use self::schedule::Schedule;
 pub(super) use self::{
-    cancel::CancelAction,
+    cancellation::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
     thread_events::ThreadEvents,
     thread_feed::ThreadFeed,
@@ -87,6 +88,19 @@ impl Manager {
         self.database
             .get(&id.to_string())?
             .ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
+    }
+
+    /// Changes a thread. Changes of the same thread exclude each other, so none is lost.
+    pub(super) fn change_thread(
+        &self,
+        id: Uuid,
+        change: impl FnOnce(&mut Thread),
+    ) -> ApiResult<Thread> {
+        let _exclusive = self.lock();
+        let mut thread = self.thread(id)?;
+        change(&mut thread);
+        self.database.put(&thread)?;
+        Ok(thread)
     }
 
     /// Returns a run of a thread.

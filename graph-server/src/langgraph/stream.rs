@@ -7,4 +7,5 @@ pub(super) mod encode;
 pub(super) mod item;
 pub(super) mod message;
 pub(super) mod sse;
+pub(super) mod tool_event;
 pub(super) mod tracing_event;

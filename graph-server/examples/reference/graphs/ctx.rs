@@ -7,7 +7,7 @@ use graph_server::langgraph::Graphs;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Result, schemas};
+use super::support::{Result, schemas};
 
 /// The context of a run.
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         .edge(START, "greet")
         .edge("greet", END);
     let text = json!({ "type": "string" });
-    let schemas = schemas("ctx", json!({ "name": text, "out": text, "user": text }));
+    let schemas = schemas("ctx", &json!({ "name": text, "out": text, "user": text }));
     let context = json!({
         "title": "greeting",
         "type": "object",

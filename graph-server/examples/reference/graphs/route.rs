@@ -6,7 +6,7 @@ use graph_core::{
 use graph_server::langgraph::Graphs;
 use serde_json::{Value, json};
 
-use super::{Result, schemas, strings};
+use super::support::{Result, schemas, strings};
 
 pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
     let state =
@@ -27,7 +27,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         .edge("even", END)
         .edge("odd", END);
     let properties = json!({ "n": { "type": "integer" }, "path": strings() });
-    Ok(graphs.add("route", graph, schemas("route", properties))?)
+    Ok(graphs.add("route", graph, schemas("route", &properties))?)
 }
 
 /// Adds a node that appends its name to the path.

@@ -2,25 +2,16 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{LiveRun, Manager};
+use super::{
+    LiveRun, Manager,
+    cancellation::{CancelAction, Cancellation},
+};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
     records::{Run, Thread},
 };
-
-/// What happens to the progress of a cancelled run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::langgraph) enum CancelAction {
-    /// The checkpoints of the run are kept.
-    #[default]
-    Interrupt,
-    /// The run and its checkpoints are deleted.
-    Rollback,
-}
 
 impl Manager {
     /// Cancels an active run.
@@ -28,7 +19,7 @@ impl Manager {
         self: &Arc<Self>,
         thread: Uuid,
         run: Uuid,
-        action: CancelAction,
+        cancellation: Cancellation,
     ) -> ApiResult<Arc<LiveRun>> {
         let live = self.live(run).filter(|it| it.facts.thread == thread && !it.has_ended());
         let Some(live) = live else {
@@ -36,10 +27,10 @@ impl Manager {
                 format!("run {run} is not active on thread {thread}, so it cannot be cancelled");
             return Err(ApiError::not_found(detail));
         };
-        live.request_cancel(action);
+        live.request_cancel(cancellation.clone());
         let removed = self.lock().remove_pending(&live);
         if removed {
-            self.end_cancelled(&live, action).await;
+            self.end_cancelled(&live, cancellation).await;
         }
         Ok(live)
     }
@@ -56,9 +47,10 @@ impl Manager {
         self: &Arc<Self>,
         thread: Uuid,
     ) -> ApiResult<()> {
+        let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
         for live in self.active(Some(thread)) {
             // A run that ended in the meantime needs no cancellation.
-            let _ = self.cancel(thread, live.facts.run, CancelAction::Interrupt).await;
+            let _ = self.cancel(thread, live.facts.run, cancellation.clone()).await;
             live.result().await;
         }
         self.remove_thread(thread).await

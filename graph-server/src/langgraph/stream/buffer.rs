@@ -55,6 +55,11 @@ impl EventBuffer {
         let _ = self.end.subscribe().wait_for(|end| end.1).await;
     }
 
+    /// Returns the number of buffered events.
+    pub(in crate::langgraph) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Returns the number of the last event, or 0 if there is none.
     pub(in crate::langgraph) fn last_seq(&self) -> u64 {
         self.end.borrow().0

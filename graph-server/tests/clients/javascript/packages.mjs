@@ -1,0 +1,50 @@
+// Loads the pinned packages from the directory into which they are installed, which is not above this file.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { test } from "node:test";
+
+/** Loads an installed package. */
+export const load = createRequire(path.join(path.resolve(process.env.GRAPH_CLIENTS_NODE), "package.json"));
+
+export const URL = process.env.GRAPH_SERVER_URL.replace(/\/$/, "");
+
+const missing = process.env.GRAPH_SERVER_MISSING;
+const missingCases = new Set(missing ? readFileSync(missing, "utf8").split("\n") : []);
+
+/** Declares a case with bounded time. Skips it if it uses a feature that the server under test does not have yet. */
+export function check(name, run) {
+  test(name, { timeout: 90_000, skip: missingCases.has(name) && "not implemented yet" }, run);
+}
+
+const { Client } = load("@langchain/langgraph-sdk");
+
+/** Returns a client of the server under test. */
+export const newClient = () => new Client({ apiUrl: URL, apiKey: null });
+
+export const TINY_INPUT = { value: "x" };
+export const TINY_RESULT = { value: "xab", log: ["a", "b"], count: 2 };
+
+/** Returns the input of the graph `chat` for one message of the user. */
+export const user = (text) => ({ messages: [{ type: "human", content: text }] });
+
+/** Reads a stream to its end. */
+export async function collect(stream) {
+  const parts = [];
+  for await (const part of stream) parts.push(part);
+  return parts;
+}
+
+/** Returns the data of all events of one name. */
+export const dataOf = (parts, event) => parts.filter((it) => it.event === event).map((it) => it.data);
+
+/** Calls `probe` until it returns something true, and returns that. */
+export async function until(probe, seconds = 60) {
+  const deadline = Date.now() + 1000 * seconds;
+  for (;;) {
+    const result = await probe();
+    if (result) return result;
+    if (Date.now() > deadline) throw new Error(`the condition did not become true within ${seconds} s`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
