@@ -5,6 +5,7 @@ mod run_response;
 mod runs;
 mod state;
 mod stateless;
+mod store;
 mod system;
 mod threads;
 
@@ -27,5 +28,6 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(state::routes())
         .merge(runs::routes())
         .merge(stateless::routes())
+        .merge(store::routes())
         .with_state(manager)
 }

@@ -1,0 +1,10 @@
+//! Tests of the services of LangGraph's API: store, event protocol, schedules and tool servers. They use the graphs of
+//! the example `reference`.
+#![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
+
+#[path = "../../examples/reference"]
+mod reference {
+    pub(crate) mod graphs;
+}
+mod server;
+mod store;
