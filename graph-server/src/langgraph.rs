@@ -47,6 +47,7 @@ mod any_graph;
 mod assistants;
 mod database;
 mod drawing;
+mod edit;
 mod error;
 mod graphs;
 mod id;

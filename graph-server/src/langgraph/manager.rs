@@ -10,6 +10,7 @@ mod cancel;
 mod create;
 mod execute;
 mod live_run;
+mod refresh;
 mod schedule;
 mod thread_feed;
 

@@ -1,12 +1,15 @@
 //! The routes of the API.
 
+mod assistant_admin;
 mod assistants;
+mod run_control;
 mod run_response;
 mod runs;
 mod state;
 mod stateless;
 mod store;
 mod system;
+mod thread_search;
 mod threads;
 
 use std::sync::Arc;
@@ -24,9 +27,12 @@ pub(super) fn open_routes() -> Router {
 pub(super) fn routes(manager: Arc<Manager>) -> Router {
     Router::new()
         .merge(assistants::routes())
+        .merge(assistant_admin::routes())
         .merge(threads::routes())
+        .merge(thread_search::routes())
         .merge(state::routes())
         .merge(runs::routes())
+        .merge(run_control::routes())
         .merge(stateless::routes())
         .merge(store::routes())
         .with_state(manager)

@@ -11,6 +11,20 @@ use super::{
     time::wire_time,
 };
 
+/// Fields of a state on the wire.
+pub(super) const STATE_FIELDS: [&str; 10] = [
+    "values",
+    "next",
+    "tasks",
+    "metadata",
+    "created_at",
+    "checkpoint",
+    "parent_checkpoint",
+    "interrupts",
+    "checkpoint_id",
+    "parent_checkpoint_id",
+];
+
 /// Encodes the state of a thread.
 pub(super) fn state_json(thread: Uuid, state: &Snapshot) -> Value {
     let reference =
@@ -74,7 +88,7 @@ fn task_json(thread: Uuid, outer: &str, task: &TaskState) -> Value {
 }
 
 /// Encodes the state of a subgraph.
-pub(super) fn subgraph_json(thread: Uuid, namespace: &str, state: &SubgraphState) -> Value {
+fn subgraph_json(thread: Uuid, namespace: &str, state: &SubgraphState) -> Value {
     let interrupts: Vec<_> = state.tasks.iter().flat_map(|it| it.interrupts.clone()).collect();
     let metadata =
         state.source.map(|it| checkpoint_metadata(it.as_str(), state.step.unwrap_or_default()));
@@ -90,4 +104,20 @@ pub(super) fn subgraph_json(thread: Uuid, namespace: &str, state: &SubgraphState
         "checkpoint_id": null,
         "parent_checkpoint_id": null,
     })
+}
+
+/// Finds the subgraph with this namespace among the tasks of a state that was read with subgraphs.
+pub(super) fn find_subgraph(thread: Uuid, state: &Snapshot, namespace: &str) -> Option<Value> {
+    fn find<'a>(tasks: &'a [TaskState], outer: &str, wanted: &str) -> Option<&'a SubgraphState> {
+        tasks.iter().find_map(|task| {
+            let subgraph = task.subgraph.as_deref()?;
+            let own = format!("{outer}{}:{}", task.node, task.id);
+            match own == wanted {
+                true => Some(subgraph),
+                false => find(&subgraph.tasks, &format!("{own}|"), wanted),
+            }
+        })
+    }
+    let subgraph = find(&state.tasks, "", namespace)?;
+    Some(subgraph_json(thread, namespace, subgraph))
 }

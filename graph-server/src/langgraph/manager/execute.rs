@@ -3,14 +3,14 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use graph_core::RunError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{LiveRun, Manager, RunResult, cancel::CancelAction};
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphRun},
     error::{ApiResult, NamedError},
-    id::{parse_checkpoint, wire_id},
-    records::{Run, RunStatus, Thread, ThreadStatus},
+    id::parse_checkpoint,
+    records::{Run, RunStatus},
     stream::{collect::Collector, encode::interrupts_json, item::Body},
     time::now,
 };
@@ -25,7 +25,7 @@ impl Manager {
                 tracing::error!(run = %live.facts.run, ?error, "cannot execute a run");
                 let failure = NamedError::new("StorageError", "the server cannot store the run");
                 let output = json!({ "__error__": failure });
-                live.end(RunResult { status: RunStatus::Error, output });
+                live.end(RunResult { output });
             }
             if self.shutting_down.load(Ordering::Acquire) {
                 return;
@@ -115,7 +115,7 @@ impl Manager {
         };
         run.status = status;
         run.updated_at = now();
-        self.finish_run(live, run, RunResult { status, output }, error).await
+        self.finish_run(live, run, RunResult { output }, error).await
     }
 
     /// Ends a run that was cancelled.
@@ -124,7 +124,7 @@ impl Manager {
             tracing::error!(run = %live.facts.run, ?error, "cannot store the cancellation of a run");
         }
         // The streams end even if the storage failed.
-        live.end(RunResult { status: RunStatus::Interrupted, output: Value::Null });
+        live.end(RunResult { output: Value::Null });
     }
 
     async fn try_end_cancelled(&self, live: &Arc<LiveRun>, action: CancelAction) -> ApiResult<()> {
@@ -135,10 +135,10 @@ impl Manager {
         if action == CancelAction::Rollback {
             self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
             self.database.delete::<Run>(&id)?;
-            self.update_thread(live, None).await?;
+            self.refresh_thread(live.facts.thread, Some(live.facts.run), None).await?;
             return Ok(());
         }
-        let result = RunResult { status: RunStatus::Interrupted, output: Value::Null };
+        let result = RunResult { output: Value::Null };
         self.finish_run(live, run, result, None).await
     }
 
@@ -152,7 +152,8 @@ impl Manager {
         error: Option<NamedError>,
     ) -> ApiResult<()> {
         self.database.put(&run)?;
-        let values = self.update_thread(live, error).await?;
+        let (thread, ended) = (live.facts.thread, Some(live.facts.run));
+        let values = self.refresh_thread(thread, ended, error).await?;
         if result.output.is_null() {
             result.output = values.unwrap_or_else(|| json!({}));
         }
@@ -161,39 +162,5 @@ impl Manager {
         }
         live.end(result);
         Ok(())
-    }
-
-    /// Updates a thread from its checkpoints after a run. Returns the values of the thread.
-    async fn update_thread(
-        &self,
-        live: &LiveRun,
-        error: Option<NamedError>,
-    ) -> ApiResult<Option<Value>> {
-        let id = live.facts.thread.to_string();
-        let Some(graph) = self.graphs.get(&live.facts.graph) else { return Ok(None) };
-        let state = graph.state(&id, None, false).await?;
-        let Some(mut thread) = self.database.get::<Thread>(&id)? else { return Ok(None) };
-        thread.updated_at = now();
-        thread.state_updated_at = thread.updated_at.clone();
-        thread.values = state.as_ref().map(|it| it.values.clone());
-        thread.interrupts = state.as_ref().map_or_else(Map::new, |state| {
-            let tasks = state.tasks.iter().filter(|it| !it.interrupts.is_empty());
-            tasks.map(|it| (wire_id(it.id), interrupts_json(&it.interrupts))).collect()
-        });
-        let waits = state.is_some_and(|it| !it.next.is_empty());
-        let others = self
-            .lock()
-            .queues
-            .get(&live.facts.thread)
-            .is_some_and(|queue| queue.iter().any(|it| it.facts.run != live.facts.run));
-        thread.status = match (&error, waits) {
-            _ if others => ThreadStatus::Busy,
-            (Some(_), _) => ThreadStatus::Error,
-            (None, true) => ThreadStatus::Interrupted,
-            (None, false) => ThreadStatus::Idle,
-        };
-        thread.error = error;
-        self.database.put(&thread)?;
-        Ok(thread.values)
     }
 }

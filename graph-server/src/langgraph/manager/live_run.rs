@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::cancel::CancelAction;
 use crate::langgraph::{
-    records::{Run, RunStatus},
+    records::Run,
     stream::{
         buffer::{BufferReader, EventBuffer},
         encode::Selection,
@@ -25,6 +25,8 @@ use crate::langgraph::{
 pub(in crate::langgraph) struct LiveRun {
     pub(in crate::langgraph) facts: Arc<RunFacts>,
     pub(in crate::langgraph) buffer: Arc<EventBuffer>,
+    /// The events that the run was created with.
+    pub(in crate::langgraph) selection: Selection,
     pub(super) control: RunControl,
     pub(super) started: AtomicBool,
     /// Wakes a run that waits for its start time when it is cancelled.
@@ -36,7 +38,6 @@ pub(in crate::langgraph) struct LiveRun {
 /// How a run ended.
 #[derive(Debug, Clone)]
 pub(in crate::langgraph) struct RunResult {
-    pub(in crate::langgraph) status: RunStatus,
     /// The answer to a client that waits for the run: the final values, or an error.
     pub(in crate::langgraph) output: Value,
 }
@@ -54,6 +55,10 @@ impl LiveRun {
         Self {
             facts: Arc::new(facts),
             buffer: Arc::new(EventBuffer::new(counter)),
+            selection: Selection {
+                modes: run.kwargs.stream_mode.clone(),
+                subgraphs: run.kwargs.subgraphs,
+            },
             control: RunControl::new(),
             started: AtomicBool::new(false),
             wake: Notify::new(),
@@ -78,7 +83,7 @@ impl LiveRun {
         *self.cancelled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn has_started(&self) -> bool {
+    pub(in crate::langgraph) fn has_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
     }
 

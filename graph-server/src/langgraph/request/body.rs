@@ -1,7 +1,6 @@
 //! Extractors of JSON bodies and query parameters, with the error format of this API.
 
-use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::request::Parts;
+use axum::extract::{FromRequest, Request};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use crate::{http, langgraph::error::ApiError};
@@ -18,15 +17,15 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// Extracts the query parameters.
-pub(in crate::langgraph) struct Query<T>(pub(in crate::langgraph) T);
+/// Extracts a JSON list of objects.
+pub(in crate::langgraph) struct BodyList<T>(pub(in crate::langgraph) Vec<T>);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyList<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let http::Params(query) = http::Params::<T>::from_request_parts(parts, state).await?;
-        Ok(Self(query))
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let list = axum::Json::<Vec<T>>::from_request(request, state).await;
+        list.map(|axum::Json(list)| Self(list)).map_err(|error| ApiError::invalid(error.body_text()))
     }
 }
 
@@ -37,18 +36,4 @@ where
     T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// Deserialises a flag in a query string. Clients send `true`, `True` or `1`.
-pub(in crate::langgraph) fn flag<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<bool, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => {
-            Err(serde::de::Error::custom(format!("`{text}` is not a flag; use `true` or `false`")))
-        }
-    }
 }

@@ -30,12 +30,12 @@ use crate::langgraph::{
 /// Interval between keep-alive bytes of a response that waits for a run.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Creates a run. Without a thread, creates a thread for it.
-pub(super) fn create_run(
-    manager: &Arc<Manager>,
+/// Checks a request to create a run, and returns the run and its thread. Without a thread, the thread is a new one.
+pub(super) fn check_run(
+    manager: &Manager,
     thread: Option<Uuid>,
     body: &RunCreate,
-) -> ApiResult<(Run, Arc<LiveRun>)> {
+) -> ApiResult<(Run, Thread)> {
     let assistant = find_assistant(&manager.graphs, &manager.database, &body.assistant_id)?;
     let graph = manager.graph(&assistant.graph_id)?;
     let mut kwargs =
@@ -63,8 +63,28 @@ pub(super) fn create_run(
         attempt: 0,
         cancel_reason: None,
     };
+    Ok((run, thread))
+}
+
+/// Creates a run. Without a thread, creates a thread for it.
+pub(super) fn create_run(
+    manager: &Arc<Manager>,
+    thread: Option<Uuid>,
+    body: &RunCreate,
+) -> ApiResult<(Run, Arc<LiveRun>)> {
+    let (run, thread) = check_run(manager, thread, body)?;
     let live = manager.create(run.clone(), thread)?;
     Ok((run, live))
+}
+
+/// Returns the address of a run.
+pub(super) fn address(run: &Run) -> String {
+    format!("/threads/{}/runs/{}", run.thread_id, run.run_id)
+}
+
+/// Returns the events that a run was created with.
+pub(super) fn selection(run: &Run) -> Selection {
+    Selection { modes: run.kwargs.stream_mode.clone(), subgraphs: run.kwargs.subgraphs }
 }
 
 fn thread_of_run(manager: &Manager, thread: Option<Uuid>, body: &RunCreate) -> ApiResult<Thread> {

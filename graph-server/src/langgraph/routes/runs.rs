@@ -1,4 +1,4 @@
-//! Runs on threads.
+//! Runs on threads: create, and wait for them or stream them.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use axum::{
     Json, Router,
     extract::{Path, State},
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::post,
 };
 
-use super::run_response::{CancelOnDrop, create_run, stream_run, wait_for_run, with_location};
+use super::run_response::{
+    CancelOnDrop, address, create_run, selection, stream_run, wait_for_run, with_location,
+};
 use crate::langgraph::{
     error::ApiResult,
     id::parse_id,
     manager::Manager,
-    records::Run,
     request::{body::Body, run::RunCreate},
-    stream::encode::Selection,
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -24,12 +24,6 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
         .route("/threads/{thread}/runs", post(create))
         .route("/threads/{thread}/runs/wait", post(wait))
         .route("/threads/{thread}/runs/stream", post(stream))
-        .route("/threads/{thread}/runs/{run}", get(read))
-}
-
-/// Returns the address of a run.
-fn address(run: &Run) -> String {
-    format!("/threads/{}/runs/{}", run.thread_id, run.run_id)
 }
 
 async fn create(
@@ -60,16 +54,4 @@ async fn stream(
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     let response = stream_run(&live, selection(&run), None, guard);
     Ok(with_location(response, &address(&run), Some("stream")))
-}
-
-/// Returns the events that a run was created with.
-pub(super) fn selection(run: &Run) -> Selection {
-    Selection { modes: run.kwargs.stream_mode.clone(), subgraphs: run.kwargs.subgraphs }
-}
-
-async fn read(
-    State(manager): State<Arc<Manager>>,
-    Path((thread, run)): Path<(String, String)>,
-) -> ApiResult<Json<Run>> {
-    manager.run(parse_id("thread", &thread)?, parse_id("run", &run)?).map(Json)
 }

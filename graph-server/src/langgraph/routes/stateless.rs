@@ -4,20 +4,28 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::State,
+    extract::{Path, State},
+    http::HeaderMap,
     response::{IntoResponse, Response},
-    routing::post,
+    routing::{get, post},
 };
 
 use super::{
-    run_response::{CancelOnDrop, create_run, stream_run, wait_for_run, with_location},
-    runs::selection,
+    run_control::last_event_id,
+    run_response::{
+        CancelOnDrop, address, check_run, create_run, selection, stream_run, wait_for_run,
+        with_location,
+    },
 };
 use crate::langgraph::{
-    error::ApiResult,
+    error::{ApiError, ApiResult},
+    id::parse_id,
     manager::Manager,
     records::Run,
-    request::{body::Body, run::RunCreate},
+    request::{
+        body::{Body, BodyList},
+        run::{OnDisconnect, RunCreate},
+    },
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -25,9 +33,12 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
         .route("/runs", post(create))
         .route("/runs/wait", post(wait))
         .route("/runs/stream", post(stream))
+        .route("/runs/batch", post(batch))
+        .route("/runs/{run}/stream", get(join_stream))
 }
 
-fn address(run: &Run) -> String {
+/// Returns the address of a run, for clients that know no thread.
+fn short_address(run: &Run) -> String {
     format!("/runs/{}", run.run_id)
 }
 
@@ -36,7 +47,7 @@ async fn create(
     Body(body): Body<RunCreate>,
 ) -> ApiResult<Response> {
     let (run, _) = create_run(&manager, None, &body)?;
-    Ok(with_location(Json(&run).into_response(), &address(&run), None))
+    Ok(with_location(Json(&run).into_response(), &short_address(&run), None))
 }
 
 async fn wait(
@@ -45,8 +56,7 @@ async fn wait(
 ) -> ApiResult<Response> {
     let (run, live) = create_run(&manager, None, &body)?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
-    let own = format!("/threads/{}/runs/{}", run.thread_id, run.run_id);
-    Ok(with_location(wait_for_run(&live, guard), &own, Some("join")))
+    Ok(with_location(wait_for_run(&live, guard), &address(&run), Some("join")))
 }
 
 async fn stream(
@@ -56,5 +66,37 @@ async fn stream(
     let (run, live) = create_run(&manager, None, &body)?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     let response = stream_run(&live, selection(&run), None, guard);
-    Ok(with_location(response, &address(&run), Some("stream")))
+    Ok(with_location(response, &short_address(&run), Some("stream")))
+}
+
+/// Maximum number of runs in a batch.
+const MAX_BATCH: usize = 1000;
+
+/// Creates several runs. If one of them is invalid, none is created.
+async fn batch(
+    State(manager): State<Arc<Manager>>,
+    BodyList(bodies): BodyList<RunCreate>,
+) -> ApiResult<Json<Vec<Run>>> {
+    if bodies.len() > MAX_BATCH {
+        return Err(ApiError::invalid(format!("a batch has at most {MAX_BATCH} runs")));
+    }
+    for body in &bodies {
+        check_run(&manager, None, body)?;
+    }
+    let runs = bodies.iter().map(|body| Ok(create_run(&manager, None, body)?.0));
+    runs.collect::<ApiResult<_>>().map(Json)
+}
+
+/// Streams the events of a run that is active or ended recently.
+async fn join_stream(
+    State(manager): State<Arc<Manager>>,
+    Path(run): Path<String>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let run = parse_id("run", &run)?;
+    let missing = || ApiError::not_found(format!("run {run} is not active"));
+    let live = manager.live(run).ok_or_else(missing)?;
+    let guard = CancelOnDrop::new(&manager, &live, OnDisconnect::Continue);
+    let response = stream_run(&live, live.selection.clone(), last_event_id(&headers)?, guard);
+    Ok(with_location(response, &format!("/runs/{run}"), Some("stream")))
 }

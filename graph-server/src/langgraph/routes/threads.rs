@@ -8,11 +8,13 @@ use axum::{
     http::StatusCode,
     routing::{get, post},
 };
+use graph_core::checkpoint::Keep;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    edit::{Superstep, apply},
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     manager::Manager,
@@ -20,6 +22,7 @@ use crate::langgraph::{
     request::{
         body::{Body, or_default},
         config::Metadata,
+        query::Query,
     },
     time::now,
 };
@@ -28,6 +31,8 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new()
         .route("/threads", post(create))
         .route("/threads/{id}", get(read).patch(update).delete(delete))
+        .route("/threads/{id}/copy", post(copy))
+        .route("/threads/prune", post(prune))
 }
 
 #[derive(Deserialize)]
@@ -41,6 +46,8 @@ struct CreateThread {
     if_exists: IfExists,
     #[serde(default)]
     graph_id: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    supersteps: Vec<Superstep>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -67,9 +74,18 @@ async fn create(
         manager.graph(&graph)?;
         metadata.insert("graph_id".to_owned(), json!(graph));
     }
+    let steps = body.supersteps.into_iter().map(Superstep::into_edits);
+    let steps = steps.collect::<ApiResult<Vec<_>>>()?;
     let thread = new_thread(id, metadata);
     manager.database.put(&thread)?;
-    Ok(Json(thread))
+    if steps.is_empty() {
+        return Ok(Json(thread));
+    }
+    if let Err(error) = apply(&manager, &thread, None, steps).await {
+        manager.delete_thread(id).await?;
+        return Err(error);
+    }
+    manager.thread(id).map(Json)
 }
 
 /// Returns a thread that has never run.
@@ -92,7 +108,11 @@ pub(super) fn new_thread(thread_id: Uuid, metadata: Metadata) -> Thread {
 async fn read(
     State(manager): State<Arc<Manager>>,
     Path(id): Path<String>,
+    mut query: Query,
 ) -> ApiResult<Json<Thread>> {
+    // Clients can ask for the time to live, which threads of this server do not have.
+    query.list("include");
+    query.finish()?;
     manager.thread(parse_id("thread", &id)?).map(Json)
 }
 
@@ -122,4 +142,71 @@ async fn delete(
     let id = manager.thread(parse_id("thread", &id)?)?.thread_id;
     manager.delete_thread(id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Copies a thread with all its checkpoints.
+async fn copy(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> ApiResult<Json<Thread>> {
+    let original = manager.thread(parse_id("thread", &id)?)?;
+    if manager.is_busy(original.thread_id) {
+        let detail = "the thread is busy: a run is in progress; wait for it or cancel it";
+        return Err(ApiError::conflict(detail));
+    }
+    let now = now();
+    let thread = Thread {
+        thread_id: new_id(),
+        created_at: now.clone(),
+        updated_at: now,
+        ..original.clone()
+    };
+    if original.values.is_some() {
+        let (from, to) = (original.thread_id.to_string(), thread.thread_id.to_string());
+        manager.graphs.checkpointer().copy_thread(&from, &to).await?;
+    }
+    manager.database.put(&thread)?;
+    Ok(Json(thread))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PruneThreads {
+    thread_ids: Vec<Uuid>,
+    #[serde(default, deserialize_with = "or_default")]
+    strategy: PruneStrategy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PruneStrategy {
+    /// Deletes the threads.
+    #[default]
+    Delete,
+    /// Deletes all checkpoints but the latest.
+    KeepLatest,
+}
+
+async fn prune(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<PruneThreads>,
+) -> ApiResult<Json<Value>> {
+    let mut pruned = Vec::new();
+    for id in body.thread_ids {
+        if manager.database.get::<Thread>(&id.to_string())?.is_some() {
+            pruned.push(id);
+        }
+    }
+    match body.strategy {
+        PruneStrategy::Delete => {
+            for id in &pruned {
+                manager.delete_thread(*id).await?;
+            }
+        }
+        PruneStrategy::KeepLatest => {
+            let names: Vec<_> = pruned.iter().map(Uuid::to_string).collect();
+            manager.graphs.checkpointer().prune(&names, Keep::Newest(1)).await?;
+        }
+    }
+    Ok(Json(json!({ "pruned_count": pruned.len() })))
 }

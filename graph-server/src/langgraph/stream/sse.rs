@@ -95,6 +95,19 @@ pub(in crate::langgraph) fn respond<G: Send + 'static>(
     response
 }
 
+/// Responds with a stream that has no events.
+pub(in crate::langgraph) fn empty_stream() -> Response {
+    respond(NoEvents, ())
+}
+
+struct NoEvents;
+
+impl EventSource for NoEvents {
+    async fn next(&mut self) -> Option<WireEvent> {
+        None
+    }
+}
+
 fn to_bytes(event: &WireEvent) -> Bytes {
     let WireEvent { id: (seq, part), event, data } = event;
     Bytes::from(format!("event: {event}\r\ndata: {data}\r\nid: {seq}-{part}\r\n\r\n"))

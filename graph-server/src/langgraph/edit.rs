@@ -1,0 +1,119 @@
+//! Edits of a thread's state.
+
+use graph_core::{AsNode, checkpoint::CheckpointId};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    any_graph::Edit,
+    error::{ApiError, ApiResult},
+    manager::Manager,
+    records::Thread,
+    request::{body::or_default, checkpoint::CheckpointRef, command::Command},
+};
+
+/// A request to edit the state of a thread.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateRequest {
+    #[serde(default)]
+    values: Option<Values>,
+    #[serde(default)]
+    as_node: Option<String>,
+    #[serde(default)]
+    checkpoint_id: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    checkpoint: CheckpointRef,
+}
+
+/// One edit of a superstep.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateItem {
+    #[serde(default)]
+    values: Option<Values>,
+    #[serde(default)]
+    command: Option<Command>,
+    #[serde(default)]
+    as_node: Option<String>,
+}
+
+/// Edits that form one step.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Superstep {
+    updates: Vec<UpdateItem>,
+}
+
+/// Values of an edit: an object, or a list of objects whose fields are merged.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "values are an object or a list of objects")]
+enum Values {
+    One(Map<String, Value>),
+    Many(Vec<Map<String, Value>>),
+}
+
+impl UpdateRequest {
+    /// Returns the checkpoint to edit and the edit.
+    pub(super) fn into_edit(self) -> ApiResult<(Option<CheckpointId>, Edit)> {
+        let at = match self.checkpoint.top_level_id()? {
+            Some(at) => Some(at),
+            None => CheckpointRef::of_id(self.checkpoint_id).id()?,
+        };
+        Ok((at, edit(self.values, self.as_node)))
+    }
+}
+
+impl Superstep {
+    /// Returns the edits of the step.
+    pub(super) fn into_edits(self) -> ApiResult<Vec<Edit>> {
+        let edit = |item: UpdateItem| match item.command {
+            None => Ok(edit(item.values, item.as_node)),
+            Some(command) if command.resume.is_none() && command.goto.is_none() => {
+                Ok(Edit { fields: command.fields(), as_node: as_node(item.as_node) })
+            }
+            Some(_) => Err(ApiError::invalid("a superstep supports only commands with `update`")),
+        };
+        self.updates.into_iter().map(edit).collect()
+    }
+}
+
+fn edit(values: Option<Values>, node: Option<String>) -> Edit {
+    let fields = values.map(|it| match it {
+        Values::One(fields) => fields,
+        Values::Many(many) => many.into_iter().flatten().collect(),
+    });
+    Edit { fields, as_node: as_node(node) }
+}
+
+fn as_node(name: Option<String>) -> AsNode {
+    match name.as_deref() {
+        None => AsNode::Last,
+        Some("__input__") => AsNode::Input,
+        Some("__copy__") => AsNode::Copy,
+        Some(name) => AsNode::node(name),
+    }
+}
+
+/// Applies edits to a thread. Each inner list forms one step. Returns the new checkpoint.
+pub(super) async fn apply(
+    manager: &Manager,
+    thread: &Thread,
+    at: Option<CheckpointId>,
+    steps: Vec<Vec<Edit>>,
+) -> ApiResult<CheckpointId> {
+    let id = thread.thread_id;
+    let Some(graph_id) = thread.graph() else {
+        return Err(ApiError::bad_request(format!(
+            "thread {id} belongs to no graph yet; start a run on it or set `graph_id` in its metadata"
+        )));
+    };
+    let graph = manager.graph(graph_id)?;
+    let metadata = Map::from_iter([
+        ("graph_id".to_owned(), json!(graph_id)),
+        ("thread_id".to_owned(), json!(id)),
+    ]);
+    let checkpoint = graph.edit(&id.to_string(), at, metadata, steps).await?;
+    manager.refresh_thread(id, None, None).await?;
+    Ok(checkpoint)
+}

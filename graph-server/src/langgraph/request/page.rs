@@ -1,0 +1,113 @@
+//! Searches: filters, order, pages and the selection of fields.
+
+use axum::{
+    Json,
+    http::HeaderValue,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::langgraph::error::{ApiError, ApiResult};
+
+/// Largest number of objects on a page.
+const MAX_LIMIT: usize = 1000;
+/// Number of objects on a page if the client does not choose one.
+const DEFAULT_LIMIT: usize = 10;
+
+/// The order of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::langgraph) enum SortOrder {
+    Asc,
+    #[default]
+    Desc,
+}
+
+/// A page of a search.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::langgraph) struct Page {
+    limit: usize,
+    offset: usize,
+}
+
+impl Page {
+    /// Creates a page. Fails if the limit is not between 1 and 1000.
+    pub(in crate::langgraph) fn new(limit: Option<usize>, offset: Option<usize>) -> ApiResult<Self> {
+        let limit = limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(ApiError::invalid(format!("`limit` must be between 1 and {MAX_LIMIT}")));
+        }
+        Ok(Self { limit, offset: offset.unwrap_or(0) })
+    }
+
+    /// Returns the largest number of objects on the page.
+    pub(in crate::langgraph) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Returns the objects on the page.
+    pub(in crate::langgraph) fn of<T>(&self, all: Vec<T>) -> Vec<T> {
+        all.into_iter().skip(self.offset).take(self.limit).collect()
+    }
+
+    /// Responds with the objects on the page, the total number of objects, and the offset of the next page.
+    pub(in crate::langgraph) fn respond(&self, all: Vec<Value>) -> Response {
+        let total = all.len();
+        let next = self.offset.saturating_add(self.limit);
+        let mut response = Json(self.of(all)).into_response();
+        let headers = response.headers_mut();
+        headers.insert("x-pagination-total", HeaderValue::from(total));
+        if next < total {
+            headers.insert("x-pagination-next", HeaderValue::from(next));
+        }
+        response
+    }
+}
+
+/// Returns whether `value` contains `filter`: objects contain objects whose entries they contain, other values must be
+/// equal.
+pub(in crate::langgraph) fn contains(value: &Value, filter: &Value) -> bool {
+    match (value, filter) {
+        (Value::Object(value), Value::Object(filter)) => contains_all(value, filter),
+        _ => value == filter,
+    }
+}
+
+/// Returns whether an object contains all entries of `filter`.
+pub(in crate::langgraph) fn contains_all(
+    value: &Map<String, Value>,
+    filter: &Map<String, Value>,
+) -> bool {
+    filter.iter().all(|(key, filter)| value.get(key).is_some_and(|it| contains(it, filter)))
+}
+
+/// Sorts objects by a field.
+pub(in crate::langgraph) fn sort(objects: &mut [Value], field: &str, order: SortOrder) {
+    objects.sort_by(|a, b| {
+        let text = |it: &Value| match &it[field] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let ascending = text(a).cmp(&text(b));
+        if order == SortOrder::Asc { ascending } else { ascending.reverse() }
+    });
+}
+
+/// Encodes an object and keeps only the selected fields. An empty selection keeps all. Fails if the object has no
+/// such field.
+pub(in crate::langgraph) fn select(
+    object: &impl Serialize,
+    fields: &[String],
+    known: &[&str],
+) -> ApiResult<Value> {
+    if let Some(unknown) = fields.iter().find(|it| !known.contains(&it.as_str())) {
+        let known = known.join(", ");
+        return Err(ApiError::invalid(format!("cannot select `{unknown}`; the fields are {known}")));
+    }
+    let mut value = serde_json::to_value(object).map_err(|error| ApiError::internal(&error))?;
+    if let (Value::Object(object), false) = (&mut value, fields.is_empty()) {
+        object.retain(|key, _| fields.contains(key));
+    }
+    Ok(value)
+}

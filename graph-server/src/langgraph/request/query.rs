@@ -1,0 +1,89 @@
+//! Query parameters. Clients repeat a parameter to send a list, send a list as JSON, or send an empty value for none.
+
+use std::collections::BTreeMap;
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    http::Params,
+    langgraph::error::{ApiError, ApiResult},
+};
+
+/// The query parameters of a request. Each handler takes the parameters that it knows; the rest are rejected.
+pub(in crate::langgraph) struct Query(BTreeMap<String, Vec<String>>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Query {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Params(pairs) = Params::<Vec<(String, String)>>::from_request_parts(parts, state).await?;
+        let mut query = BTreeMap::<_, Vec<_>>::new();
+        for (name, value) in pairs {
+            let values = query.entry(name).or_default();
+            match serde_json::from_str(&value) {
+                Ok(Value::Array(items)) => values.extend(items.into_iter().map(|it| match it {
+                    Value::String(text) => text,
+                    other => other.to_string(),
+                })),
+                _ if !value.is_empty() => values.push(value),
+                _ => {}
+            }
+        }
+        Ok(Self(query))
+    }
+}
+
+impl Query {
+    /// Takes a list.
+    pub(in crate::langgraph) fn list(&mut self, name: &str) -> Vec<String> {
+        self.0.remove(name).unwrap_or_default()
+    }
+
+    /// Takes a single value.
+    pub(in crate::langgraph) fn text(&mut self, name: &str) -> ApiResult<Option<String>> {
+        let mut values = self.list(name);
+        match values.len() {
+            0 | 1 => Ok(values.pop()),
+            _ => Err(ApiError::invalid(format!("the query parameter `{name}` must occur only once"))),
+        }
+    }
+
+    /// Takes a flag.
+    pub(in crate::langgraph) fn flag(&mut self, name: &str) -> ApiResult<bool> {
+        match self.text(name)?.map(|it| it.to_ascii_lowercase()).as_deref() {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(_) => {
+                Err(ApiError::invalid(format!("the query parameter `{name}` must be `true` or `false`")))
+            }
+        }
+    }
+
+    /// Takes a number.
+    pub(in crate::langgraph) fn number(&mut self, name: &str) -> ApiResult<Option<usize>> {
+        let invalid =
+            |_| ApiError::invalid(format!("the query parameter `{name}` must be a non-negative integer"));
+        self.text(name)?.map(|it| it.parse().map_err(invalid)).transpose()
+    }
+
+    /// Takes a value of an enumeration.
+    pub(in crate::langgraph) fn choice<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+    ) -> ApiResult<Option<T>> {
+        let invalid =
+            |error| ApiError::invalid(format!("invalid query parameter `{name}`: {error}"));
+        let value = self.text(name)?;
+        value.map(|it| serde_json::from_value(Value::String(it)).map_err(invalid)).transpose()
+    }
+
+    /// Fails if parameters are left that no handler took.
+    pub(in crate::langgraph) fn finish(self) -> ApiResult<()> {
+        match self.0.into_keys().next() {
+            None => Ok(()),
+            Some(name) => Err(ApiError::invalid(format!("unknown query parameter `{name}`"))),
+        }
+    }
+}

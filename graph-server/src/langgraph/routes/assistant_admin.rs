@@ -1,0 +1,309 @@
+//! Assistants: create, update, delete, search, count and versions.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::Response,
+    routing::{patch, post},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::langgraph::{
+    assistants::{find_assistant, store_version, versions},
+    database::Select,
+    error::{ApiError, ApiResult},
+    id::{new_id, parse_id},
+    manager::Manager,
+    records::{Assistant, AssistantVersion, Thread},
+    request::{
+        body::{Body, or_default},
+        config::{Config, Metadata},
+        page::{Page, SortOrder, contains_all, select, sort},
+        query::Query,
+    },
+    time::now,
+};
+
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/assistants", post(create))
+        .route("/assistants/search", post(search))
+        .route("/assistants/count", post(count))
+        .route("/assistants/{id}", patch(update).delete(delete))
+        .route("/assistants/{id}/versions", post(list_versions))
+        .route("/assistants/{id}/latest", post(set_latest))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreateAssistant {
+    graph_id: String,
+    #[serde(default)]
+    assistant_id: Option<Uuid>,
+    #[serde(default, deserialize_with = "or_default")]
+    config: Config,
+    #[serde(default)]
+    context: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    if_exists: IfExists,
+}
+
+/// What happens if an object with the requested id exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum IfExists {
+    #[default]
+    Raise,
+    DoNothing,
+}
+
+async fn create(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<CreateAssistant>,
+) -> ApiResult<Json<Assistant>> {
+    manager.graph(&body.graph_id)?;
+    let id = body.assistant_id.unwrap_or_else(new_id);
+    if let Some(existing) = manager.database.get::<Assistant>(&id.to_string())? {
+        return match body.if_exists {
+            IfExists::DoNothing => Ok(Json(existing)),
+            IfExists::Raise => Err(ApiError::conflict(format!("assistant {id} already exists"))),
+        };
+    }
+    let (config, context) = settings(body.config, body.context)?;
+    let now = now();
+    let assistant = Assistant {
+        assistant_id: id,
+        graph_id: body.graph_id,
+        config,
+        context,
+        metadata: body.metadata,
+        name: body.name.unwrap_or_else(|| "Untitled".to_owned()),
+        description: body.description,
+        created_at: now.clone(),
+        updated_at: now,
+        version: 1,
+    };
+    store_version(&manager.database, &assistant)?;
+    Ok(Json(assistant))
+}
+
+/// Returns the configuration and the context of an assistant. They are the same settings under two names, so each
+/// contains the settings that were given in the other.
+fn settings(
+    mut config: Config,
+    context: Option<Map<String, Value>>,
+) -> ApiResult<(Value, Value)> {
+    config.check_context(context.as_ref())?;
+    let mut settings = config.settings();
+    settings.extend(context.unwrap_or_default());
+    config.configurable = settings.clone();
+    Ok((json!(config), Value::Object(settings)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateAssistant {
+    #[serde(default)]
+    graph_id: Option<String>,
+    #[serde(default)]
+    config: Option<Config>,
+    #[serde(default)]
+    context: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+/// Stores a new version. Settings are replaced, metadata is merged.
+async fn update(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+    Body(body): Body<UpdateAssistant>,
+) -> ApiResult<Json<Assistant>> {
+    let mut assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
+    if let Some(graph) = body.graph_id {
+        manager.graph(&graph)?;
+        assistant.graph_id = graph;
+    }
+    if body.config.is_some() || body.context.is_some() {
+        let config = body.config.unwrap_or_default();
+        (assistant.config, assistant.context) = settings(config, body.context)?;
+    }
+    assistant.metadata.extend(body.metadata);
+    assistant.name = body.name.unwrap_or(assistant.name);
+    assistant.description = body.description.or(assistant.description);
+    let newest = versions(&manager.database, assistant.assistant_id)?;
+    assistant.version = newest.first().map_or(1, |it| it.version + 1);
+    assistant.updated_at = now();
+    store_version(&manager.database, &assistant)?;
+    Ok(Json(assistant))
+}
+
+async fn delete(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+    mut query: Query,
+) -> ApiResult<StatusCode> {
+    let with_threads = query.flag("delete_threads")?;
+    query.finish()?;
+    let id = find_assistant(&manager.graphs, &manager.database, &id)?.assistant_id.to_string();
+    if with_threads {
+        let threads = manager.database.list::<Thread>(Select::default())?;
+        let own = threads.iter().filter(|it| it.metadata.get("assistant_id") == Some(&json!(id)));
+        for thread in own {
+            manager.delete_thread(thread.thread_id).await?;
+        }
+    }
+    manager.database.delete_children::<AssistantVersion>(&id)?;
+    manager.database.delete::<Assistant>(&id)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchAssistants {
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
+    #[serde(default)]
+    graph_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: Option<usize>,
+    #[serde(default, deserialize_with = "or_default")]
+    sort_by: SortBy,
+    #[serde(default, deserialize_with = "or_default")]
+    sort_order: SortOrder,
+    #[serde(default, deserialize_with = "or_default")]
+    select: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SortBy {
+    AssistantId,
+    GraphId,
+    Name,
+    #[default]
+    CreatedAt,
+    UpdatedAt,
+}
+
+impl SortBy {
+    fn field(self) -> &'static str {
+        match self {
+            Self::AssistantId => "assistant_id",
+            Self::GraphId => "graph_id",
+            Self::Name => "name",
+            Self::CreatedAt => "created_at",
+            Self::UpdatedAt => "updated_at",
+        }
+    }
+}
+
+const FIELDS: [&str; 10] = [
+    "assistant_id",
+    "graph_id",
+    "config",
+    "context",
+    "metadata",
+    "name",
+    "description",
+    "created_at",
+    "updated_at",
+    "version",
+];
+
+impl SearchAssistants {
+    fn find(&self, manager: &Manager) -> ApiResult<Vec<Assistant>> {
+        let name = self.name.as_deref().map(str::to_lowercase);
+        let mut found = manager.database.list::<Assistant>(Select::default())?;
+        found.retain(|it| {
+            contains_all(&it.metadata, &self.metadata)
+                && self.graph_id.as_ref().is_none_or(|graph| *graph == it.graph_id)
+                && name.as_ref().is_none_or(|name| it.name.to_lowercase().contains(name))
+        });
+        Ok(found)
+    }
+}
+
+async fn search(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<SearchAssistants>,
+) -> ApiResult<Response> {
+    let page = Page::new(body.limit, body.offset)?;
+    let found = body.find(&manager)?;
+    let mut found: Vec<_> =
+        found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
+    sort(&mut found, body.sort_by.field(), body.sort_order);
+    let found = found.iter().map(|it| select(it, &body.select, &FIELDS));
+    Ok(page.respond(found.collect::<Result<_, _>>()?))
+}
+
+async fn count(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<SearchAssistants>,
+) -> ApiResult<Json<usize>> {
+    Ok(Json(body.find(&manager)?.len()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListVersions {
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: Option<usize>,
+}
+
+async fn list_versions(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+    Body(body): Body<ListVersions>,
+) -> ApiResult<Json<Vec<Assistant>>> {
+    let page = Page::new(body.limit, body.offset)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
+    let mut versions = versions(&manager.database, assistant.assistant_id)?;
+    versions.retain(|it| contains_all(&it.metadata, &body.metadata));
+    Ok(Json(page.of(versions)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetLatest {
+    version: u32,
+}
+
+/// Makes an earlier version of an assistant the current one, with all its settings.
+async fn set_latest(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+    Body(body): Body<SetLatest>,
+) -> ApiResult<Json<Assistant>> {
+    let id = parse_id("assistant", &id)?;
+    let stored = manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version))?;
+    let missing = || {
+        ApiError::not_found(format!("assistant {id} has no version {}", body.version))
+    };
+    let assistant = stored.ok_or_else(missing)?.0;
+    manager.database.put(&assistant)?;
+    Ok(Json(assistant))
+}

@@ -1,0 +1,250 @@
+//! Runs on threads: list, read, delete, cancel and join.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::run_response::{
+    CancelOnDrop, address, selection, stream_run, wait_for_run, with_location,
+};
+use crate::langgraph::{
+    database::Select,
+    error::{ApiError, ApiResult},
+    id::parse_id,
+    manager::{CancelAction, Manager},
+    records::{Run, RunStatus},
+    request::{
+        body::Body,
+        mode::Mode,
+        page::{Page, select},
+        query::Query,
+        run::OnDisconnect,
+    },
+    stream::sse::{EventId, empty_stream, parse_event_id},
+};
+
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/threads/{thread}/runs", get(list))
+        .route("/threads/{thread}/runs/{run}", get(read).delete(delete))
+        .route("/threads/{thread}/runs/{run}/cancel", post(cancel))
+        .route("/threads/{thread}/runs/{run}/join", get(join))
+        .route("/threads/{thread}/runs/{run}/stream", get(join_stream))
+        .route("/runs/cancel", post(cancel_many))
+}
+
+const FIELDS: [&str; 11] = [
+    "run_id",
+    "thread_id",
+    "assistant_id",
+    "created_at",
+    "updated_at",
+    "status",
+    "metadata",
+    "kwargs",
+    "multitask_strategy",
+    "cancel_reason",
+    "attempt",
+];
+
+async fn list(
+    State(manager): State<Arc<Manager>>,
+    Path(thread): Path<String>,
+    mut query: Query,
+) -> ApiResult<Json<Vec<Value>>> {
+    let page = Page::new(query.number("limit")?, query.number("offset")?)?;
+    let status: Option<RunStatus> = query.choice("status")?;
+    let fields = query.list("select");
+    query.finish()?;
+    let thread = manager.thread(parse_id("thread", &thread)?)?.thread_id.to_string();
+    let select_runs = Select { parent: Some(&thread), status: status.map(RunStatus::name) };
+    let mut runs = manager.database.list::<Run>(select_runs)?;
+    runs.reverse();
+    let runs = page.of(runs);
+    runs.iter().map(|it| select(it, &fields, &FIELDS)).collect::<ApiResult<_>>().map(Json)
+}
+
+fn ids(thread: &str, run: &str) -> ApiResult<(Uuid, Uuid)> {
+    Ok((parse_id("thread", thread)?, parse_id("run", run)?))
+}
+
+async fn read(
+    State(manager): State<Arc<Manager>>,
+    Path((thread, run)): Path<(String, String)>,
+) -> ApiResult<Json<Run>> {
+    let (thread, run) = ids(&thread, &run)?;
+    manager.run(thread, run).map(Json)
+}
+
+/// Deletes a run. An active run is cancelled first. Its checkpoints are kept.
+async fn delete(
+    State(manager): State<Arc<Manager>>,
+    Path((thread, run)): Path<(String, String)>,
+) -> ApiResult<StatusCode> {
+    let (thread, run) = ids(&thread, &run)?;
+    manager.run(thread, run)?;
+    if let Ok(live) = manager.cancel(thread, run, CancelAction::Interrupt).await {
+        live.result().await;
+    }
+    manager.database.delete::<Run>(&run.to_string())?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn cancel(
+    State(manager): State<Arc<Manager>>,
+    Path((thread, run)): Path<(String, String)>,
+    mut query: Query,
+) -> ApiResult<Response> {
+    let wait = query.flag("wait")?;
+    let action = query.choice("action")?.unwrap_or_default();
+    query.finish()?;
+    let (thread, run) = ids(&thread, &run)?;
+    let live = manager.cancel(thread, run, action).await?;
+    if !wait {
+        return Ok(StatusCode::ACCEPTED.into_response());
+    }
+    live.result().await;
+    Ok(Json(json!({})).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelMany {
+    #[serde(default)]
+    thread_id: Option<Uuid>,
+    #[serde(default)]
+    run_ids: Option<Vec<Uuid>>,
+    #[serde(default)]
+    status: Option<CancelStatus>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CancelStatus {
+    Pending,
+    Running,
+    All,
+}
+
+async fn cancel_many(
+    State(manager): State<Arc<Manager>>,
+    mut query: Query,
+    Body(body): Body<CancelMany>,
+) -> ApiResult<StatusCode> {
+    let action: CancelAction = query.choice("action")?.unwrap_or_default();
+    query.finish()?;
+    let mut active = manager.active(body.thread_id);
+    match (&body.run_ids, body.status) {
+        (Some(ids), None) if body.thread_id.is_some() => {
+            active.retain(|it| ids.contains(&it.facts.run));
+        }
+        (None, Some(status)) => active.retain(|it| match status {
+            CancelStatus::Pending => !it.has_started(),
+            CancelStatus::Running => it.has_started(),
+            CancelStatus::All => true,
+        }),
+        _ => {
+            let detail = "the request must have either `thread_id` and `run_ids`, or `status`";
+            return Err(ApiError::invalid(detail));
+        }
+    }
+    if active.is_empty() {
+        return Err(ApiError::not_found("no active run matches the request"));
+    }
+    for live in active {
+        // A run that ended in the meantime needs no cancellation.
+        let _ = manager.cancel(live.facts.thread, live.facts.run, action).await;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Waits for the end of a run. Responds with the values of the thread if the run ended long ago.
+async fn join(
+    State(manager): State<Arc<Manager>>,
+    Path((thread, run)): Path<(String, String)>,
+    mut query: Query,
+) -> ApiResult<Response> {
+    let on_disconnect = on_disconnect(&mut query)?;
+    query.finish()?;
+    let (thread, run) = ids(&thread, &run)?;
+    let response = match manager.live(run).filter(|it| it.facts.thread == thread) {
+        Some(live) => {
+            let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
+            wait_for_run(&live, guard)
+        }
+        None => {
+            let run = manager.run(thread, run)?;
+            let thread = manager.thread(thread)?;
+            let output = match (run.status, thread.error) {
+                (RunStatus::Error, Some(error)) => json!({ "__error__": error }),
+                _ => thread.values.unwrap_or_else(|| json!({})),
+            };
+            Json(output).into_response()
+        }
+    };
+    let own = format!("/threads/{thread}/runs/{run}");
+    Ok(with_location(response, &own, Some("join")))
+}
+
+fn on_disconnect(query: &mut Query) -> ApiResult<OnDisconnect> {
+    Ok(match query.flag("cancel_on_disconnect")? {
+        true => OnDisconnect::Cancel,
+        false => OnDisconnect::Continue,
+    })
+}
+
+/// Returns the last event that the client has received, from the header `Last-Event-ID`.
+pub(super) fn last_event_id(headers: &HeaderMap) -> ApiResult<Option<EventId>> {
+    let Some(header) = headers.get("last-event-id") else { return Ok(None) };
+    let id = header.to_str().ok().filter(|it| !it.is_empty()).map(parse_event_id);
+    match id {
+        None => Ok(None),
+        Some(Some(id)) => Ok(Some(id)),
+        Some(None) => Err(ApiError::invalid("`Last-Event-ID` must be the id of an event or -1")),
+    }
+}
+
+/// Streams the events of a run: all of them after `Last-Event-ID`, or without this header, those from now on.
+async fn join_stream(
+    State(manager): State<Arc<Manager>>,
+    Path((thread, run)): Path<(String, String)>,
+    headers: HeaderMap,
+    mut query: Query,
+) -> ApiResult<Response> {
+    let modes = query.list("stream_mode");
+    let on_disconnect = on_disconnect(&mut query)?;
+    query.finish()?;
+    let seen = last_event_id(&headers)?;
+    let (thread, run) = ids(&thread, &run)?;
+    let stored = manager.run(thread, run)?;
+    let mut selection = selection(&stored);
+    if !modes.is_empty() {
+        selection.modes = parse_modes(&modes)?;
+    }
+    let response = match manager.live(run) {
+        Some(live) => {
+            let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
+            let seen = seen.or_else(|| live.has_ended().then(|| (live.buffer.last_seq(), usize::MAX)));
+            stream_run(&live, selection, seen, guard)
+        }
+        None => empty_stream(),
+    };
+    Ok(with_location(response, &address(&stored), Some("stream")))
+}
+
+fn parse_modes(modes: &[String]) -> ApiResult<Vec<Mode>> {
+    let parse = |mode: &String| {
+        serde_json::from_value(Value::String(mode.clone()))
+            .map_err(|error| ApiError::invalid(format!("invalid stream mode: {error}")))
+    };
+    modes.iter().map(parse).collect()
+}

@@ -1,0 +1,158 @@
+//! Threads: search and count.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{Json, Router, extract::State, response::Response, routing::post};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::langgraph::{
+    database::Select,
+    error::{ApiError, ApiResult},
+    manager::Manager,
+    records::{Thread, ThreadStatus},
+    request::{
+        body::{Body, or_default},
+        config::Metadata,
+        page::{Page, SortOrder, contains_all, select, sort},
+    },
+};
+
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/threads/search", post(search))
+        .route("/threads/count", post(count))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchThreads {
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
+    #[serde(default, deserialize_with = "or_default")]
+    values: Map<String, Value>,
+    #[serde(default)]
+    ids: Option<Vec<Uuid>>,
+    #[serde(default)]
+    status: Option<ThreadStatus>,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: Option<usize>,
+    #[serde(default, deserialize_with = "or_default")]
+    sort_by: SortBy,
+    #[serde(default, deserialize_with = "or_default")]
+    sort_order: SortOrder,
+    #[serde(default, deserialize_with = "or_default")]
+    select: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    extract: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SortBy {
+    ThreadId,
+    Status,
+    CreatedAt,
+    #[default]
+    UpdatedAt,
+    StateUpdatedAt,
+}
+
+impl SortBy {
+    fn field(self) -> &'static str {
+        match self {
+            Self::ThreadId => "thread_id",
+            Self::Status => "status",
+            Self::CreatedAt => "created_at",
+            Self::UpdatedAt => "updated_at",
+            Self::StateUpdatedAt => "state_updated_at",
+        }
+    }
+}
+
+const FIELDS: [&str; 11] = [
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "state_updated_at",
+    "metadata",
+    "config",
+    "context",
+    "status",
+    "values",
+    "interrupts",
+    "error",
+];
+
+impl SearchThreads {
+    fn find(&self, manager: &Manager) -> ApiResult<Vec<Thread>> {
+        let mut found = manager.database.list::<Thread>(Select::default())?;
+        found.retain(|it| {
+            contains_all(&it.metadata, &self.metadata)
+                && self.ids.as_ref().is_none_or(|ids| ids.contains(&it.thread_id))
+                && self.status.is_none_or(|status| status == it.status)
+                && self.matches_values(it)
+        });
+        Ok(found)
+    }
+
+    fn matches_values(&self, thread: &Thread) -> bool {
+        let values = thread.values.as_ref().and_then(Value::as_object);
+        self.values.is_empty() || values.is_some_and(|it| contains_all(it, &self.values))
+    }
+}
+
+async fn search(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<SearchThreads>,
+) -> ApiResult<Response> {
+    let page = Page::new(body.limit, body.offset)?;
+    let found = body.find(&manager)?;
+    let mut found: Vec<_> =
+        found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
+    sort(&mut found, body.sort_by.field(), body.sort_order);
+    let found = found.iter().map(|thread| {
+        let mut shown = select(thread, &body.select, &FIELDS)?;
+        if !body.extract.is_empty() {
+            shown["extracted"] = extract(thread, &body.extract)?;
+        }
+        Ok(shown)
+    });
+    Ok(page.respond(found.collect::<ApiResult<_>>()?))
+}
+
+async fn count(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<SearchThreads>,
+) -> ApiResult<Json<usize>> {
+    Ok(Json(body.find(&manager)?.len()))
+}
+
+/// Returns the values at paths such as `values.messages[-1].content`, by name. A path that leads nowhere gives null.
+fn extract(thread: &Value, paths: &BTreeMap<String, String>) -> ApiResult<Value> {
+    let entries = paths.iter().map(|(name, path)| Ok((name.clone(), value_at(thread, path)?)));
+    Ok(Value::Object(entries.collect::<ApiResult<Map<_, _>>>()?))
+}
+
+fn value_at(value: &Value, path: &str) -> ApiResult<Value> {
+    let invalid = || ApiError::invalid(format!("invalid path `{path}` in `extract`"));
+    let mut current = value;
+    for part in path.split('.') {
+        let (name, indexes) = part.split_once('[').map_or((part, ""), |(name, rest)| (name, rest));
+        current = &current[name];
+        for index in indexes.split('[').filter(|it| !it.is_empty()) {
+            let index = index.strip_suffix(']').and_then(|it| it.parse::<i64>().ok());
+            let index = index.ok_or_else(invalid)?;
+            let items = current.as_array().map(Vec::as_slice).unwrap_or_default();
+            let position = match index {
+                0.. => usize::try_from(index).ok(),
+                _ => usize::try_from(index.unsigned_abs()).ok().and_then(|it| items.len().checked_sub(it)),
+            };
+            current = position.and_then(|it| items.get(it)).unwrap_or(&Value::Null);
+        }
+    }
+    Ok(current.clone())
+}
