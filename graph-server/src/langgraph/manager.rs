@@ -11,6 +11,7 @@ mod cancellation;
 mod create;
 mod execute;
 mod live_run;
+mod protocol_events;
 mod refresh;
 mod schedule;
 mod thread_events;
@@ -21,13 +22,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
 use self::schedule::Schedule;
 pub(super) use self::{
     cancellation::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
+    protocol_events::ProtocolEvents,
     thread_events::ThreadEvents,
     thread_feed::ThreadFeed,
 };
@@ -37,6 +39,7 @@ use super::{
     error::{ApiError, ApiResult},
     graphs::Graphs,
     records::{Run, Thread},
+    webhook::Webhooks,
 };
 
 /// Maximum number of runs that execute concurrently.
@@ -47,6 +50,9 @@ const MAX_CONCURRENT: usize = 256;
 pub(super) struct Manager {
     pub(super) graphs: Graphs,
     pub(super) database: Database,
+    pub(super) webhooks: Webhooks,
+    /// Wakes the timer of the crons when a cron was changed.
+    pub(super) crons_changed: Arc<Notify>,
     schedule: Mutex<Schedule>,
     slots: Semaphore,
     shutting_down: AtomicBool,
@@ -54,10 +60,16 @@ pub(super) struct Manager {
 
 impl Manager {
     /// Opens the database at `path`.
-    pub(super) fn open(graphs: Graphs, path: &Path) -> rusqlite::Result<Arc<Self>> {
+    pub(super) fn open(
+        graphs: Graphs,
+        path: &Path,
+        webhooks: Webhooks,
+    ) -> rusqlite::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             graphs,
             database: Database::open(path)?,
+            webhooks,
+            crons_changed: Arc::default(),
             schedule: Mutex::default(),
             slots: Semaphore::new(MAX_CONCURRENT),
             shutting_down: AtomicBool::new(false),
@@ -81,6 +93,14 @@ impl Manager {
     /// Returns the events of a thread.
     pub(super) fn feed(&self, thread: Uuid) -> Arc<ThreadFeed> {
         self.lock().feed(thread)
+    }
+
+    /// Drops the events of a thread that was never created, if no one else reads them.
+    pub(super) fn release_feed(&self, thread: Uuid) {
+        let exists = self.database.get::<Thread>(&thread.to_string()).is_ok_and(|it| it.is_some());
+        if !exists {
+            self.lock().release_feed(thread);
+        }
     }
 
     /// Returns a thread.

@@ -2,15 +2,21 @@
 
 mod assistant_admin;
 mod assistants;
+mod crons;
+mod protocol;
+mod rpc;
 mod run_control;
 mod run_response;
 mod runs;
 mod state;
 mod stateless;
+mod store;
 mod system;
 mod thread_search;
 mod thread_stream;
 mod threads;
+
+pub(super) use self::crons::start_timer;
 
 use std::sync::Arc;
 
@@ -35,5 +41,9 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(runs::routes())
         .merge(run_control::routes())
         .merge(stateless::routes())
+        .merge(store::routes())
+        .merge(protocol::routes())
+        .merge(crons::routes())
+        .merge(rpc::routes())
         .with_state(manager)
 }

@@ -1,7 +1,10 @@
 //! The events of a thread, over all its runs.
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -34,6 +37,11 @@ impl ThreadFeed {
     /// Returns whether the feed has neither runs nor readers.
     pub(super) fn is_unused(&self) -> bool {
         self.runs.borrow().is_empty() && self.runs.receiver_count() == 0
+    }
+
+    /// Returns the number of the thread's last event.
+    pub(in crate::langgraph) fn last_seq(&self) -> u64 {
+        self.counter.load(Ordering::Relaxed)
     }
 
     /// Adds a run that is about to start.

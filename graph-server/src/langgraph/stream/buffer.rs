@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::item::{Body, Item};
+use super::item::{Body, Item, SEQ_STEP};
 
 /// Maximum number of buffered events per run. Older events are dropped.
 const CAPACITY: usize = 20_000;
@@ -35,7 +35,7 @@ impl EventBuffer {
     /// Appends an event.
     pub(in crate::langgraph) fn push(&self, body: Body) {
         let mut items = self.lock();
-        let seq = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         if items.len() == CAPACITY {
             items.pop_front();
         }
@@ -63,6 +63,11 @@ impl EventBuffer {
     /// Returns the number of the last event, or 0 if there is none.
     pub(in crate::langgraph) fn last_seq(&self) -> u64 {
         self.end.borrow().0
+    }
+
+    /// Returns whether the run raised an interrupt.
+    pub(in crate::langgraph) fn has_interrupt(&self) -> bool {
+        self.lock().iter().rev().any(|it| matches!(it.body, Body::Interrupted { .. }))
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Item>>> {

@@ -1,0 +1,216 @@
+//! The long-term store that all graphs share: put, get, delete, search, list namespaces.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    routing::{get, post},
+};
+use graph_core::store::{Filter, Get, Item, ListNamespaces, Put, Search, StoreError};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::langgraph::{
+    error::{ApiError, ApiResult},
+    manager::Manager,
+    request::{
+        body::{Body, or_default},
+        query::Query,
+    },
+    time::wire_time,
+};
+
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/store/items", get(read).put(put).delete(delete))
+        .route("/store/items/search", post(search))
+        .route("/store/namespaces", post(namespaces))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PutItem {
+    namespace: Vec<String>,
+    key: String,
+    value: Value,
+    #[serde(default)]
+    index: Option<IndexedFields>,
+    /// Lifetime of the item, in minutes.
+    #[serde(default)]
+    ttl: Option<f64>,
+}
+
+/// Fields that can be found by a query: `false` for none, or a list of paths.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "`index` must be `false` or a list of field paths")]
+enum IndexedFields {
+    Default(bool),
+    Paths(Vec<String>),
+}
+
+async fn put(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<PutItem>,
+) -> ApiResult<StatusCode> {
+    let mut put = Put::new(&body.namespace, &body.key, body.value)?;
+    put = match body.index {
+        None | Some(IndexedFields::Default(true)) => put,
+        Some(IndexedFields::Default(false)) => put.without_index(),
+        Some(IndexedFields::Paths(paths)) => {
+            put.index(&paths.iter().map(String::as_str).collect::<Vec<_>>())?
+        }
+    };
+    if let Some(minutes) = body.ttl {
+        let lifetime = Duration::try_from_secs_f64(minutes * 60.0).ok().filter(|it| !it.is_zero());
+        put = put.ttl(lifetime.ok_or_else(|| {
+            ApiError::invalid(format!(
+                "`ttl` is {minutes}; it must be a positive number of minutes"
+            ))
+        })?);
+    }
+    manager.graphs.store().put_item(put).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Whether a read restarts the lifetime of an item.
+#[derive(Deserialize)]
+enum Refresh {
+    #[serde(rename = "true", alias = "True")]
+    Restart,
+    #[serde(rename = "false", alias = "False")]
+    Keep,
+}
+
+async fn read(
+    State(manager): State<Arc<Manager>>,
+    mut query: Query,
+) -> ApiResult<Json<Option<Value>>> {
+    let missing = |name| ApiError::invalid(format!("the query parameter `{name}` is missing"));
+    let namespace = query.text("namespace")?.ok_or_else(|| missing("namespace"))?;
+    let key = query.text("key")?.ok_or_else(|| missing("key"))?;
+    let refresh = query.choice::<Refresh>("refresh_ttl")?;
+    query.finish()?;
+    let labels: Vec<_> = namespace.split('.').collect();
+    let mut request = Get::new(&labels, &key)?;
+    request.refresh_ttl = refresh.map(|it| matches!(it, Refresh::Restart));
+    let item = manager.graphs.store().get_item(request).await?;
+    Ok(Json(item.map(|it| item_json(&it))))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeleteItem {
+    namespace: Vec<String>,
+    key: String,
+}
+
+async fn delete(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<DeleteItem>,
+) -> ApiResult<StatusCode> {
+    let labels: Vec<_> = body.namespace.iter().map(String::as_str).collect();
+    manager.graphs.store().delete(&labels, &body.key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchItems {
+    #[serde(default, deserialize_with = "or_default")]
+    namespace_prefix: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    filter: Map<String, Value>,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: Option<usize>,
+    #[serde(default)]
+    query: Option<String>,
+    #[serde(default)]
+    refresh_ttl: Option<bool>,
+}
+
+async fn search(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<SearchItems>,
+) -> ApiResult<Json<Value>> {
+    let filter = Filter::parse(&Value::Object(body.filter)).map_err(StoreError::from)?;
+    let mut search = match body.namespace_prefix.as_slice() {
+        [] => Search::everything(),
+        prefix => Search::under(prefix)?,
+    };
+    search = search.filter(filter).offset(body.offset.unwrap_or(0));
+    search.refresh_ttl = body.refresh_ttl;
+    if let Some(limit) = body.limit {
+        search = search.limit(limit);
+    }
+    if let Some(query) = body.query {
+        search = search.query(query);
+    }
+    let items = manager.graphs.store().search(search).await?;
+    let items: Vec<_> = items.iter().map(|it| with_score(item_json(it), it.score)).collect();
+    Ok(Json(json!({ "items": items })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamespaceQuery {
+    #[serde(default, deserialize_with = "or_default")]
+    prefix: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    suffix: Vec<String>,
+    #[serde(default)]
+    max_depth: Option<usize>,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: Option<usize>,
+}
+
+async fn namespaces(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<NamespaceQuery>,
+) -> ApiResult<Json<Value>> {
+    let mut list = ListNamespaces::new().offset(body.offset.unwrap_or(0));
+    if !body.prefix.is_empty() {
+        list = list.prefix(&body.prefix)?;
+    }
+    if !body.suffix.is_empty() {
+        list = list.suffix(&body.suffix)?;
+    }
+    if let Some(depth) = body.max_depth {
+        list = list.max_depth(depth);
+    }
+    if let Some(limit) = body.limit {
+        list = list.limit(limit);
+    }
+    let found = manager.graphs.store().list_namespaces(list).await?;
+    let found: Vec<_> = found.iter().map(|it| it.labels()).collect();
+    Ok(Json(json!({ "namespaces": found })))
+}
+
+fn item_json(item: &Item) -> Value {
+    json!({
+        "namespace": item.namespace.labels(),
+        "key": item.key,
+        "value": item.value,
+        "created_at": wire_time(item.created_at),
+        "updated_at": wire_time(item.updated_at),
+    })
+}
+
+fn with_score(mut item: Value, score: Option<f32>) -> Value {
+    item["score"] = json!(score);
+    item
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Backend(_) | StoreError::Embed(_) => Self::internal(&error),
+            other => Self::invalid(other.to_string()),
+        }
+    }
+}

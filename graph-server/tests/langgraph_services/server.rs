@@ -1,0 +1,96 @@
+//! A server of LangGraph's API, and an HTTP client for it.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use graph_server::{
+    http::{Guard, Metrics},
+    langgraph::{ApiOptions, Graphs, LangGraphApi},
+    serve_until,
+};
+use graph_store::{Sqlite, SqliteSaver, SqliteStore};
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::reference::graphs::add_all;
+
+/// A server that listens on its own port. It stops and its files are deleted when it is dropped.
+pub(crate) struct Server {
+    address: SocketAddr,
+    client: Client,
+    task: JoinHandle<()>,
+    files: TempDir,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(ApiOptions::default()).await
+    }
+
+    /// Starts a server that calls webhooks on this machine.
+    pub(crate) async fn start_with_private_webhooks() -> Self {
+        Self::start_with(ApiOptions::default().private_webhooks(true)).await
+    }
+
+    async fn start_with(options: ApiOptions) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let database = Sqlite::open(files.path().join("threads.db")).unwrap();
+        let saver = Arc::new(SqliteSaver::new(&database));
+        let store = Arc::new(SqliteStore::new(&database));
+        let graphs = add_all(Graphs::new(saver, store)).unwrap();
+        let path = files.path().join("api.db");
+        let api = LangGraphApi::open_with(graphs, path, options).unwrap();
+        let guard = Guard::new().rate_limit(u32::MAX);
+        let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let task = tokio::spawn(async move {
+            serve_until(listener, guarded, std::future::pending()).await.unwrap();
+        });
+        // The client requires a TLS provider, although these tests use plain HTTP.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder().no_proxy().build().unwrap();
+        Self { address, client, task, files }
+    }
+
+    /// Returns the directory of the server's databases.
+    pub(crate) fn files(&self) -> &Path {
+        self.files.path()
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.address))
+    }
+
+    /// Sends a request and returns the status and the body. An empty body is returned as null.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.request(method, path).header("content-type", "application/json");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        let response = self.request(Method::GET, path).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.send(Method::POST, path, body).await
+    }
+
+    /// Creates a thread and returns its id.
+    pub(crate) async fn new_thread(&self) -> String {
+        let (_, thread) = self.post("/threads", &json!({})).await;
+        thread["thread_id"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
