@@ -1,5 +1,7 @@
 //! Tests the server against its OpenAPI document.
 
+#[path = "../../../graph-server/tests/it/peers.rs"]
+mod peers;
 #[path = "../../../graph-server/tests/it/schemathesis.rs"]
 mod schemathesis;
 
