@@ -1,0 +1,85 @@
+//! Events of the protocol.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::body::Bytes;
+use serde_json::{Value, json};
+
+/// Number of bits for the position among the events that stand for one buffered event.
+const PART_BITS: u32 = 12;
+const MAX_PART: u64 = (1 << PART_BITS) - 1;
+
+/// Returns the number of the `part`-th event that stands for the buffered event `seq`. Numbers of later events are
+/// greater.
+pub(super) fn number(seq: u64, part: usize) -> u64 {
+    let part = u64::try_from(part).unwrap_or(MAX_PART).min(MAX_PART - 1);
+    (seq << PART_BITS) | part
+}
+
+/// Returns the greatest number of an event that stands for the buffered event `seq`. It is the number of the event
+/// that ends a run, if `seq` is the run's last event.
+pub(in crate::langgraph) fn last_number(seq: u64) -> u64 {
+    (seq << PART_BITS) | MAX_PART
+}
+
+/// An event of the protocol.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ProtocolEvent {
+    pub(super) number: u64,
+    pub(super) at: SystemTime,
+    pub(super) content: Content,
+}
+
+/// Content of an event.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Content {
+    pub(super) method: &'static str,
+    /// Path of the graph that sent the event: one segment `node:task` for each level of subgraphs.
+    pub(super) namespace: Vec<String>,
+    pub(super) node: Option<String>,
+    pub(super) data: Value,
+}
+
+impl Content {
+    pub(super) fn new(method: &'static str, namespace: &[String], data: Value) -> Self {
+        Self { method, namespace: namespace.to_vec(), node: None, data }
+    }
+
+    /// Sets the node that sent the event.
+    pub(super) fn of_node(mut self, node: &str) -> Self {
+        self.node = Some(node.to_owned());
+        self
+    }
+
+    /// Returns the channel by which clients select the event.
+    pub(super) fn channel(&self) -> &'static str {
+        match self.method {
+            "input.requested" => "input",
+            method => method,
+        }
+    }
+}
+
+impl ProtocolEvent {
+    pub(super) fn to_bytes(&self) -> Bytes {
+        let Self { number, at, content } = self;
+        let timestamp = at.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
+        let mut params = json!({
+            "namespace": content.namespace,
+            "timestamp": u64::try_from(timestamp).unwrap_or(u64::MAX),
+            "data": content.data,
+        });
+        if let Some(node) = &content.node {
+            params["node"] = json!(node);
+        }
+        let event = json!({
+            "type": "event",
+            "event_id": number.to_string(),
+            "seq": number,
+            "method": content.method,
+            "params": params,
+        });
+        let method = content.method;
+        Bytes::from(format!("event: {method}\r\ndata: {event}\r\nid: {number}\r\n\r\n"))
+    }
+}
