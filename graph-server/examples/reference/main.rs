@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Arc::new(SqliteStore::new(&database));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
     let api = LangGraphApi::open(graphs, directory.join("api.db"))?;
-    let guard = Guard::new().rate_limit(u32::MAX);
+    let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(16 << 20);
     let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);

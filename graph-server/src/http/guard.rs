@@ -30,6 +30,7 @@ pub struct Guard {
     keys: Vec<KeyHash>,
     hosts: Vec<String>,
     origins: Vec<HeaderValue>,
+    local_origins: bool,
     body: usize,
     rate: u32,
 }
@@ -43,7 +44,14 @@ pub struct Guarded {
 
 impl Default for Guard {
     fn default() -> Self {
-        Self { keys: vec![], hosts: vec![], origins: vec![], body: 1 << 20, rate: 1200 }
+        Self {
+            keys: vec![],
+            hosts: vec![],
+            origins: vec![],
+            local_origins: false,
+            body: 1 << 20,
+            rate: 1200,
+        }
     }
 }
 
@@ -72,6 +80,14 @@ impl Guard {
     #[must_use]
     pub fn origin(mut self, origin: HeaderValue) -> Self {
         self.origins.push(origin);
+        self
+    }
+
+    /// Allows requests from all web pages that are served on this machine, such as `http://localhost:3000`. Intended
+    /// for development.
+    #[must_use]
+    pub fn local_origins(mut self) -> Self {
+        self.local_origins = true;
         self
     }
 
@@ -109,16 +125,32 @@ impl Guard {
     /// `locked` require an API key if the guard has any. Unknown paths and methods get the same kind of error response
     /// as other failures.
     pub fn wrap(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
-        let expose = ["x-request-id", "retry-after"].map(HeaderName::from_static);
-        let accept = [header::CONTENT_TYPE, header::AUTHORIZATION];
+        let expose = [
+            "x-request-id",
+            "retry-after",
+            "location",
+            "content-location",
+            "x-pagination-total",
+            "x-pagination-next",
+        ];
+        let accept = [header::CONTENT_TYPE, header::AUTHORIZATION, header::CACHE_CONTROL];
         let more = ["x-api-key", "last-event-id"].map(HeaderName::from_static);
-        let cors = CorsLayer::new()
-            .allow_origin(AllowOrigin::list(self.origins.clone()))
-            .allow_methods([Method::GET, Method::POST])
-            .allow_headers(accept.into_iter().chain(more).collect::<Vec<_>>())
-            .expose_headers(expose);
+        let methods = [
+            Method::GET,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+        ];
         let (body, rate) = (self.body, Arc::new(RateLimiter::new(self.rate)));
         let guard = Arc::new(self);
+        let allowed = guard.clone();
+        let cors = CorsLayer::new()
+            .allow_origin(AllowOrigin::predicate(move |origin, _| allowed.allows_origin(origin)))
+            .allow_methods(methods)
+            .allow_headers(accept.into_iter().chain(more).collect::<Vec<_>>())
+            .expose_headers(expose.map(HeaderName::from_static));
         let locked = locked.layer(middleware::from_fn_with_state(guard.clone(), require_key));
         // The layer that is added last sees a request first.
         let router = open
@@ -189,10 +221,17 @@ impl Guard {
         }
         let is_own =
             origin.to_str().ok().and_then(|it| it.split_once("://")).map(|it| it.1) == Some(host);
-        if is_own || self.origins.contains(origin) {
+        if is_own || self.allows_origin(origin) {
             return Ok(());
         }
         refuse("other_site", "requests from web pages of other sites are not allowed")
+    }
+
+    fn allows_origin(&self, origin: &HeaderValue) -> bool {
+        let host = origin.to_str().ok().and_then(|it| it.strip_prefix("http://"));
+        let name = host.map(|it| it.rsplit_once(':').map_or(it, |it| it.0));
+        let is_local = name.is_some_and(|it| matches!(it, "localhost" | "127.0.0.1" | "[::1]"));
+        self.origins.contains(origin) || (self.local_origins && is_local)
     }
 
     fn is_known_host(&self, host: &str) -> bool {
@@ -232,6 +271,15 @@ mod tests {
         assert!(!check(Method::POST, "localhost:80", Some("http://localhost:81")));
         assert!(!check(Method::POST, "localhost:80", Some("null")));
         assert!(check(Method::GET, "localhost:80", Some("https://evil.example")));
+    }
+
+    #[test]
+    fn local_origins_are_allowed_on_request() {
+        let local = HeaderValue::from_static("http://localhost:3000");
+        let other = HeaderValue::from_static("http://localhost.evil.example:3000");
+        assert!(Guard::new().local_origins().allows_origin(&local));
+        assert!(!Guard::new().allows_origin(&local));
+        assert!(!Guard::new().local_origins().allows_origin(&other));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod execute;
 mod live_run;
 mod refresh;
 mod schedule;
+mod thread_events;
 mod thread_feed;
 
 use std::{
@@ -26,6 +27,7 @@ use self::schedule::Schedule;
 pub(super) use self::{
     cancel::CancelAction,
     live_run::{LiveRun, RunResult},
+    thread_events::ThreadEvents,
     thread_feed::ThreadFeed,
 };
 use super::{

@@ -10,6 +10,7 @@ mod stateless;
 mod store;
 mod system;
 mod thread_search;
+mod thread_stream;
 mod threads;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(assistant_admin::routes())
         .merge(threads::routes())
         .merge(thread_search::routes())
+        .merge(thread_stream::routes())
         .merge(state::routes())
         .merge(runs::routes())
         .merge(run_control::routes())

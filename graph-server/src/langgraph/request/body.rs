@@ -25,7 +25,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyList<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let list = axum::Json::<Vec<T>>::from_request(request, state).await;
-        list.map(|axum::Json(list)| Self(list)).map_err(|error| ApiError::invalid(error.body_text()))
+        list.map(|axum::Json(list)| Self(list))
+            .map_err(|error| ApiError::invalid(error.body_text()))
     }
 }
 

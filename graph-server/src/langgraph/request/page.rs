@@ -33,7 +33,10 @@ pub(in crate::langgraph) struct Page {
 
 impl Page {
     /// Creates a page. Fails if the limit is not between 1 and 1000.
-    pub(in crate::langgraph) fn new(limit: Option<usize>, offset: Option<usize>) -> ApiResult<Self> {
+    pub(in crate::langgraph) fn new(
+        limit: Option<usize>,
+        offset: Option<usize>,
+    ) -> ApiResult<Self> {
         let limit = limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
             return Err(ApiError::invalid(format!("`limit` must be between 1 and {MAX_LIMIT}")));
@@ -103,7 +106,9 @@ pub(in crate::langgraph) fn select(
 ) -> ApiResult<Value> {
     if let Some(unknown) = fields.iter().find(|it| !known.contains(&it.as_str())) {
         let known = known.join(", ");
-        return Err(ApiError::invalid(format!("cannot select `{unknown}`; the fields are {known}")));
+        return Err(ApiError::invalid(format!(
+            "cannot select `{unknown}`; the fields are {known}"
+        )));
     }
     let mut value = serde_json::to_value(object).map_err(|error| ApiError::internal(&error))?;
     if let (Value::Object(object), false) = (&mut value, fields.is_empty()) {

@@ -18,7 +18,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let Params(pairs) = Params::<Vec<(String, String)>>::from_request_parts(parts, state).await?;
+        let Params(pairs) =
+            Params::<Vec<(String, String)>>::from_request_parts(parts, state).await?;
         let mut query = BTreeMap::<_, Vec<_>>::new();
         for (name, value) in pairs {
             let values = query.entry(name).or_default();
@@ -46,7 +47,9 @@ impl Query {
         let mut values = self.list(name);
         match values.len() {
             0 | 1 => Ok(values.pop()),
-            _ => Err(ApiError::invalid(format!("the query parameter `{name}` must occur only once"))),
+            _ => {
+                Err(ApiError::invalid(format!("the query parameter `{name}` must occur only once")))
+            }
         }
     }
 
@@ -55,16 +58,19 @@ impl Query {
         match self.text(name)?.map(|it| it.to_ascii_lowercase()).as_deref() {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
-            Some(_) => {
-                Err(ApiError::invalid(format!("the query parameter `{name}` must be `true` or `false`")))
-            }
+            Some(_) => Err(ApiError::invalid(format!(
+                "the query parameter `{name}` must be `true` or `false`"
+            ))),
         }
     }
 
     /// Takes a number.
     pub(in crate::langgraph) fn number(&mut self, name: &str) -> ApiResult<Option<usize>> {
-        let invalid =
-            |_| ApiError::invalid(format!("the query parameter `{name}` must be a non-negative integer"));
+        let invalid = |_| {
+            ApiError::invalid(format!(
+                "the query parameter `{name}` must be a non-negative integer"
+            ))
+        };
         self.text(name)?.map(|it| it.parse().map_err(invalid)).transpose()
     }
 

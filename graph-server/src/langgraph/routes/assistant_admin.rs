@@ -100,10 +100,7 @@ async fn create(
 
 /// Returns the configuration and the context of an assistant. They are the same settings under two names, so each
 /// contains the settings that were given in the other.
-fn settings(
-    mut config: Config,
-    context: Option<Map<String, Value>>,
-) -> ApiResult<(Value, Value)> {
+fn settings(mut config: Config, context: Option<Map<String, Value>>) -> ApiResult<(Value, Value)> {
     config.check_context(context.as_ref())?;
     let mut settings = config.settings();
     settings.extend(context.unwrap_or_default());
@@ -300,9 +297,7 @@ async fn set_latest(
 ) -> ApiResult<Json<Assistant>> {
     let id = parse_id("assistant", &id)?;
     let stored = manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version))?;
-    let missing = || {
-        ApiError::not_found(format!("assistant {id} has no version {}", body.version))
-    };
+    let missing = || ApiError::not_found(format!("assistant {id} has no version {}", body.version));
     let assistant = stored.ok_or_else(missing)?.0;
     manager.database.put(&assistant)?;
     Ok(Json(assistant))

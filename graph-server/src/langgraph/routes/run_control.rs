@@ -233,7 +233,8 @@ async fn join_stream(
     let response = match manager.live(run) {
         Some(live) => {
             let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
-            let seen = seen.or_else(|| live.has_ended().then(|| (live.buffer.last_seq(), usize::MAX)));
+            let seen =
+                seen.or_else(|| live.has_ended().then(|| (live.buffer.last_seq(), usize::MAX)));
             stream_run(&live, selection, seen, guard)
         }
         None => empty_stream(),

@@ -170,9 +170,8 @@ async fn list_history(
     };
     let states = manager.graph(graph)?.history(&thread.thread_id.to_string(), query).await?;
     let states = states.iter().map(|it| state_json(thread.thread_id, it));
-    let matches = |state: &Value| {
-        state["metadata"].as_object().is_some_and(|it| contains_all(it, metadata))
-    };
+    let matches =
+        |state: &Value| state["metadata"].as_object().is_some_and(|it| contains_all(it, metadata));
     let found: Vec<_> = states.filter(matches).collect();
     page.of(found).iter().map(|it| select(it, fields, &STATE_FIELDS)).collect()
 }

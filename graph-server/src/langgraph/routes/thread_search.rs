@@ -20,9 +20,7 @@ use crate::langgraph::{
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
-    Router::new()
-        .route("/threads/search", post(search))
-        .route("/threads/count", post(count))
+    Router::new().route("/threads/search", post(search)).route("/threads/count", post(count))
 }
 
 #[derive(Deserialize)]
@@ -149,7 +147,9 @@ fn value_at(value: &Value, path: &str) -> ApiResult<Value> {
             let items = current.as_array().map(Vec::as_slice).unwrap_or_default();
             let position = match index {
                 0.. => usize::try_from(index).ok(),
-                _ => usize::try_from(index.unsigned_abs()).ok().and_then(|it| items.len().checked_sub(it)),
+                _ => usize::try_from(index.unsigned_abs())
+                    .ok()
+                    .and_then(|it| items.len().checked_sub(it)),
             };
             current = position.and_then(|it| items.get(it)).unwrap_or(&Value::Null);
         }
