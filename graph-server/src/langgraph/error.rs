@@ -47,6 +47,11 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
+    /// Returns whether this is a failure of the server.
+    pub(super) fn is_internal(&self) -> bool {
+        self.status.is_server_error()
+    }
+
     /// Creates the response for a failure of the server (500). The cause is only logged, because it can contain the
     /// names of files and hosts.
     pub(super) fn internal(cause: &(impl fmt::Display + ?Sized)) -> Self {

@@ -10,6 +10,7 @@ mod cancel;
 mod create;
 mod execute;
 mod live_run;
+mod protocol_events;
 mod refresh;
 mod schedule;
 mod thread_events;
@@ -27,6 +28,7 @@ use self::schedule::Schedule;
 pub(super) use self::{
     cancel::CancelAction,
     live_run::{LiveRun, RunResult},
+    protocol_events::ProtocolEvents,
     thread_events::ThreadEvents,
     thread_feed::ThreadFeed,
 };
@@ -80,6 +82,14 @@ impl Manager {
     /// Returns the events of a thread.
     pub(super) fn feed(&self, thread: Uuid) -> Arc<ThreadFeed> {
         self.lock().feed(thread)
+    }
+
+    /// Drops the events of a thread that was never created, if no one else reads them.
+    pub(super) fn release_feed(&self, thread: Uuid) {
+        let exists = self.database.get::<Thread>(&thread.to_string()).is_ok_and(|it| it.is_some());
+        if !exists {
+            self.lock().release_feed(thread);
+        }
     }
 
     /// Returns a thread.

@@ -2,6 +2,7 @@
 
 mod assistant_admin;
 mod assistants;
+mod protocol;
 mod run_control;
 mod run_response;
 mod runs;
@@ -37,5 +38,6 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(run_control::routes())
         .merge(stateless::routes())
         .merge(store::routes())
+        .merge(protocol::routes())
         .with_state(manager)
 }

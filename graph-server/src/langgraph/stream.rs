@@ -6,5 +6,6 @@ pub(super) mod collect;
 pub(super) mod encode;
 pub(super) mod item;
 pub(super) mod message;
+pub(super) mod protocol;
 pub(super) mod sse;
 pub(super) mod tracing_event;

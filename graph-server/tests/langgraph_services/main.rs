@@ -2,6 +2,7 @@
 //! the example `reference`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod protocol;
 #[path = "../../examples/reference"]
 mod reference {
     pub(crate) mod graphs;

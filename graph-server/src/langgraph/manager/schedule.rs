@@ -29,6 +29,13 @@ impl Schedule {
         self.feeds.entry(thread).or_insert_with(|| Arc::new(ThreadFeed::new())).clone()
     }
 
+    /// Drops the events of a thread unless someone reads them.
+    pub(super) fn release_feed(&mut self, thread: Uuid) {
+        if self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1) {
+            self.feeds.remove(&thread);
+        }
+    }
+
     /// Adds a run to the queue of its thread. Returns whether the thread had no active run.
     pub(super) fn enqueue(&mut self, run: &Arc<LiveRun>) -> bool {
         self.live.insert(run.facts.run, run.clone());

@@ -1,6 +1,9 @@
 //! The events of a thread, over all its runs.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use tokio::sync::watch;
 
@@ -22,6 +25,11 @@ const MAX_RUNS: usize = 16;
 impl ThreadFeed {
     pub(super) fn new() -> Self {
         Self { counter: Arc::default(), runs: watch::Sender::new(Vec::new()) }
+    }
+
+    /// Returns the number of the thread's last event, or 0 if there is none.
+    pub(in crate::langgraph) fn last_seq(&self) -> u64 {
+        self.counter.load(Ordering::Relaxed)
     }
 
     /// Adds a run that is about to start.

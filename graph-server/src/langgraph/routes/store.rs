@@ -9,13 +9,16 @@ use axum::{
     routing::{get, post},
 };
 use graph_core::store::{Filter, Get, Item, ListNamespaces, Put, Search, StoreError};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::langgraph::{
     error::{ApiError, ApiResult},
     manager::Manager,
-    request::body::{Body, Query, flag, or_default},
+    request::{
+        body::{Body, or_default},
+        query::Query,
+    },
     time::wire_time,
 };
 
@@ -71,27 +74,27 @@ async fn put(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Whether a read restarts the lifetime of an item.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GetItem {
-    /// Labels of the namespace, joined by `.`.
-    namespace: String,
-    key: String,
-    #[serde(default, deserialize_with = "optional_flag")]
-    refresh_ttl: Option<bool>,
-}
-
-fn optional_flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    flag(deserializer).map(Some)
+enum Refresh {
+    #[serde(rename = "true", alias = "True")]
+    Restart,
+    #[serde(rename = "false", alias = "False")]
+    Keep,
 }
 
 async fn read(
     State(manager): State<Arc<Manager>>,
-    Query(query): Query<GetItem>,
+    mut query: Query,
 ) -> ApiResult<Json<Option<Value>>> {
-    let labels: Vec<_> = query.namespace.split('.').collect();
-    let mut request = Get::new(&labels, &query.key)?;
-    request.refresh_ttl = query.refresh_ttl;
+    let missing = |name| ApiError::invalid(format!("the query parameter `{name}` is missing"));
+    let namespace = query.text("namespace")?.ok_or_else(|| missing("namespace"))?;
+    let key = query.text("key")?.ok_or_else(|| missing("key"))?;
+    let refresh = query.choice::<Refresh>("refresh_ttl")?;
+    query.finish()?;
+    let labels: Vec<_> = namespace.split('.').collect();
+    let mut request = Get::new(&labels, &key)?;
+    request.refresh_ttl = refresh.map(|it| matches!(it, Refresh::Restart));
     let item = manager.graphs.store().get_item(request).await?;
     Ok(Json(item.map(|it| item_json(&it))))
 }

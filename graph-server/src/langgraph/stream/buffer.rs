@@ -60,6 +60,11 @@ impl EventBuffer {
         self.end.borrow().0
     }
 
+    /// Returns whether the run raised an interrupt.
+    pub(in crate::langgraph) fn has_interrupt(&self) -> bool {
+        self.lock().iter().rev().any(|it| matches!(it.body, Body::Interrupted { .. }))
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Item>>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }

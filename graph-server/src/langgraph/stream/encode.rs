@@ -141,7 +141,7 @@ fn updates(event: &Event) -> Option<Value> {
 }
 
 /// Encodes the writes of a task: an object, or a list of objects if a field was written several times.
-fn update(writes: &[FieldWrite]) -> Value {
+pub(super) fn update(writes: &[FieldWrite]) -> Value {
     let repeated =
         |it: &FieldWrite| writes.iter().filter(|other| other.field == it.field).count() > 1;
     if writes.is_empty() {
@@ -154,7 +154,7 @@ fn update(writes: &[FieldWrite]) -> Value {
 }
 
 /// Encodes the start or the end of a task. Also returns the type of the event in the `debug` stream.
-fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value)> {
+pub(super) fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value)> {
     let id = wire_id(event.task?);
     let name = event.node.as_deref().unwrap_or_default();
     match &event.kind {

@@ -1,17 +1,16 @@
 //! The event protocol of newer clients: all events of a thread in one stream, with content blocks instead of message
 //! chunks, and the lifecycle of the graph and its subgraphs.
 //!
-//! Every client encodes the buffered events of a thread from their beginning, so an event has the same number in every
+//! Every stream encodes the buffered events of a thread from their beginning, so an event has the same number in every
 //! stream. A filter then drops the events that the client did not select.
 
 mod event;
 mod filter;
 mod messages;
 mod run_encoder;
-mod thread_events;
 
 pub(in crate::langgraph) use self::{
-    event::last_number,
+    event::{ProtocolEvent, last_number},
     filter::Filter,
-    thread_events::ThreadEvents,
+    run_encoder::RunEncoder,
 };

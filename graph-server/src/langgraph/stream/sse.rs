@@ -63,6 +63,12 @@ impl RunEvents {
 pub(in crate::langgraph) trait EventSource: Send + 'static {
     /// Waits for the next event. Returns `None` at the end of the stream.
     fn next(&mut self) -> impl Future<Output = Option<WireEvent>> + Send;
+
+    /// Encodes an event.
+    fn to_bytes(event: &WireEvent) -> Bytes {
+        let WireEvent { id: (seq, part), event, data } = event;
+        Bytes::from(format!("event: {event}\r\ndata: {data}\r\nid: {seq}-{part}\r\n\r\n"))
+    }
 }
 
 impl EventSource for RunEvents {
@@ -72,14 +78,14 @@ impl EventSource for RunEvents {
 }
 
 /// Streams events to a client. `guard` is dropped when the stream ends or the client disconnects.
-pub(in crate::langgraph) fn respond<G: Send + 'static>(
-    source: impl EventSource,
+pub(in crate::langgraph) fn respond<S: EventSource, G: Send + 'static>(
+    source: S,
     guard: G,
 ) -> Response {
     let events = stream::unfold((source, guard), |(mut source, guard)| async move {
         let bytes = match timeout(HEARTBEAT_INTERVAL, source.next()).await {
             Err(_) => Bytes::from_static(HEARTBEAT),
-            Ok(Some(event)) => to_bytes(&event),
+            Ok(Some(event)) => S::to_bytes(&event),
             Ok(None) => return None,
         };
         Some((Ok::<_, Infallible>(bytes), (source, guard)))
@@ -106,11 +112,6 @@ impl EventSource for NoEvents {
     async fn next(&mut self) -> Option<WireEvent> {
         None
     }
-}
-
-fn to_bytes(event: &WireEvent) -> Bytes {
-    let WireEvent { id: (seq, part), event, data } = event;
-    Bytes::from(format!("event: {event}\r\ndata: {data}\r\nid: {seq}-{part}\r\n\r\n"))
 }
 
 /// Parses the id of an event. `-1` stands for the beginning of the stream.

@@ -2,8 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::body::Bytes;
 use serde_json::{Value, json};
+
+use crate::langgraph::stream::encode::WireEvent;
 
 /// Number of bits for the position among the events that stand for one buffered event.
 const PART_BITS: u32 = 12;
@@ -24,7 +25,7 @@ pub(in crate::langgraph) fn last_number(seq: u64) -> u64 {
 
 /// An event of the protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ProtocolEvent {
+pub(in crate::langgraph) struct ProtocolEvent {
     pub(super) number: u64,
     pub(super) at: SystemTime,
     pub(super) content: Content,
@@ -61,7 +62,7 @@ impl Content {
 }
 
 impl ProtocolEvent {
-    pub(super) fn to_bytes(&self) -> Bytes {
+    pub(in crate::langgraph) fn into_wire_event(self) -> WireEvent {
         let Self { number, at, content } = self;
         let timestamp = at.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
         let mut params = json!({
@@ -69,7 +70,7 @@ impl ProtocolEvent {
             "timestamp": u64::try_from(timestamp).unwrap_or(u64::MAX),
             "data": content.data,
         });
-        if let Some(node) = &content.node {
+        if let Some(node) = content.node {
             params["node"] = json!(node);
         }
         let event = json!({
@@ -79,7 +80,6 @@ impl ProtocolEvent {
             "method": content.method,
             "params": params,
         });
-        let method = content.method;
-        Bytes::from(format!("event: {method}\r\ndata: {event}\r\nid: {number}\r\n\r\n"))
+        WireEvent { id: (number, 0), event: content.method.to_owned(), data: event }
     }
 }

@@ -59,7 +59,7 @@ impl Filter {
         self
     }
 
-    pub(super) fn matches(&self, event: &ProtocolEvent) -> bool {
+    pub(in crate::langgraph) fn matches(&self, event: &ProtocolEvent) -> bool {
         let content = &event.content;
         self.since.is_none_or(|since| event.number > since)
             && self.has_channel(content.channel(), content.data["name"].as_str())

@@ -1,0 +1,63 @@
+//! The event protocol of newer clients: commands for a thread, and the stream of its events.
+
+mod command;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::HeaderMap,
+    response::Response,
+    routing::post,
+};
+use serde_json::Value;
+
+use self::command::{CommandRequest, execute};
+use crate::langgraph::{
+    error::ApiResult,
+    id::parse_id,
+    manager::{Manager, ProtocolEvents},
+    request::body::Body,
+    stream::{protocol::Filter, sse::respond},
+};
+
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/threads/{thread}/commands", post(run_command))
+        .route("/threads/{thread}/stream/events", post(stream))
+}
+
+async fn run_command(
+    State(manager): State<Arc<Manager>>,
+    Path(thread): Path<String>,
+    Body(body): Body<CommandRequest>,
+) -> ApiResult<Json<Value>> {
+    execute(&manager, parse_id("thread", &thread)?, body).await.map(Json)
+}
+
+/// Streams events of a thread. The thread need not exist yet: clients open streams before they start the first run.
+async fn stream(
+    State(manager): State<Arc<Manager>>,
+    Path(thread): Path<String>,
+    headers: HeaderMap,
+    Body(filter): Body<Filter>,
+) -> ApiResult<Response> {
+    let thread = parse_id("thread", &thread)?;
+    filter.check()?;
+    let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse().ok());
+    let events = ProtocolEvents::new(manager.feed(thread), filter.after(last));
+    Ok(respond(events, ReleaseFeed { manager, thread }))
+}
+
+/// Releases the events of a thread that was never created.
+struct ReleaseFeed {
+    manager: Arc<Manager>,
+    thread: uuid::Uuid,
+}
+
+impl Drop for ReleaseFeed {
+    fn drop(&mut self) {
+        self.manager.release_feed(self.thread);
+    }
+}
