@@ -59,18 +59,37 @@ mod schemas;
 mod state_json;
 mod stream;
 mod time;
+mod webhook;
 
 use std::{path::Path, sync::Arc};
 
 use axum::Router;
 
-use self::manager::Manager;
 pub use self::{error::NamedError, graphs::Graphs, schemas::Schemas};
+use self::{manager::Manager, webhook::Webhooks};
 
 /// LangGraph's API for a set of graphs.
 #[derive(Debug, Clone)]
 pub struct LangGraphApi {
     manager: Arc<Manager>,
+}
+
+/// Options of the API.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct ApiOptions {
+    /// Whether webhooks may have loopback and private addresses. If clients are not trusted, it should be `false`,
+    /// because a client could otherwise reach services inside the server's network.
+    pub private_webhooks: bool,
+}
+
+impl ApiOptions {
+    /// Sets whether webhooks may have loopback and private addresses.
+    #[must_use]
+    pub fn private_webhooks(mut self, allowed: bool) -> Self {
+        self.private_webhooks = allowed;
+        self
+    }
 }
 
 /// The error returned when the API cannot be opened.
@@ -82,14 +101,26 @@ impl LangGraphApi {
     /// Opens the API with a database of threads, runs and assistants at `path`, and resumes the runs that were active
     /// when an earlier process ended. Must be called within a tokio runtime.
     pub fn open(graphs: Graphs, path: impl AsRef<Path>) -> Result<Self, OpenApiError> {
+        Self::open_with(graphs, path, ApiOptions::default())
+    }
+
+    /// Opens the API like [`open`](Self::open), with options.
+    pub fn open_with(
+        graphs: Graphs,
+        path: impl AsRef<Path>,
+        options: ApiOptions,
+    ) -> Result<Self, OpenApiError> {
         let failed = |error: &dyn std::fmt::Display| OpenApiError(error.to_string());
-        let manager = Manager::open(graphs, path.as_ref()).map_err(|error| failed(&error))?;
+        let webhooks = Webhooks { allow_private: options.private_webhooks };
+        let manager = Manager::open(graphs, path.as_ref(), webhooks);
+        let manager = manager.map_err(|error| failed(&error))?;
         let created = assistants::create_system_assistants(&manager.graphs, &manager.database);
         created.map_err(|error| failed(&error))?;
         let resumed = manager.recover().map_err(|error| failed(&error))?;
         if resumed > 0 {
             tracing::info!(resumed, "resumed the runs of an earlier process");
         }
+        routes::start_timer(&manager);
         Ok(Self { manager })
     }
 

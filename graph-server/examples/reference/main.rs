@@ -11,7 +11,7 @@ use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 use clap::Parser;
 use graph_server::{
     http::{Guard, Metrics},
-    langgraph::{Graphs, LangGraphApi},
+    langgraph::{ApiOptions, Graphs, LangGraphApi},
     serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
@@ -38,7 +38,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let saver = Arc::new(SqliteSaver::new(&database));
     let store = Arc::new(SqliteStore::new(&database));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
-    let api = LangGraphApi::open(graphs, directory.join("api.db"))?;
+    // Clients of this example receive webhooks on the same machine.
+    let options = ApiOptions::default().private_webhooks(true);
+    let api = LangGraphApi::open_with(graphs, directory.join("api.db"), options)?;
     let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(16 << 20);
     let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;

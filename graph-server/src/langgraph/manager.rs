@@ -21,7 +21,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
 use self::schedule::Schedule;
@@ -38,6 +38,7 @@ use super::{
     error::{ApiError, ApiResult},
     graphs::Graphs,
     records::{Run, Thread},
+    webhook::Webhooks,
 };
 
 /// Maximum number of runs that execute concurrently.
@@ -48,6 +49,9 @@ const MAX_CONCURRENT: usize = 256;
 pub(super) struct Manager {
     pub(super) graphs: Graphs,
     pub(super) database: Database,
+    pub(super) webhooks: Webhooks,
+    /// Wakes the timer of the crons when a cron was changed.
+    pub(super) crons_changed: Arc<Notify>,
     schedule: Mutex<Schedule>,
     slots: Semaphore,
     shutting_down: AtomicBool,
@@ -55,10 +59,16 @@ pub(super) struct Manager {
 
 impl Manager {
     /// Opens the database at `path`.
-    pub(super) fn open(graphs: Graphs, path: &Path) -> rusqlite::Result<Arc<Self>> {
+    pub(super) fn open(
+        graphs: Graphs,
+        path: &Path,
+        webhooks: Webhooks,
+    ) -> rusqlite::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             graphs,
             database: Database::open(path)?,
+            webhooks,
+            crons_changed: Arc::default(),
             schedule: Mutex::default(),
             slots: Semaphore::new(MAX_CONCURRENT),
             shutting_down: AtomicBool::new(false),

@@ -151,3 +151,32 @@ impl Document for AssistantVersion {
         Some(self.0.assistant_id.to_string())
     }
 }
+
+/// A schedule on which runs are started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cron {
+    pub(super) cron_id: Uuid,
+    pub(super) assistant_id: Uuid,
+    /// The thread of the runs. Without it, each run has its own thread.
+    pub(super) thread_id: Option<Uuid>,
+    pub(super) on_run_completed: Option<String>,
+    pub(super) end_time: Option<String>,
+    pub(super) schedule: String,
+    pub(super) timezone: Option<String>,
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
+    /// Parameters of the runs.
+    pub(super) payload: Map<String, Value>,
+    pub(super) user_id: Option<String>,
+    pub(super) next_run_date: Option<String>,
+    pub(super) metadata: Metadata,
+    pub(super) enabled: bool,
+}
+
+impl Document for Cron {
+    const KIND: &'static str = "cron";
+
+    fn id(&self) -> String {
+        self.cron_id.to_string()
+    }
+}

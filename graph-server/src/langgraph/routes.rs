@@ -2,6 +2,7 @@
 
 mod assistant_admin;
 mod assistants;
+mod crons;
 mod protocol;
 mod run_control;
 mod run_response;
@@ -13,6 +14,8 @@ mod system;
 mod thread_search;
 mod thread_stream;
 mod threads;
+
+pub(super) use self::crons::start_timer;
 
 use std::sync::Arc;
 
@@ -39,5 +42,6 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(stateless::routes())
         .merge(store::routes())
         .merge(protocol::routes())
+        .merge(crons::routes())
         .with_state(manager)
 }

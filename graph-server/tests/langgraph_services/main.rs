@@ -2,6 +2,7 @@
 //! the example `reference`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod crons;
 mod protocol;
 #[path = "../../examples/reference"]
 mod reference {
@@ -9,3 +10,4 @@ mod reference {
 }
 mod server;
 mod store;
+mod webhooks;

@@ -1,10 +1,10 @@
 //! A server of LangGraph's API, and an HTTP client for it.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use graph_server::{
     http::{Guard, Metrics},
-    langgraph::{Graphs, LangGraphApi},
+    langgraph::{ApiOptions, Graphs, LangGraphApi},
     serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
@@ -20,17 +20,27 @@ pub(crate) struct Server {
     address: SocketAddr,
     client: Client,
     task: JoinHandle<()>,
-    _files: TempDir,
+    files: TempDir,
 }
 
 impl Server {
     pub(crate) async fn start() -> Self {
+        Self::start_with(ApiOptions::default()).await
+    }
+
+    /// Starts a server that calls webhooks on this machine.
+    pub(crate) async fn start_with_private_webhooks() -> Self {
+        Self::start_with(ApiOptions::default().private_webhooks(true)).await
+    }
+
+    async fn start_with(options: ApiOptions) -> Self {
         let files = tempfile::tempdir().unwrap();
         let database = Sqlite::open(files.path().join("threads.db")).unwrap();
         let saver = Arc::new(SqliteSaver::new(&database));
         let store = Arc::new(SqliteStore::new(&database));
         let graphs = add_all(Graphs::new(saver, store)).unwrap();
-        let api = LangGraphApi::open(graphs, files.path().join("api.db")).unwrap();
+        let path = files.path().join("api.db");
+        let api = LangGraphApi::open_with(graphs, path, options).unwrap();
         let guard = Guard::new().rate_limit(u32::MAX);
         let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -41,7 +51,12 @@ impl Server {
         // The client requires a TLS provider, although these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().build().unwrap();
-        Self { address, client, task, _files: files }
+        Self { address, client, task, files }
+    }
+
+    /// Returns the directory of the server's databases.
+    pub(crate) fn files(&self) -> &Path {
+        self.files.path()
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

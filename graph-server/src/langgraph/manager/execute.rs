@@ -153,7 +153,17 @@ impl Manager {
     ) -> ApiResult<()> {
         self.database.put(&run)?;
         let (thread, ended) = (live.facts.thread, Some(live.facts.run));
+        let failure = error.clone();
         let values = self.refresh_thread(thread, ended, error).await?;
+        let webhook = run.kwargs.webhook.clone().map(|url| {
+            let mut body = json!(run);
+            body["values"] = json!(values);
+            body["error"] = json!(failure);
+            body["run_started_at"] = json!(run.created_at);
+            body["run_ended_at"] = json!(run.updated_at);
+            body["webhook_sent_at"] = json!(now());
+            (url, body)
+        });
         if result.output.is_null() {
             result.output = values.unwrap_or_else(|| json!({}));
         }
@@ -161,6 +171,10 @@ impl Manager {
             self.remove_thread(live.facts.thread).await?;
         }
         live.end(result);
+        if let Some((url, body)) = webhook {
+            let webhooks = self.webhooks;
+            tokio::spawn(async move { webhooks.post(&url, &body).await });
+        }
         Ok(())
     }
 }

@@ -43,6 +43,9 @@ pub(super) fn check_run(
     let limit = kwargs.config.recursion_limit.or_else(|| recursion_limit(&assistant));
     kwargs.config.recursion_limit = limit;
     graph.check_context(&kwargs.context).map_err(ApiError::invalid)?;
+    if let Some(url) = &kwargs.webhook {
+        manager.webhooks.check(url)?;
+    }
     let thread = thread_of_run(manager, thread, body)?;
     let now = now();
     let mut metadata = assistant.metadata.clone();

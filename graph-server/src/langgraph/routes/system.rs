@@ -15,7 +15,7 @@ async fn info() -> Json<Value> {
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "engine_version": graph_core::VERSION,
-        "flags": { "assistants": true, "crons": false, "langsmith": false },
+        "flags": { "assistants": true, "crons": true, "langsmith": false },
         "host": { "kind": "self-hosted" },
     }))
 }

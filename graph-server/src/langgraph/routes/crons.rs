@@ -1,0 +1,266 @@
+//! Crons: runs that are started on a schedule.
+
+mod schedule;
+mod timer;
+
+use std::{sync::Arc, time::SystemTime};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    response::Response,
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+pub(in crate::langgraph) use self::timer::start_timer;
+use self::{
+    schedule::{next_date, parse_time},
+    timer::run_request,
+};
+use crate::langgraph::{
+    assistants::find_assistant,
+    database::Select,
+    error::{ApiError, ApiResult},
+    id::{new_id, parse_id},
+    manager::Manager,
+    records::Cron,
+    request::{
+        body::{Body, or_default},
+        config::Metadata,
+        page::{Page, SortOrder, contains_all, select, sort},
+    },
+    time::now,
+};
+
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/runs/crons", post(create))
+        .route("/threads/{thread}/runs/crons", post(create_for_thread))
+        .route("/runs/crons/search", post(search))
+        .route("/runs/crons/count", post(count))
+        .route("/runs/crons/{id}", get(read).patch(update).delete(delete))
+}
+
+/// Fields of a cron that are not parameters of its runs.
+#[derive(Deserialize)]
+struct Settings {
+    #[serde(default)]
+    schedule: Option<String>,
+    #[serde(default)]
+    timezone: Option<String>,
+    #[serde(default)]
+    end_time: Option<String>,
+    #[serde(default)]
+    enabled: Option<bool>,
+    #[serde(default)]
+    on_run_completed: Option<String>,
+    /// Parameters of the runs. They are checked as the body of a request for a run.
+    #[serde(flatten)]
+    payload: Map<String, Value>,
+}
+
+async fn create(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<Settings>,
+) -> ApiResult<Json<Cron>> {
+    create_cron(&manager, None, body)
+}
+
+async fn create_for_thread(
+    State(manager): State<Arc<Manager>>,
+    Path(thread): Path<String>,
+    Body(body): Body<Settings>,
+) -> ApiResult<Json<Cron>> {
+    let thread = manager.thread(parse_id("thread", &thread)?)?.thread_id;
+    create_cron(&manager, Some(thread), body)
+}
+
+fn create_cron(
+    manager: &Arc<Manager>,
+    thread: Option<Uuid>,
+    body: Settings,
+) -> ApiResult<Json<Cron>> {
+    let assistant = body.payload.get("assistant_id").and_then(Value::as_str);
+    let assistant = assistant.ok_or_else(|| ApiError::invalid("`assistant_id` is missing"))?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, assistant)?;
+    if body.schedule.is_none() {
+        return Err(ApiError::invalid("`schedule` is missing; it must be a cron expression"));
+    }
+    let now = now();
+    let cron = Cron {
+        cron_id: new_id(),
+        assistant_id: assistant.assistant_id,
+        thread_id: thread,
+        on_run_completed: None,
+        end_time: None,
+        schedule: String::new(),
+        timezone: None,
+        created_at: now.clone(),
+        updated_at: now,
+        payload: Map::new(),
+        user_id: None,
+        next_run_date: None,
+        metadata: Metadata::new(),
+        enabled: true,
+    };
+    store(manager, cron, body)
+}
+
+/// Applies settings to a cron and stores it.
+fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiResult<Json<Cron>> {
+    if body.on_run_completed.is_some() && cron.thread_id.is_some() {
+        let detail = "`on_run_completed` applies only to crons without a thread";
+        return Err(ApiError::invalid(detail));
+    }
+    cron.payload.extend(body.payload);
+    cron.schedule = body.schedule.unwrap_or(cron.schedule);
+    cron.timezone = body.timezone.or(cron.timezone);
+    cron.end_time = match body.end_time {
+        Some(end) => Some(parse_time(&end)?.to_rfc3339()),
+        None => cron.end_time,
+    };
+    cron.enabled = body.enabled.unwrap_or(cron.enabled);
+    cron.on_run_completed = body.on_run_completed.or(cron.on_run_completed);
+    cron.metadata =
+        cron.payload.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    cron.updated_at = now();
+    cron.next_run_date = next_date(&cron, SystemTime::now().into())?;
+    run_request(&cron)?;
+    if let Some(url) = cron.payload.get("webhook").and_then(Value::as_str) {
+        manager.webhooks.check(url)?;
+    }
+    manager.database.put(&cron)?;
+    manager.crons_changed.notify_one();
+    Ok(Json(cron))
+}
+
+fn find(manager: &Manager, id: &str) -> ApiResult<Cron> {
+    let id = parse_id("cron", id)?;
+    manager
+        .database
+        .get(&id.to_string())?
+        .ok_or_else(|| ApiError::not_found(format!("cron {id} does not exist")))
+}
+
+async fn read(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> ApiResult<Json<Cron>> {
+    find(&manager, &id).map(Json)
+}
+
+async fn update(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+    Body(body): Body<Settings>,
+) -> ApiResult<Json<Cron>> {
+    let cron = find(&manager, &id)?;
+    if body.payload.contains_key("assistant_id") {
+        return Err(ApiError::invalid("the assistant of a cron cannot be changed"));
+    }
+    store(&manager, cron, body)
+}
+
+async fn delete(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> ApiResult<Json<Value>> {
+    let cron = find(&manager, &id)?;
+    manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
+    Ok(Json(json!({})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchCrons {
+    #[serde(default)]
+    assistant_id: Option<String>,
+    #[serde(default)]
+    thread_id: Option<Uuid>,
+    #[serde(default)]
+    enabled: Option<bool>,
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: Option<usize>,
+    #[serde(default)]
+    sort_by: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    sort_order: SortOrder,
+    #[serde(default, deserialize_with = "or_default")]
+    select: Vec<String>,
+}
+
+const FIELDS: [&str; 14] = [
+    "cron_id",
+    "assistant_id",
+    "thread_id",
+    "on_run_completed",
+    "end_time",
+    "schedule",
+    "timezone",
+    "created_at",
+    "updated_at",
+    "payload",
+    "user_id",
+    "next_run_date",
+    "metadata",
+    "enabled",
+];
+
+const SORT_FIELDS: [&str; 7] = [
+    "cron_id",
+    "assistant_id",
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "next_run_date",
+    "end_time",
+];
+
+impl SearchCrons {
+    fn find(&self, manager: &Manager) -> ApiResult<Vec<Cron>> {
+        let assistant = match &self.assistant_id {
+            Some(id) => Some(find_assistant(&manager.graphs, &manager.database, id)?.assistant_id),
+            None => None,
+        };
+        let mut found = manager.database.list::<Cron>(Select::default())?;
+        found.retain(|it| {
+            assistant.is_none_or(|assistant| assistant == it.assistant_id)
+                && self.thread_id.is_none_or(|thread| it.thread_id == Some(thread))
+                && self.enabled.is_none_or(|enabled| enabled == it.enabled)
+                && contains_all(&it.metadata, &self.metadata)
+        });
+        Ok(found)
+    }
+}
+
+async fn search(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<SearchCrons>,
+) -> ApiResult<Response> {
+    let page = Page::new(body.limit, body.offset)?;
+    let sort_by = body.sort_by.as_deref().unwrap_or("created_at");
+    if !SORT_FIELDS.contains(&sort_by) {
+        let detail = format!("`sort_by` must be one of {}", SORT_FIELDS.join(", "));
+        return Err(ApiError::invalid(detail));
+    }
+    let found = body.find(&manager)?;
+    let mut found: Vec<_> =
+        found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
+    sort(&mut found, sort_by, body.sort_order);
+    let found = found.iter().map(|it| select(it, &body.select, &FIELDS));
+    Ok(page.respond(found.collect::<ApiResult<_>>()?))
+}
+
+async fn count(
+    State(manager): State<Arc<Manager>>,
+    Body(body): Body<SearchCrons>,
+) -> ApiResult<Json<usize>> {
+    Ok(Json(body.find(&manager)?.len()))
+}

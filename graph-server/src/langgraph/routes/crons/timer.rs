@@ -1,0 +1,92 @@
+//! Starts the runs of crons.
+
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, SystemTime},
+};
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{
+    super::run_response::create_run,
+    schedule::{next_date, parse_time},
+};
+use crate::langgraph::{
+    database::Select,
+    error::{ApiError, ApiResult},
+    manager::Manager,
+    records::{Cron, Thread},
+    request::run::RunCreate,
+};
+
+/// Longest sleep. A change of the system clock is noticed after this time.
+const MAX_SLEEP: Duration = Duration::from_secs(30);
+
+/// Starts the task that starts the runs of crons. It ends when the manager is dropped.
+pub(in crate::langgraph) fn start_timer(manager: &Arc<Manager>) {
+    tokio::spawn(run_timer(Arc::downgrade(manager), manager.crons_changed.clone()));
+}
+
+async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
+    loop {
+        let Some(manager) = manager.upgrade() else { return };
+        let sleep = match fire_due(&manager, SystemTime::now().into()) {
+            Ok(sleep) => sleep,
+            Err(error) => {
+                tracing::error!(%error, "cannot read the crons");
+                MAX_SLEEP
+            }
+        };
+        drop(manager);
+        // Returns early if a cron was changed.
+        let _ = timeout(sleep, changed.notified()).await;
+    }
+}
+
+/// Starts the runs that are due. Returns the time until the next one.
+fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
+    let mut sleep = MAX_SLEEP;
+    for mut cron in manager.database.list::<Cron>(Select::default())? {
+        let Some(next) = cron.next_run_date.as_deref().filter(|_| cron.enabled) else { continue };
+        if parse_time(next)? <= now {
+            if let Err(error) = fire(manager, &cron) {
+                tracing::error!(cron = %cron.cron_id, %error, "cannot start the run of a cron");
+            }
+            cron.next_run_date = next_date(&cron, now)?;
+            // A cron whose thread was deleted was deleted too.
+            if manager.database.get::<Cron>(&cron.cron_id.to_string())?.is_some() {
+                manager.database.put(&cron)?;
+            }
+        }
+        if let Some(next) = &cron.next_run_date {
+            sleep = sleep.min((parse_time(next)? - now).to_std().unwrap_or_default());
+        }
+    }
+    Ok(sleep)
+}
+
+fn fire(manager: &Arc<Manager>, cron: &Cron) -> ApiResult<()> {
+    if let Some(thread) = cron.thread_id {
+        if manager.database.get::<Thread>(&thread.to_string())?.is_none() {
+            manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
+            return Ok(());
+        }
+    }
+    create_run(manager, cron.thread_id, &run_request(cron)?)?;
+    Ok(())
+}
+
+/// Returns the request for a run of a cron.
+pub(super) fn run_request(cron: &Cron) -> ApiResult<RunCreate> {
+    let mut body = cron.payload.clone();
+    if let Some(on_completion) = &cron.on_run_completed {
+        body.insert("on_completion".to_owned(), json!(on_completion));
+    }
+    let mut metadata = cron.metadata.clone();
+    metadata.insert("cron_id".to_owned(), json!(cron.cron_id));
+    body.insert("metadata".to_owned(), Value::Object(metadata));
+    serde_json::from_value(Value::Object(body))
+        .map_err(|error| ApiError::invalid(format!("invalid parameters of a run: {error}")))
+}

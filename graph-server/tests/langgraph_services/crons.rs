@@ -1,0 +1,111 @@
+//! Crons: runs on a schedule.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::server::Server;
+
+#[tokio::test]
+async fn crons_are_created_changed_found_and_deleted() {
+    let server = Server::start().await;
+    let body = json!({
+        "assistant_id": "tiny",
+        "schedule": "30 4 * * *",
+        "timezone": "Asia/Tokyo",
+        "input": { "value": "x" },
+        "metadata": { "team": "a" },
+    });
+    let (status, cron) = server.post("/runs/crons", &body).await;
+    assert_eq!(status, 200, "{cron}");
+    // Tokyo has no daylight saving time: 4:30 is 19:30 UTC on the day before.
+    assert!(cron["next_run_date"].as_str().unwrap().ends_with("T19:30:00+00:00"), "{cron}");
+    assert_eq!(cron["enabled"], true);
+    assert_eq!(cron["payload"]["input"], json!({ "value": "x" }));
+    let thread = server.new_thread().await;
+    let on_thread = json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *" });
+    let (status, other) = server.post(&format!("/threads/{thread}/runs/crons"), &on_thread).await;
+    assert_eq!((status, &other["thread_id"]), (200, &json!(thread)));
+
+    let path = format!("/runs/crons/{}", cron["cron_id"].as_str().unwrap());
+    let change = json!({ "schedule": "45 4 * * *", "enabled": false });
+    let (_, changed) = server.send(Method::PATCH, &path, &change).await;
+    assert!(changed["next_run_date"].as_str().unwrap().ends_with("T19:45:00+00:00"));
+    assert_eq!(changed["enabled"], false);
+    assert_eq!(changed["payload"]["input"], json!({ "value": "x" }));
+    assert_eq!(server.get(&path).await.1, changed);
+
+    let find = json!({ "metadata": { "team": "a" } });
+    let (_, found) = server.post("/runs/crons/search", &find).await;
+    assert_eq!(found, json!([changed]));
+    let on_thread = json!({ "thread_id": thread });
+    assert_eq!(server.post("/runs/crons/count", &on_thread).await.1, 1);
+    assert_eq!(server.post("/runs/crons/count", &json!({})).await.1, 2);
+
+    assert_eq!(server.send(Method::DELETE, &path, &json!({})).await.0, 200);
+    assert_eq!(server.get(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn invalid_crons_are_refused() {
+    let server = Server::start().await;
+    let refused = [
+        json!({ "schedule": "* * * * *" }),
+        json!({ "assistant_id": "tiny" }),
+        json!({ "assistant_id": "tiny", "schedule": "* * * *" }),
+        json!({ "assistant_id": "tiny", "schedule": "* * * * * *" }),
+        json!({ "assistant_id": "tiny", "schedule": "61 * * * *" }),
+        json!({ "assistant_id": "tiny", "schedule": "* * * * *", "timezone": "Mars/Crater" }),
+        json!({ "assistant_id": "tiny", "schedule": "* * * * *", "end_time": "tomorrow" }),
+        json!({ "assistant_id": "tiny", "schedule": "* * * * *", "surprise": 1 }),
+        json!({ "assistant_id": "tiny", "schedule": "* * * * *", "webhook": "ftp://host/" }),
+    ];
+    for body in refused {
+        let (status, answer) = server.post("/runs/crons", &body).await;
+        assert_eq!(status, 422, "{body}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_cron_that_has_ended_has_no_next_run() {
+    let server = Server::start().await;
+    let body = json!({
+        "assistant_id": "tiny",
+        "schedule": "* * * * *",
+        "end_time": "2020-01-01T00:00:00",
+    });
+    let (status, cron) = server.post("/runs/crons", &body).await;
+    assert_eq!((status, &cron["next_run_date"]), (200, &json!(null)), "{cron}");
+}
+
+#[tokio::test]
+async fn a_due_cron_starts_a_run_and_is_scheduled_again() {
+    let server = Server::start().await;
+    let thread = server.new_thread().await;
+    let body =
+        json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *", "input": { "value": "x" } });
+    let (_, cron) = server.post(&format!("/threads/{thread}/runs/crons"), &body).await;
+    let database = rusqlite::Connection::open(server.files().join("api.db")).unwrap();
+    let sql =
+        "UPDATE documents SET data = json_set(data, '$.next_run_date', ?1) WHERE kind = 'cron'";
+    database.execute(sql, ["2020-01-01T00:00:00+00:00"]).unwrap();
+    // A new cron wakes the timer.
+    let other = json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *" });
+    server.post("/runs/crons", &other).await;
+    let runs = loop {
+        let (_, runs) = server.get(&format!("/threads/{thread}/runs")).await;
+        if runs.as_array().is_some_and(|it| !it.is_empty()) {
+            break runs;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(runs[0]["metadata"]["cron_id"], cron["cron_id"]);
+    let path = format!("/runs/crons/{}", cron["cron_id"].as_str().unwrap());
+    let next = loop {
+        let (_, stored) = server.get(&path).await;
+        let next = stored["next_run_date"].as_str().unwrap().to_owned();
+        if !next.starts_with("2020") {
+            break next;
+        }
+    };
+    assert_eq!(next, cron["next_run_date"].as_str().unwrap());
+}
