@@ -148,6 +148,18 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
         is_installed: || peers::dir().join(peers::SCHEMATHESIS).is_dir(),
     },
     Need {
+        name: "LangGraph's Python SDK for the tests",
+        skipped: Skipped::new("tests of LangGraph's API with its own clients", "sudo apt-get install python3-pip"),
+        require: "GRAPH_REQUIRE_LANGGRAPH",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::LANGGRAPH,
+            script: peers::INSTALL_LANGGRAPH,
+            installer: ("python3", &["-m", "pip", "--version"]),
+        },
+        is_installed: || peers::dir().join(peers::LANGGRAPH).is_dir(),
+    },
+    Need {
         name: "QEMU for the tests",
         skipped: Skipped::new("micro VM tests", "sudo apt-get install qemu-system-x86"),
         require: "GRAPH_REQUIRE_MICROVM",

@@ -19,6 +19,9 @@ pub(crate) const MCP: &str = "mcp-2.3.0";
 /// document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
 
+/// Directory of LangGraph's Python SDK and of LangGraph itself, whose `RemoteGraph` is another client of its API.
+pub(crate) const LANGGRAPH: &str = "langgraph-sdk-0.4.14";
+
 pub(crate) const INSTALL_AIMOCK: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
@@ -51,9 +54,15 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" schemathesis==4.32.5 hypothesis==6.170.15
 mv \"$1.new\" \"$1\"";
 
+pub(crate) const INSTALL_LANGGRAPH: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" langgraph-sdk==0.4.14 langgraph==1.2.20
+mv \"$1.new\" \"$1\"";
+
 /// Returns the directory in which the tests look for these programs. This is `GRAPH_PEERS` if it is set, and
 /// otherwise `peers` in the target directory. The tests compute the same path in `llm` (`peers`), `draft-gate`
-/// (`cycle`) and `graph-server` (`schemathesis`).
+/// (`cycle`) and `graph-server` (`peers`).
 pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);

@@ -230,7 +230,7 @@ cargo deny --offline check bans licenses sources
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_LANGGRAPH=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 target/debug/examples/a
@@ -269,15 +269,30 @@ cargo deny --offline check bans licenses sources
         let user = Availability::Installable(Rights::User);
         let mut needs = [Availability::Missing; NEEDS.len()];
         let here = Availability::Installed;
-        needs[..7].copy_from_slice(&[here, here, user, user, Availability::Missing, user, user]);
+        needs[..8].copy_from_slice(&[
+            here,
+            here,
+            user,
+            user,
+            Availability::Missing,
+            user,
+            user,
+            user,
+        ]);
         let lines = lines(&plan(&machine(needs), Depth::Usual));
-        let dirs = ["aimock-1.43.0", "llama-11549", "mcp-2.3.0", "schemathesis-4.32.5"];
+        let dirs = [
+            "aimock-1.43.0",
+            "llama-11549",
+            "mcp-2.3.0",
+            "schemathesis-4.32.5",
+            "langgraph-sdk-0.4.14",
+        ];
         for (line, dir) in lines.iter().zip(dirs) {
             assert!(line.starts_with("sh -ec ") && line.ends_with(dir), "{line}");
         }
         let required = "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 \
-                        GRAPH_REQUIRE_SCHEMATHESIS=1 cargo xtask run-tests";
-        assert!(lines[6].contains(required));
+                        GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_LANGGRAPH=1 cargo xtask run-tests";
+        assert!(lines[7].contains(required));
     }
 
     #[test]

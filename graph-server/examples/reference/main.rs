@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p graph-server --example reference -- --port 8123
 //! ```
+#![expect(clippy::print_stdout, reason = "reports the address of the server")]
 
 mod graphs;
 

@@ -60,7 +60,7 @@ impl UpdateRequest {
             Some(at) => Some(at),
             None => CheckpointRef::of_id(self.checkpoint_id).id()?,
         };
-        Ok((at, edit(self.values, self.as_node)))
+        Ok((at, edit(self.values, self.as_node.as_deref())))
     }
 }
 
@@ -68,9 +68,9 @@ impl Superstep {
     /// Returns the edits of the step.
     pub(super) fn into_edits(self) -> ApiResult<Vec<Edit>> {
         let edit = |item: UpdateItem| match item.command {
-            None => Ok(edit(item.values, item.as_node)),
+            None => Ok(edit(item.values, item.as_node.as_deref())),
             Some(command) if command.resume.is_none() && command.goto.is_none() => {
-                Ok(Edit { fields: command.fields(), as_node: as_node(item.as_node) })
+                Ok(Edit { fields: command.fields(), as_node: as_node(item.as_node.as_deref()) })
             }
             Some(_) => Err(ApiError::invalid("a superstep supports only commands with `update`")),
         };
@@ -78,7 +78,7 @@ impl Superstep {
     }
 }
 
-fn edit(values: Option<Values>, node: Option<String>) -> Edit {
+fn edit(values: Option<Values>, node: Option<&str>) -> Edit {
     let fields = values.map(|it| match it {
         Values::One(fields) => fields,
         Values::Many(many) => many.into_iter().flatten().collect(),
@@ -86,8 +86,8 @@ fn edit(values: Option<Values>, node: Option<String>) -> Edit {
     Edit { fields, as_node: as_node(node) }
 }
 
-fn as_node(name: Option<String>) -> AsNode {
-    match name.as_deref() {
+fn as_node(name: Option<&str>) -> AsNode {
+    match name {
         None => AsNode::Last,
         Some("__input__") => AsNode::Input,
         Some("__copy__") => AsNode::Copy,

@@ -71,7 +71,7 @@ impl Graphs {
     }
 
     /// Returns the long-term store that all graphs share.
-    pub(super) fn store(&self) -> &Arc<dyn Store> {
+    pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 }

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use self::schedule::Schedule;
 pub(super) use self::{
-    cancel::CancelAction,
+    cancel::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
     protocol_events::ProtocolEvents,
     thread_events::ThreadEvents,
@@ -107,6 +107,19 @@ impl Manager {
         self.database
             .get(&id.to_string())?
             .ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
+    }
+
+    /// Changes a thread. Changes of the same thread exclude each other, so none is lost.
+    pub(super) fn change_thread(
+        &self,
+        id: Uuid,
+        change: impl FnOnce(&mut Thread),
+    ) -> ApiResult<Thread> {
+        let _exclusive = self.lock();
+        let mut thread = self.thread(id)?;
+        change(&mut thread);
+        self.database.put(&thread)?;
+        Ok(thread)
     }
 
     /// Returns a run of a thread.

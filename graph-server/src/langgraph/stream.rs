@@ -8,4 +8,5 @@ pub(super) mod item;
 pub(super) mod message;
 pub(super) mod protocol;
 pub(super) mod sse;
+pub(super) mod tool_event;
 pub(super) mod tracing_event;

@@ -1,6 +1,6 @@
 //! Timestamps on the wire.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -12,4 +12,12 @@ pub(super) fn wire_time(at: SystemTime) -> String {
 /// Returns the current time as RFC 3339.
 pub(super) fn now() -> String {
     wire_time(SystemTime::now())
+}
+
+/// Returns the time that remains until `seconds` after `start`, a time on the wire. Returns zero if that moment has
+/// passed.
+pub(super) fn time_until(start: &str, seconds: f64) -> Duration {
+    let start = DateTime::parse_from_rfc3339(start).map_or_else(|_| SystemTime::now(), Into::into);
+    let delay = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    (start + delay).duration_since(SystemTime::now()).unwrap_or_default()
 }

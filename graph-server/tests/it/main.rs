@@ -4,6 +4,8 @@
 mod document;
 mod graphs;
 mod guard;
+mod langgraph;
+mod peers;
 mod schemathesis;
 mod service;
 mod web;

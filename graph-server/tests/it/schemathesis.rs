@@ -3,30 +3,15 @@
 
 use std::{
     env, fs,
-    io::{self, Write},
     path::{Path, PathBuf},
     process::Command,
-    thread,
 };
 
-/// Name of the directory into which xtask installs schemathesis; see `xtask/src/peers.rs`.
-const DIR_NAME: &str = "schemathesis-4.32.5";
+use crate::peers;
 
 /// Returns the directory of schemathesis. Returns `None` if it is not installed; the test is then skipped.
 pub(crate) fn find() -> Option<PathBuf> {
-    let peers = env::var_os("GRAPH_PEERS").map_or_else(
-        || Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers"),
-        PathBuf::from,
-    );
-    let dir = peers.join(DIR_NAME);
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    let why = format!("schemathesis is not in {}; `cargo xtask test` fetches it", dir.display());
-    assert!(env::var_os("GRAPH_REQUIRE_SCHEMATHESIS").is_none(), "{why}");
-    let test = thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
-    None
+    peers::find("schemathesis-4.32.5", "GRAPH_REQUIRE_SCHEMATHESIS")
 }
 
 /// Configuration for all tests. Schemathesis must not add undeclared parameters as invalid input, because the server

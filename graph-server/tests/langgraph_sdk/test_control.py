@@ -58,6 +58,8 @@ class Control(Case):
         await self.runs.cancel(thread, run, wait=True)
         self.assertEqual(await self.status(thread, run), "interrupted")
         self.assertEqual((await self.threads.get(thread))["status"], "interrupted")
+        reason = (await self.runs.get(thread, run))["cancel_reason"]
+        self.assertEqual(reason, "a client cancelled the run")
 
     async def test_a_cancelled_run_can_continue(self):
         thread = await self.thread()

@@ -35,5 +35,5 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         "decision": {},
         "log": strings(),
     });
-    Ok(graphs.add("approval", graph, schemas("approval", properties))?)
+    Ok(graphs.add("approval", graph, schemas("approval", &properties))?)
 }

@@ -24,7 +24,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         "required": ["type", "content"],
     });
     let properties = json!({ "messages": { "type": "array", "items": message } });
-    Ok(graphs.add("chat", graph, schemas("chat", properties))?)
+    Ok(graphs.add("chat", graph, schemas("chat", &properties))?)
 }
 
 /// Answers the last message, word by word.

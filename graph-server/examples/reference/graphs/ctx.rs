@@ -30,7 +30,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         .edge(START, "greet")
         .edge("greet", END);
     let text = json!({ "type": "string" });
-    let schemas = schemas("ctx", json!({ "name": text, "out": text, "user": text }));
+    let schemas = schemas("ctx", &json!({ "name": text, "out": text, "user": text }));
     let context = json!({
         "title": "greeting",
         "type": "object",

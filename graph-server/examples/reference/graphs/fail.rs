@@ -15,5 +15,5 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         }))
         .edge(START, "ok")
         .edge("ok", "bad");
-    Ok(graphs.add("fail", graph, schemas("fail", json!({ "log": strings() })))?)
+    Ok(graphs.add("fail", graph, schemas("fail", &json!({ "log": strings() })))?)
 }

@@ -35,7 +35,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
     let integers = json!({ "type": "array", "items": { "type": "integer" } });
     let properties =
         json!({ "items": integers, "results": integers, "total": { "type": "integer" } });
-    Ok(graphs.add("fanout", graph, schemas("fanout", properties))?)
+    Ok(graphs.add("fanout", graph, schemas("fanout", &properties))?)
 }
 
 fn sum(input: &JsonInput) -> i64 {

@@ -17,7 +17,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         .edge("p0", "child")
         .edge("child", "p9")
         .edge("p9", END);
-    Ok(graphs.add("parent", graph, schemas("parent", json!({ "log": strings() })))?)
+    Ok(graphs.add("parent", graph, schemas("parent", &json!({ "log": strings() })))?)
 }
 
 /// Adds a node that appends its name to the log.

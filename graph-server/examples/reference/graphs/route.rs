@@ -27,7 +27,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         .edge("even", END)
         .edge("odd", END);
     let properties = json!({ "n": { "type": "integer" }, "path": strings() });
-    Ok(graphs.add("route", graph, schemas("route", properties))?)
+    Ok(graphs.add("route", graph, schemas("route", &properties))?)
 }
 
 /// Adds a node that appends its name to the path.

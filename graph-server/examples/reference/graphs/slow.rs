@@ -37,7 +37,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         "delay": { "type": "number" },
         "ticks": { "type": "integer" },
     });
-    Ok(graphs.add("slow", graph, schemas("slow", properties))?)
+    Ok(graphs.add("slow", graph, schemas("slow", &properties))?)
 }
 
 fn integer(input: &JsonInput, field: &str) -> i64 {

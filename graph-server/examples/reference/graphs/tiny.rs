@@ -24,7 +24,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         "log": strings(),
         "count": { "type": "integer" },
     });
-    Ok(graphs.add("tiny", graph, schemas("tiny", properties))?)
+    Ok(graphs.add("tiny", graph, schemas("tiny", &properties))?)
 }
 
 fn update(input: &JsonInput, name: &str) -> Value {

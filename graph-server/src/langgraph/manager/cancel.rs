@@ -12,7 +12,7 @@ use crate::langgraph::{
 };
 
 /// What happens to the progress of a cancelled run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::langgraph) enum CancelAction {
     /// The checkpoints of the run are kept.
@@ -22,13 +22,27 @@ pub(in crate::langgraph) enum CancelAction {
     Rollback,
 }
 
+/// A request to cancel a run.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct Cancellation {
+    pub(in crate::langgraph) action: CancelAction,
+    /// Why the run is cancelled, for clients.
+    pub(in crate::langgraph) reason: String,
+}
+
+impl Cancellation {
+    pub(in crate::langgraph) fn new(action: CancelAction, reason: impl Into<String>) -> Self {
+        Self { action, reason: reason.into() }
+    }
+}
+
 impl Manager {
     /// Cancels an active run.
     pub(in crate::langgraph) async fn cancel(
         self: &Arc<Self>,
         thread: Uuid,
         run: Uuid,
-        action: CancelAction,
+        cancellation: Cancellation,
     ) -> ApiResult<Arc<LiveRun>> {
         let live = self.live(run).filter(|it| it.facts.thread == thread && !it.has_ended());
         let Some(live) = live else {
@@ -36,10 +50,10 @@ impl Manager {
                 format!("run {run} is not active on thread {thread}, so it cannot be cancelled");
             return Err(ApiError::not_found(detail));
         };
-        live.request_cancel(action);
+        live.request_cancel(cancellation.clone());
         let removed = self.lock().remove_pending(&live);
         if removed {
-            self.end_cancelled(&live, action).await;
+            self.end_cancelled(&live, cancellation).await;
         }
         Ok(live)
     }
@@ -56,9 +70,10 @@ impl Manager {
         self: &Arc<Self>,
         thread: Uuid,
     ) -> ApiResult<()> {
+        let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
         for live in self.active(Some(thread)) {
             // A run that ended in the meantime needs no cancellation.
-            let _ = self.cancel(thread, live.facts.run, CancelAction::Interrupt).await;
+            let _ = self.cancel(thread, live.facts.run, cancellation.clone()).await;
             live.result().await;
         }
         self.remove_thread(thread).await

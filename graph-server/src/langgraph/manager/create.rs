@@ -4,21 +4,25 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{LiveRun, Manager, cancel::CancelAction};
+use super::{
+    LiveRun, Manager,
+    cancel::{CancelAction, Cancellation},
+};
 use crate::langgraph::{
     database::Select,
     error::{ApiError, ApiResult},
     records::{Run, RunStatus, Thread, ThreadStatus},
     request::run::MultitaskStrategy,
-    time::now,
+    time::{now, time_until},
 };
 
 impl Manager {
-    /// Stores a run and starts it, now or when the active runs of its thread have ended.
+    /// Stores a run and starts it, now or when the active runs of its thread have ended. `new_thread` is stored if the
+    /// thread of the run does not exist.
     pub(in crate::langgraph) fn create(
         self: &Arc<Self>,
-        run: Run,
-        mut thread: Thread,
+        run: &Run,
+        new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
         let mut schedule = self.lock();
         let active: Vec<_> =
@@ -28,6 +32,9 @@ impl Manager {
                           strategy";
             return Err(ApiError::conflict(detail));
         }
+        // The thread may have been changed since the caller read it.
+        let stored = self.database.get(&run.thread_id.to_string())?;
+        let mut thread: Thread = stored.unwrap_or(new_thread);
         let graph = Value::from(run.kwargs.graph_id.clone());
         thread.metadata.insert("graph_id".to_owned(), graph);
         thread.metadata.insert("assistant_id".to_owned(), json!(run.assistant_id));
@@ -38,8 +45,8 @@ impl Manager {
             thread.status = ThreadStatus::Busy;
         }
         self.database.put(&thread)?;
-        self.database.put(&run)?;
-        let live = Arc::new(LiveRun::new(&run, schedule.feed(run.thread_id).counter.clone()));
+        self.database.put(run)?;
+        let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
         if delay.is_zero() {
             if schedule.enqueue(&live) {
                 tokio::spawn(self.clone().work(live.clone()));
@@ -55,7 +62,9 @@ impl Manager {
             MultitaskStrategy::Reject | MultitaskStrategy::Enqueue => None,
         };
         if let Some(action) = action {
-            active.iter().for_each(|it| it.request_cancel(action));
+            let reason = format!("run {} was created on the same thread", run.run_id);
+            let cancellation = Cancellation::new(action, reason);
+            active.iter().for_each(|it| it.request_cancel(cancellation.clone()));
         }
         Ok(live)
     }
@@ -82,7 +91,14 @@ impl Manager {
         for run in &runs {
             let mut schedule = self.lock();
             let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
-            if schedule.enqueue(&live) {
+            let delay = match run.status {
+                RunStatus::Pending => time_until(&run.created_at, run.kwargs.after_seconds),
+                _ => Duration::ZERO,
+            };
+            if !delay.is_zero() {
+                schedule.live.insert(run.run_id, live.clone());
+                tokio::spawn(self.clone().start_later(live, delay));
+            } else if schedule.enqueue(&live) {
                 tokio::spawn(self.clone().work(live));
             }
         }

@@ -5,7 +5,10 @@ use std::sync::{Arc, atomic::Ordering};
 use graph_core::RunError;
 use serde_json::{Value, json};
 
-use super::{LiveRun, Manager, RunResult, cancel::CancelAction};
+use super::{
+    LiveRun, Manager, RunResult,
+    cancel::{CancelAction, Cancellation},
+};
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphRun},
     error::{ApiResult, NamedError},
@@ -44,8 +47,8 @@ impl Manager {
             live.buffer.close();
             return Ok(());
         };
-        if let Some(action) = live.cancel_action() {
-            self.end_cancelled(live, action).await;
+        if let Some(cancellation) = live.cancellation() {
+            self.end_cancelled(live, cancellation).await;
             return Ok(());
         }
         if self.shutting_down.load(Ordering::Acquire) {
@@ -60,13 +63,15 @@ impl Manager {
         self.lock().feed(live.facts.thread).add(live.clone());
         live.buffer.push(Body::Started(run.kwargs.input.clone()));
         let outcome = self.run_graph(live, &run).await;
-        if self.shutting_down.load(Ordering::Acquire) && live.cancel_action().is_none() {
+        if self.shutting_down.load(Ordering::Acquire) && live.cancellation().is_none() {
             // The stored status stays `running`, so the run continues when the server starts again.
             live.buffer.close();
             return Ok(());
         }
-        match (outcome, live.cancel_action()) {
-            (Err(RunError::Cancelled), Some(action)) => self.end_cancelled(live, action).await,
+        match (outcome, live.cancellation()) {
+            (Err(RunError::Cancelled), Some(cancellation)) => {
+                self.end_cancelled(live, cancellation).await;
+            }
             (outcome, _) => self.end(live, run, outcome).await?,
         }
         Ok(())
@@ -119,20 +124,25 @@ impl Manager {
     }
 
     /// Ends a run that was cancelled.
-    pub(super) async fn end_cancelled(&self, live: &Arc<LiveRun>, action: CancelAction) {
-        if let Err(error) = self.try_end_cancelled(live, action).await {
+    pub(super) async fn end_cancelled(&self, live: &Arc<LiveRun>, cancellation: Cancellation) {
+        if let Err(error) = self.try_end_cancelled(live, cancellation).await {
             tracing::error!(run = %live.facts.run, ?error, "cannot store the cancellation of a run");
         }
         // The streams end even if the storage failed.
         live.end(RunResult { output: Value::Null });
     }
 
-    async fn try_end_cancelled(&self, live: &Arc<LiveRun>, action: CancelAction) -> ApiResult<()> {
+    async fn try_end_cancelled(
+        &self,
+        live: &Arc<LiveRun>,
+        cancellation: Cancellation,
+    ) -> ApiResult<()> {
         let id = live.facts.run.to_string();
         let Some(mut run) = self.database.get::<Run>(&id)? else { return Ok(()) };
         run.status = RunStatus::Interrupted;
+        run.cancel_reason = Some(cancellation.reason);
         run.updated_at = now();
-        if action == CancelAction::Rollback {
+        if cancellation.action == CancelAction::Rollback {
             self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
             self.database.delete::<Run>(&id)?;
             self.refresh_thread(live.facts.thread, Some(live.facts.run), None).await?;

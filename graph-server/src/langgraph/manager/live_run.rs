@@ -9,7 +9,7 @@ use graph_core::RunControl;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::cancel::CancelAction;
+use super::cancel::Cancellation;
 use crate::langgraph::{
     records::Run,
     stream::{
@@ -31,7 +31,7 @@ pub(in crate::langgraph) struct LiveRun {
     pub(super) started: AtomicBool,
     /// Wakes a run that waits for its start time when it is cancelled.
     pub(super) wake: Notify,
-    cancelled: Mutex<Option<CancelAction>>,
+    cancelled: Mutex<Option<Cancellation>>,
     result: OnceLock<RunResult>,
 }
 
@@ -68,10 +68,14 @@ impl LiveRun {
     }
 
     /// Asks the run to stop. The first request wins, except that a rollback overrides an interrupt.
-    pub(super) fn request_cancel(&self, action: CancelAction) {
+    pub(super) fn request_cancel(&self, cancellation: Cancellation) {
         let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
-        if *cancelled != Some(CancelAction::Rollback) {
-            *cancelled = Some(action);
+        let overrides = match &*cancelled {
+            None => true,
+            Some(earlier) => earlier.action < cancellation.action,
+        };
+        if overrides {
+            *cancelled = Some(cancellation);
         }
         drop(cancelled);
         self.control.cancel();
@@ -79,8 +83,8 @@ impl LiveRun {
     }
 
     /// Returns how the run was asked to stop, if it was.
-    pub(super) fn cancel_action(&self) -> Option<CancelAction> {
-        *self.cancelled.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn cancellation(&self) -> Option<Cancellation> {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(in crate::langgraph) fn has_started(&self) -> bool {

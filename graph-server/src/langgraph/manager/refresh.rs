@@ -28,6 +28,7 @@ impl Manager {
             Some(graph) => graph.state(&key, None, false).await?,
             None => None,
         };
+        let schedule = self.lock();
         // The thread is read again, because it may have been changed while the state was read.
         let Some(mut thread) = self.database.get::<Thread>(&key)? else { return Ok(None) };
         thread.updated_at = now();
@@ -38,8 +39,7 @@ impl Manager {
             tasks.map(|it| (wire_id(it.id), interrupts_json(&it.interrupts))).collect()
         });
         let waits = state.is_some_and(|it| !it.next.is_empty());
-        let queues = self.lock();
-        let queue = queues.queues.get(&id);
+        let queue = schedule.queues.get(&id);
         let is_busy = queue.is_some_and(|it| it.iter().any(|run| Some(run.facts.run) != ended));
         thread.status = match (&error, waits) {
             _ if is_busy => ThreadStatus::Busy,

@@ -11,6 +11,8 @@ use super::{live_run::LiveRun, thread_feed::ThreadFeed};
 
 /// Maximum number of ended runs whose events are kept in memory.
 const MAX_ENDED: usize = 1000;
+/// Maximum number of events of ended runs that are kept in memory.
+const MAX_ENDED_EVENTS: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -21,6 +23,8 @@ pub(super) struct Schedule {
     feeds: HashMap<Uuid, Arc<ThreadFeed>>,
     /// Ended runs, oldest first.
     ended: VecDeque<Arc<LiveRun>>,
+    /// Number of buffered events of all ended runs.
+    n_ended_events: usize,
 }
 
 impl Schedule {
@@ -65,14 +69,19 @@ impl Schedule {
         }
     }
 
-    /// Keeps the events of a run that has ended, and drops those of the run that ended first if there are too many.
+    /// Keeps the events of a run that has ended. If there are too many, drops those of the runs that ended first.
     pub(super) fn keep_ended(&mut self, run: Arc<LiveRun>) {
+        self.n_ended_events += run.buffer.len();
         self.ended.push_back(run);
-        if self.ended.len() > MAX_ENDED {
-            if let Some(oldest) = self.ended.pop_front() {
-                self.live.remove(&oldest.facts.run);
-                if let Some(feed) = self.feeds.get(&oldest.facts.thread) {
-                    feed.remove(&oldest);
+        while self.ended.len() > MAX_ENDED || self.n_ended_events > MAX_ENDED_EVENTS {
+            let Some(oldest) = self.ended.pop_front() else { return };
+            self.n_ended_events -= oldest.buffer.len();
+            self.live.remove(&oldest.facts.run);
+            let thread = oldest.facts.thread;
+            if let Some(feed) = self.feeds.get(&thread) {
+                feed.remove(&oldest);
+                if feed.is_unused() && !self.queues.contains_key(&thread) {
+                    self.feeds.remove(&thread);
                 }
             }
         }
@@ -83,5 +92,6 @@ impl Schedule {
         self.feeds.remove(&thread);
         self.live.retain(|_, run| run.facts.thread != thread || !run.has_ended());
         self.ended.retain(|run| run.facts.thread != thread);
+        self.n_ended_events = self.ended.iter().map(|it| it.buffer.len()).sum();
     }
 }

@@ -1,8 +1,11 @@
 //! The events of a thread, over all its runs.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use tokio::sync::watch;
@@ -23,11 +26,20 @@ pub(in crate::langgraph) struct ThreadFeed {
 const MAX_RUNS: usize = 16;
 
 impl ThreadFeed {
+    /// Creates an empty feed. Its event numbers start at the current time in microseconds, so that they are greater
+    /// than those of an earlier process, and a client can resume its stream after a restart.
     pub(super) fn new() -> Self {
-        Self { counter: Arc::default(), runs: watch::Sender::new(Vec::new()) }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let first = u64::try_from(now.as_micros()).unwrap_or_default();
+        Self { counter: Arc::new(AtomicU64::new(first)), runs: watch::Sender::new(Vec::new()) }
     }
 
-    /// Returns the number of the thread's last event, or 0 if there is none.
+    /// Returns whether the feed has neither runs nor readers.
+    pub(super) fn is_unused(&self) -> bool {
+        self.runs.borrow().is_empty() && self.runs.receiver_count() == 0
+    }
+
+    /// Returns the number of the thread's last event.
     pub(in crate::langgraph) fn last_seq(&self) -> u64 {
         self.counter.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ use crate::langgraph::{
     database::Select,
     error::{ApiError, ApiResult},
     id::parse_id,
-    manager::{CancelAction, Manager},
+    manager::{CancelAction, Cancellation, Manager},
     records::{Run, RunStatus},
     request::{
         body::Body,
@@ -41,6 +41,9 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
         .route("/threads/{thread}/runs/{run}/stream", get(join_stream))
         .route("/runs/cancel", post(cancel_many))
 }
+
+/// Reason of a cancellation that a client requested.
+const BY_REQUEST: &str = "a client cancelled the run";
 
 const FIELDS: [&str; 11] = [
     "run_id",
@@ -92,7 +95,8 @@ async fn delete(
 ) -> ApiResult<StatusCode> {
     let (thread, run) = ids(&thread, &run)?;
     manager.run(thread, run)?;
-    if let Ok(live) = manager.cancel(thread, run, CancelAction::Interrupt).await {
+    let cancellation = Cancellation::new(CancelAction::Interrupt, "the run was deleted");
+    if let Ok(live) = manager.cancel(thread, run, cancellation).await {
         live.result().await;
     }
     manager.database.delete::<Run>(&run.to_string())?;
@@ -108,7 +112,7 @@ async fn cancel(
     let action = query.choice("action")?.unwrap_or_default();
     query.finish()?;
     let (thread, run) = ids(&thread, &run)?;
-    let live = manager.cancel(thread, run, action).await?;
+    let live = manager.cancel(thread, run, Cancellation::new(action, BY_REQUEST)).await?;
     if !wait {
         return Ok(StatusCode::ACCEPTED.into_response());
     }
@@ -162,7 +166,8 @@ async fn cancel_many(
     }
     for live in active {
         // A run that ended in the meantime needs no cancellation.
-        let _ = manager.cancel(live.facts.thread, live.facts.run, action).await;
+        let cancellation = Cancellation::new(action, BY_REQUEST);
+        let _ = manager.cancel(live.facts.thread, live.facts.run, cancellation).await;
     }
     Ok(StatusCode::NO_CONTENT)
 }

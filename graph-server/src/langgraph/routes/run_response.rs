@@ -17,7 +17,7 @@ use crate::langgraph::{
     assistants::{find_assistant, recursion_limit, settings},
     error::{ApiError, ApiResult},
     id::new_id,
-    manager::{CancelAction, LiveRun, Manager},
+    manager::{CancelAction, Cancellation, LiveRun, Manager},
     records::{Run, RunStatus, Thread},
     request::run::{IfNotExists, OnDisconnect, RunCreate},
     stream::{
@@ -76,7 +76,7 @@ pub(super) fn create_run(
     body: &RunCreate,
 ) -> ApiResult<(Run, Arc<LiveRun>)> {
     let (run, thread) = check_run(manager, thread, body)?;
-    let live = manager.create(run.clone(), thread)?;
+    let live = manager.create(&run, thread)?;
     Ok((run, live))
 }
 
@@ -122,7 +122,9 @@ impl Drop for CancelOnDrop {
             tokio::spawn(async move {
                 let (thread, run) = (live.facts.thread, live.facts.run);
                 // The run may have ended in the meantime.
-                let _ = manager.cancel(thread, run, CancelAction::Interrupt).await;
+                let reason = "the client disconnected";
+                let cancellation = Cancellation::new(CancelAction::Interrupt, reason);
+                let _ = manager.cancel(thread, run, cancellation).await;
             });
         }
     }

@@ -128,11 +128,11 @@ async fn update(
     Path(id): Path<String>,
     Body(body): Body<UpdateThread>,
 ) -> ApiResult<Json<Thread>> {
-    let mut thread = manager.thread(parse_id("thread", &id)?)?;
-    thread.metadata.extend(body.metadata);
-    thread.updated_at = now();
-    manager.database.put(&thread)?;
-    Ok(Json(thread))
+    let changed = manager.change_thread(parse_id("thread", &id)?, |thread| {
+        thread.metadata.extend(body.metadata);
+        thread.updated_at = now();
+    });
+    changed.map(Json)
 }
 
 async fn delete(

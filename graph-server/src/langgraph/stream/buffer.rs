@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::item::{Body, Item};
+use super::item::{Body, Item, SEQ_STEP};
 
 /// Maximum number of buffered events per run. Older events are dropped.
 const CAPACITY: usize = 20_000;
@@ -35,7 +35,7 @@ impl EventBuffer {
     /// Appends an event.
     pub(in crate::langgraph) fn push(&self, body: Body) {
         let mut items = self.lock();
-        let seq = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         if items.len() == CAPACITY {
             items.pop_front();
         }
@@ -53,6 +53,11 @@ impl EventBuffer {
     pub(in crate::langgraph) async fn closed(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.end.subscribe().wait_for(|end| end.1).await;
+    }
+
+    /// Returns the number of buffered events.
+    pub(in crate::langgraph) fn len(&self) -> usize {
+        self.lock().len()
     }
 
     /// Returns the number of the last event, or 0 if there is none.

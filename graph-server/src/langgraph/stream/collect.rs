@@ -92,10 +92,8 @@ impl Collector {
 
     /// Returns the event for a whole message, unless the message was already sent.
     fn whole(&mut self, event: &Event, value: Value) -> Option<MessageItem> {
-        if let Some(id) = message::id(&value) {
-            if !self.sent.insert(id.to_owned()) {
-                return None;
-            }
+        if message::id(&value).is_some_and(|id| !self.sent.insert(id.to_owned())) {
+            return None;
         }
         let message = message::complete(value);
         Some(MessageItem { origin: origin(event), message, so_far: None, first: true })

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     checkpoint_event::{checkpoint, with_references},
     item::{Body, Item, MessageItem, Origin, RunFacts},
+    tool_event::tool_events,
     tracing_event::tracing_events,
 };
 use crate::langgraph::{
@@ -98,6 +99,9 @@ pub(in crate::langgraph) fn encode(
                 for (event, data) in accumulated_message(message, run) {
                     send(event, &suffix, data);
                 }
+            }
+            (Mode::Tools, Body::Message(message)) => {
+                tool_events(&message.message).into_iter().for_each(|it| send("tools", &suffix, it));
             }
             (Mode::Events, _) => {
                 tracing_events(item, run).into_iter().for_each(|it| send("events", "", it));

@@ -8,6 +8,10 @@ use uuid::Uuid;
 
 use crate::langgraph::{error::NamedError, request::config::Metadata};
 
+/// Distance between the numbers of consecutive events. The event protocol uses the numbers in between for the several
+/// protocol events that can stand for one event. It is small, because JavaScript clients read numbers up to 2^53.
+pub(in crate::langgraph) const SEQ_STEP: u64 = 256;
+
 /// An event of a run.
 #[derive(Debug)]
 pub(in crate::langgraph) struct Item {

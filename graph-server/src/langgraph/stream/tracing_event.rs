@@ -9,15 +9,15 @@ use crate::langgraph::id::wire_id;
 /// Returns the tracing events that an event of a run stands for.
 pub(super) fn tracing_events(item: &Item, run: &RunFacts) -> Vec<Value> {
     match &item.body {
-        Body::Started(input) => vec![of_graph("on_chain_start", json!({ "input": input }), run)],
-        Body::Finished(output) => vec![of_graph("on_chain_end", json!({ "output": output }), run)],
+        Body::Started(input) => vec![of_graph("on_chain_start", &json!({ "input": input }), run)],
+        Body::Finished(output) => vec![of_graph("on_chain_end", &json!({ "output": output }), run)],
         Body::Engine(event) => of_node(event, run),
         Body::Message(message) => vec![of_model(message, run)],
         Body::Interrupted { .. } | Body::Failed(_) => Vec::new(),
     }
 }
 
-fn of_graph(event: &str, data: Value, run: &RunFacts) -> Value {
+fn of_graph(event: &str, data: &Value, run: &RunFacts) -> Value {
     json!({
         "event": event,
         "name": run.graph,

@@ -60,6 +60,8 @@ pub(super) async fn execute(
         }
         _ => Err(CommandError("unknown_command", format!("unknown command `{method}`"))),
     };
+    // A command that fails does not create its thread.
+    manager.release_feed(thread);
     Ok(match done {
         Ok((result, seq)) => json!({
             "type": "success",
@@ -80,10 +82,7 @@ fn parse<T: DeserializeOwned>(params: Map<String, Value>) -> CommandResult<T> {
 
 /// Returns the number of the thread's last event.
 fn applied_through(manager: &Manager, thread: Uuid) -> u64 {
-    match manager.feed(thread).last_seq() {
-        0 => 0,
-        seq => last_number(seq),
-    }
+    last_number(manager.feed(thread).last_seq())
 }
 
 #[derive(Deserialize)]

@@ -4,23 +4,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::langgraph::stream::encode::WireEvent;
-
-/// Number of bits for the position among the events that stand for one buffered event.
-const PART_BITS: u32 = 12;
-const MAX_PART: u64 = (1 << PART_BITS) - 1;
+use crate::langgraph::stream::{encode::WireEvent, item::SEQ_STEP};
 
 /// Returns the number of the `part`-th event that stands for the buffered event `seq`. Numbers of later events are
-/// greater.
+/// greater. Only an event with hundreds of parts exhausts the numbers; its last parts then share one.
 pub(super) fn number(seq: u64, part: usize) -> u64 {
-    let part = u64::try_from(part).unwrap_or(MAX_PART).min(MAX_PART - 1);
-    (seq << PART_BITS) | part
+    seq + u64::try_from(part).unwrap_or(SEQ_STEP).min(SEQ_STEP - 2)
 }
 
 /// Returns the greatest number of an event that stands for the buffered event `seq`. It is the number of the event
 /// that ends a run, if `seq` is the run's last event.
 pub(in crate::langgraph) fn last_number(seq: u64) -> u64 {
-    (seq << PART_BITS) | MAX_PART
+    seq + SEQ_STEP - 1
 }
 
 /// An event of the protocol.

@@ -33,7 +33,7 @@ pub(crate) fn add_all(graphs: Graphs) -> Result<Graphs> {
 }
 
 /// Returns the schemas of a graph whose state has these properties.
-fn schemas(name: &str, properties: Value) -> Schemas {
+fn schemas(name: &str, properties: &Value) -> Schemas {
     Schemas::of_state(json!({ "title": name, "type": "object", "properties": properties }))
 }
 

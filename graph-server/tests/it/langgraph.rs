@@ -1,0 +1,151 @@
+//! LangGraph's API, used by LangGraph's own clients.
+
+#[path = "../../examples/reference/graphs/mod.rs"]
+mod graphs;
+
+use std::{path::Path, process::Command, sync::Arc};
+
+use graph_server::{
+    http::{Guard, Metrics},
+    langgraph::{Graphs, LangGraphApi},
+    serve_until,
+};
+use graph_store::{Sqlite, SqliteSaver, SqliteStore};
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+
+use crate::peers;
+
+/// A server that hosts the graphs of the example `reference`.
+struct Server {
+    api: LangGraphApi,
+    url: String,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts a server that keeps its data in `dir`.
+    async fn start(dir: &Path) -> Self {
+        let database = Sqlite::open(dir.join("threads.db")).unwrap();
+        let saver = Arc::new(SqliteSaver::new(&database));
+        let store = Arc::new(SqliteStore::new(&database));
+        let graphs = graphs::add_all(Graphs::new(saver, store)).unwrap();
+        let api = LangGraphApi::open(graphs, dir.join("api.db")).unwrap();
+        let guard = Guard::new().rate_limit(u32::MAX);
+        let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stopping = api.clone();
+        let shutdown = async move {
+            let _ = stopped.await;
+            stopping.shut_down().await;
+        };
+        let serving =
+            tokio::spawn(async move { serve_until(listener, guarded, shutdown).await.unwrap() });
+        Self { api, url, stop, serving }
+    }
+
+    async fn stop(self) {
+        let Self { api, stop, serving, .. } = self;
+        let _ = stop.send(());
+        serving.await.unwrap();
+        drop(api);
+    }
+
+    /// Returns a client. All clients share one provider of cryptography.
+    fn client() -> Client {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Client::builder().no_proxy().build().unwrap()
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let request = Self::client().post(format!("{}{path}", self.url));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let response = Self::client().get(format!("{}{path}", self.url)).send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn langgraph_sdk_flows_pass() {
+    let Some(sdk) = peers::find("langgraph-sdk-0.4.14", "GRAPH_REQUIRE_LANGGRAPH") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let mut tests = Command::new("python3");
+    tests
+        .args(["-m", "unittest", "discover", "--buffer"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/langgraph_sdk"))
+        .env("PYTHONPATH", sdk)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("NO_PROXY", "127.0.0.1")
+        .env("GRAPH_SERVER_URL", &server.url);
+    let output = tokio::task::spawn_blocking(move || tests.output().unwrap()).await.unwrap();
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{report}");
+    let count = report.rsplit_once("Ran ").and_then(|it| it.1.split_whitespace().next());
+    let count: usize = count.and_then(|it| it.parse().ok()).unwrap_or(0);
+    assert!(count >= 100, "too few tests: {report}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn active_and_pending_runs_continue_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let thread = server.post("/threads", json!({})).await["thread_id"].clone();
+    let thread = thread.as_str().unwrap();
+    let runs = format!("/threads/{thread}/runs");
+    let slow = json!({ "assistant_id": "slow", "input": { "steps": 40, "delay": 0.02 } });
+    let first = server.post(&runs, slow).await["run_id"].clone();
+    let short = json!({ "assistant_id": "slow", "input": { "steps": 41, "delay": 0 } });
+    let second = server.post(&runs, short).await["run_id"].clone();
+    let state = format!("/threads/{thread}/state");
+    while server.get(&state).await["values"]["ticks"].as_u64().unwrap_or(0) < 2 {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+
+    let server = Server::start(dir.path()).await;
+    let (first, second) = (first.as_str().unwrap(), second.as_str().unwrap());
+    server.get(&format!("{runs}/{first}/join")).await;
+    let values = server.get(&format!("{runs}/{second}/join")).await;
+    // The first run makes 40 ticks in total, over both processes, and the second run adds the last one.
+    assert_eq!(values["ticks"], 41);
+    let run = server.get(&format!("{runs}/{first}")).await;
+    assert_eq!((&run["status"], &run["attempt"]), (&json!("success"), &json!(2)));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_requests_are_rejected_with_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let cases = [
+        ("/runs/wait", json!({ "assistant_id": "tiny", "bogus": 1 }), "bogus"),
+        ("/runs/wait", json!({ "assistant_id": "tiny", "stream_mode": "x" }), "stream mode"),
+        ("/runs/wait", json!({ "assistant_id": "tiny", "after_seconds": -1 }), "after_seconds"),
+        ("/runs/wait", json!({ "assistant_id": "tiny", "checkpoint_id": "x" }), "checkpoint id"),
+        ("/threads", json!({ "ttl": 5 }), "ttl"),
+        ("/threads/search", json!({ "limit": 0 }), "limit"),
+        ("/assistants/search", json!({ "select": ["x"] }), "select"),
+    ];
+    for (path, body, reason) in cases {
+        let request = Server::client().post(format!("{}{path}", server.url));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 422, "{path} {body}");
+        let text = String::from_utf8(response.bytes().await.unwrap().to_vec()).unwrap();
+        assert!(text.contains("detail") && text.contains(reason), "{text}");
+    }
+    server.stop().await;
+}
