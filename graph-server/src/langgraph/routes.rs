@@ -4,6 +4,7 @@ mod assistant_admin;
 mod assistants;
 mod crons;
 mod protocol;
+mod rpc;
 mod run_control;
 mod run_response;
 mod runs;
@@ -43,5 +44,6 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(store::routes())
         .merge(protocol::routes())
         .merge(crons::routes())
+        .merge(rpc::routes())
         .with_state(manager)
 }

@@ -8,6 +8,7 @@ mod protocol;
 mod reference {
     pub(crate) mod graphs;
 }
+mod rpc;
 mod server;
 mod store;
 mod webhooks;

@@ -1,0 +1,94 @@
+//! MCP: each graph is a tool. The endpoint is stateless: there are no sessions and no messages from the server.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use serde_json::{Value, json};
+
+use super::{
+    envelope::{Request, RpcError, response},
+    error_of, run_to_end,
+};
+use crate::langgraph::{manager::Manager, request::body::Body};
+
+/// Versions of the protocol that the endpoint speaks, newest first.
+const VERSIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
+
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    // Other methods are answered with 405: clients then know that there is no stream and no session.
+    Router::new().route("/mcp", post(handle)).route("/mcp/", post(handle))
+}
+
+async fn handle(State(manager): State<Arc<Manager>>, Body(request): Body<Request>) -> Response {
+    if request.id.is_none() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    let result = match request.check() {
+        Ok(()) => call(&manager, &request).await,
+        Err(error) => Err(error),
+    };
+    Json(response(request.id.as_ref(), result)).into_response()
+}
+
+async fn call(manager: &Arc<Manager>, request: &Request) -> Result<Value, RpcError> {
+    match request.method.as_str() {
+        "initialize" => Ok(initialize(&request.params)),
+        "ping" => Ok(json!({})),
+        "tools/list" => Ok(json!({ "tools": tools(manager) })),
+        "tools/call" => call_tool(manager, &request.params).await,
+        method => Err(RpcError::unknown_method(method)),
+    }
+}
+
+fn initialize(params: &Value) -> Value {
+    let wanted = params["protocolVersion"].as_str();
+    let version = VERSIONS.into_iter().find(|it| Some(*it) == wanted).unwrap_or(VERSIONS[0]);
+    json!({
+        "protocolVersion": version,
+        "capabilities": { "tools": { "listChanged": false } },
+        "serverInfo": { "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION") },
+    })
+}
+
+fn tools(manager: &Manager) -> Vec<Value> {
+    let tool = |name: &str| {
+        let schema = manager.graphs.get(name).and_then(|it| it.schemas().input.clone());
+        let mut schema = schema.filter(Value::is_object).unwrap_or_else(|| json!({}));
+        schema["type"] = json!("object");
+        json!({
+            "name": name,
+            "description": format!("Runs the graph `{name}` and returns its output."),
+            "inputSchema": schema,
+        })
+    };
+    manager.graphs.names().map(tool).collect()
+}
+
+async fn call_tool(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcError> {
+    let name = params["name"].as_str().unwrap_or_default();
+    if manager.graphs.get(name).is_none() {
+        return Err(RpcError::invalid_params(format!("unknown tool `{name}`")));
+    }
+    let input = match &params["arguments"] {
+        Value::Null => json!({}),
+        Value::Object(arguments) => json!(arguments),
+        _ => return Err(RpcError::invalid_params("`arguments` must be an object")),
+    };
+    let (_, output) = run_to_end(manager, None, name, input).await?;
+    Ok(match error_of(&output) {
+        Some(error) => {
+            json!({ "content": [{ "type": "text", "text": error }], "isError": true })
+        }
+        None => json!({
+            "content": [{ "type": "text", "text": output.to_string() }],
+            "structuredContent": output,
+            "isError": false,
+        }),
+    })
+}

@@ -1,0 +1,68 @@
+//! The MCP and A2A endpoints.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+async fn call(server: &Server, path: &str, method: &str, params: Value) -> Value {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let (status, answer) = server.post(path, &body).await;
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+#[tokio::test]
+async fn mcp_lists_and_calls_graphs_as_tools() {
+    let server = Server::start().await;
+    let version = json!({ "protocolVersion": "2025-03-26" });
+    let answer = call(&server, "/mcp", "initialize", version).await;
+    assert_eq!(answer["result"]["protocolVersion"], "2025-03-26");
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(server.post("/mcp", &notification).await.0, 202);
+
+    let answer = call(&server, "/mcp", "tools/list", json!({})).await;
+    let tools = answer["result"]["tools"].as_array().unwrap();
+    let tiny = tools.iter().find(|it| it["name"] == "tiny").unwrap();
+    assert_eq!(tiny["inputSchema"]["type"], "object");
+    assert!(tiny["inputSchema"]["properties"]["value"].is_object());
+
+    let params = json!({ "name": "tiny", "arguments": { "value": "x" } });
+    let answer = call(&server, "/mcp", "tools/call", params).await;
+    assert_eq!(answer["result"]["structuredContent"]["value"], "xab");
+    assert_eq!(answer["result"]["isError"], false);
+
+    let params = json!({ "name": "fail", "arguments": { "log": [] } });
+    let answer = call(&server, "/mcp", "tools/call", params).await;
+    assert_eq!(answer["result"]["isError"], true);
+    assert_eq!(answer["result"]["content"][0]["text"], "ValueError: boom");
+
+    let unknown = call(&server, "/mcp", "tools/call", json!({ "name": "nothing" })).await;
+    assert_eq!(unknown["error"]["code"], -32602);
+    let unknown = call(&server, "/mcp", "prompts/list", json!({})).await;
+    assert_eq!(unknown["error"]["code"], -32601);
+    assert_eq!(server.send(Method::GET, "/mcp", &json!({})).await.0, 405);
+}
+
+#[tokio::test]
+async fn a2a_sends_messages_to_assistants() {
+    let server = Server::start().await;
+    let (status, card) = server.get("/.well-known/agent-card.json?assistant_id=chat").await;
+    assert_eq!(status, 200, "{card}");
+    let url = card["url"].as_str().unwrap();
+    let path = &url[url.find("/a2a").unwrap()..];
+    let part = json!({ "kind": "text", "text": "hi" });
+    let message = json!({ "role": "user", "messageId": "m1", "parts": [part] });
+    let answer = call(&server, path, "message/send", json!({ "message": message })).await;
+    let task = &answer["result"];
+    assert_eq!(task["status"]["state"], "completed", "{answer}");
+    assert_eq!(task["artifacts"][0]["parts"][0]["text"], "you said hi");
+    let stored = call(&server, path, "tasks/get", json!({ "id": task["id"] })).await;
+    assert_eq!(stored["result"], *task);
+
+    let unknown = call(&server, path, "tasks/get", json!({ "id": "nothing" })).await;
+    assert_eq!(unknown["error"]["code"], -32001);
+    let file = json!({ "role": "user", "parts": [{ "kind": "file", "file": {} }] });
+    let refused = call(&server, path, "message/send", json!({ "message": file })).await;
+    assert_eq!(refused["error"]["code"], -32602);
+}
