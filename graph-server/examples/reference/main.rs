@@ -15,7 +15,7 @@ use graph_server::{
     langgraph::{ApiOptions, Graphs, LangGraphApi},
     serve_until,
 };
-use graph_store::{Sqlite, SqliteSaver, SqliteStore};
+use graph_store::{Sqlite, SqliteSaver, SqliteStore, sqlite::Synchronous};
 use tokio::net::TcpListener;
 
 /// Host nine small graphs for checking clients of LangGraph's API.
@@ -35,7 +35,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let temporary = tempfile::tempdir()?;
     let directory = options.data.unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&directory)?;
-    let database = Sqlite::open(directory.join("threads.db"))?;
+    // Commits survive a crash of the process. They need not survive a power failure.
+    let settings = Sqlite::settings().synchronous(Synchronous::Normal);
+    let database = settings.open(directory.join("threads.db"))?;
     let saver = Arc::new(SqliteSaver::new(&database));
     let store = Arc::new(SqliteStore::new(&database));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;

@@ -7,6 +7,7 @@
 //! when it restarts: each continues from the last checkpoint that it stored.
 
 mod cancel;
+mod cancellation;
 mod create;
 mod execute;
 mod live_run;
@@ -26,7 +27,7 @@ use uuid::Uuid;
 
 use self::schedule::Schedule;
 pub(super) use self::{
-    cancel::{CancelAction, Cancellation},
+    cancellation::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
     protocol_events::ProtocolEvents,
     thread_events::ThreadEvents,

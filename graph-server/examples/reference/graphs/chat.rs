@@ -5,7 +5,7 @@ use graph_core::{Context, END, JsonStateSchema, START, json::JsonInput, json_nod
 use graph_server::langgraph::Graphs;
 use serde_json::{Value, json};
 
-use super::{Result, schemas};
+use super::support::{Result, schemas};
 
 pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
     let state = JsonStateSchema::new([("messages", messages_field())])?;

@@ -7,7 +7,7 @@ use graph_server::langgraph::Graphs;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Result, schemas};
+use super::support::{Result, schemas};
 
 /// The context of a run.
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use graph_core::{NodeError, START, json_node};
 use graph_server::langgraph::{Graphs, NamedError};
 use serde_json::{Value, json};
 
-use super::{Result, log_state, schemas, strings};
+use super::support::{Result, log_state, schemas, strings};
 
 pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
     let graph = log_state()?

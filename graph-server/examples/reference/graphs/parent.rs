@@ -4,7 +4,7 @@ use graph_core::{END, JsonState, Persistence, START, StateGraph, json::json_subg
 use graph_server::langgraph::Graphs;
 use serde_json::json;
 
-use super::{Result, log_state, schemas, strings};
+use super::support::{Result, log_state, schemas, strings};
 
 pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
     let state = log_state()?;

@@ -6,7 +6,7 @@ use graph_core::{
 use graph_server::langgraph::Graphs;
 use serde_json::{Value, json};
 
-use super::{Result, schemas, strings};
+use super::support::{Result, schemas, strings};
 
 pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
     let state =

@@ -4,7 +4,7 @@ use graph_core::{END, JsonFieldKind, JsonStateSchema, START, json::JsonInput, js
 use graph_server::langgraph::Graphs;
 use serde_json::{Value, json};
 
-use super::{Result, schemas, strings};
+use super::support::{Result, schemas, strings};
 
 pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
     let state = JsonStateSchema::new([

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     LiveRun, Manager,
-    cancel::{CancelAction, Cancellation},
+    cancellation::{CancelAction, Cancellation},
 };
 use crate::langgraph::{
     database::Select,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     LiveRun, Manager, RunResult,
-    cancel::{CancelAction, Cancellation},
+    cancellation::{CancelAction, Cancellation},
 };
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphRun},
@@ -129,7 +129,7 @@ impl Manager {
             tracing::error!(run = %live.facts.run, ?error, "cannot store the cancellation of a run");
         }
         // The streams end even if the storage failed.
-        live.end(RunResult { output: Value::Null });
+        live.end(RunResult { output: json!({}) });
     }
 
     async fn try_end_cancelled(

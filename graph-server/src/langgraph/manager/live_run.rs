@@ -9,7 +9,7 @@ use graph_core::RunControl;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::cancel::Cancellation;
+use super::cancellation::Cancellation;
 use crate::langgraph::{
     records::Run,
     stream::{
