@@ -42,8 +42,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Arc::new(SqliteStore::new(&database));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
     // Clients of this example receive webhooks on the same machine.
-    let options = ApiOptions::default().private_webhooks(true);
-    let api = LangGraphApi::open_with(graphs, directory.join("api.db"), options)?;
+    let api_options = ApiOptions::default().private_webhooks(true);
+    let api = LangGraphApi::open_with(graphs, directory.join("api.db"), api_options)?;
     let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(16 << 20);
     let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;

@@ -24,10 +24,10 @@ async fn read_body(connection: &mut TcpStream) -> Value {
         let length = connection.read(&mut chunk).await.unwrap();
         text.extend_from_slice(&chunk[..length]);
         let request = String::from_utf8_lossy(&text);
-        if let Some((_, body)) = request.split_once("\r\n\r\n") {
-            if let Ok(body) = serde_json::from_str(body) {
-                return body;
-            }
+        if let Some((_, body)) = request.split_once("\r\n\r\n")
+            && let Ok(body) = serde_json::from_str(body)
+        {
+            return body;
         }
         assert!(length > 0, "the request has no JSON body: {request}");
     }

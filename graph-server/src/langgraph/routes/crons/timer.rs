@@ -68,11 +68,11 @@ fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
 }
 
 fn fire(manager: &Arc<Manager>, cron: &Cron) -> ApiResult<()> {
-    if let Some(thread) = cron.thread_id {
-        if manager.database.get::<Thread>(&thread.to_string())?.is_none() {
-            manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
-            return Ok(());
-        }
+    if let Some(thread) = cron.thread_id
+        && manager.database.get::<Thread>(&thread.to_string())?.is_none()
+    {
+        manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
+        return Ok(());
     }
     create_run(manager, cron.thread_id, &run_request(cron)?)?;
     Ok(())

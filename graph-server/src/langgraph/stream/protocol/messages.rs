@@ -47,7 +47,7 @@ impl OpenMessages {
             self.0.len() - 1
         });
         let message = &mut self.0[position];
-        blocks(&item.message).for_each(|it| message.append(it, &mut events));
+        blocks(&item.message).for_each(|it| message.append(&it, &mut events));
         if item.message["usage_metadata"].is_object() {
             message.usage = item.message["usage_metadata"].clone();
         }
@@ -99,10 +99,10 @@ impl OpenMessage {
     }
 
     /// Appends a block, or a piece of the block that is still arriving.
-    fn append(&mut self, piece: Value, events: &mut Vec<Content>) {
-        if !self.block.as_ref().is_some_and(|block| continues(block, &piece)) {
+    fn append(&mut self, piece: &Value, events: &mut Vec<Content>) {
+        if !self.block.as_ref().is_some_and(|block| continues(block, piece)) {
             self.finish_block(events);
-            let start = empty(&piece);
+            let start = empty(piece);
             events.push(self.block_event("content-block-start", "content", start.clone()));
             self.block = Some(start);
         }
@@ -110,13 +110,13 @@ impl OpenMessage {
         let kind = piece["type"].as_str().unwrap_or_default();
         let delta = match kind {
             "text" | "reasoning" => {
-                push(block, kind, &piece);
+                push(block, kind, piece);
                 let mut delta = json!({ "type": format!("{kind}-delta") });
                 delta[kind] = piece[kind].clone();
                 delta
             }
             "tool_call_chunk" => {
-                push(block, "args", &piece);
+                push(block, "args", piece);
                 json!({ "type": "block-delta", "fields": block })
             }
             _ => return self.finish_block(events),
