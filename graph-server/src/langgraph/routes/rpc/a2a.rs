@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{
     envelope::{Request, RpcError, response},
-    error_of, run_to_end,
+    run::{error_of, run_to_end},
 };
 use crate::langgraph::{
     assistants::find_assistant,

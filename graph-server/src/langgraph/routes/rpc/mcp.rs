@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     envelope::{Request, RpcError, response},
-    error_of, run_to_end,
+    run::{error_of, run_to_end},
 };
 use crate::langgraph::{manager::Manager, request::body::Body};
 
