@@ -29,6 +29,10 @@ mod chapters {
     chapter!(traces, "traces.md");
     chapter!(models, "models.md");
     chapter!(agents, "agents.md");
+    chapter!(tools, "tools.md");
+    chapter!(middleware, "middleware.md");
+    chapter!(several_agents, "several-agents.md");
+    chapter!(mcp, "mcp.md");
     chapter!(sandboxes, "sandboxes.md");
     chapter!(consulting, "consulting.md");
     chapter!(operations, "operations.md");

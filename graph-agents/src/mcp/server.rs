@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
+use graph_core::RunError;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
@@ -94,7 +95,11 @@ impl AgentServer {
 
     async fn ask(&self, message: &str) -> CallToolResult {
         let result = |text| vec![ContentBlock::text(text)];
-        match self.agent.conversation(new_id()).send(message).await {
+        let outcome = match self.agent.conversation(new_id()).send(message).await {
+            Err(RunError::NoCheckpointer) => self.agent.run(message).await,
+            outcome => outcome,
+        };
+        match outcome {
             Err(error) => CallToolResult::error(result(format!("the agent failed: {error}"))),
             Ok(outcome) => match outcome.interrupts.first() {
                 None => CallToolResult::success(result(outcome.text())),
