@@ -74,7 +74,7 @@ pub struct TaskTrace {
     /// Values that the last attempt wrote to the custom stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub custom: Vec<Value>,
-    /// Values that the last attempt wrote to the message stream, in order.
+    /// Values that the last attempt wrote to the message stream, in order. Successive pieces of one text are one value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Value>,
     /// Graphs that the last attempt ran, in order.
@@ -145,7 +145,7 @@ pub struct FailedAttempt {
     /// Values that the attempt wrote to the custom stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub custom: Vec<Value>,
-    /// Values that the attempt wrote to the message stream, in order.
+    /// Values that the attempt wrote to the message stream, in order. Successive pieces of one text are one value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Value>,
 }

@@ -269,30 +269,27 @@ cargo deny --offline check bans licenses sources
         let user = Availability::Installable(Rights::User);
         let mut needs = [Availability::Missing; NEEDS.len()];
         let here = Availability::Installed;
-        needs[..8].copy_from_slice(&[
-            here,
-            here,
-            user,
-            user,
-            Availability::Missing,
-            user,
-            user,
-            user,
-        ]);
+        needs[..2].fill(here);
+        needs[2..QEMU].fill(user);
+        // gVisor is a Debian package, which only root can install.
+        needs[4] = Availability::Missing;
         let lines = lines(&plan(&machine(needs), Depth::Usual));
         let dirs = [
             "aimock-1.43.0",
             "llama-11549",
             "mcp-2.3.0",
             "schemathesis-4.32.5",
+            "mcp-everything-2026.8.31",
+            "mcp-time-2026.10.19",
             "langgraph-sdk-0.4.14-1.12.0",
         ];
         for (line, dir) in lines.iter().zip(dirs) {
             assert!(line.starts_with("sh -ec ") && line.ends_with(dir), "{line}");
         }
         let required = "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 \
-                        GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 cargo xtask run-tests";
-        assert!(lines[7].contains(required));
+                        GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 \
+                        GRAPH_REQUIRE_LANGGRAPH_SDK=1 cargo xtask run-tests";
+        assert!(lines[9].contains(required), "{}", lines[9]);
     }
 
     #[test]

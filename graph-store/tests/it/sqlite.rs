@@ -171,7 +171,7 @@ async fn pruning_frees_space_and_keeps_forks_intact() {
     let graph = diary(saver.clone());
     let thread = graph.thread("diary", ());
     let old = thread.history(None).await.unwrap().into_iter().find(|it| it.step == 300).unwrap();
-    let fork = thread.at(old.id).run(Diary { wanted: 310, ..Diary::default() }).await.unwrap();
+    let fork = thread.at(old.id).run(Diary::update().wanted(310)).await.unwrap();
     let fork = fork.into_state();
 
     let before = saver.database().file_sizes().await.unwrap();
@@ -185,7 +185,7 @@ async fn pruning_frees_space_and_keeps_forks_intact() {
     let kept = saver.list(&HistoryQuery::new("diary", "")).await.unwrap();
     assert_eq!(kept.len(), 3);
     assert_eq!(thread.state().await.unwrap().unwrap().values.days, fork.days);
-    let more = thread.run(Diary { wanted: 315, ..Diary::default() }).await.unwrap().into_state();
+    let more = thread.run(Diary::update().wanted(315)).await.unwrap().into_state();
     assert_eq!(more.days[..fork.days.len()], fork.days);
     assert_eq!(saver.database().vacuum().await.unwrap().links, 0);
 }

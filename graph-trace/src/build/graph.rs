@@ -260,7 +260,7 @@ impl TaskBuilder {
         let activity = if by_handler { &mut self.handler } else { &mut self.body };
         match kind {
             EventKind::Custom(value) => activity.custom.push(value.clone()),
-            EventKind::Message(value) => activity.messages.push(value.clone()),
+            EventKind::Message(value) => activity.message(value),
             EventKind::Retried { attempt, error, .. } => activity.retry(*attempt, error),
             EventKind::Effect { key, result, .. } => activity.effect(key, result),
             EventKind::Update { writes, gotos, cached: true, handler } => {
