@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 const RETRIES: u32 = 2;
 
 fn config() -> RunConfig {
-    let mut config = run_config(2, 2);
+    let mut config = run_config(1, 2);
     config.choice.provider = "openai-compatible".to_owned();
     config.choice.model = Some("board".to_owned());
     config

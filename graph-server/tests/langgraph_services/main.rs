@@ -3,11 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod crons;
+#[path = "../../examples/reference/graphs/mod.rs"]
+mod graphs;
 mod protocol;
-#[path = "../../examples/reference"]
-mod reference {
-    pub(crate) mod graphs;
-}
 mod rpc;
 mod server;
 mod store;

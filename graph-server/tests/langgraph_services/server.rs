@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use crate::reference::graphs::add_all;
+use crate::graphs::add_all;
 
 /// A server that listens on its own port. It stops and its files are deleted when it is dropped.
 pub(crate) struct Server {
