@@ -12,7 +12,7 @@ use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 use clap::Parser;
 use graph_server::{
     http::{Guard, Metrics},
-    langgraph::{ApiOptions, Graphs, LangGraphApi},
+    langgraph::{Graphs, LangGraphApi},
     serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore, sqlite::Synchronous};
@@ -41,9 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let saver = Arc::new(SqliteSaver::new(&database));
     let store = Arc::new(SqliteStore::new(&database));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
-    // Clients of this example receive webhooks on the same machine.
-    let api_options = ApiOptions::default().private_webhooks(true);
-    let api = LangGraphApi::open_with(graphs, directory.join("api.db"), api_options)?;
+    let api = LangGraphApi::open(graphs, directory.join("api.db"))?;
     let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(16 << 20);
     let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
