@@ -1,8 +1,9 @@
-//! Compile-time tests of `#[tool]`: code that must compile, and the error messages for code that must not compile.
+//! Error messages for `#[tool]` functions that must not compile.
 
+/// Runs only if `GRAPH_NIGHTLY` is set, because it builds all dependencies once more.
 #[test]
 fn ui() {
-    let cases = trybuild::TestCases::new();
-    cases.pass("tests/ui/pass/*.rs");
-    cases.compile_fail("tests/ui/fail/*.rs");
+    if std::env::var_os("GRAPH_NIGHTLY").is_some() {
+        trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    }
 }

@@ -1,5 +1,7 @@
 //! The context of a task, through which a node accesses its run.
 
+mod call_key;
+mod call_numbers;
 pub(crate) mod current;
 pub(crate) mod journal;
 pub(crate) mod resume;

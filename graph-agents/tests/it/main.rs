@@ -7,4 +7,5 @@ mod handoffs;
 mod messages;
 mod middleware;
 mod tool_policy;
+mod tool_signatures;
 mod tools;

@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     cache::CachedResult,
-    context::Context,
+    context::{Context, call_key::CallKey},
     error::{NodeError, NodeTimeoutError},
     policy::TaskOptions,
     random,
@@ -19,7 +19,9 @@ impl<C: ?Sized> Context<C> {
     ///
     /// Together, `name` and `key` identify the call. Calls with equal name and key are matched by the order in which they
     /// are created, so calls that are always created in the same order can have `()` as key, even if they run
-    /// concurrently. The result is stored before it is returned; errors are not stored. With
+    /// concurrently. A call that fails or is dropped does not count: the next equal call takes its place.
+    ///
+    /// The result is stored before it is returned; errors are not stored. With
     /// [`Durability::Exit`](crate::Durability::Exit), a crash loses the run together with its journal.
     ///
     /// ```
@@ -41,7 +43,7 @@ impl<C: ?Sized> Context<C> {
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, NodeError>>,
     {
-        let key = self.task.call_key(name, &key);
+        let key = CallKey::new(&self.task, name, &key);
         async move { self.journaled(key?, call).await }
     }
 
@@ -72,7 +74,7 @@ impl<C: ?Sized> Context<C> {
     {
         // Equal calls share a cached result, so the cache key does not contain the number of the call.
         let cache_key = self.task.cache_key(name, &key);
-        let key = self.task.call_key(name, &key);
+        let key = CallKey::new(&self.task, name, &key);
         async move {
             let cache = self.task.scope.cache.as_ref().zip(options.cache);
             let run = async {
@@ -98,19 +100,22 @@ impl<C: ?Sized> Context<C> {
         }
     }
 
-    async fn journaled<T, F>(&self, key: String, call: F) -> Result<T, NodeError>
+    async fn journaled<T, F>(&self, call_key: CallKey<'_>, call: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, NodeError>>,
     {
         self.task.heartbeat();
+        let key = call_key.to_string();
         let bad = |problem: String| NodeError::terminal(JournalError { key: key.clone(), problem });
         if let Some(known) = self.task.journaled(&key) {
+            call_key.keep();
             self.task.emit_effect(&key, &known, true).await;
             return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
         }
         if let Some(known) = self.task.intercept_call(&key)? {
             self.task.journal(key.clone(), known.clone()).await?;
+            call_key.keep();
             self.task.emit_effect(&key, &known, true).await;
             return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
         }
@@ -118,6 +123,7 @@ impl<C: ?Sized> Context<C> {
         let value = serde_json::to_value(&result).map_err(|error| bad(error.to_string()))?;
         self.task.report_call(&key, Ok(&value));
         self.task.journal(key.clone(), value.clone()).await?;
+        call_key.keep();
         self.task.emit_effect(&key, &value, false).await;
         Ok(result)
     }

@@ -22,6 +22,7 @@ use crate::{
         writer::CheckpointWriter,
     },
     context::{
+        call_numbers::CallNumbers,
         resume::{Replay, ResumeValues},
         settings::RunSettings,
     },
@@ -125,8 +126,8 @@ pub(crate) struct TaskContext {
 struct TaskMemory {
     resume_values: Vec<Value>,
     journal: BTreeMap<String, Value>,
-    /// Number of calls with each name and key that the current attempt has created.
-    calls: BTreeMap<String, u32>,
+    /// Numbers of the calls with each name and key that the current attempt has created.
+    calls: BTreeMap<String, CallNumbers>,
     last_heartbeat: Option<Instant>,
     /// Whether a resume value was discarded.
     discarded_resume: bool,
@@ -382,16 +383,24 @@ impl TaskContext {
         }
     }
 
-    /// Returns the key of a new journaled call: its name, the caller's key and, from the second equal call on, its
-    /// number.
-    pub(super) fn call_key(&self, name: &str, key: &impl Serialize) -> Result<String, NodeError> {
+    /// Returns the name and key of a journaled call and the smallest number that no equal call of this attempt has.
+    pub(super) fn number_call(
+        &self,
+        name: &str,
+        key: &impl Serialize,
+    ) -> Result<(String, u32), NodeError> {
         let key = format!("{name}:{}", serde_json::to_value(key).map_err(NodeError::terminal)?);
-        let number = self.with_memory(|it| {
-            let calls = it.calls.entry(key.clone()).or_default();
-            *calls += 1;
-            *calls
+        let number = self.with_memory(|it| it.calls.entry(key.clone()).or_default().take());
+        Ok((key, number))
+    }
+
+    /// Makes the number of a call available to the next equal call.
+    pub(super) fn release_call_number(&self, key: &str, number: u32) {
+        self.with_memory(|it| {
+            if let Some(numbers) = it.calls.get_mut(key) {
+                numbers.release(number);
+            }
         });
-        Ok(if number == 1 { key } else { format!("{key}#{number}") })
     }
 
     /// Returns the cache key of a journaled call. Calls of all tasks of a graph share their cached results.

@@ -173,6 +173,32 @@ async fn a_call_inside_a_subgraph_is_not_repeated() {
     assert_eq!((probe.count("charge/7"), probe.count("pay")), (1, 2));
 }
 
+/// Makes equal calls: one that is repeated if it fails, one that is dropped, and one more.
+async fn insist(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+    let first = match call(cx, "ask", 1).await {
+        Ok(answer) => answer,
+        Err(_) => call(cx, "ask", 1).await?,
+    };
+    drop(cx.task::<(), _>("ask", 1, std::future::pending()));
+    let last = call(cx, "ask", 1).await?;
+    cx.deps().enter(cx.step(), "insist").await?;
+    Ok(visited(&first).path([last]))
+}
+
+#[tokio::test]
+async fn calls_that_fail_or_are_dropped_do_not_count() {
+    let probe = Probe::default();
+    let graph = graph().node(insist).edge(START, insist);
+    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = graph.thread("t", probe.clone());
+    probe.fail_next("ask/1", 1);
+    probe.fail_next("insist", 1);
+    thread.run(Trail::default()).await.unwrap_err();
+    assert_eq!(probe.count("ask/1"), 3);
+    let _ = thread.proceed().await.unwrap();
+    assert_eq!(probe.count("ask/1"), 3, "a call with a journaled result was repeated");
+}
+
 /// Reads the journaled result as another type if the run's configuration contains `new`.
 async fn changed(_: &Trail, cx: &Context<Probe>) -> Result<(), NodeError> {
     if cx.config("new").is_none() {

@@ -1,6 +1,6 @@
-use graph_agents::{
-    AgentError, AgentState, Command, Dep, ToolCall, ToolOutput, ToolRuntime, tool,
-};
+//! The kinds of parameters and return types of `#[tool]`.
+
+use graph_agents::{AgentError, AgentState, Command, Dep, ToolCall, ToolOutput, ToolRuntime, tool};
 use graph_core::{Context, NodeError};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -50,6 +50,11 @@ async fn command(database: Dep<Database>) -> Command {
     Command::new()
 }
 
-fn main() {
-    let _ = [every_parameter(), nothing(), failing(), output(), command()];
+#[test]
+fn tools_are_named_after_their_functions_by_default() {
+    let tools = [every_parameter(), nothing(), failing(), output(), command()];
+    assert_eq!(
+        tools.map(|it| it.name().to_owned()),
+        ["all", "nothing", "failing", "output", "command"]
+    );
 }
