@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentOutcome, AiMessage, ScriptedModel, Status, ToolCall, ToolMessage,
+    Agent, AgentOutcome, AiMessage, ScriptedModel, Status, ToolCall, ToolMessage, ToolRuntime,
     deep::DeepAgent,
     files::FileTools,
     model::{ChatModel, ChunkSink, Prompt},
@@ -111,6 +111,34 @@ async fn sub_agent_works_on_the_same_files_with_an_empty_conversation() {
     assert_eq!(outcome.state.get("files"), Some(&json!({"in.txt": "6 * 7", "out.txt": "42"})));
     assert_eq!(tool_messages(&outcome)[1].content.text(), "It is in out.txt.");
     assert_eq!(outcome.text(), "42");
+}
+
+/// Asks a person for a price.
+#[tool]
+async fn ask_price(product: String, runtime: &ToolRuntime) -> Result<u32, NodeError> {
+    runtime.interrupt(format!("How much is {product}?"))
+}
+
+#[tokio::test]
+async fn question_of_a_sub_agent_reaches_the_caller_and_its_calls_are_not_repeated() {
+    let seller_model = ScriptedModel::new([
+        call("ask_price", json!({"product": "tea"})),
+        AiMessage::new("Tea costs 3."),
+    ]);
+    let seller = Agent::new(seller_model).tools([ask_price()]);
+    let model = ScriptedModel::new([
+        call("task", json!({"agent": "seller", "description": "Find the price of tea."})),
+        AiMessage::new("It is 3."),
+    ]);
+    let agent = DeepAgent::new(model).sub_agent("seller", "Knows prices.", seller).build().unwrap();
+    let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();
+    let chat = agent.conversation("t");
+    let waiting = chat.send("What does tea cost?").await.unwrap();
+    assert_eq!(waiting.interrupts[0].value, "How much is tea?");
+    // The scripted models have exactly one answer for each call, so a repeated call would fail.
+    let outcome = chat.resume(3).await.unwrap();
+    assert_eq!(tool_messages(&outcome)[0].content.text(), "Tea costs 3.");
+    assert_eq!(outcome.text(), "It is 3.");
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use graph_core::NodeError;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    AgentError, AgentState, CompiledAgent, Message, ToolRuntime,
+    AgentError, CompiledAgent, Message, ToolRuntime,
     command::{Command, Update},
     files::{FILES, changes, read_files},
     message::ToolMessage,
+    multi::run_agent,
     state::MESSAGES,
     tool::{ExceptionAnswer, Tool},
 };
@@ -59,15 +60,7 @@ async fn run(
         agent.ok_or_else(|| AgentError::tool(format!("unknown sub-agent `{}`", text("agent"))))?;
     let before = read_files(runtime.state());
     let input = json!({ MESSAGES: [Message::human(text("description"))], FILES: before });
-    let input = agent.schema().input(input).map_err(NodeError::terminal)?;
-    let running = agent.graph().invoke(input, (), CompiledAgent::run_options()).await;
-    let failed = |reason: String| AgentError::tool(format!("the sub-agent `{name}` {reason}"));
-    let outcome = running.map_err(|error| failed(format!("failed: {error}")))?;
-    if let Some(question) = outcome.interrupts().first() {
-        return Err(failed(format!("cannot ask a person: {}", question.value)).into());
-    }
-    let fields = outcome.into_state().to_value();
-    let state = AgentState::from_fields(fields.as_object().cloned().unwrap_or_default())?;
+    let state = run_agent(agent, name, input, runtime).await?;
     let answer = state.messages().last().map(Message::text).unwrap_or_default();
     let update = Update::new().messages([ToolMessage::success(runtime.call(), answer)]);
     Ok(Command::new().update(match changes(&before, &read_files(&state)) {
