@@ -12,7 +12,9 @@ mod monitor;
 mod ram;
 mod space;
 
-use std::{collections::BTreeMap, fs::File, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, fs::File, io::ErrorKind, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
@@ -71,6 +73,13 @@ pub struct KvmProcess {
     probed: Arc<OnceCell<Report>>,
 }
 
+/// Advice for a machine on which this user may not open the KVM device.
+const ALLOW_KVM: &str = "run `sudo usermod -aG kvm $USER` and log in again";
+
+/// Advice for a machine without the KVM device.
+const LOAD_KVM: &str = "run `sudo modprobe -a kvm_intel kvm_amd`; if this machine is itself a virtual machine, enable \
+                        nested virtualisation for it first";
+
 impl KvmProcess {
     /// Creates a back end whose guests run `program`, which is also the monitor. The program has to call
     /// [`guest::enter`](crate::guest::enter) before anything else. It can be linked statically or dynamically.
@@ -94,9 +103,12 @@ impl KvmProcess {
 
     async fn probe_once(&self) -> Report {
         if let Err(error) = File::options().read(true).write(true).open(KVM_DEVICE) {
-            return Report::unavailable(NAME, format!("cannot open {KVM_DEVICE}: {error}")).with_advice(
-                "use a machine with KVM and let this user open the device: `usermod -aG kvm USER` on most systems",
-            );
+            let advice = match error.kind() {
+                ErrorKind::PermissionDenied => ALLOW_KVM,
+                _ => LOAD_KVM,
+            };
+            return Report::unavailable(NAME, format!("cannot open {KVM_DEVICE}: {error}"))
+                .with_advice(advice);
         }
         match probe_by_starting(self, "probe-kvm", PROBE_TIMEOUT, Self::guarantees).await {
             Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
