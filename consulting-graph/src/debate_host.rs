@@ -18,7 +18,7 @@ use std::{
 use futures_util::future::join;
 use graph_core::{Checkpointer, Context, Event, EventKind, NodeError, RunOutcome, StreamMode};
 use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
-use sandbox_vm::{GraphRun, Sandboxes, Spec};
+use sandbox_vm::{GraphRun, Sandboxes, Spec, report::IsolationLevel};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
@@ -43,6 +43,9 @@ pub(crate) use result::DebateResult;
 use result::is_allowed_from_guest;
 use status::{DebateStatus, prepare_debate};
 
+/// Back ends that run debates in VMs. The first one needs nothing to be installed.
+const VM_BACKENDS: [&str; 2] = ["kvm-process", "microvm"];
+
 /// Maximum number of guests started per debate: the first one and its replacements after crashes.
 const MAX_GUESTS: u32 = 3;
 
@@ -59,6 +62,8 @@ pub struct DebateHost {
     /// Models that answer the calls of the debates.
     pub models: Arc<Models>,
     pub sandboxes: Sandboxes,
+    /// Isolation requirement, which also applies to the back ends that are tried if a sandbox cannot be created.
+    pub isolation: sandbox_vm::Isolation,
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
     pub fallback: Option<Sandboxes>,
@@ -108,31 +113,42 @@ impl DebateHost {
         self.sandboxes.backend()
     }
 
-    /// Returns whether the back end isolates guests from the host.
-    pub(crate) fn is_isolated(&self) -> bool {
-        self.sandboxes.isolated()
-    }
-
-    /// Returns the names of all back ends that the debates used, and whether all debates were isolated. If there are no
-    /// records, returns the current back end and whether it isolates guests.
+    /// Returns the names of all back ends that the debates used, and the weakest isolation of a debate. If there are no
+    /// records, returns the current back end and its isolation.
     pub(crate) fn combined_isolation(&self, records: &[IsolationRecord]) -> Isolation {
         let current =
-            || Isolation { backend: self.backend().to_owned(), isolated: self.is_isolated() };
+            || Isolation { backend: self.backend().to_owned(), level: self.sandboxes.level() };
         isolation::combine(records).unwrap_or_else(current)
     }
 
-    /// Returns why debates run without isolation, or `None` if they are isolated.
-    pub(crate) fn isolation_problem(&self) -> Option<String> {
-        if self.is_isolated() {
-            return None;
-        }
-        let problems = self
-            .sandboxes
-            .reports()
-            .iter()
-            .filter_map(|it| Some(format!("{}: {}", it.backend, it.problem.as_deref()?)));
+    /// Returns an event that says why debates do not run in virtual machines, or `None` if they do.
+    pub(crate) fn degraded_event(&self) -> Option<PipelineEvent> {
+        let (backend, isolation) = (self.backend().to_owned(), self.sandboxes.level());
+        let reason = match isolation {
+            IsolationLevel::Vm => return None,
+            IsolationLevel::Off => self.isolation_problem(),
+            IsolationLevel::Process | IsolationLevel::Kernel => self.advice_for_vms(),
+        };
+        Some(PipelineEvent::SandboxDegraded { backend, isolation, reason })
+    }
+
+    /// Returns why debates run without isolation.
+    fn isolation_problem(&self) -> String {
+        let reports = self.sandboxes.reports().iter();
+        let problems =
+            reports.filter_map(|it| Some(format!("{}: {}", it.backend, it.problem.as_deref()?)));
         let problems: Vec<String> = problems.collect();
-        Some(if problems.is_empty() { "isolation is off".to_owned() } else { problems.join("; ") })
+        if problems.is_empty() { "isolation is off".to_owned() } else { problems.join("; ") }
+    }
+
+    /// Returns what to do so that debates run in virtual machines.
+    fn advice_for_vms(&self) -> String {
+        let reports = self.sandboxes.reports();
+        let advice_of = |name: &str| reports.iter().find(|it| it.backend == name)?.advice.first();
+        match VM_BACKENDS.into_iter().find_map(advice_of) {
+            Some(advice) => format!("for VMs, {advice}"),
+            None => "for VMs, omit --sandbox".to_owned(),
+        }
     }
 
     pub(crate) fn concurrency(&self) -> usize {
@@ -160,9 +176,9 @@ impl DebateHost {
             }
         };
         if let Some(record) = self.recorded_isolation.iter().find(|it| it.move_id == move_id) {
-            (result.backend, result.isolated) = (record.backend.clone(), record.isolated);
+            (result.backend, result.level) = (record.backend.clone(), record.level);
         }
-        if !result.isolated {
+        if result.level == IsolationLevel::Off {
             result.marks.insert(Mark::NotIsolated);
         }
         let move_id = move_id.to_string();
@@ -182,15 +198,16 @@ impl DebateHost {
     fn finished(&self, mut result: DebateResult, debate: DebateRequest<'_>) -> DebateResult {
         match debate.isolation {
             Some(record) => {
-                (result.backend, result.isolated) = (record.backend.clone(), record.isolated);
+                (result.backend, result.level) = (record.backend.clone(), record.level);
                 result
                     .status_updates
-                    .insert(0, ready_event(debate.the_move, &*record.backend, record.isolated));
+                    .insert(0, ready_event(debate.the_move, &*record.backend, record.level));
             }
             // An earlier process died after the debate finished but before the run recorded where the debate ran. The
             // current back end is assumed.
             None => {
-                (result.backend, result.isolated) = (self.backend().to_owned(), self.is_isolated());
+                (result.backend, result.level) =
+                    (self.backend().to_owned(), self.sandboxes.level());
             }
         }
         result
@@ -206,12 +223,12 @@ impl DebateHost {
         let the_move = debate.the_move;
         let _reserve = self.models.reserve_scoring(the_move.move_id);
         let (sandboxes, created) = self.create_sandbox(the_move).await;
-        let (backend, isolated) = (sandboxes.backend(), sandboxes.isolated());
+        let (backend, level) = (sandboxes.backend(), sandboxes.level());
         let mut sent = Vec::new();
         let mut result = match created {
             Ok(degraded) => {
                 sent.extend(degraded);
-                sent.push(ready_event(the_move, backend, isolated));
+                sent.push(ready_event(the_move, backend, level));
                 for event in &sent {
                     cx.emit(event).await;
                 }
@@ -219,14 +236,14 @@ impl DebateHost {
             }
             Err(error) => DebateResult::failed(error.to_string()),
         };
-        (result.backend, result.isolated) = (backend.to_owned(), isolated);
+        (result.backend, result.level) = (backend.to_owned(), level);
         result.status_updates.splice(0..0, sent);
         Ok(result)
     }
 
     /// Creates the sandbox of a debate. Tries the back end twice, because a guest may die at its start for a passing
-    /// reason, then the other back ends that isolate, and at last the in-process back end, if the run allows it. At this
-    /// point no debate runs yet, so no guest can influence whether its debate is isolated.
+    /// reason, then the other back ends that provide the required isolation, and at last the in-process back end, if the
+    /// run allows it. At this point no debate runs yet, so no guest can influence how its debate is isolated.
     ///
     /// Returns the back end and, if it does not isolate guests, an event that states why it is used.
     async fn create_sandbox(
@@ -241,9 +258,13 @@ impl DebateHost {
         let Err(error) = create(&self.sandboxes).await else {
             return (self.sandboxes.clone(), Ok(None));
         };
-        if self.is_isolated() {
+        if self.sandboxes.isolated() {
+            let required = match self.isolation {
+                sandbox_vm::Isolation::Preferred => sandbox_vm::Isolation::Process,
+                required => required,
+            };
             for name in BACKENDS.into_iter().filter(|it| *it != self.backend()) {
-                let opened = open_sandboxes(sandbox_vm::Isolation::Required, Some(name)).await;
+                let opened = open_sandboxes(required, Some(name)).await;
                 if let Ok(sandboxes) = opened
                     && create(&sandboxes).await.is_ok()
                 {
@@ -253,7 +274,8 @@ impl DebateHost {
         }
         let Some(fallback) = &self.fallback else { return (self.sandboxes.clone(), Err(error)) };
         let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
-        let degraded = PipelineEvent::SandboxDegraded { backend, reason };
+        let isolation = fallback.level();
+        let degraded = PipelineEvent::SandboxDegraded { backend, isolation, reason };
         (fallback.clone(), create(fallback).await.map(|_| Some(degraded)))
     }
 
@@ -403,12 +425,16 @@ impl DebateHost {
     }
 }
 
-fn ready_event(the_move: &Move, backend: impl Into<String>, isolated: bool) -> PipelineEvent {
+fn ready_event(
+    the_move: &Move,
+    backend: impl Into<String>,
+    isolation: IsolationLevel,
+) -> PipelineEvent {
     PipelineEvent::SandboxReady {
         move_id: the_move.move_id.to_string(),
         title: the_move.draft.title.clone(),
         backend: backend.into(),
-        isolated,
+        isolation,
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use app_support::event_log::{self, LoggedEvent, Repetition};
+use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
 use crate::{call::Failure, score::MakerScore};
@@ -62,8 +63,8 @@ pub enum PipelineEvent {
         move_id: String,
         title: String,
         backend: String,
-        /// Whether the back end isolates the guest from the host.
-        isolated: bool,
+        /// How strongly the back end isolates the guest from the host.
+        isolation: IsolationLevel,
     },
     /// Progress within one round of a debate.
     SandboxRound {
@@ -85,10 +86,11 @@ pub enum PipelineEvent {
         /// Scores by decision maker id.
         breakdown: BTreeMap<String, MakerScore>,
     },
-    /// Debates run without isolation.
+    /// Debates do not run in virtual machines.
     SandboxDegraded {
         backend: String,
-        /// Why no isolating back end is used.
+        isolation: IsolationLevel,
+        /// Why no stronger back end is used, or how to get virtual machines.
         reason: String,
     },
     /// A move has no score, because it was not debated or its debate failed.

@@ -164,6 +164,9 @@ fn usage_errors_and_failures_have_different_exit_statuses() {
         ("run NVDA --provider nobody --model x", 2, ["nobody", "anthropic"]),
         ("run NVDA --data-dir full --out n", 1, ["file in ", "consulting resume n"]),
         ("run NVDA --isolation off --sandbox jail", 2, ["--isolation off", "--sandbox jail"]),
+        ("run NVDA --isolation required", 2, ["'required'", "vm (a virtual machine), kernel"]),
+        ("serve --isolation preferred", 2, ["omit the option", "process (a confined process"]),
+        ("run NVDA --isolation high", 2, ["'high'", "or off"]),
         ("run NVDA --provider no\u{202e}body\u{9b}31m", 2, ["`nobody31m`", "anthropic"]),
         ("run", 2, ["TICKER", "Usage"]),
         ("resume nothing", 2, ["nothing", "runs/"]),
@@ -232,6 +235,45 @@ fn a_replay_may_use_another_sandbox() {
     let other = report.replace(&format!("\"backend\": \"{strongest}\""), "\"backend\": \"castle\"");
     fs::write(workspace.path("here/report.json"), other).unwrap();
     check_fails(&workspace.run("replay here --quiet"), 1, &["differ from", "report.json"]);
+}
+
+/// Environment variable that makes the test below fail, instead of being skipped, if KVM is not available.
+const REQUIRE_KVM: &str = "GRAPH_REQUIRE_KVM";
+
+#[test]
+fn debates_run_in_vms_without_any_option_if_the_machine_has_kvm() {
+    let kvm = fs::File::options().read(true).write(true).open("/dev/kvm");
+    if let Err(error) = kvm.map_err(|error| format!("cannot open /dev/kvm: {error}")) {
+        assert!(std::env::var_os(REQUIRE_KVM).is_none(), "{error}");
+        // Written directly, because the test harness hides the output of tests that pass.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: debates in VMs; {error}");
+        return;
+    }
+    let workspace = Workspace::new();
+    let line = "run NVDA --config small.toml --as-of 2026-11-15 --rounds 3 --out here --plain";
+    let (out, err) = check(&workspace.run(line), 0);
+    assert!(out.contains(" (isolation: vm)"), "{out}");
+    assert!(err.contains("(kvm-process, isolation: vm)"), "{err}");
+    assert!(!err.contains("host's kernel"), "{err}");
+    let report: Value = serde_json::from_str(&read(&workspace.path("here/report.json"))).unwrap();
+    assert_eq!(report["outcome"]["isolation"], json!({ "backend": "kvm-process", "level": "vm" }));
+    // A sandbox that meets the requirement is used, and the result does not depend on it.
+    check(&workspace.run("replay here --sandbox in-process"), 0);
+}
+
+#[test]
+fn sharing_the_hosts_kernel_is_reported_with_advice() {
+    let workspace = Workspace::new();
+    let (_, err) =
+        check(&workspace.run_small("--out here --plain --sandbox jail --isolation process"), 0);
+    let line = "debates run in jail (isolation: process, shares the host's kernel); for VMs, omit --sandbox";
+    assert_eq!(err.matches(line).count(), 1, "{err}");
+    assert!(!err.to_lowercase().contains("isolated"), "{err}");
+    assert!(read(&workspace.path("here/run.json")).contains("\"isolation\": \"process\""));
+    let stronger = workspace.run_small("--out vm --quiet --sandbox jail --isolation vm");
+    check_fails(&stronger, 1, &["isolation `vm` is required", "jail: provides only"]);
+    let report = read(&workspace.path("here/report.md"));
+    assert!(report.contains("jail (isolation: process, shares the host's kernel)"), "{report}");
 }
 
 #[test]

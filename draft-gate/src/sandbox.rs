@@ -51,7 +51,7 @@ impl ProjectChecks for SandboxChecks {
 }
 
 async fn run(check: &Check, files: &[ProjectFile]) -> Result<Output, sandbox_vm::Error> {
-    let opening = Sandboxes::builder().backend(Jail::this_program()).isolation(Isolation::Required);
+    let opening = Sandboxes::builder().backend(Jail::this_program()).isolation(Isolation::Process);
     let sandboxes = opening.open().await?;
     let spec = Spec::new(format!("check-{}", random_hex())).image(Image::Python);
     let sandbox = sandboxes.create_if_not_exists(spec).await?;

@@ -79,7 +79,7 @@ impl Status {
             Self::CpuTime => "exceeded its CPU time",
             Self::OutOfMemory => "ran out of memory",
             Self::TooManyProcesses => "started too many processes",
-            Self::TooManyFiles => "created too many files",
+            Self::TooManyFiles => "created or opened too many files",
             Self::DiskFull => "exceeded its disk quota",
             Self::TooMuchOutput => "wrote too much output",
             Self::Killed => "was killed by a signal",

@@ -1,6 +1,6 @@
 //! The graphs that the suite's guests can run.
 
-use std::sync::Arc;
+use std::{io::Write, sync::Arc};
 
 use graph_core::{
     BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, Route, START, State,
@@ -36,6 +36,10 @@ pub fn agent() -> Agent {
         .graph("exhaust", |host: &Host| {
             let graph = StateGraph::<Order, Host>::new().node(exhaust).edge(START, exhaust);
             Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, host.clone()))
+        })
+        .graph("open-files", |host: &Host| {
+            let graph = StateGraph::<Files>::new().node(open_files).edge(START, open_files);
+            Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
         })
         .graph("hang", |host: &Host| {
             let graph = StateGraph::<Order>::new().node(hang).edge(START, hang);
@@ -210,7 +214,13 @@ async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeE
                 std::hint::black_box(&allocated);
             }
         }
-        "disk" => std::fs::write(workspace.join("large"), vec![1; 64 << 20])?,
+        "disk" => {
+            let mut file = std::fs::File::create(workspace.join("large"))?;
+            let block = vec![1; 1 << 20];
+            for _ in 0..64 {
+                file.write_all(&block)?;
+            }
+        }
         "files" => {
             for number in 0..100_000 {
                 std::fs::write(workspace.join(number.to_string()), "")?;
@@ -221,6 +231,25 @@ async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeE
         _ => std::process::abort(),
     }
     Ok(Order::update().approved(true))
+}
+
+/// State of a graph that tries to open files.
+#[derive(State, Clone, Debug, Default)]
+struct Files {
+    paths: Vec<String>,
+    readable: Vec<String>,
+    writable: Vec<String>,
+}
+
+/// Tries to open each file for reading and for writing.
+async fn open_files(files: &Files) -> FilesUpdate {
+    let can_open = |options: &std::fs::OpenOptions| {
+        let paths = files.paths.iter().filter(|it| options.open(it).is_ok());
+        paths.cloned().collect::<Vec<_>>()
+    };
+    let mut options = std::fs::OpenOptions::new();
+    let readable = can_open(options.read(true));
+    Files::update().readable(readable).writable(can_open(options.write(true)))
 }
 
 /// Never returns, and never yields to other tasks.

@@ -54,6 +54,7 @@ pub fn main(args: &[String]) -> ExitCode {
         ["fill-disk"] => fill_disk(),
         ["long-file"] => long_file(),
         ["fill-files"] => fill_files(),
+        ["open-files"] => open_files(),
         ["endless-output"] => endless_output(),
         ["try", name, rest @ ..] => return attempt(name, rest),
         ["host", backend, count, state] => {
@@ -178,6 +179,14 @@ fn fill_files() -> io::Result<()> {
         fs::write(format!("file-{number}"), "")?;
     }
     Ok(())
+}
+
+/// Opens one file until no more can be opened.
+fn open_files() -> io::Result<()> {
+    let mut open = Vec::new();
+    loop {
+        open.push(fs::File::open("/dev/null")?);
+    }
 }
 
 fn endless_output() -> io::Result<()> {

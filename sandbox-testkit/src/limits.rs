@@ -26,6 +26,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check!("limits: disk", [Programs, DiskLimit], disk),
     check!("limits: a file longer than the disk", [Programs, DiskLimit], long_file),
     check!("limits: files", [Programs, DiskLimit], files),
+    check!("limits: open files", [Programs, DiskLimit], open_files),
 ];
 
 fn spec(cx: &TestContext) -> Spec {
@@ -206,4 +207,8 @@ async fn long_file(cx: TestContext) -> Result<(), Failure> {
 
 async fn files(cx: TestContext) -> Result<(), Failure> {
     exceed(&cx, spec(&cx), "fill-files", ExceededLimit::Files).await
+}
+
+async fn open_files(cx: TestContext) -> Result<(), Failure> {
+    exceed(&cx, spec(&cx), "open-files", ExceededLimit::OpenFiles).await
 }

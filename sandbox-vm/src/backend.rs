@@ -47,8 +47,9 @@ pub enum Workload {
     Graphs,
 }
 
-/// Returns all isolating back ends, strongest first, for guests that run `program`. The program has to be statically
-/// linked, be readable by every user, and call [`guest::enter`](crate::guest::enter) before anything else.
+/// Returns all isolating back ends, strongest first, for guests that run `program`. The program has to be readable by
+/// every user and call [`guest::enter`](crate::guest::enter) before anything else. Micro VMs and containers also need
+/// it to be statically linked.
 pub fn isolating_backends(
     program: impl Into<PathBuf>,
     workload: Workload,

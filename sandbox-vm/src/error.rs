@@ -8,6 +8,7 @@ use crate::{
         ProtocolError,
         message::{Fault, FaultCode},
     },
+    report::IsolationLevel,
 };
 
 /// The error returned when a sandbox operation fails.
@@ -22,11 +23,17 @@ pub enum Error {
         /// What is wrong with the spec.
         problem: &'static str,
     },
-    /// Isolation is required, but no back end can isolate guests on this machine.
+    /// No back end isolates guests as strongly as required on this machine.
     #[error(
-        "isolation is required, but no back end can isolate on this machine: {0}; run `sandbox-vm doctor` to see what to install"
+        "isolation `{required}` is required, but no back end provides it on this machine: {problems}; run `sandbox-vm \
+         doctor` to see what to install"
     )]
-    NoIsolation(String),
+    NoIsolation {
+        /// The required level.
+        required: IsolationLevel,
+        /// Why each back end cannot be used.
+        problems: String,
+    },
     /// The guest did not start.
     #[error("back end `{backend}` cannot start the guest: {problem}")]
     Start {

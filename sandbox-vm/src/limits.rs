@@ -17,7 +17,8 @@ pub struct Limits {
     /// Maximum number of processes and OS threads that exist at the same time.
     pub processes: u32,
     /// Maximum number of files in the workspace. Also the maximum number of files that one process may have open.
-    /// Opening more files fails but does not end the process.
+    /// Opening more files fails but does not end the process. If the program fails because of it, the limit is
+    /// reported as [`ExceededLimit::OpenFiles`].
     pub files: u32,
     /// Maximum size of the workspace in bytes.
     pub disk: u64,
@@ -96,6 +97,9 @@ pub enum ExceededLimit {
     Processes,
     /// Number of files in the workspace.
     Files,
+    /// Number of files that one process had open. Reported if a program failed and its standard error contains the
+    /// system's message for this error.
+    OpenFiles,
     /// Size of the workspace.
     Disk,
     /// Size of the output.
@@ -114,6 +118,7 @@ impl fmt::Display for ExceededLimit {
             Self::Wall => "run time",
             Self::Processes => "processes",
             Self::Files => "files",
+            Self::OpenFiles => "open files",
             Self::Disk => "disk",
             Self::Output => "output",
             Self::Idle => "idle time",

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Capabilities of one back end on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -53,8 +53,21 @@ impl Report {
     /// Returns whether guests are isolated, which means that they have no network and no access to the host's files and
     /// processes.
     pub fn is_isolated(&self) -> bool {
+        self.level() > IsolationLevel::Off
+    }
+
+    /// Returns how strongly guests are isolated from the host, as far as the guarantees show.
+    pub fn level(&self) -> IsolationLevel {
         let needed = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
-        self.is_available() && needed.iter().all(|it| self.has(*it))
+        if !(self.is_available() && needed.iter().all(|it| self.has(*it))) {
+            IsolationLevel::Off
+        } else if self.has(Guarantee::VirtualMachine) {
+            IsolationLevel::Vm
+        } else if self.has(Guarantee::OwnKernel) {
+            IsolationLevel::Kernel
+        } else {
+            IsolationLevel::Process
+        }
     }
 }
 
@@ -62,8 +75,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
             Some(problem) => writeln!(f, "{}: not available: {problem}", self.backend)?,
-            None if self.is_isolated() => writeln!(f, "{}: isolated", self.backend)?,
-            None => writeln!(f, "{}: NOT ISOLATED", self.backend)?,
+            None => writeln!(f, "{}: {}", self.backend, self.level().description())?,
         }
         for guarantee in &self.guarantees {
             writeln!(f, "  + {}", guarantee.description())?;
@@ -80,12 +92,64 @@ impl fmt::Display for Report {
     }
 }
 
+/// How strongly a back end isolates its guests from the host. Levels are ordered, weakest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolationLevel {
+    /// Guests are not isolated.
+    #[default]
+    Off,
+    /// Guests are confined processes that share the host's kernel.
+    Process,
+    /// Guests run on their own kernel, which is itself a process on the host.
+    Kernel,
+    /// Guests run in virtual machines.
+    Vm,
+}
+
+impl IsolationLevel {
+    /// Returns the name of the level: `off`, `process`, `kernel` or `vm`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Process => "process",
+            Self::Kernel => "kernel",
+            Self::Vm => "vm",
+        }
+    }
+
+    /// Describes the level in one phrase, which contains the level's name unless guests are not isolated.
+    ///
+    /// ```
+    /// use sandbox_vm::report::IsolationLevel;
+    ///
+    /// assert_eq!(IsolationLevel::Vm.description(), "isolation: vm");
+    /// assert_eq!(IsolationLevel::Off.description(), "NOT ISOLATED");
+    /// ```
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Off => "NOT ISOLATED",
+            Self::Process => "isolation: process, shares the host's kernel",
+            Self::Kernel => "isolation: kernel, in a process on the host's kernel",
+            Self::Vm => "isolation: vm",
+        }
+    }
+}
+
+impl fmt::Display for IsolationLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// A property that holds for the guests of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Guarantee {
-    /// The guest has its own kernel.
+    /// The guest runs in a virtual machine.
+    VirtualMachine,
+    /// System calls of the guest are not handled by the host's kernel, but by a kernel of the guest or by a monitor.
     OwnKernel,
     /// Programs in the guest can make only system calls that are on an allow list, no matter which kernel handles them.
     FilteredCalls,
@@ -118,7 +182,8 @@ pub enum Guarantee {
 
 impl Guarantee {
     /// All guarantees.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
+        Self::VirtualMachine,
         Self::OwnKernel,
         Self::FilteredCalls,
         Self::NoNetwork,
@@ -138,7 +203,8 @@ impl Guarantee {
     /// Describes the guarantee in one phrase.
     pub fn description(self) -> &'static str {
         match self {
-            Self::OwnKernel => "the guest has its own kernel",
+            Self::VirtualMachine => "the guest runs in a virtual machine",
+            Self::OwnKernel => "the guest does not use the host's kernel directly",
             Self::FilteredCalls => "programs in the guest can make only allowed system calls",
             Self::NoNetwork => "the guest has no network",
             Self::NoHostFiles => "the guest sees no host files except those of its image",

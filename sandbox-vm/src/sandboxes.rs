@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::{
     Error, Sandbox,
     backend::{Backend, Snapshot, Workload},
-    report::{Guarantee, Report},
+    report::{Guarantee, IsolationLevel, Report},
     sandbox::WeakSandbox,
     sandbox_dir::{self, SandboxDir},
     spec::Spec,
@@ -25,18 +25,37 @@ use crate::{
 /// Interval at which each sandbox is checked for expiry.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Required level of isolation.
+/// Required isolation. [`SandboxesBuilder::open`] fails if no back end provides the required level; see
+/// [`IsolationLevel`] for the levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// Only isolated sandboxes are created. [`SandboxesBuilder::open`] fails if no back end can isolate guests.
+    /// Guests must run in virtual machines.
+    Vm,
+    /// Guests must run on their own kernel or in virtual machines.
+    Kernel,
+    /// Guests must be isolated, at least as confined processes that share the host's kernel.
     #[default]
-    Required,
+    // The former name of this requirement, which stored runs may contain.
+    #[serde(alias = "required")]
+    Process,
     /// The strongest available back end is used, even if it does not isolate guests. Its sandboxes then report that
     /// they are not isolated.
     Preferred,
     /// Isolation is not needed, so the weakest available back end is used.
     Off,
+}
+
+impl Isolation {
+    /// Returns the weakest level that meets the requirement.
+    pub fn minimum(self) -> IsolationLevel {
+        match self {
+            Self::Vm => IsolationLevel::Vm,
+            Self::Kernel => IsolationLevel::Kernel,
+            Self::Process => IsolationLevel::Process,
+            Self::Preferred | Self::Off => IsolationLevel::Off,
+        }
+    }
 }
 
 /// Manages the sandboxes of a process. Cheap to clone. Dropping the last clone removes the sandboxes that have no other
@@ -46,7 +65,7 @@ pub enum Isolation {
 /// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::Jail};
 ///
 /// # async fn example() -> Result<(), sandbox_vm::Error> {
-/// let sandboxes = Sandboxes::builder().backend(Jail::this_program()).isolation(Isolation::Required).open().await?;
+/// let sandboxes = Sandboxes::builder().backend(Jail::this_program()).isolation(Isolation::Process).open().await?;
 /// let sandbox = sandboxes.create_if_not_exists(Spec::new("job-7")).await?;
 /// sandbox.fs().write("note.txt", "hello").await?;
 /// sandbox.delete().await;
@@ -60,7 +79,7 @@ pub struct Sandboxes {
 
 struct Shared {
     backend: Arc<dyn Backend>,
-    isolated: bool,
+    level: IsolationLevel,
     reports: Vec<Report>,
     state_dir: PathBuf,
     start_timeout: Duration,
@@ -198,7 +217,12 @@ impl Sandboxes {
 
     /// Returns whether the sandboxes are isolated.
     pub fn isolated(&self) -> bool {
-        self.shared.isolated
+        self.level() > IsolationLevel::Off
+    }
+
+    /// Returns how strongly the sandboxes are isolated from the host.
+    pub fn level(&self) -> IsolationLevel {
+        self.shared.level
     }
 
     /// Deletes all live sandboxes.
@@ -232,7 +256,7 @@ impl SandboxesBuilder {
         self
     }
 
-    /// Sets the required level of isolation; the default is [`Isolation::Required`].
+    /// Sets the required level of isolation; the default is [`Isolation::Process`].
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
@@ -265,8 +289,8 @@ impl SandboxesBuilder {
             reports.push(backend.probe().await);
         }
         let (backend, report) = choose_backend(&backends, &reports, isolation)?;
-        let isolated = report.is_isolated();
-        if !isolated {
+        let level = report.level();
+        if level == IsolationLevel::Off {
             tracing::warn!(
                 backend = backend.name(),
                 "NOT ISOLATED: sandboxes have the privileges of this process"
@@ -274,7 +298,7 @@ impl SandboxesBuilder {
         }
         let shared = Arc::new(Shared {
             backend,
-            isolated,
+            level,
             reports,
             state_dir,
             start_timeout,
@@ -291,27 +315,30 @@ fn choose_backend<'a>(
 ) -> Result<(Arc<dyn Backend>, &'a Report), Error> {
     let mut pairs = backends.iter().zip(reports);
     let chosen = match isolation {
-        Isolation::Required => pairs.find(|(_, it)| it.is_isolated()),
         Isolation::Preferred => {
             let isolated = pairs.clone().find(|(_, it)| it.is_isolated());
             isolated.or_else(|| pairs.find(|(_, it)| it.is_available()))
         }
         Isolation::Off => pairs.rfind(|(_, it)| it.is_available()),
+        required => pairs.find(|(_, it)| it.level() >= required.minimum()),
     };
     match chosen {
         Some((backend, report)) => Ok((backend.clone(), report)),
         None => {
             let reason = |it: &Report| match &it.problem {
                 Some(problem) => format!("{}: {problem}", it.backend),
+                None if it.is_isolated() => {
+                    format!("{}: provides only isolation `{}`", it.backend, it.level())
+                }
                 None => format!("{}: does not isolate", it.backend),
             };
             let reasons: Vec<_> = reports.iter().map(reason).collect();
-            let reasons = if reasons.is_empty() {
+            let problems = if reasons.is_empty() {
                 "no back end was added".to_owned()
             } else {
                 reasons.join("; ")
             };
-            Err(Error::NoIsolation(reasons))
+            Err(Error::NoIsolation { required: isolation.minimum(), problems })
         }
     }
 }
@@ -359,7 +386,7 @@ impl Shared {
                 (self.backend.restore(spec, &sandbox_dir, snapshot).await?, true)
             }
         };
-        let backend = (self.backend.name(), self.isolated);
+        let backend = (self.backend.name(), self.level > IsolationLevel::Off);
         let sandbox =
             Sandbox::connect(spec.clone(), backend, sandbox_dir, guest, self.start_timeout).await?;
         if reseed && !sandbox.reseed(fresh_seed()?).await?.is_complete() {

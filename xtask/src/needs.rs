@@ -226,7 +226,8 @@ add || add -t \"$VERSION_CODENAME-backports\"",
 
 /// Index of the [`NEEDS`] entry for QEMU. Its tests require that the guest agents are built first.
 pub(crate) const QEMU: usize = NEEDS.len() - 3;
-/// Index of the [`NEEDS`] entry for KVM. Its tests require that the guest agents are built first.
+/// Index of the [`NEEDS`] entry for KVM. Its tests require that the guest agents are built first, because they also test
+/// static guests.
 pub(crate) const KVM: usize = NEEDS.len() - 2;
 /// Index of the [`NEEDS`] entry for Docker. Its tests require that the guest agents are built first.
 pub(crate) const DOCKER: usize = NEEDS.len() - 1;

@@ -1,6 +1,7 @@
 //! Records of where debates ran. The records are part of the run's state, from which resumed runs and replays read
 //! them.
 
+use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
 use crate::{moves::MoveId, report::Isolation};
@@ -10,12 +11,12 @@ use crate::{moves::MoveId, report::Isolation};
 pub struct IsolationRecord {
     pub move_id: MoveId,
     pub backend: String,
-    /// Whether the back end isolated the guest from the host.
-    pub isolated: bool,
+    /// How strongly the back end isolated the guest from the host.
+    pub level: IsolationLevel,
 }
 
-/// Returns the names of all back ends in the records, and whether every debate was isolated. Returns `None` if there
-/// are no records.
+/// Returns the names of all back ends in the records, and the weakest isolation of a debate. Returns `None` if there are
+/// no records.
 pub(super) fn combine(records: &[IsolationRecord]) -> Option<Isolation> {
     let mut backends: Vec<&str> = Vec::new();
     for it in records {
@@ -23,6 +24,6 @@ pub(super) fn combine(records: &[IsolationRecord]) -> Option<Isolation> {
             backends.push(&it.backend);
         }
     }
-    let isolated = records.iter().all(|it| it.isolated);
-    (!records.is_empty()).then(|| Isolation { backend: backends.join(", "), isolated })
+    let level = records.iter().map(|it| it.level).min()?;
+    Some(Isolation { backend: backends.join(", "), level })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,8 +32,8 @@ pub(crate) struct DebateResult {
     pub(crate) current_round: u32,
     pub(crate) ended_early: Option<String>,
     pub(crate) backend: String,
-    /// Whether the back end isolated the guest from the host.
-    pub(crate) isolated: bool,
+    /// How strongly the back end isolated the guest from the host.
+    pub(crate) level: IsolationLevel,
     /// Reason why the move has no score. `None` if it has one.
     pub(crate) problem: Option<String>,
 }
@@ -78,7 +79,7 @@ impl DebateResult {
         }
         self.status_updates.retain(|it| is_allowed_from_guest(it, move_id, config));
         self.marks.retain(|it| *it != Mark::NotIsolated);
-        (self.backend, self.isolated, self.problem) = (String::new(), false, None);
+        (self.backend, self.level, self.problem) = (String::new(), IsolationLevel::Off, None);
         if self.current_round == 0 {
             let reason = self.failures.first().map(ToString::to_string);
             let reason = reason.unwrap_or_else(|| "the critic did not answer".to_owned());

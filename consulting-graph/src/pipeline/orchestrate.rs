@@ -25,9 +25,8 @@ pub(super) async fn sandbox_orchestrator(
     let mut sender = EventSender::new(cx);
     sender.send(PipelineEvent::layer_start(Layer::SANDBOX)).await;
     let debates = &cx.deps().debates;
-    if let Some(reason) = debates.isolation_problem() {
-        let backend = debates.backend().to_owned();
-        sender.send(PipelineEvent::SandboxDegraded { backend, reason }).await;
+    if let Some(event) = debates.degraded_event() {
+        sender.send(event).await;
     }
     let moves = run.moves();
     cx.deps().models.share_budget(moves.iter().map(|it| it.move_id));
@@ -40,8 +39,8 @@ pub(super) async fn sandbox_orchestrator(
     let (mut calls, mut events) = (vec![], vec![]);
     for (the_move, result) in moves.iter().zip(results) {
         let move_id = the_move.move_id;
-        let DebateResult { backend, isolated, .. } = result;
-        records.push(IsolationRecord { move_id, backend, isolated });
+        let DebateResult { backend, level, .. } = result;
+        records.push(IsolationRecord { move_id, backend, level });
         failures.extend(
             result
                 .failures

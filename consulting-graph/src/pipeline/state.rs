@@ -59,7 +59,7 @@ pub struct PipelineState {
     /// Sandbox back end and isolation of each debate.
     #[reduce(upsert(move_id: MoveId))]
     pub held_in: Vec<IsolationRecord>,
-    /// Names of all back ends that the debates used, and whether every debate was isolated. Shown in the report.
+    /// Names of all back ends that the debates used, and the weakest isolation of a debate. Shown in the report.
     pub isolation: Option<Isolation>,
     /// Recommended moves, best first.
     pub recommended_moves: Vec<Ranked>,

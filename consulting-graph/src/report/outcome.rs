@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -80,9 +81,10 @@ pub enum Provider {
 /// How the debates were isolated from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
+    /// Names of the back ends, separated by commas.
     pub backend: String,
-    /// Whether the back end isolates the debates from the host.
-    pub isolated: bool,
+    /// Weakest isolation of a debate.
+    pub level: IsolationLevel,
 }
 
 /// Spending of one role, move or round.

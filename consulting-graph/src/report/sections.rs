@@ -17,6 +17,7 @@ use crate::{
     score::Mark,
     watch::{Observation, ObservationKind},
 };
+use sandbox_vm::report::IsolationLevel;
 
 pub(super) fn title(report: &Report) -> String {
     format!(
@@ -75,8 +76,11 @@ fn notices(report: &Report) -> Vec<Block> {
         Provider::Models { name } => name.clone(),
     };
     blocks.push(Block::Text(format!(
-        "Run {}, data as of {}, written by {wrote}. Sandbox of the debates: {}.",
-        outcome.run_id, outcome.company.as_of, outcome.isolation.backend
+        "Run {}, data as of {}, written by {wrote}. Sandbox of the debates: {} ({}).",
+        outcome.run_id,
+        outcome.company.as_of,
+        outcome.isolation.backend,
+        outcome.isolation.level.description()
     )));
     blocks
 }
@@ -84,7 +88,7 @@ fn notices(report: &Report) -> Vec<Block> {
 /// Returns a notice about debates that ran without isolation, with their moves if others were isolated.
 fn isolation_notice(report: &Report) -> Option<String> {
     let isolation = &report.outcome.isolation;
-    if isolation.isolated {
+    if isolation.level > IsolationLevel::Off {
         return None;
     }
     let is_exposed = |it: &&Ranked| it.marks.contains(&Mark::NotIsolated);

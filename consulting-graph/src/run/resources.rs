@@ -65,6 +65,7 @@ impl Run {
                 models: models.clone(),
                 fallback: fallback_sandboxes(isolation).await?,
                 sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
+                isolation,
                 saver: saver.clone(),
                 run_id: self.manifest.run_config.run_id.clone(),
                 concurrency: options.concurrency,

@@ -61,9 +61,9 @@ impl PipelineRunner {
         };
         Ok(ResumeOptions {
             concurrency: input.concurrency.max(1),
-            // A run that requires isolation keeps requiring it, even if the server does not.
+            // A run that requires more isolation than the server keeps requiring it.
             isolation: Some(match run.manifest().isolation {
-                Some(Isolation::Required) => Isolation::Required,
+                Some(stored) if stored.minimum() > self.isolation.minimum() => stored,
                 _ => self.isolation,
             }),
             backend: self.backend.clone(),

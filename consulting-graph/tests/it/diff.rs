@@ -12,6 +12,7 @@ use consulting_graph::{
     run::{Run, RunConfig},
     transcript::{ConversationEntry, Speaker, append_to_log},
 };
+use sandbox_vm::report::IsolationLevel;
 use tempfile::TempDir;
 
 use crate::{
@@ -71,7 +72,7 @@ fn outcome(run_id: &str) -> Outcome {
         unscored: Vec::new(),
         logs: BTreeMap::from([(MoveId(1), logs.into())]),
         provider: Provider::Scripted,
-        isolation: Isolation { backend: "in-process".to_owned(), isolated: false },
+        isolation: Isolation { backend: "in-process".to_owned(), level: IsolationLevel::Off },
         spending: vec![Spending {
             name: "critic".to_owned(),
             calls: 28,

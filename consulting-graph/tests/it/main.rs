@@ -27,6 +27,7 @@ mod report;
 mod resume;
 mod run;
 mod sample;
+mod sandboxes;
 mod score;
 mod synthetic;
 mod ticker;

@@ -11,6 +11,7 @@ use consulting_graph::{
     score::{MakerScore, Mark, MoveScore},
     transcript::{Speaker, append_to_log},
 };
+use sandbox_vm::report::IsolationLevel;
 
 use crate::{
     rank::scored,
@@ -56,7 +57,7 @@ fn outcome() -> Outcome {
         }],
         logs: BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]),
         provider: Provider::Scripted,
-        isolation: Isolation { backend: "in-process".to_owned(), isolated: false },
+        isolation: Isolation { backend: "in-process".to_owned(), level: IsolationLevel::Off },
         spending: vec![
             Spending {
                 name: "critic".to_owned(),

@@ -202,9 +202,9 @@ async fn the_isolation_requirement_is_stored_with_the_run() {
     let check_refused = |result: Result<RunOutcome, RunError>| {
         assert!(matches!(result, Err(RunError::Sandbox(_))), "{result:?}");
     };
-    check_refused(run.resume(with_isolation(Some(Isolation::Required)), |_| {}).await);
+    check_refused(run.resume(with_isolation(Some(Isolation::Process)), |_| {}).await);
     let reopened = Run::open(run.dir()).unwrap();
-    assert_eq!(reopened.manifest().isolation, Some(Isolation::Required));
+    assert_eq!(reopened.manifest().isolation, Some(Isolation::Process));
     check_refused(reopened.resume(with_isolation(None), |_| {}).await);
     finish(&reopened, with_isolation(Some(Isolation::Off))).await;
 

@@ -37,7 +37,7 @@ async fn open_one(name: &str, options: &Options) -> Result<Sandboxes, Error> {
         None => Sandboxes::builder(),
         Some(dir) => Sandboxes::builder().state_dir(dir),
     };
-    let isolation = if name == "in-process" { Isolation::Off } else { Isolation::Required };
+    let isolation = if name == "in-process" { Isolation::Off } else { Isolation::Process };
     add(opening.isolation(isolation), name, options).open().await
 }
 

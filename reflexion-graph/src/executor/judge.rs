@@ -70,7 +70,7 @@ fn of_cause(cause: ExceededLimit) -> Status {
         ExceededLimit::Memory => Status::OutOfMemory,
         ExceededLimit::CpuTime => Status::CpuTime,
         ExceededLimit::Processes => Status::TooManyProcesses,
-        ExceededLimit::Files => Status::TooManyFiles,
+        ExceededLimit::Files | ExceededLimit::OpenFiles => Status::TooManyFiles,
         ExceededLimit::Disk => Status::DiskFull,
         ExceededLimit::Output => Status::TooMuchOutput,
         _ => Status::Timeout,

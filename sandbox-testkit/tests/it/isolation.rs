@@ -5,6 +5,7 @@ use std::{env, process::Command};
 use sandbox_vm::{
     Error, Image, Isolation, Program, Sandboxes, Spec,
     backend::{InProcess, Jail},
+    report::IsolationLevel,
 };
 
 use crate::{HOSTILE, sandboxes};
@@ -16,17 +17,36 @@ async fn required_isolation_fails_without_isolating_backend() {
         let backend = InProcess::new(sandbox_testkit::agent);
         Sandboxes::builder().backend(backend).state_dir(state.path().join("state"))
     };
-    // `Required` is the default.
-    for refused in [builder().open().await, builder().isolation(Isolation::Required).open().await] {
-        let error = refused.unwrap_err();
-        assert!(matches!(error, Error::NoIsolation(_)), "{error}");
+    for isolation in [Isolation::Process, Isolation::Kernel, Isolation::Vm] {
+        let error = builder().isolation(isolation).open().await.unwrap_err();
+        assert!(
+            matches!(error, Error::NoIsolation { required, .. } if required == isolation.minimum())
+        );
         assert!(error.to_string().contains("in-process: does not isolate"), "{error}");
     }
+    // `Process` is the default.
+    let error = builder().open().await.unwrap_err();
+    assert!(error.to_string().contains("isolation `process` is required"), "{error}");
     let sandboxes = builder().isolation(Isolation::Preferred).open().await.unwrap();
     let sandbox = sandboxes.create_if_not_exists(Spec::new("open")).await.unwrap();
     let output = sandbox.exec(Program::new("true")).await.unwrap();
     assert!(!sandboxes.isolated() && !sandbox.isolated() && !output.isolated);
     sandbox.delete().await;
+}
+
+#[tokio::test]
+async fn weaker_back_end_does_not_meet_a_required_level() {
+    let state = tempfile::tempdir().unwrap();
+    let builder = || {
+        let backend = Jail::program(HOSTILE);
+        Sandboxes::builder().backend(backend).state_dir(state.path().join("state"))
+    };
+    for isolation in [Isolation::Kernel, Isolation::Vm] {
+        let error = builder().isolation(isolation).open().await.unwrap_err().to_string();
+        assert!(error.contains("jail: provides only isolation `process`"), "{error}");
+    }
+    let sandboxes = builder().isolation(Isolation::Process).open().await.unwrap();
+    assert_eq!(sandboxes.level(), IsolationLevel::Process);
 }
 
 /// Environment variable that is set when the test below reruns itself with a mount inside the jail's image.

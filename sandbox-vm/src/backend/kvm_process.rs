@@ -3,6 +3,7 @@
 mod boot;
 mod disk;
 mod elf;
+mod executable;
 mod handle;
 mod host_io;
 mod kernel;
@@ -11,7 +12,9 @@ mod monitor;
 mod ram;
 mod space;
 
-use std::{collections::BTreeMap, fs::File, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, fs::File, io::ErrorKind, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
@@ -54,6 +57,10 @@ const MONITOR_MEMORY: u64 = 48 << 20;
 /// guest's files. The monitor itself runs in a [jail](super::Jail), without host files, without a network, and with an
 /// even shorter list of allowed system calls.
 ///
+/// The program can be the output of a plain `cargo build`. If it is dynamically linked, the guest's dynamic loader can
+/// open the libraries that the host's dynamic loader has loaded for the same program, and no other host file. They are
+/// mapped privately and are never writable and executable at the same time.
+///
 /// To reach the host, a guest therefore has to break out of a VM first and then out of a jail. A guest starts as fast
 /// as a process and runs at the speed of the processor. It cannot run programs, because it has one process with one
 /// thread and no way to start another. The back end runs only graphs, so
@@ -66,15 +73,22 @@ pub struct KvmProcess {
     probed: Arc<OnceCell<Report>>,
 }
 
+/// Advice for a machine on which this user may not open the KVM device.
+const ALLOW_KVM: &str = "run `sudo usermod -aG kvm $USER` and log in again";
+
+/// Advice for a machine without the KVM device.
+const LOAD_KVM: &str = "run `sudo modprobe -a kvm_intel kvm_amd`; if this machine is itself a virtual machine, enable \
+                        nested virtualisation for it first";
+
 impl KvmProcess {
-    /// Creates a back end whose guests run `program`, which is also the monitor. The program has to be statically
-    /// linked and call [`guest::enter`](crate::guest::enter) before anything else.
+    /// Creates a back end whose guests run `program`, which is also the monitor. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else. It can be linked statically or dynamically.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), probed: Arc::default() }
     }
 
-    /// Creates a back end whose guests run the current program. The program has to be statically linked and call
-    /// [`guest::enter`](crate::guest::enter) before anything else.
+    /// Creates a back end whose guests run the current program. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else. It can be linked statically or dynamically.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
@@ -89,15 +103,17 @@ impl KvmProcess {
 
     async fn probe_once(&self) -> Report {
         if let Err(error) = File::options().read(true).write(true).open(KVM_DEVICE) {
-            return Report::unavailable(NAME, format!("cannot open {KVM_DEVICE}: {error}")).with_advice(
-                "use a machine with KVM and let this user open the device: `usermod -aG kvm USER` on most systems",
-            );
+            let advice = match error.kind() {
+                ErrorKind::PermissionDenied => ALLOW_KVM,
+                _ => LOAD_KVM,
+            };
+            return Report::unavailable(NAME, format!("cannot open {KVM_DEVICE}: {error}"))
+                .with_advice(advice);
         }
         match probe_by_starting(self, "probe-kvm", PROBE_TIMEOUT, Self::guarantees).await {
             Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
-                "the guest's program has to be statically linked: build it with `-C target-feature=+crt-static`; the \
-                 monitor runs in the jail's namespaces: if the jail is not available either, follow the advice in its \
-                 report first",
+                "the VM's monitor runs in the jail's namespaces: if the jail is not available either, follow the advice \
+                 in its report first",
             ),
             Ok(report) => report,
         }

@@ -71,7 +71,8 @@ pub(super) async fn probe_by_starting(
 }
 
 /// Guarantees that a VM provides if the process that runs it (QEMU or the monitor) is in a jail.
-pub(super) const VM_GUARANTEES: [Guarantee; 9] = [
+pub(super) const VM_GUARANTEES: [Guarantee; 10] = [
+    Guarantee::VirtualMachine,
     Guarantee::OwnKernel,
     Guarantee::FilteredCalls,
     Guarantee::NoNetwork,

@@ -5,7 +5,7 @@ use std::{
     process::Command,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -67,17 +67,18 @@ pub(super) async fn run(
     });
     forwarders.spawn(forward_output(
         child.stdout,
-        Kind::Stdout,
-        id,
+        (Kind::Stdout, id),
         connection.clone(),
         output.clone(),
+        |_| {},
     ));
+    let ran_out_of_descriptors = Arc::new(AtomicBool::new(false));
     forwarders.spawn(forward_output(
         child.stderr,
-        Kind::Stderr,
-        id,
+        (Kind::Stderr, id),
         connection.clone(),
         output.clone(),
+        watch_for(TOO_MANY_OPEN_FILES, ran_out_of_descriptors.clone()),
     ));
 
     let mut peak = Sample::default();
@@ -131,7 +132,10 @@ pub(super) async fn run(
     }
     if limit.is_none() && exit.code != Some(0) {
         let exhausted = exhausted_storage(workspace).filter(|it| exhausted_before != Some(*it));
-        limit = exhausted.or_else(|| likely_out_of_memory(&exec.limits, &peak));
+        let has_too_many_files = || ran_out_of_descriptors.load(Ordering::Relaxed);
+        limit = exhausted
+            .or_else(|| likely_out_of_memory(&exec.limits, &peak))
+            .or_else(|| has_too_many_files().then_some(ExceededLimit::OpenFiles));
     }
     let usage = Usage { wall: started.elapsed(), cpu: peak.cpu, memory: peak.memory };
     Ok(ExecResult { code: exit.code, signal: exit.signal, exceeded_limit: limit, usage })
@@ -199,16 +203,33 @@ struct OutputBudget {
     full: Notify,
 }
 
-/// Forwards a program's output to the host, up to its output limit.
+/// The system's message for the error `EMFILE`, which programs write if they cannot open another file.
+const TOO_MANY_OPEN_FILES: &[u8] = b"Too many open files";
+
+/// Returns a function that sets `found` once `text` occurs in the pieces that it is called with, one after the other.
+fn watch_for(text: &'static [u8], found: Arc<AtomicBool>) -> impl FnMut(&[u8]) {
+    let mut recent = Vec::new();
+    move |piece| {
+        recent.extend_from_slice(piece);
+        if recent.windows(text.len()).any(|it| it == text) {
+            found.store(true, Ordering::Relaxed);
+        }
+        // Keep the end, because the text may continue in the next piece.
+        recent.drain(..recent.len().saturating_sub(text.len() - 1));
+    }
+}
+
+/// Forwards a program's output to the host, up to its output limit. Calls `inspect` with each piece of the output.
 async fn forward_output(
     mut from: impl AsyncRead + Unpin,
-    kind: Kind,
-    id: u64,
+    (kind, id): (Kind, u64),
     connection: Connection,
     output: Arc<OutputBudget>,
+    mut inspect: impl FnMut(&[u8]),
 ) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        inspect(&buffer[..count]);
         let count = count as u64;
         let take = |left: u64| Some(left.saturating_sub(count));
         let left = output.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -225,11 +246,31 @@ async fn forward_output(
 
 #[cfg(test)]
 mod tests {
-    use super::exceeded_limit;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    use super::{TOO_MANY_OPEN_FILES, exceeded_limit, watch_for};
     use crate::{
         limits::{ExceededLimit, ExecLimits},
         meter::Sample,
     };
+
+    #[test]
+    fn text_is_found_across_pieces() {
+        for (pieces, expected) in [
+            (&["no such file"][..], false),
+            (&["error: Too many open files (os error 24)"], true),
+            (&["Too many ", "open f", "iles"], true),
+            (&["Too many ", "other ", "open files"], false),
+        ] {
+            let found = Arc::new(AtomicBool::new(false));
+            let mut watch = watch_for(TOO_MANY_OPEN_FILES, found.clone());
+            pieces.iter().for_each(|it| watch(it.as_bytes()));
+            assert_eq!(found.load(Ordering::Relaxed), expected, "{pieces:?}");
+        }
+    }
 
     #[test]
     fn usage_equal_to_the_limit_is_allowed() {

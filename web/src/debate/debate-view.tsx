@@ -2,6 +2,7 @@ import { ArrowDown, ArrowLeft, ChevronLeft, ChevronRight, GitFork } from "lucide
 import { type ReactElement, useEffect, useRef, useState } from "react";
 
 import { cn } from "@/lib/cn";
+import { isolationText } from "@/lib/isolation";
 import { useStickToBottom } from "@/lib/stick-to-bottom";
 import { makerColor } from "@/lib/people";
 import type { Report, Turn } from "@/lib/report";
@@ -107,8 +108,8 @@ export function DebateView(props: Props): ReactElement {
               <WorkIcon status={debate.status} />
               {standing(debate, run)}
               {debate.backend && (
-                <Badge tone={debate.isolated ? "good" : "warn"}>
-                  {debate.isolated ? debate.backend : `${debate.backend}, not isolated`}
+                <Badge tone={debate.isolation === "off" ? "warn" : "good"}>
+                  {debate.backend}, {isolationText(debate.isolation)}
                 </Badge>
               )}
               {ranked && <Badge tone="accent">rank {ranked.rank}</Badge>}

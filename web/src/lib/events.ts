@@ -1,5 +1,7 @@
 /** Events of a run. */
 
+import type { IsolationLevel } from "./isolation";
+
 export type LayerId = 0 | 1 | 2 | "sandbox";
 
 type RoundStatus = "critic_responding" | "critic_responded" | "dm_responding" | "dm_responded";
@@ -24,10 +26,10 @@ export type RunEvent = { seq: number; at?: string } & (
   | { type: "agent_start"; layer: LayerId; agent_id: string; persona: string }
   | { type: "agent_complete"; layer: LayerId; agent_id: string; outputs: string[] }
   | { type: "agent_failed"; layer: LayerId; agent_id: string; reason: string }
-  | { type: "sandbox_ready"; move: string; title: string; backend: string; isolated: boolean }
+  | { type: "sandbox_ready"; move: string; title: string; backend: string; isolation: IsolationLevel }
   | { type: "sandbox_round"; move: string; round: number; status: RoundStatus; said?: Record<string, string> }
   | { type: "sandbox_scored"; move: string; score: number; breakdown: Record<string, MakerScore> }
-  | { type: "sandbox_degraded"; backend: string; reason: string }
+  | { type: "sandbox_degraded"; backend: string; isolation: IsolationLevel; reason: string }
   | { type: "sandbox_skipped"; move: string; reason: string }
   | { type: "budget_warning"; percent: number }
   | { type: "budget_exceeded"; reason: string }

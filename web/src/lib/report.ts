@@ -1,6 +1,7 @@
 /** The report of a completed run, as far as it is displayed. */
 
 import type { MakerScore } from "./events";
+import type { IsolationLevel } from "./isolation";
 import type { Metric, Move, Person, Spending } from "./types";
 
 export interface Finding {
@@ -73,7 +74,7 @@ interface Outcome {
   scores: Scored[];
   logs: Logs;
   provider: { kind: string; [more: string]: unknown };
-  isolation: { backend: string; isolated: boolean };
+  isolation: { backend: string; level: IsolationLevel };
   spending: Spending[];
   /** Calls and debates that failed. Absent in a complete run. */
   failures?: { place: string; reason: string }[];

@@ -1,6 +1,7 @@
 import { ShieldAlert, ShieldCheck, TriangleAlert } from "lucide-react";
 import type { ReactElement } from "react";
 
+import { isolationText } from "@/lib/isolation";
 import type { Report } from "@/lib/report";
 
 /** Number of failures that are listed. */
@@ -50,18 +51,18 @@ export function Origin({ report }: { report: Report }): ReactElement {
         </div>
       )}
       <p className="flex items-start gap-3 rounded-xl border border-line bg-panel px-4 py-2.5">
-        {isolation.isolated ? (
+        {isolation.level !== "off" ? (
           <ShieldCheck aria-hidden className="mt-0.5 size-4 shrink-0 text-good" />
         ) : (
           <ShieldAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-warn" />
         )}
         <span>
-          {isolation.isolated
+          {isolation.level !== "off"
             ? "Each debate ran in its own sandbox: "
             : exposed.length < ranked.length
               ? `Not isolated from the host: the debates about ${exposed.map((it) => it.move_id).join(", ")}. Sandboxes: `
               : "The debates were not isolated from the host: "}
-          <b className="font-semibold">{isolation.backend}</b>.
+          <b className="font-semibold">{isolation.backend}</b> ({isolationText(isolation.level)}).
         </span>
       </p>
       {[...company.warnings, ...warnings].map((it) => (

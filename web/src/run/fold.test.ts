@@ -13,8 +13,8 @@ const EVENTS: RunEvent[] = [
   { seq: 3, type: "agent_complete", layer: 0, agent_id: "writer", outputs: ["financial.md"] },
   { seq: 4, type: "layer_complete", layer: 0, artifacts: ["financial.md"] },
   { seq: 5, type: "layer_start", layer: "sandbox" },
-  { seq: 6, type: "sandbox_degraded", backend: "in-process", reason: "isolation is switched off" },
-  { seq: 7, type: "sandbox_ready", move: "m1", title: "Sell it", backend: "in-process", isolated: false },
+  { seq: 6, type: "sandbox_degraded", backend: "in-process", isolation: "off", reason: "isolation is switched off" },
+  { seq: 7, type: "sandbox_ready", move: "m1", title: "Sell it", backend: "in-process", isolation: "off" },
   { seq: 8, type: "sandbox_round", move: "m1", round: 1, status: "critic_responding" },
   { seq: 9, type: "sandbox_round", move: "m1", round: 1, status: "critic_responded", said: said("no") },
   { seq: 10, type: "sandbox_round", move: "m1", round: 1, status: "dm_responded", said: said("yes") },
@@ -69,7 +69,7 @@ describe("the view of a run", () => {
       status: "done",
       round: 1,
       score: 54,
-      isolated: false,
+      isolation: "off",
     });
     expect(whole.debates["m1"]!.threads["i2"]).toEqual([
       { round: 1, role: "critic", content: "no 2" },
@@ -78,7 +78,7 @@ describe("the view of a run", () => {
     expect(whole.debates["m2"]).toMatchObject({ status: "failed", score: null, reason: "the model refused" });
     expect(whole.notices.map((it) => it.kind)).toEqual(["degraded", "skipped"]);
     expect(whole.notices[0]).toMatchObject({
-      text: "Debates run without isolation (in-process).",
+      text: "Debates run in in-process (not isolated).",
       detail: "isolation is switched off",
     });
     expect(whole.recommended).toEqual(["m1"]);

@@ -4,6 +4,7 @@
  */
 
 import type { RunEvent } from "@/lib/events";
+import { isolationText } from "@/lib/isolation";
 
 import { MAX_LINES, describeEvent } from "./lines";
 import { type DebateView, type DebateStep, type Notice, type RunView, type Status, emptyDebate } from "./view";
@@ -66,7 +67,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
       return debate(view, event.move, {
         title: event.title,
         backend: event.backend,
-        isolated: event.isolated,
+        isolation: event.isolation,
         status: "running",
       });
     case "sandbox_round":
@@ -97,7 +98,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
       return notice(view, {
         seq: event.seq,
         kind: "degraded",
-        text: `Debates run without isolation (${event.backend}).`,
+        text: `Debates run in ${event.backend} (${isolationText(event.isolation)}).`,
         detail: event.reason,
       });
     case "budget_warning":

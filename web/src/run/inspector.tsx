@@ -2,6 +2,7 @@ import type { ReactElement } from "react";
 
 import { api } from "@/lib/api";
 import { words } from "@/lib/format";
+import { isolationText } from "@/lib/isolation";
 import { writers } from "@/lib/people";
 import type { Run } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
@@ -70,15 +71,14 @@ export function Inspector(props: Props): ReactElement {
 
 function Sandboxes({ view }: { view: RunView }): ReactElement | null {
   const ready = Object.values(view.debates).filter((it) => it.backend !== null);
-  const backends = new Map(ready.map((it) => [it.backend!, it.isolated]));
+  const backends = new Map(ready.map((it) => [it.backend!, it.isolation]));
   if (ready.length === 0) return null;
   return (
     <p className="flex flex-wrap items-center gap-2">
       Debates ran in
-      {[...backends].map(([backend, isolated]) => (
-        <Badge key={backend} tone={isolated ? "good" : "warn"}>
-          {backend}
-          {isolated ? ", isolated" : ", not isolated"}
+      {[...backends].map(([backend, isolation]) => (
+        <Badge key={backend} tone={isolation === "off" ? "warn" : "good"}>
+          {backend}, {isolationText(isolation)}
         </Badge>
       ))}
     </p>

@@ -1,6 +1,7 @@
 /** State of a run as derived from its events. */
 
 import type { MakerScore, RunEvent } from "@/lib/events";
+import type { IsolationLevel } from "@/lib/isolation";
 import type { Turn } from "@/lib/report";
 
 export type Status = "idle" | "running" | "done" | "failed";
@@ -24,7 +25,7 @@ export interface DebateView {
   title: string;
   status: Status;
   backend: string | null;
-  isolated: boolean;
+  isolation: IsolationLevel;
   /** Current round, counted from 1. */
   round: number;
   step: DebateStep;
@@ -88,7 +89,7 @@ export function emptyDebate(move: string): DebateView {
     title: "",
     status: "idle",
     backend: null,
-    isolated: false,
+    isolation: "off",
     round: 0,
     step: null,
     threads: {},

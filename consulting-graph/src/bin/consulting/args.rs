@@ -13,6 +13,7 @@ use consulting_graph::{
 };
 use graph_server::http::KeyHash;
 use llm::{Backoff, Money, Timeouts};
+use sandbox_vm::Isolation;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -159,8 +160,9 @@ pub(crate) struct ExecutionArgs {
     /// Run up to N debates concurrently
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// Set the isolation of the debates [default: as in the last execution; preferred for a new run]
-    #[arg(long, value_enum)]
+    /// Require at least this isolation of the debates: vm, kernel, process or off [default: as in the last execution;
+    /// the strongest available for a new run]
+    #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
@@ -205,16 +207,6 @@ impl TimeoutArgs {
             backoff: Backoff::new(self.retries),
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Isolation {
-    /// Fail if no isolating sandbox is available
-    Required,
-    /// Use the strongest sandbox available, with a warning if it does not isolate
-    Preferred,
-    /// Run debates in this process, without isolation
-    Off,
 }
 
 /// Output options.
@@ -401,9 +393,9 @@ pub(crate) struct ServeArgs {
     /// Run up to N debates of a run concurrently, unless a client sets another number
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub(crate) concurrency: u8,
-    /// Set the isolation of the debates
-    #[arg(long, value_enum, default_value = "preferred")]
-    pub(crate) isolation: Isolation,
+    /// Require at least this isolation of the debates: vm, kernel, process or off [default: the strongest available]
+    #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
+    pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
@@ -458,13 +450,20 @@ impl ExecutionArgs {
     }
 }
 
-impl From<Isolation> for sandbox_vm::Isolation {
-    fn from(isolation: Isolation) -> Self {
-        match isolation {
-            Isolation::Required => Self::Required,
-            Isolation::Preferred => Self::Preferred,
-            Isolation::Off => Self::Off,
-        }
+/// Parses the value of `--isolation`.
+fn isolation_level(text: &str) -> Result<Isolation, String> {
+    const LEVELS: &str = "vm (a virtual machine), kernel (a kernel of its own), process (a confined process that \
+                          shares the host's kernel) or off";
+    match text {
+        "vm" => Ok(Isolation::Vm),
+        "kernel" => Ok(Isolation::Kernel),
+        "process" => Ok(Isolation::Process),
+        "off" => Ok(Isolation::Off),
+        "required" => Err(format!("name the level that is required: {LEVELS}")),
+        "preferred" => Err(format!(
+            "omit the option to use the strongest isolation available, or require a level: {LEVELS}"
+        )),
+        _ => Err(format!("expected {LEVELS}")),
     }
 }
 

@@ -13,6 +13,7 @@ use consulting_graph::{
     report::Report,
     run::{ResumeOptions, Run, RunError, RunOutcome},
 };
+use sandbox_vm::Isolation;
 use serde_json::json;
 use tokio::{
     signal::ctrl_c,
@@ -22,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    args::{ExecutionArgs, Isolation, OutputArgs},
+    args::{ExecutionArgs, OutputArgs},
     error::{CliError, ExitStatus},
     output::print_json,
     review::{self, PromptOutcome},
@@ -90,7 +91,7 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
     check_sandbox(args)?;
     Ok(ResumeOptions {
         concurrency: args.concurrency,
-        isolation: args.isolation.map(Into::into),
+        isolation: args.isolation,
         backend: args.sandbox.clone(),
         limit: args.limit(),
         call_limits: args.timeouts.call_limits(),

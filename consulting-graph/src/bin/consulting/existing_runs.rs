@@ -42,10 +42,9 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
         && isolation != Isolation::Preferred
         && !args.output.quiet
     {
-        eprintln!(
-            "Isolation is {}, as in the last execution.",
-            if isolation == Isolation::Off { "off" } else { "required" }
-        );
+        let level = isolation.minimum();
+        let least = if isolation == Isolation::Off { "" } else { "at least " };
+        eprintln!("Isolation is {least}{level}, as in the last execution.");
     }
     execute::execute(&run, &args.execution, args.output, decision).await
 }

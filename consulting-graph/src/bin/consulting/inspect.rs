@@ -103,8 +103,8 @@ fn is_last(event: &PipelineEvent) -> bool {
 pub(crate) async fn doctor() -> Result<(), CliError> {
     let sandboxes = debate_host::open_sandboxes(Isolation::Preferred, None).await?;
     let mut text: String = sandboxes.reports().iter().map(ToString::to_string).collect();
-    let isolated = if sandboxes.isolated() { "isolated" } else { "NOT ISOLATED" };
-    text += &format!("\nDebates would run in: {} ({isolated})\n", sandboxes.backend());
+    let (backend, level) = (sandboxes.backend(), sandboxes.level().description());
+    text += &format!("\nDebates would run in: {backend} ({level})\n");
     let choice = ModelChoice::from_env();
     text += &if choice.is_scripted() {
         "New runs would use the scripted model, because no provider's API key is set in the environment.\n"

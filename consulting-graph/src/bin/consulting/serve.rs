@@ -11,6 +11,7 @@ use graph_server::{
     Capacity,
     http::{Guard, KeyHash},
 };
+use sandbox_vm::Isolation;
 use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
@@ -37,7 +38,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         data: data.origin,
         as_of: args.source.as_of,
         concurrency: args.concurrency.into(),
-        isolation: args.isolation.into(),
+        isolation: args.isolation.unwrap_or(Isolation::Preferred),
         backend: args.sandbox.clone(),
         capacity: Capacity { concurrent: args.max_runs, queued: MAX_QUEUED },
         max_streams: args.max_streams,

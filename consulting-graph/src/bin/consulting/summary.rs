@@ -10,6 +10,7 @@ use consulting_graph::{
 };
 
 use crate::view::{short_count, text::first_line};
+use sandbox_vm::report::IsolationLevel;
 
 /// Renders a summary of a report.
 pub(crate) fn summary(report: &Report, dir: &Path) -> String {
@@ -77,8 +78,9 @@ fn notices(report: &Report) -> Vec<String> {
 fn isolation_text(report: &Report) -> String {
     let exposed = report.ranking.all().filter(|it| it.marks.contains(&Mark::NotIsolated));
     let exposed: Vec<String> = exposed.map(|it| it.move_id.to_string()).collect();
-    if report.outcome.isolation.isolated {
-        "isolated".to_owned()
+    let level = report.outcome.isolation.level;
+    if level > IsolationLevel::Off {
+        level.description().to_owned()
     } else if exposed.len() == report.ranking.all().count() {
         "NOT ISOLATED".to_owned()
     } else {

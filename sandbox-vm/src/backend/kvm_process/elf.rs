@@ -1,7 +1,8 @@
-//! Loads a statically linked program from its file into the guest's memory and builds its initial stack. Reads only the
-//! ELF header and the program headers, so that the monitor parses as little as possible.
+//! Loads a program, and its dynamic loader if it has one, from their files into the guest's memory and builds the
+//! initial stack. Reads only the ELF header and the program headers, so that the monitor parses as little as possible.
+//! The dynamic loader itself runs in the guest.
 
-use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
+use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, path::PathBuf};
 
 use rustix::io::Errno;
 
@@ -14,6 +15,9 @@ use super::{
 /// Load address of a position-independent program.
 const PIE_BASE: u64 = 0x10_0000_0000;
 
+/// Load address of a dynamic loader.
+const INTERPRETER_BASE: u64 = 0x40_0000_0000;
+
 /// Address of the end of the stack, which grows towards lower addresses.
 const STACK_END: u64 = 0x7f_ffff_f000;
 
@@ -21,23 +25,28 @@ const STACK_SIZE: u64 = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
-    #[error(
-        "the guest's program is not a static x86-64 executable: {0}; link it with `-C target-feature=+crt-static`"
-    )]
+    #[error("the guest's program is not an x86-64 executable that can be loaded: {0}")]
     Program(&'static str),
     #[error("cannot read the guest's program: {0}")]
     Read(#[from] io::Error),
+    #[error(
+        "cannot open the library `{}` of the guest's program: {error}; make it readable for every user, or link the \
+         program with `-C target-feature=+crt-static`", path.display()
+    )]
+    Library { path: PathBuf, error: io::Error },
     #[error(
         "the guest's program does not fit into its memory: {0}; increase the memory limit of the sandbox"
     )]
     Memory(Errno),
 }
 
-/// Arguments and random bytes that a program is started with.
+/// Arguments, environment and random bytes that a program is started with.
 #[derive(Clone, Debug)]
 pub(super) struct ProgramArgs<'a> {
     /// Arguments of the program, starting with its own name.
     pub(super) args: &'a [String],
+    /// Environment variables, as `NAME=value`.
+    pub(super) environment: &'a [String],
     /// Unpredictable bytes, which the program can use as a seed.
     pub(super) random: [u8; 16],
 }
@@ -49,29 +58,51 @@ pub(super) struct Loaded {
     pub(super) heap: u64,
 }
 
-/// Maps a program into the guest's memory. The pages of its file are read when they are first accessed.
+/// Returns the path of the program's dynamic loader, or `None` if the program is statically linked.
+pub(super) fn interpreter(program: &File) -> Result<Option<Vec<u8>>, LoadError> {
+    Ok(parse(&read_head(program)?, PIE_BASE)?.interpreter)
+}
+
+/// Maps a program, and its dynamic loader if it has one, into the guest's memory. The pages of the files are read when
+/// they are first accessed. A program with a dynamic loader starts in the loader, which then opens the libraries.
 pub(super) fn load(
-    file: &File,
+    program: &File,
+    interpreter: Option<&File>,
     args: &ProgramArgs<'_>,
     space: &mut AddressSpace,
 ) -> Result<Loaded, LoadError> {
+    let program = load_file(program, PIE_BASE, space)?;
+    let interpreter = interpreter.map(|it| load_file(it, INTERPRETER_BASE, space)).transpose()?;
+    if interpreter.is_some() != program.interpreter.is_some() {
+        return Err(LoadError::Program("it needs a dynamic loader"));
+    }
+    let stack = build_stack(&program, interpreter.is_some(), args, space);
+    let stack = stack.map_err(LoadError::Memory)?;
+    let end = program.segments.iter().map(|it| it.memory.end).max().unwrap_or(0);
+    Ok(Loaded {
+        entry: EntryPoint { address: interpreter.unwrap_or(program).entry, stack },
+        heap: end.next_multiple_of(PAGE),
+    })
+}
+
+/// Maps the segments of a file. A position-independent file is loaded at `base`.
+fn load_file(file: &File, base: u64, space: &mut AddressSpace) -> Result<Program, LoadError> {
+    let program = parse(&read_head(file)?, base)?;
     let len = file.metadata()?.len();
-    let mut head = vec![0; len.min(PAGE) as usize];
-    file.read_exact_at(&mut head, 0)?;
-    let program = parse(&head)?;
     if program.segments.iter().any(|it| it.file.end > len) {
         return Err(LoadError::Program("it is truncated"));
     }
-    let mut end = 0;
     for segment in &program.segments {
         load_segment(file, segment, space)?;
-        end = end.max(segment.memory.end);
     }
-    let stack = build_stack(&program, args, space).map_err(LoadError::Memory)?;
-    Ok(Loaded {
-        entry: EntryPoint { address: program.entry, stack },
-        heap: end.next_multiple_of(PAGE),
-    })
+    Ok(program)
+}
+
+/// Reads the first page of a file.
+fn read_head(file: &File) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; file.metadata()?.len().min(PAGE) as usize];
+    file.read_exact_at(&mut head, 0)?;
+    Ok(head)
 }
 
 /// The parts of a program's file that are needed to load the program.
@@ -80,6 +111,8 @@ struct Program {
     /// Address of the program headers in memory, and their number.
     headers: (u64, u64),
     segments: Vec<Segment>,
+    /// Path of the dynamic loader.
+    interpreter: Option<Vec<u8>>,
 }
 
 struct Segment {
@@ -88,8 +121,9 @@ struct Segment {
     access: Access,
 }
 
-/// Parses the first page of a program's file, which contains its headers.
-fn parse(file: &[u8]) -> Result<Program, LoadError> {
+/// Parses the first page of a program's file, which contains its headers. `pie_base` is the load address of a
+/// position-independent program.
+fn parse(file: &[u8], pie_base: u64) -> Result<Program, LoadError> {
     const HEADER: u64 = 56;
     const LOAD: u64 = 1;
     const INTERPRETER: u64 = 3;
@@ -105,7 +139,7 @@ fn parse(file: &[u8]) -> Result<Program, LoadError> {
     }
     let base = match number(16, 2)? {
         2 => 0,
-        3 => PIE_BASE,
+        3 => pie_base,
         _ => return Err(invalid("it is not an executable")),
     };
     let (first, count) = (number(32, 8)?, number(56, 2)?);
@@ -114,9 +148,19 @@ fn parse(file: &[u8]) -> Result<Program, LoadError> {
     }
     let mut segments: Vec<Segment> = Vec::new();
     let mut headers = 0;
+    let mut interpreter = None;
     for at in (0..count).map(|it| first.saturating_add(it * HEADER)) {
         match number(at, 4)? {
-            INTERPRETER => return Err(invalid("it needs a dynamic loader")),
+            INTERPRETER => {
+                let start = number(at.saturating_add(8), 8)?;
+                let end = start.saturating_add(number(at.saturating_add(32), 8)?);
+                let path =
+                    file.get(start as usize..end as usize).and_then(|it| it.strip_suffix(b"\0"));
+                let path =
+                    path.ok_or(invalid("the path of its dynamic loader is not in its first page"))?;
+                interpreter = Some(path.to_vec());
+                continue;
+            }
             LOAD => {}
             _ => continue,
         }
@@ -128,7 +172,7 @@ fn parse(file: &[u8]) -> Result<Program, LoadError> {
         segments.push(segment);
     }
     let entry = base.checked_add(number(24, 8)?).ok_or(invalid("its entry point is invalid"))?;
-    Ok(Program { entry, headers: (headers, count), segments })
+    Ok(Program { entry, headers: (headers, count), segments, interpreter })
 }
 
 type ReadNumber<'a> = &'a dyn Fn(u64, usize) -> Result<u64, LoadError>;
@@ -168,7 +212,7 @@ fn load_segment(file: &File, segment: &Segment, space: &mut AddressSpace) -> Res
     let end = memory.start + (part.end - part.start);
     let file_backed = pages.start..end.next_multiple_of(PAGE);
     if !part.is_empty() {
-        space.map_file(&file_backed, file, offset).map_err(LoadError::Memory)?;
+        space.map_file(&file_backed, file, offset, Access::Write).map_err(LoadError::Memory)?;
         if memory.end > end {
             // Zero the rest of the last page, because whole pages were mapped and include bytes that follow the segment
             // in the file.
@@ -183,10 +227,11 @@ fn load_segment(file: &File, segment: &Segment, space: &mut AddressSpace) -> Res
     space.protect(&pages, *access).map_err(LoadError::Memory)
 }
 
-/// Builds the initial stack as a kernel does, with the arguments, an empty environment and the auxiliary vector.
-/// Returns the stack pointer.
+/// Builds the initial stack as a kernel does, with the arguments, the environment and the auxiliary vector. Returns the
+/// stack pointer.
 fn build_stack(
     program: &Program,
+    has_interpreter: bool,
     args: &ProgramArgs<'_>,
     space: &mut AddressSpace,
 ) -> Result<u64, Errno> {
@@ -198,18 +243,17 @@ fn build_stack(
         Ok(top)
     };
     let random = push(&args.random)?;
-    let pointers: Vec<u64> = args
-        .args
-        .iter()
-        .map(|it| push(&[it.as_bytes(), b"\0"].concat()))
-        .collect::<Result<_, _>>()?;
+    let mut push_all = |texts: &[String]| -> Result<Vec<u64>, Errno> {
+        texts.iter().map(|it| push(&[it.as_bytes(), b"\0"].concat())).collect()
+    };
+    let (arguments, environment) = (push_all(args.args)?, push_all(args.environment)?);
     const NOBODY: u64 = 65_534;
     let auxiliary = [
         (3, program.headers.0),
         (4, 56),
         (5, program.headers.1),
         (6, PAGE),
-        (7, 0),
+        (7, if has_interpreter { INTERPRETER_BASE } else { 0 }),
         (9, program.entry),
         (11, NOBODY),
         (12, NOBODY),
@@ -220,9 +264,9 @@ fn build_stack(
         (25, random),
         (0, 0),
     ];
-    let mut words = vec![pointers.len() as u64];
-    words.extend(pointers);
-    words.extend([0, 0]);
+    let mut words = vec![arguments.len() as u64];
+    words.extend(arguments.into_iter().chain([0]));
+    words.extend(environment.into_iter().chain([0]));
     words.extend(auxiliary.iter().flat_map(|(key, value)| [*key, *value]));
     let bytes: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
     let start = (top - bytes.len() as u64) & !15;

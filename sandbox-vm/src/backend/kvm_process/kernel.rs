@@ -34,6 +34,7 @@ use self::{
 };
 use super::{
     disk::{Capacity, Disk, NodeRef, ROOT},
+    executable::Library,
     space::AddressSpace,
 };
 use crate::spec::WORKSPACE;
@@ -50,6 +51,8 @@ pub(super) struct Kernel<O> {
     space: AddressSpace,
     heap: Heap,
     disk: Disk,
+    /// Host files that the guest can open, in addition to the files on its disk.
+    libraries: Vec<Rc<Library>>,
     descriptors: Descriptors,
     /// The current directory, at which relative paths start.
     cwd: NodeRef,
@@ -57,13 +60,21 @@ pub(super) struct Kernel<O> {
 }
 
 impl<O: HostIo> Kernel<O> {
-    /// Creates a kernel for a program that is loaded in `space` and whose heap starts at the address `heap`.
-    pub(super) fn new(space: AddressSpace, heap: u64, capacity: Capacity, host: O) -> Self {
+    /// Creates a kernel for a program that is loaded in `space` and whose heap starts at the address `heap`. The guest
+    /// can open `libraries` by their paths.
+    pub(super) fn new(
+        space: AddressSpace,
+        heap: u64,
+        libraries: Vec<Rc<Library>>,
+        capacity: Capacity,
+        host: O,
+    ) -> Self {
         let disk = Disk::new(capacity, &[WORKSPACE, "/tmp"]);
         let cwd = disk.resolve(ROOT, WORKSPACE.as_bytes()).and_then(|it| disk.acquire(it));
         let cwd = cwd.unwrap_or_else(|_| Rc::new(ROOT));
         let descriptors = Descriptors::new(capacity.files);
-        Self { space, heap: Heap { start: heap, end: heap }, disk, descriptors, cwd, host }
+        let heap = Heap { start: heap, end: heap };
+        Self { space, heap, disk, libraries, descriptors, cwd, host }
     }
 
     pub(super) fn space(&self) -> &AddressSpace {

@@ -13,6 +13,7 @@ use super::{
     boot,
     disk::Capacity,
     elf::{self, ProgramArgs},
+    executable::Executable,
     host_io::SystemHost,
     kernel::{GuestExit, HostIo, Kernel},
     machine::Machine,
@@ -42,8 +43,9 @@ pub(super) const OUT_OF_MEMORY: &str = "the guest ran out of memory";
 /// Standard output is `/dev/kvm`. The previous stage has opened the device, because this stage is not permitted to do
 /// so.
 pub(crate) fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
-    let program = File::open("/proc/self/exe");
-    let program = program.map_err(StageError::new("read the guest's program"))?;
+    // Open the files of the program now, because they do not exist in the jail.
+    let executable = Executable::of_this_process();
+    let executable = executable.map_err(StageError::new("open the guest's program"))?;
     let kvm = take_kvm().map_err(StageError::new("take over the KVM device"))?;
     let channel = jail::init::enter_root(&plan.jail)?;
     let mut host = SystemHost::new(channel).map_err(StageError::new("use its channel"))?;
@@ -56,17 +58,19 @@ pub(crate) fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let guest_args =
         GuestArgs::KvmGuest.to_args().map_err(StageError::new("encode the guest's arguments"))?;
     let argv: Vec<String> = ["/agent".to_owned()].into_iter().chain(guest_args).collect();
-    let mut args = ProgramArgs { args: &argv, random: [0; 16] };
+    let environment = executable.environment();
+    let mut args = ProgramArgs { args: &argv, environment: &environment, random: [0; 16] };
     host.fill_random(&mut args.random).map_err(StageError::new("read random bytes"))?;
-    let loaded = elf::load(&program, &args, &mut space);
+    let Executable { program, interpreter, libraries } = executable;
+    let loaded = elf::load(&program, interpreter.as_ref(), &args, &mut space);
     let loaded = loaded.map_err(StageError::new("load the guest's program"))?;
-    drop(program);
+    drop((program, interpreter));
 
     let filter =
         seccomp::monitor_filter().map_err(StageError::new("compile its seccomp filter"))?;
     confine::confine_with_filter(&plan.jail.bounds, CapabilitySet::empty(), &filter)?;
     let capacity = Capacity { bytes: plan.disk, files: plan.files.into() };
-    let mut kernel = Kernel::new(space, loaded.heap, capacity, host);
+    let mut kernel = Kernel::new(space, loaded.heap, libraries, capacity, host);
     let exit = machine.run(loaded.entry, &mut kernel).map_err(StageError::new("run the guest"))?;
     match exit {
         GuestExit::Code(0) => Ok(()),

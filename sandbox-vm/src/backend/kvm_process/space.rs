@@ -127,29 +127,48 @@ impl AddressSpace {
         }
     }
 
-    /// Maps pages of a file privately, with write access. Writes do not reach the file. No pages may be mapped in the
-    /// range yet.
+    /// Maps pages of a file privately. Writes do not reach the file. The pages replace any pages that are already mapped
+    /// in the range. The range must not extend beyond the last page of the file.
     pub(super) fn map_file(
         &mut self,
         range: &Range<u64>,
         file: &File,
         offset: u64,
+        access: Access,
     ) -> Result<(), Errno> {
         check_range(range)?;
+        self.unmap(range)?;
         self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
+        match self.map_file_frames(range, file, offset, access) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.unmap(range)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn map_file_frames(
+        &mut self,
+        range: &Range<u64>,
+        file: &File,
+        offset: u64,
+        access: Access,
+    ) -> Result<(), Errno> {
         // Create all tables first, so that the frames for the file's pages are contiguous.
         for page in range.clone().step_by(PAGE as usize) {
             self.leaf_entry_or_create(page)?;
         }
         let frames = self.next_unused..self.next_unused + (range.end - range.start);
         if frames.end > self.ram.len() {
+            self.out_of_memory = true;
             return Err(Errno::NOMEM);
         }
         self.ram.map_file(frames.clone(), file, offset).map_err(|_| Errno::IO)?;
         self.next_unused = frames.end;
         for (page, frame) in range.clone().zip(frames).step_by(PAGE as usize) {
             let at = self.leaf_entry_or_create(page)?;
-            self.set(at, frame | Access::Write.bits());
+            self.set(at, frame | access.bits());
         }
         Ok(())
     }

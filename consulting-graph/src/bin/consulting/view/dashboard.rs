@@ -12,6 +12,7 @@ use consulting_graph::{
 };
 
 use super::text::first_line;
+use sandbox_vm::report::IsolationLevel;
 
 /// Layers of the pipeline, in the order of execution.
 pub(super) const LAYERS: [Layer; 4] =
@@ -70,8 +71,8 @@ pub(crate) struct Dashboard {
     pub(super) layers: BTreeMap<Layer, LayerProgress>,
     pub(super) moves: BTreeMap<MoveId, MoveProgress>,
     scores: Vec<MoveScore>,
-    /// Name of the sandbox back end, and whether it isolates guests from the host.
-    pub(super) sandbox: Option<(String, bool)>,
+    /// Name of the sandbox back end, and how strongly it isolates guests from the host.
+    pub(super) sandbox: Option<(String, IsolationLevel)>,
     /// Warnings and errors, oldest first.
     pub(super) warnings: Vec<String>,
     pub(super) is_complete: bool,
@@ -178,8 +179,8 @@ impl Dashboard {
                 self.set_agent_status(*layer, agent_id, AgentStatus::Failed(first_line(reason)));
                 self.warnings.push(format!("{agent_id} failed: {}", first_line(reason)));
             }
-            PipelineEvent::SandboxReady { backend, isolated, title, .. } => {
-                self.sandbox = Some((backend.clone(), *isolated));
+            PipelineEvent::SandboxReady { backend, isolation, title, .. } => {
+                self.sandbox = Some((backend.clone(), *isolation));
                 self.debates_started.get_or_insert((at, self.progress()));
                 if let Some(progress) = self.progress_of(event) {
                     *progress =
@@ -202,8 +203,12 @@ impl Dashboard {
                 self.set_move_state(event, MoveState::Skipped);
                 self.warnings.push(format!("{move_id} has no score: {}", first_line(reason)));
             }
-            PipelineEvent::SandboxDegraded { backend, .. } => {
-                self.sandbox = Some((backend.clone(), false));
+            PipelineEvent::SandboxDegraded { backend, isolation, reason } => {
+                self.sandbox = Some((backend.clone(), *isolation));
+                if *isolation > IsolationLevel::Off {
+                    let level = isolation.description();
+                    self.warnings.push(format!("debates run in {backend} ({level}); {reason}"));
+                }
             }
             PipelineEvent::BudgetWarning { percent } => {
                 self.warnings.push(format!("{percent}% of the budget is used"));

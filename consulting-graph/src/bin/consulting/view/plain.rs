@@ -3,6 +3,7 @@
 use consulting_graph::event::{Layer, PipelineEvent, RoundStatus};
 
 use super::{dashboard::Dashboard, text::first_line};
+use sandbox_vm::report::IsolationLevel;
 
 /// Renders an event as one line. The dashboard must already have applied the event.
 pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
@@ -20,9 +21,8 @@ pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
         PipelineEvent::AgentFailed { agent_id, reason, .. } => {
             format!("{agent_id} FAILED: {reason}")
         }
-        PipelineEvent::SandboxReady { move_id, title, backend, isolated } => {
-            let isolated = if *isolated { "isolated" } else { "NOT ISOLATED" };
-            format!("{move_id} sandbox ready ({backend}, {isolated}): {title}")
+        PipelineEvent::SandboxReady { move_id, title, backend, isolation } => {
+            format!("{move_id} sandbox ready ({backend}, {}): {title}", isolation.description())
         }
         PipelineEvent::SandboxRound { move_id, round, status, texts } => {
             let rounds = run.header.rounds;
@@ -36,8 +36,11 @@ pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
             let title = run.title(move_id);
             format!("{move_id} scored {score}/{best} ({over} of {all} debates): {title}")
         }
-        PipelineEvent::SandboxDegraded { backend, reason } => {
+        PipelineEvent::SandboxDegraded { backend, isolation: IsolationLevel::Off, reason } => {
             format!("WARNING: debates run WITHOUT ISOLATION in {backend}: {reason}")
+        }
+        PipelineEvent::SandboxDegraded { backend, isolation, reason } => {
+            format!("debates run in {backend} ({}); {reason}", isolation.description())
         }
         PipelineEvent::SandboxSkipped { move_id, reason } => {
             format!("{move_id} HAS NO SCORE: {reason}")

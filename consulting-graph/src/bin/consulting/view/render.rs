@@ -13,6 +13,7 @@ use super::{
     },
     text::{Line, Style},
 };
+use sandbox_vm::report::IsolationLevel;
 
 /// Display names of the layers.
 const LAYER_NAMES: [&str; 4] = ["data", "findings", "moves", "debates"];
@@ -72,11 +73,9 @@ fn layer(run: &Dashboard, layer: Layer, name: &str, now: Duration) -> Vec<Line> 
         artifacts_text(run, layer),
     );
     let line = match &run.sandbox {
-        Some((backend, true)) if layer == Layer::SANDBOX => {
-            line.push(Style::Dim, format!(" · isolated in {backend}"))
-        }
-        Some((backend, false)) if layer == Layer::SANDBOX => {
-            line.push(Style::Bad, format!(" · NOT ISOLATED ({backend})"))
+        Some((backend, level)) if layer == Layer::SANDBOX => {
+            let style = if *level == IsolationLevel::Off { Style::Bad } else { Style::Dim };
+            line.push(style, format!(" · {backend} ({})", level.description()))
         }
         _ => line,
     };
@@ -228,7 +227,7 @@ fn footer(run: &Dashboard, now: Duration) -> Vec<Line> {
     }
     let mut lines = vec![Line::new(), Line::new().at(TEXT_COLUMN, Style::Dim, parts.join(" · "))];
     let warning = |it: &str| Line::new().push(Style::Bad, " !").at(TEXT_COLUMN, Style::Bad, it);
-    if let Some((_, false)) = run.sandbox {
+    if let Some((_, IsolationLevel::Off)) = run.sandbox {
         lines.push(warning(NOT_ISOLATED));
     }
     let skipped = run.warnings.len().saturating_sub(3);

@@ -15,6 +15,7 @@ use super::{
     plain,
     render::{Size, render},
 };
+use sandbox_vm::report::IsolationLevel;
 
 const WIDE: Size = Size { columns: 90, lines: 40 };
 
@@ -48,7 +49,7 @@ fn layer_done(layer: Layer, artifacts: &[&str]) -> PipelineEvent {
 
 fn sandbox_ready(id: &str, title: &str) -> PipelineEvent {
     let (move_id, title, backend) = (id.to_owned(), title.to_owned(), "jail".to_owned());
-    PipelineEvent::SandboxReady { move_id, title, backend, isolated: true }
+    PipelineEvent::SandboxReady { move_id, title, backend, isolation: IsolationLevel::Process }
 }
 
 fn round(id: &str, round: u32, status: RoundStatus, words: &str) -> PipelineEvent {
@@ -179,9 +180,12 @@ fn the_view_fits_any_screen_size() {
 fn missing_isolation_is_shown_prominently() {
     let mut run = dashboard_after(&[layers(), debates()].concat());
     let (backend, reason) = ("in-process".to_owned(), "isolation is off".to_owned());
-    run.apply(&PipelineEvent::SandboxDegraded { backend, reason }, Duration::ZERO);
+    run.apply(
+        &PipelineEvent::SandboxDegraded { backend, isolation: IsolationLevel::Off, reason },
+        Duration::ZERO,
+    );
     let rendered = rendered(&run, 1, WIDE);
-    assert!(rendered.contains("NOT ISOLATED (in-process)"), "{rendered}");
+    assert!(rendered.contains("in-process (NOT ISOLATED)"), "{rendered}");
     assert!(rendered.contains("\n !  NOT ISOLATED: "), "{rendered}");
 }
 

@@ -13,7 +13,10 @@ use super::{
     host::Readiness,
     streams::{EdgeCounts, EventCounter, PipeReader, PipeWriter},
 };
-use crate::backend::kvm_process::disk::{FileKind, NodeRef};
+use crate::backend::kvm_process::{
+    disk::{FileKind, NodeRef},
+    executable::Library,
+};
 
 /// An open file, shared by one or more descriptors.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(super) enum Object {
     Diagnostics,
     Null,
     Node(NodeRef, FileKind),
+    /// A library of the guest's program, always open for reading only.
+    Library(Rc<Library>),
     PipeReader(PipeReader),
     PipeWriter(PipeWriter),
     SocketPair(PipeReader, PipeWriter),
@@ -70,7 +75,11 @@ impl OpenFile {
             Object::PipeWriter(it) => of(&it.0.edges, &it.0.edges),
             Object::SocketPair(reader, writer) => of(&reader.0.edges, &writer.0.edges),
             Object::EventFd(it) => of(&it.edges, &it.edges),
-            Object::Diagnostics | Object::Null | Object::Node(..) | Object::Epoll(_) => (0, 0),
+            Object::Diagnostics
+            | Object::Null
+            | Object::Node(..)
+            | Object::Library(_)
+            | Object::Epoll(_) => (0, 0),
         }
     }
 
@@ -98,7 +107,7 @@ impl OpenFile {
             Object::SocketPair(reader, writer) => reader.readiness().or(writer.readiness()),
             Object::EventFd(it) => it.readiness(),
             Object::Channel(_) | Object::Epoll(_) => Readiness::default(),
-            Object::Diagnostics | Object::Null | Object::Node(..) => {
+            Object::Diagnostics | Object::Null | Object::Node(..) | Object::Library(_) => {
                 Readiness { input: true, output: true, hangup: false }
             }
         }

@@ -27,6 +27,13 @@ impl<O: HostIo> Kernel<O> {
     pub(super) fn open_at(&mut self, from: u64, path: u64, flags: u64, mode: u64) -> CallResult {
         let (from, path) = (self.base_dir(from)?, self.read_c_string(path)?);
         let flag = |it: i32| flags as i32 & it != 0;
+        if let Some(library) = self.libraries.iter().find(|it| it.path == path) {
+            let open = OpenFile::new(Object::Library(library.clone()), flags);
+            return match open.mode.write || flag(libc::O_TRUNC | libc::O_DIRECTORY) {
+                true => Err(Errno::ROFS.into()),
+                false => Ok(self.descriptors.add(Rc::new(open), 0, flag(libc::O_CLOEXEC))?),
+            };
+        }
         let creates = flag(libc::O_CREAT);
         let found = match flag(libc::O_NOFOLLOW) || creates && flag(libc::O_EXCL) {
             true => self.disk.resolve_no_follow(from, &path),
@@ -234,18 +241,20 @@ impl<O: HostIo> Kernel<O> {
         self.disk.metadata(node)
     }
 
-    /// Returns the metadata of an open file. An open object that is not a file is reported as an empty file.
+    /// Returns the metadata of an open file. An open object that is neither a file nor a library is reported as an
+    /// empty file.
     fn metadata_of(&self, fd: u64) -> Result<Metadata, Errno> {
         let open = self.open(fd)?;
         match &open.object {
             Object::Node(node, _) => self.disk.metadata(**node),
-            _ => Ok(Metadata {
-                node: 0,
-                kind: FileKind::File,
-                size: 0,
-                mode: 0o600,
-                changed: self.host.clock(Clock::Realtime),
-            }),
+            other => {
+                let (node, size, mode) = match other {
+                    Object::Library(it) => (it.node, it.len, 0o444),
+                    _ => (0, 0, 0o600),
+                };
+                let changed = self.host.clock(Clock::Realtime);
+                Ok(Metadata { node, kind: FileKind::File, size, mode, changed })
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A guest whose actions are determined by a byte string. Used by the fuzzer and by the property test of the kernel.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, fs::File, os::unix::fs::FileExt, rc::Rc, time::Duration};
 
 use nix::libc;
 use rustix::io::Errno;
@@ -9,6 +9,7 @@ use super::{Call, CallOutcome, Clock, HostIo, Kernel, Readiness};
 use crate::backend::kvm_process::{
     boot,
     disk::Capacity,
+    executable::Library,
     ram::{PAGE, Ram},
     space::{Access, AddressSpace, USER},
 };
@@ -27,7 +28,7 @@ pub fn fuzz_kernel(bytes: &[u8]) {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);
     // Write paths and an I/O vector to guest memory, so that pointers in the script can refer to valid data.
-    let texts = b"/tmp/a\0b/../c\0../x\0/workspace\0";
+    let texts = b"/tmp/a\0b/../c\0../x\0/workspace\0/lib/x.so\0";
     let piece = [PAGES + PAGE, 4096].map(u64::to_le_bytes).concat();
     for (page, content) in [(1, &texts[..]), (2, &piece)] {
         let _ = kernel.space.write(PAGES + page * PAGE, content);
@@ -47,7 +48,16 @@ pub(super) fn small_kernel() -> Kernel<FakeHost> {
     let ram = Ram::new(1 << 20).expect("a megabyte can be reserved");
     let mut space = AddressSpace::new(ram, boot::RESERVED).expect("the tables fit");
     space.map(&(PAGES..PAGES + 4 * PAGE), Access::Write).expect("four pages fit");
-    Kernel::new(space, HEAP, Capacity { bytes: 64 << 10, files: 32 }, FakeHost::default())
+    let library = Library::new(b"x.so", library_file(), 1 << 48).expect("its length can be read");
+    let capacity = Capacity { bytes: 64 << 10, files: 32 };
+    Kernel::new(space, HEAP, vec![Rc::new(library)], capacity, FakeHost::default())
+}
+
+/// Returns a file of two and a half pages.
+fn library_file() -> File {
+    let file = tempfile::tempfile().expect("a temporary file can be created");
+    file.write_all_at(&[b'l'; 2 * PAGE as usize + 2048], 0).expect("it can be written");
+    file
 }
 
 /// Performs one action. Returns `None` once the guest has ended.

@@ -1,15 +1,19 @@
 //! System calls that change the heap, the mappings and the access rights of pages.
 
-use std::ops::Range;
+use std::{ops::Range, rc::Rc};
 
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{Heap, Kernel, call::CallResult, host::HostIo};
+use super::{Heap, Kernel, call::CallResult, descriptors::Object, host::HostIo};
 use crate::backend::kvm_process::{
+    executable::Library,
     ram::PAGE,
     space::{Access, USER},
 };
+
+/// Bits of the flags of `mmap` that distinguish private from shared mappings.
+const MAP_TYPE: u64 = 0xf;
 
 impl<O: HostIo> Kernel<O> {
     /// Moves the end of the heap to `end` and returns its new position. Returns the old position if the end cannot be
@@ -37,13 +41,14 @@ impl<O: HostIo> Kernel<O> {
         Ok(self.heap.end)
     }
 
-    pub(super) fn mmap(&mut self, [at, len, access, flags, _, _]: [u64; 6]) -> CallResult {
+    /// Maps anonymous memory, or pages of a library. Other files cannot be mapped.
+    pub(super) fn mmap(&mut self, [at, len, access, flags, fd, offset]: [u64; 6]) -> CallResult {
         let flag = |it: i32| flags & u64::from(it.cast_unsigned()) != 0;
         let access = parse_access(access)?;
-        // Only anonymous memory can be mapped. Mapping files is not supported.
-        if !flag(libc::MAP_ANONYMOUS) {
-            return Err(Errno::NODEV.into());
-        }
+        let library = match flag(libc::MAP_ANONYMOUS) {
+            true => None,
+            false => Some(self.mappable_library(fd, flags, offset)?),
+        };
         let wanted = pages(at, len).filter(|it| it.start >= USER.start && it.end <= USER.end);
         let range = if flag(libc::MAP_FIXED) || flag(libc::MAP_FIXED_NOREPLACE) {
             let range = wanted.ok_or(Errno::INVAL)?;
@@ -58,8 +63,43 @@ impl<O: HostIo> Kernel<O> {
                 _ => self.space.find_free(len)?,
             }
         };
-        self.space.map(&range, access)?;
+        match library {
+            Some(library) => self.map_library(&library, offset, &range, access)?,
+            None => self.space.map(&range, access)?,
+        }
         Ok(range.start)
+    }
+
+    /// Returns the library that is open as `fd`. Fails for any other file, and if the mapping would be shared.
+    fn mappable_library(&self, fd: u64, flags: u64, offset: u64) -> Result<Rc<Library>, Errno> {
+        match &self.open(fd)?.object {
+            Object::Library(_) if flags & MAP_TYPE != libc::MAP_PRIVATE as u64 => {
+                Err(Errno::ACCESS)
+            }
+            Object::Library(_) if !offset.is_multiple_of(PAGE) => Err(Errno::INVAL),
+            Object::Library(library) => Ok(library.clone()),
+            _ => Err(Errno::NODEV),
+        }
+    }
+
+    /// Maps pages of a library. Pages after the end of the library are zero, because accessing a mapped page after the
+    /// end of a file would end the monitor.
+    fn map_library(
+        &mut self,
+        library: &Library,
+        offset: u64,
+        range: &Range<u64>,
+        access: Access,
+    ) -> Result<(), Errno> {
+        let in_file = library.len.next_multiple_of(PAGE).saturating_sub(offset);
+        let split = range.start + in_file.min(range.end - range.start);
+        if split < range.end {
+            self.space.map(&(split..range.end), access)?;
+        }
+        if range.start < split {
+            self.space.map_file(&(range.start..split), &library.file, offset, access)?;
+        }
+        Ok(())
     }
 
     pub(super) fn munmap(&mut self, at: u64, len: u64) -> CallResult {

@@ -49,7 +49,9 @@ fn mappings_are_bounded_and_never_writable_and_executable() {
         assert_eq!(map(&mut kernel, at, len, rw, anonymous | fixed), Err(Errno::INVAL), "{at:#x}");
     }
     assert_eq!(map(&mut kernel, 0, u64::MAX, none, anonymous), Err(Errno::NOMEM));
-    assert_eq!(map(&mut kernel, 0, PAGE, rw, 0), Err(Errno::NODEV));
+    assert_eq!(map(&mut kernel, 0, PAGE, rw, 0), Err(Errno::BADF));
+    let channel = call(&mut kernel, libc::SYS_mmap, &[0, PAGE, rw, libc::MAP_PRIVATE as u64, 0, 0]);
+    assert_eq!(channel, Err(Errno::NODEV));
     assert_eq!(map(&mut kernel, 0, 1 << 30, rw, anonymous), Err(Errno::NOMEM));
     let heap = call(&mut kernel, libc::SYS_brk, &[0]).unwrap();
     assert_eq!(call(&mut kernel, libc::SYS_brk, &[heap + 10]), Ok(heap + 10));
@@ -70,12 +72,84 @@ fn files_are_accessed_through_descriptors() {
     assert_eq!(kernel.read_bytes(PAGES + 100, 4).unwrap(), b"ello");
     // A write far beyond the end of the file fails, because the file would not fit on the disk.
     assert_eq!(call(&mut kernel, libc::SYS_pwrite64, &[fd, PAGES, 5, 1 << 40]), Err(Errno::NOSPC));
-    for path in ["/etc/passwd", "/proc/self/exe", "/dev/kvm", "../etc", ""] {
+    for path in [
+        "/etc/passwd",
+        "/etc/ld.so.cache",
+        "/proc/self/exe",
+        "/dev/kvm",
+        "/lib",
+        "/lib/libc.so.6",
+        "/lib/../lib/x.so",
+        "lib/x.so",
+        "../etc",
+        "",
+    ] {
         let path = text(&mut kernel, path);
         assert_eq!(call(&mut kernel, libc::SYS_openat, &[cwd, path, 0, 0]), Err(Errno::NOENT));
     }
     let path = text(&mut kernel, "/owned");
     assert_eq!(call(&mut kernel, libc::SYS_openat, &[cwd, path, flags, 0]), Err(Errno::ROFS));
+}
+
+#[test]
+fn libraries_are_mapped_privately_and_never_written() {
+    let mut kernel = kernel();
+    let cwd = libc::AT_FDCWD as u64;
+    let path = text(&mut kernel, "/lib/x.so");
+    for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
+        let opened = call(&mut kernel, libc::SYS_openat, &[cwd, path, flags as u64, 0]);
+        assert_eq!(opened, Err(Errno::ROFS), "{flags:#x}");
+    }
+    let fd = call(&mut kernel, libc::SYS_openat, &[cwd, path, 0, 0]).unwrap();
+    assert_eq!(call(&mut kernel, libc::SYS_write, &[fd, PAGES, 4]), Err(Errno::BADF));
+    assert_eq!(call(&mut kernel, libc::SYS_ftruncate, &[fd, 0]), Err(Errno::INVAL));
+    // The file has two and a half pages.
+    assert_eq!(call(&mut kernel, libc::SYS_lseek, &[fd, 0, 2]), Ok(2 * PAGE + 2048));
+    assert_eq!(call(&mut kernel, libc::SYS_pread64, &[fd, PAGES, 100, 2 * PAGE + 2000]), Ok(48));
+    assert_eq!(call(&mut kernel, libc::SYS_pread64, &[fd, PAGES, 100, 1 << 62]), Ok(0));
+
+    let (read, rw) = (libc::PROT_READ as u64, (libc::PROT_READ | libc::PROT_WRITE) as u64);
+    let (private, shared) = (libc::MAP_PRIVATE as u64, libc::MAP_SHARED as u64);
+    let map = |kernel: &mut _, len, access, flags, offset| {
+        call(kernel, libc::SYS_mmap, &[0, len, access, flags, fd, offset])
+    };
+    let every = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
+    assert_eq!(map(&mut kernel, PAGE, every, private, 0), Err(Errno::ACCESS));
+    assert_eq!(map(&mut kernel, PAGE, read, shared, 0), Err(Errno::ACCESS));
+    assert_eq!(map(&mut kernel, PAGE, read, private, 1), Err(Errno::INVAL));
+    // Pages after the end of the file are zero, also if the whole mapping is after it.
+    let at = map(&mut kernel, 5 * PAGE, rw, private, PAGE).unwrap();
+    assert_eq!(kernel.read_bytes(at + PAGE + 2047, 3).unwrap(), b"l\0\0");
+    assert_eq!(
+        kernel.read_bytes(at + 2 * PAGE, 3 * PAGE as usize).unwrap(),
+        [0; 3 * PAGE as usize]
+    );
+    let beyond = map(&mut kernel, PAGE, read, private, !(PAGE - 1)).unwrap();
+    assert_eq!(kernel.read_bytes(beyond, 1).unwrap(), [0]);
+    kernel.space.write(at, b"changed").unwrap();
+    let again = map(&mut kernel, PAGE, read, private, PAGE).unwrap();
+    assert_eq!(kernel.read_bytes(again, 7).unwrap(), b"lllllll");
+    assert_eq!(kernel.space.write(again, b"x"), Err(Errno::FAULT));
+    kernel.space.audit();
+}
+
+#[test]
+fn repeated_library_mappings_exhaust_only_the_guest() {
+    let mut kernel = kernel();
+    let path = text(&mut kernel, "/lib/x.so");
+    let fd = call(&mut kernel, libc::SYS_openat, &[libc::AT_FDCWD as u64, path, 0, 0]).unwrap();
+    let (read, private) = (libc::PROT_READ as u64, libc::MAP_PRIVATE as u64);
+    let error = (0..1000).find_map(|_| {
+        let at = call(&mut kernel, libc::SYS_mmap, &[0, 3 * PAGE, read, private, fd, 0]);
+        at.and_then(|at| call(&mut kernel, libc::SYS_munmap, &[at, 3 * PAGE])).err()
+    });
+    assert_eq!(error, Some(Errno::NOMEM));
+    assert!(kernel.space.ran_out_of_memory());
+    // The pages of earlier mappings are available as anonymous memory.
+    let (rw, anonymous) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_ANONYMOUS as u64);
+    let at = call(&mut kernel, libc::SYS_mmap, &[0, 64 * PAGE, rw, anonymous, 0, 0]).unwrap();
+    assert_eq!(kernel.read_bytes(at, 64 * PAGE as usize).unwrap(), [0; 64 * PAGE as usize]);
+    kernel.space.audit();
 }
 
 #[test]

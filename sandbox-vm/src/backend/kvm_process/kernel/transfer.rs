@@ -80,11 +80,15 @@ impl<O: HostIo> Kernel<O> {
 
     pub(super) fn seek(&mut self, fd: u64, offset: u64, from: u64) -> CallResult {
         let open = self.open(fd)?;
-        let Object::Node(node, _) = &open.object else { return Err(Errno::SPIPE.into()) };
+        let size = match &open.object {
+            Object::Node(node, _) => self.disk.metadata(**node)?.size,
+            Object::Library(library) => library.len,
+            _ => return Err(Errno::SPIPE.into()),
+        };
         let base = match from as i32 {
             libc::SEEK_SET => 0,
             libc::SEEK_CUR => open.offset.get(),
-            libc::SEEK_END => self.disk.metadata(**node)?.size,
+            libc::SEEK_END => size,
             _ => return Err(Errno::INVAL.into()),
         };
         let sum = base.checked_add_signed(offset.cast_signed());
@@ -160,6 +164,12 @@ impl<O: HostIo> Kernel<O> {
                     Ok(bytes)
                 }
                 Object::Node(..) => Err(Errno::ISDIR),
+                Object::Library(library) => {
+                    let offset = position.offset(open);
+                    let bytes = library.read(offset, len).map_err(|_| Errno::IO)?;
+                    position.advance(open, offset, bytes.len());
+                    Ok(bytes)
+                }
                 Object::PipeReader(it) | Object::SocketPair(it, _) => it.read(len),
                 Object::EventFd(_) if len < 8 => Err(Errno::INVAL),
                 Object::EventFd(it) => it.read().map(|it| it.to_le_bytes().to_vec()),
@@ -214,7 +224,7 @@ impl<O: HostIo> Kernel<O> {
                     Ok(more) => it.add(u64::from_le_bytes(more)).map(|()| 8),
                     Err(_) => Err(Errno::INVAL),
                 },
-                Object::PipeReader(_) | Object::Epoll(_) => Err(Errno::INVAL),
+                Object::PipeReader(_) | Object::Epoll(_) | Object::Library(_) => Err(Errno::INVAL),
             };
             match written {
                 Err(Errno::AGAIN) => {

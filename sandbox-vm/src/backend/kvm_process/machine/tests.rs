@@ -37,12 +37,12 @@ fn run(code: &[u8]) -> Option<(GuestExit, FakeHost)> {
     };
     let mut space = AddressSpace::new(Ram::new(8 << 20).unwrap(), boot::RESERVED).unwrap();
     let mut machine = Machine::new(kvm.into(), &mut space).unwrap();
-    let args = ProgramArgs { args: &["test".to_owned()], random: [0; 16] };
+    let args = ProgramArgs { args: &["test".to_owned()], environment: &[], random: [0; 16] };
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&program(code)).unwrap();
-    let loaded = elf::load(&file, &args, &mut space).unwrap();
+    let loaded = elf::load(&file, None, &args, &mut space).unwrap();
     let capacity = Capacity { bytes: 1 << 20, files: 64 };
-    let mut kernel = Kernel::new(space, loaded.heap, capacity, FakeHost::default());
+    let mut kernel = Kernel::new(space, loaded.heap, Vec::new(), capacity, FakeHost::default());
     let exit = machine.run(loaded.entry, &mut kernel).unwrap();
     Some((exit, kernel.into_host()))
 }

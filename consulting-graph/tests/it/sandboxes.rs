@@ -1,0 +1,200 @@
+//! The sandboxes of debates: how they are named, labelled, limited and deleted, and what happens if one cannot be
+//! created.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use consulting_graph::{
+    config::Config,
+    debate,
+    debate_host::DebateHost,
+    event::PipelineEvent,
+    fence::Fence,
+    models::{CallLimits, Limit, Models},
+    pipeline::{self, Deps, PipelineState},
+    run::RunConfig,
+    score::Mark,
+};
+use graph_core::{MemorySaver, RunError, RunOutcome};
+use llm::{RecordMode, Recording};
+use sandbox_vm::{
+    Error, Isolation, Sandboxes, Spec,
+    backend::{Backend, Guest, InProcess},
+    report::{Guarantee, IsolationLevel, Report},
+    sandbox_dir::SandboxDir,
+};
+
+use crate::run::run_config;
+
+/// A back end that records the specs of its guests, claims to isolate them, and fails to start the first ones.
+#[derive(Debug)]
+struct Observed {
+    inner: InProcess,
+    started: Arc<Mutex<Vec<Spec>>>,
+    failures_left: AtomicUsize,
+}
+
+impl Observed {
+    fn new(failures: usize) -> (Self, Arc<Mutex<Vec<Spec>>>) {
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let inner = InProcess::new(debate::agent);
+        let failures_left = AtomicUsize::new(failures);
+        (Self { inner, started: started.clone(), failures_left }, started)
+    }
+}
+
+#[async_trait]
+impl Backend for Observed {
+    fn name(&self) -> &'static str {
+        "observed"
+    }
+
+    async fn probe(&self) -> Report {
+        let isolated = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
+        Report::available("observed", isolated)
+    }
+
+    async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
+        let fail = |left: usize| left.checked_sub(1);
+        if self.failures_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fail).is_ok() {
+            return Err(Error::Start { backend: "observed", problem: "no guest today".to_owned() });
+        }
+        self.started.lock().unwrap().push(spec.clone());
+        self.inner.start(spec, dir).await
+    }
+}
+
+async fn open(backend: impl Backend + 'static, folder: &Path, isolation: Isolation) -> Sandboxes {
+    let builder = Sandboxes::builder().backend(backend).isolation(isolation);
+    builder.state_dir(folder.join("sandboxes")).open().await.unwrap()
+}
+
+/// Runs the pipeline with three moves, whose debates run in `sandboxes`.
+async fn run_pipeline(
+    sandboxes: Sandboxes,
+    fallback: Option<Sandboxes>,
+    isolation: Isolation,
+    folder: &Path,
+) -> Result<PipelineState, RunError> {
+    let RunConfig { run_id, ticker, data, choice, config_toml, .. } = run_config(3, 2);
+    let config = Config::parse(&config_toml).unwrap();
+    let recording = Recording::open(folder.join("calls.jsonl"), RecordMode::ReplayOrRecord);
+    let models = Models::new(
+        &config,
+        choice,
+        None,
+        Limit::default(),
+        &recording.unwrap(),
+        0,
+        &CallLimits::default(),
+    );
+    let (models, saver) = (Arc::new(models.unwrap()), Arc::new(MemorySaver::new()));
+    let deps = Deps {
+        config: config.clone(),
+        data,
+        fence: Fence::new("7f3a"),
+        models: models.clone(),
+        debates: DebateHost {
+            config,
+            fence: Fence::new("7f3a"),
+            models,
+            sandboxes,
+            isolation,
+            fallback,
+            saver: saver.clone(),
+            run_id,
+            concurrency: 1,
+            baseline: false,
+            log_dir: folder.join("logs"),
+            traces: None,
+            recorded_isolation: Vec::new(),
+        },
+        review: false,
+        dir: folder.to_owned(),
+    };
+    let thread = pipeline::graph(saver).unwrap().thread("pipeline", deps);
+    let input = PipelineState { company_ticker: ticker, ..PipelineState::default() };
+    match thread.run(input).await? {
+        RunOutcome::Done(state) => Ok(state),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_debate_has_its_own_labelled_sandbox_which_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (backend, started) = Observed::new(0);
+    let sandboxes = open(backend, folder.path(), Isolation::Process).await;
+    let state =
+        run_pipeline(sandboxes.clone(), None, Isolation::Process, folder.path()).await.unwrap();
+    assert_eq!(state.policy_scores.len(), 3);
+    let started = started.lock().unwrap().clone();
+    let names: Vec<&str> = started.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["negotiate-nvda-m1-test", "negotiate-nvda-m2-test", "negotiate-nvda-m3-test"]
+    );
+    for (spec, move_id) in started.iter().zip(["m1", "m2", "m3"]) {
+        assert_eq!(spec.limits.memory, 2048 << 20);
+        let labels: Vec<(&str, &str)> =
+            spec.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let expected = [
+            ("layer", "sandbox"),
+            ("move", move_id),
+            ("project", "ai-consulting-agency"),
+            ("run", "test"),
+            ("ticker", "NVDA"),
+        ];
+        assert_eq!(labels, expected);
+    }
+    assert!(sandboxes.list().is_empty(), "{:?}", sandboxes.list());
+    let left = std::fs::read_dir(folder.path().join("sandboxes")).unwrap().count();
+    assert_eq!(left, 0, "directories of deleted sandboxes");
+    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Process));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sandbox_that_fails_once_is_created_again_in_the_same_back_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (backend, started) = Observed::new(1);
+    let sandboxes = open(backend, folder.path(), Isolation::Process).await;
+    let state = run_pipeline(sandboxes, None, Isolation::Process, folder.path()).await.unwrap();
+    assert_eq!((state.policy_scores.len(), started.lock().unwrap().len()), (3, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fallback_without_isolation_is_marked_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = open(Observed::new(usize::MAX).0, folder.path(), Isolation::Process).await;
+    let fallback = open(InProcess::new(debate::agent), folder.path(), Isolation::Off).await;
+    let state = run_pipeline(sandboxes, Some(fallback), Isolation::Preferred, folder.path()).await;
+    let state = state.unwrap();
+    let reasons = state.status_updates.iter().filter_map(|it| match it {
+        PipelineEvent::SandboxDegraded { isolation: IsolationLevel::Off, reason, .. } => {
+            Some(reason)
+        }
+        _ => None,
+    });
+    let reasons: Vec<&String> = reasons.collect();
+    assert!(
+        reasons.len() == 3 && reasons.iter().all(|it| it.contains("no guest today")),
+        "{reasons:?}"
+    );
+    assert_eq!(state.policy_scores.len(), 3);
+    assert!(state.policy_scores.iter().all(|it| it.marks.contains(&Mark::NotIsolated)));
+    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Off));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn required_isolation_has_no_fallback() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = open(Observed::new(usize::MAX).0, folder.path(), Isolation::Process).await;
+    let error = run_pipeline(sandboxes, None, Isolation::Process, folder.path()).await.unwrap_err();
+    assert!(error.to_string().contains("no guest today"), "{error}");
+}
