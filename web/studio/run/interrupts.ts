@@ -1,0 +1,45 @@
+/** Interrupts: questions of a graph that wait for answers. */
+
+import type { Interrupt, Json } from "@studio/api/types";
+import { parseJson } from "@studio/form/schema";
+import type { Checkpoint } from "@studio/history/checkpoint";
+
+export interface PendingInterrupt extends Interrupt {
+  /** The node that asks. */
+  node: string;
+}
+
+export function pendingInterrupts(checkpoint: Checkpoint | null): PendingInterrupt[] {
+  const tasks = checkpoint?.tasks ?? [];
+  return tasks.flatMap((task) => task.interrupts.map((it) => ({ ...it, node: task.name })));
+}
+
+/** Returns whether a run can continue without an answer: nodes are pending, and none of them asks a question. */
+export function isPaused(checkpoint: Checkpoint): boolean {
+  return checkpoint.next.length > 0 && pendingInterrupts(checkpoint).length === 0;
+}
+
+/** An answer that the user enters. */
+export interface Answer {
+  text: string;
+  json: boolean;
+}
+
+/** Returns the answers by interrupt id, or the id of the first invalid answer with the problem. */
+export function answersOf(
+  interrupts: readonly PendingInterrupt[],
+  drafts: Readonly<Record<string, Answer>>,
+): { value: Json } | { id: string; problem: string } {
+  const answers: Record<string, Json> = {};
+  for (const { id } of interrupts) {
+    const draft = drafts[id] ?? { text: "", json: false };
+    if (!draft.json) {
+      answers[id] = draft.text;
+      continue;
+    }
+    const parsed = parseJson(draft.text);
+    if ("problem" in parsed) return { id, problem: parsed.problem };
+    answers[id] = parsed.value;
+  }
+  return { value: answers };
+}
