@@ -19,10 +19,13 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs, Box<dyn std::error::Error>> 
         ("rounds", JsonFieldKind::Last),
         ("seconds", JsonFieldKind::Last),
         ("done", JsonFieldKind::Sum),
+        ("note", JsonFieldKind::Last),
         ("notes", JsonFieldKind::Append),
         ("answer", JsonFieldKind::Last),
     ])?;
-    let search = step(step(state.graph(), "query", "looked for"), "read", "read about")
+    let search_state =
+        JsonStateSchema::new(["question", "seconds", "note"].map(|it| (it, JsonFieldKind::Last)))?;
+    let search = step(step(search_state.graph(), "query", "looked for"), "read", "read about")
         .edge(START, "query")
         .edge("query", "read")
         .edge("read", END)
@@ -35,7 +38,9 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs, Box<dyn std::error::Error>> 
         .graph()
         .node(json_node("plan", |_, _| async move { Ok(json!({})) }))
         .node(json_subgraph("search", &search, Persistence::Invocation))
-        .node(json_node("check", |_, _| async move { Ok(json!({ "done": 1 })) }))
+        .node(json_node("check", |input, _| async move {
+            Ok(json!({ "done": 1, "notes": [input.get("note")] }))
+        }))
         .node(json_node("summarize", |input, _| async move {
             let count = input.get("notes").and_then(Value::as_array).map_or(0, Vec::len);
             Ok(json!({ "answer": format!("{count} notes were taken.") }))
@@ -60,7 +65,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs, Box<dyn std::error::Error>> 
     Ok(graphs.add("research", graph, schemas)?)
 }
 
-/// Adds a node that takes a note.
+/// Adds a node that writes a note.
 fn step(
     graph: StateGraph<JsonState>,
     name: &'static str,
@@ -74,8 +79,7 @@ async fn take_note(input: &JsonInput, cx: &Context, verb: &str) -> Result<Value,
     cx.emit(json!({ "progress": format!("{verb} {question}") })).await;
     let seconds = number(input, "seconds", 0.4);
     tokio::time::sleep(Duration::try_from_secs_f64(seconds)?).await;
-    // The input already contains the notes; only the new one is appended.
-    Ok(json!({ "notes": [format!("{verb} {question}")] }))
+    Ok(json!({ "note": format!("{verb} {question}") }))
 }
 
 fn number(input: &JsonInput, field: &str, default: f64) -> f64 {

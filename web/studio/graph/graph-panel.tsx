@@ -31,10 +31,11 @@ export function GraphPanel(props: Props): ReactElement {
   const toggle = (id: string): void =>
     setOpened(opened.includes(id) ? opened.filter((it) => it !== id && !it.startsWith(`${id}:`)) : [...opened, id]);
   const live = view?.live ?? null;
-  const isLive = isHead && live !== null && (view?.active !== null || view.head?.run === live.run);
+  const isActive = view !== null && view.active !== null;
+  const isLive = isHead && live !== null && (isActive || view?.head?.run === live.run);
   const statuses = {
     ...statusesAt(view?.checkpoints ?? [], selected?.id ?? null),
-    ...(isLive && liveStatuses(live)),
+    ...(isLive && liveStatuses(live, isActive)),
   };
   return (
     <section aria-labelledby="graph-title" className="rounded-xl border border-line bg-panel shadow-(--shadow)">

@@ -34,7 +34,7 @@ export const TITLE = 34;
 
 export function layout(picture: GraphPicture, direction: "TB" | "LR"): Layout {
   const graph = new dagre.graphlib.Graph({ compound: true, multigraph: false }).setDefaultEdgeLabel(() => ({}));
-  graph.setGraph({ rankdir: direction, ranksep: 40, nodesep: 28, marginx: 8, marginy: 8 });
+  graph.setGraph({ rankdir: direction, ranksep: 32, nodesep: 20, marginx: 8, marginy: 8 });
   for (const node of picture.nodes) {
     graph.setNode(node.id, node.kind === "open subgraph" ? {} : { width: widthOf(node), height: NODE_HEIGHT });
     if (node.parent !== null) graph.setParent(node.id, node.parent);

@@ -19,9 +19,10 @@ export const STATUS_WORDS: Record<NodeStatus, string> = {
   failed: "failed",
 };
 
-/** Returns the statuses in a running run. */
-export function liveStatuses({ nodes }: RunView): Statuses {
-  return Object.fromEntries(Object.entries(nodes).map(([path, it]) => [path, statusOf(it)]));
+/** Returns the statuses in a run. In a run that has ended, no node is running, also if the run was cancelled. */
+export function liveStatuses({ nodes }: RunView, isActive: boolean): Statuses {
+  const statuses = Object.entries(nodes).map(([path, it]): [string, NodeStatus] => [path, statusOf(it)]);
+  return Object.fromEntries(statuses.filter(([, status]) => isActive || status !== "running"));
 }
 
 function statusOf(node: NodeProgress): NodeStatus {

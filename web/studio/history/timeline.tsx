@@ -136,7 +136,7 @@ function BranchSwitch({
     <button
       type="button"
       onClick={() => onSelect(siblings[(at + 1) % siblings.length]!)}
-      aria-label={`Branch ${at + 1} of ${siblings.length}. Show the next branch.`}
+      aria-label={`${at + 1}/${siblings.length} branches. Show the next branch.`}
       title="Show the next branch"
       className="flex shrink-0 items-center gap-1 rounded-md px-2 text-xs text-accent hover:bg-sunk"
     >

@@ -27,7 +27,8 @@ describe("the view of a run", () => {
       event("tasks", start("asks")),
       event("tasks", end("asks", { interrupts: [{ id: "1", value: "?" }] })),
     );
-    expect(liveStatuses(view)).toEqual({
+    expect(liveStatuses(view, false)).toEqual({ a: "done", bad: "failed", asks: "waiting" });
+    expect(liveStatuses(view, true)).toEqual({
       a: "done",
       child: "running",
       "child:inner": "running",

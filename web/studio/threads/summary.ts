@@ -4,13 +4,13 @@ import type { Thread } from "@studio/api/types";
 import { messagesIn, textOf } from "@studio/chat/messages";
 import { brief } from "@studio/ui/json-view";
 
-/** Returns the first message of the thread, or its first field that is not empty, or its id. */
+/** Returns the first message of the thread, or its fields that are not empty, or its id. */
 export function summaryOf(thread: Thread): string {
   const values = thread.values ?? {};
   const first = messagesIn(values)[0];
   if (first) return brief(textOf(first));
-  const field = Object.entries(values).find(([, value]) => !isEmpty(value));
-  return field ? `${field[0]}: ${brief(field[1])}` : thread.thread_id;
+  const fields = Object.entries(values).filter(([, value]) => !isEmpty(value));
+  return brief(fields.map(([name, value]) => `${name}: ${brief(value)}`).join(", "), 160) || thread.thread_id;
 }
 
 function isEmpty(value: unknown): boolean {
