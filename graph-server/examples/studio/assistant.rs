@@ -26,7 +26,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs, Box<dyn std::error::Error>> 
     let graph = state
         .graph()
         .node(json_node("model", |input, cx| async move { model(&input, &cx).await }))
-        .node(json_node("tools", |input, _| async move { Ok(tools(&input)) }))
+        .node(json_node("tools", |input, cx| async move { tools(&input, &cx) }))
         .edge(START, "model")
         .json_branch("model", route.destinations(["tools", "__end__"]))
         .edge("tools", "model");
@@ -34,7 +34,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs, Box<dyn std::error::Error>> 
     Ok(graphs.add("assistant", graph, Schemas::of_state(object("assistant", &messages)))?)
 }
 
-/// Calls the tool for questions about the weather, and otherwise answers word by word.
+/// Calls a tool for questions about the weather and for mails, and otherwise answers word by word.
 async fn model(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
     let message = last(input).cloned().unwrap_or_default();
     let text = message["content"].as_str().unwrap_or_default();
@@ -44,16 +44,15 @@ async fn model(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
         store.put(&["questions"], &id, json!({ "text": text })).await?;
     }
     let usage = json!({ "input": 40 + text.len(), "output": 12, "cached": 0, "cache_written": 0, "reasoning": 0 });
-    if is_question && text.contains("weather") {
-        let call =
-            json!({ "id": format!("call-{id}"), "name": "weather", "args": { "city": "Rome" } });
+    if let (Some((name, args)), true) = (tool_for(text), is_question) {
+        let call = json!({ "id": format!("call-{id}"), "name": name, "args": args });
         let message = json!({
             "type": "ai", "content": "", "id": id, "tool_calls": [call], "usage": usage,
         });
         return Ok(json!({ "messages": [message] }));
     }
     let answer = match is_question {
-        true => format!("You wrote: **{text}**. Ask me about the `weather` to see a tool call."),
+        true => format!("You wrote: **{text}**. Ask me about the `weather`, or to send a `mail`."),
         false => format!("The tool says: {text}"),
     };
     for piece in answer.split_inclusive(' ') {
@@ -64,18 +63,40 @@ async fn model(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
     Ok(json!({ "messages": [message] }))
 }
 
-/// Answers the calls of the last message.
-fn tools(input: &JsonInput) -> Value {
+/// Returns the tool that a question needs, with its arguments.
+fn tool_for(question: &str) -> Option<(&'static str, Value)> {
+    if question.contains("weather") {
+        return Some(("weather", json!({ "city": "Rome" })));
+    }
+    question.contains("mail").then(|| ("send_mail", json!({ "to": "ann@example.org" })))
+}
+
+/// Answers the calls of the last message. A person decides whether a mail is sent.
+fn tools(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
     let calls = last(input).and_then(|it| it["tool_calls"].as_array()).into_iter().flatten();
-    let results = calls.map(|call| {
-        json!({
-            "type": "tool",
-            "name": call["name"],
-            "tool_call_id": call["id"],
-            "content": format!("it rains in {}.", call["args"]["city"].as_str().unwrap_or_default()),
-        })
-    });
-    json!({ "messages": results.collect::<Vec<_>>() })
+    let mut results = Vec::new();
+    for call in calls {
+        let content = match call["name"].as_str() {
+            Some("send_mail") => send_mail(call, cx)?,
+            _ => format!("it rains in {}.", call["args"]["city"].as_str().unwrap_or_default()),
+        };
+        results.push(json!({
+            "type": "tool", "name": call["name"], "tool_call_id": call["id"], "content": content,
+        }));
+    }
+    Ok(json!({ "messages": results }))
+}
+
+/// Asks for a decision in the format of LangChain's human-in-the-loop middleware.
+fn send_mail(call: &Value, cx: &Context) -> Result<String, NodeError> {
+    let request = json!({ "name": call["name"], "args": call["args"] });
+    let allowed = json!({ "allowed_decisions": ["approve", "reject"] });
+    let answer: Value =
+        cx.interrupt(json!({ "action_requests": [request], "review_configs": [allowed] }))?;
+    Ok(match answer["decisions"][0]["type"].as_str() {
+        Some("approve") => "the mail was sent.".to_owned(),
+        _ => "the mail was not sent.".to_owned(),
+    })
 }
 
 fn last(input: &JsonInput) -> Option<&Value> {

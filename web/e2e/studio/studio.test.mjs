@@ -20,7 +20,7 @@ const node = (page, id, status) => page.locator(`[data-node="${id}"][data-status
 const timeline = (page) => page.getByRole("list", { name: "Checkpoints, oldest first" });
 const step = (page, text) => timeline(page).getByRole("button", { name: text });
 
-test("a graph is drawn, runs, asks a question and resumes", { timeout: 120_000 }, async () => {
+test("a graph is drawn, runs, asks a question and resumes", { timeout: 240_000 }, async () => {
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/`);
   await page.getByRole("combobox", { name: "Graph" }).selectOption("review");
@@ -56,7 +56,7 @@ test("a graph is drawn, runs, asks a question and resumes", { timeout: 120_000 }
   await close();
 });
 
-test("a state is edited, a branch is forked, and two branches are compared", { timeout: 120_000 }, async () => {
+test("a state is edited, a branch is forked, and two branches are compared", { timeout: 240_000 }, async () => {
   const thread = await finishedRun(server, "review", { topic: "sand" });
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/studio?graph=review&thread=${thread}`);
@@ -98,7 +98,7 @@ test("a state is edited, a branch is forked, and two branches are compared", { t
   await close();
 });
 
-test("a running run survives a reload and a lost connection", { timeout: 120_000 }, async () => {
+test("a running run survives a reload and a lost connection", { timeout: 240_000 }, async () => {
   const { page, close } = await openPage(browser, server, { expected: [/Failed to load resource/] });
   await page.goto(`${server.url}/studio?graph=research`);
   await page.getByRole("button", { name: "Open subgraphs" }).click();
@@ -133,7 +133,7 @@ test("a running run survives a reload and a lost connection", { timeout: 120_000
   await close();
 });
 
-test("a run stops at a breakpoint", { timeout: 120_000 }, async () => {
+test("a run stops at a breakpoint", { timeout: 240_000 }, async () => {
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/studio?graph=research`);
   await page.getByRole("button", { name: /^summarize: .*Set a breakpoint/ }).click();
@@ -146,8 +146,9 @@ test("a run stops at a breakpoint", { timeout: 120_000 }, async () => {
   await close();
 });
 
-test("a chat streams tokens, shows tool calls and keeps markup as text", { timeout: 120_000 }, async () => {
-  const { page, close } = await openPage(browser, server);
+test("a chat streams tokens, shows tool calls and keeps markup as text", { timeout: 240_000 }, async () => {
+  // The store has no index, so it refuses the first query.
+  const { page, close } = await openPage(browser, server, { expected: [/status of 422/] });
   await page.goto(`${server.url}/studio?graph=assistant`);
   const attack = "<img src=x onerror=alert(1)><script>alert(2)</script> [x](javascript:alert(3))";
   await page.getByLabel("Message").fill(attack);
@@ -161,6 +162,12 @@ test("a chat streams tokens, shows tool calls and keeps markup as text", { timeo
   await chat.getByText("The tool says: it rains in Rome.").waitFor();
   await page.getByText(/tokens in, 36 out/).waitFor();
   await checkBoth(page, "studio-chat");
+
+  await page.getByLabel("Message").fill("Send a mail.");
+  await page.getByLabel("Message").press("Enter");
+  await page.getByLabel("Decision on send_mail").selectOption("reject");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await chat.getByText("The tool says: the mail was not sent.").waitFor();
   const made = await page.evaluate(() => ({
     scripts: [...document.scripts].filter((it) => !it.src.startsWith(location.origin)).length,
     images: [...document.images].filter((it) => it.src.endsWith("/x")).length,
@@ -179,12 +186,15 @@ test("a chat streams tokens, shows tool calls and keeps markup as text", { timeo
   await page.getByText("kept").waitFor();
   await checkPage(page, "the store");
   await shoot(page, "studio-store");
+  await page.getByLabel("Search the items").fill("KEPT");
+  await page.getByText("Items (1)").waitFor();
   await page.getByRole("button", { name: "Delete mine" }).click();
+  await page.getByRole("dialog", { name: "Delete mine?" }).getByRole("button", { name: "Delete the item" }).click();
   await page.getByText("kept").waitFor({ state: "detached" });
   await close();
 });
 
-test("the studio works on a phone and with the keyboard", { timeout: 120_000 }, async () => {
+test("the studio works on a phone and with the keyboard", { timeout: 240_000 }, async () => {
   const thread = await finishedRun(server, "review", { topic: "paper" });
   const phone = await openPage(browser, server, PHONE);
   await phone.page.goto(`${server.url}/studio?graph=review&thread=${thread}`);
@@ -217,7 +227,7 @@ test("the studio works on a phone and with the keyboard", { timeout: 120_000 }, 
   await close();
 });
 
-test("errors of the server are displayed", { timeout: 120_000 }, async () => {
+test("errors of the server are displayed", { timeout: 240_000 }, async () => {
   const { page, close } = await openPage(browser, server, { expected: [/status of 4(04|22)/] });
   await page.goto(`${server.url}/studio?graph=nowhere`);
   await page.getByRole("alert").getByText("This server has no graph “nowhere”.").waitFor();

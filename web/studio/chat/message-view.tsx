@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 
 import { cn } from "@/lib/cn";
 import { count, dollars } from "@/lib/format";
-import { Document } from "@/text/document";
+import { Blocks } from "@/text/blocks";
 import { JsonView } from "@studio/ui/json-view";
 
 import { type Message, roleOf, textOf, toolCallsOf } from "./messages";
@@ -37,7 +37,11 @@ export function MessageView({ message }: { message: Message }): ReactElement {
         {usage && usage.cost !== null && ` · ${dollars(usage.cost)}`}
       </p>
       {text !== "" &&
-        (roleOf(message) === "ai" ? <Document text={text} /> : <p className="text-sm whitespace-pre-wrap">{text}</p>)}
+        (roleOf(message) === "ai" ? (
+          <Blocks text={text} render={(it) => it} />
+        ) : (
+          <p className="text-sm whitespace-pre-wrap">{text}</p>
+        ))}
       {toolCallsOf(message).map((it, idx) => (
         <div key={it.id ?? idx} className="mt-2 rounded-lg border border-line bg-panel px-3 py-2">
           <p className="flex items-center gap-1.5 text-[13px] font-medium">

@@ -3,12 +3,11 @@ import { type FormEvent, type ReactElement, useState } from "react";
 
 import { useAction } from "@/actions/use-action";
 import { Button } from "@/ui/button";
-import { Area, Check } from "@/ui/field";
 import { Problem } from "@/ui/problem";
 import type { Json } from "@studio/api/types";
 import type { Checkpoint } from "@studio/history/checkpoint";
-import { JsonView } from "@studio/ui/json-view";
 
+import { AnswerField } from "./answer-field";
 import { type Answer, answersOf, pendingInterrupts } from "./interrupts";
 
 /** The questions of the pending nodes, with a form for the answers. */
@@ -41,38 +40,15 @@ export function InterruptPanel({
         {interrupts.length === 1 ? "The graph waits for an answer" : `The graph waits for ${interrupts.length} answers`}
       </h2>
       <form onSubmit={submit} className="space-y-4 p-4">
-        {interrupts.map((it) => {
-          const draft = drafts[it.id] ?? { text: "", json: false };
-          const set = (change: Partial<Answer>): void => setDrafts({ ...drafts, [it.id]: { ...draft, ...change } });
-          return (
-            <fieldset key={it.id} className="space-y-3">
-              <legend className="mb-2 text-[13px] text-dim">
-                Question of <b className="font-medium text-ink">{it.node}</b>
-              </legend>
-              <div className="rounded-md bg-sunk px-3 py-2">
-                <JsonView value={it.value} />
-              </div>
-              <Area
-                label="Answer"
-                rows={2}
-                value={draft.text}
-                aria-invalid={problem?.id === it.id || undefined}
-                onChange={(event) => set({ text: event.target.value })}
-              />
-              <Check
-                label="The answer is JSON"
-                hint="Otherwise it is sent as text"
-                checked={draft.json}
-                onChange={(event) => set({ json: event.target.checked })}
-              />
-              {problem?.id === it.id && (
-                <p role="alert" className="text-[13px] text-bad">
-                  Answer: {problem.problem}
-                </p>
-              )}
-            </fieldset>
-          );
-        })}
+        {interrupts.map((it) => (
+          <AnswerField
+            key={it.id}
+            interrupt={it}
+            answer={drafts[it.id]}
+            problem={problem?.id === it.id ? problem.problem : null}
+            onChange={(answer) => setDrafts({ ...drafts, [it.id]: answer })}
+          />
+        ))}
         {error !== null && <Problem title="The run could not be resumed" error={error} />}
         <Button type="submit" look="solid" size="md" disabled={busy}>
           Resume

@@ -19,7 +19,7 @@ it("is paused only if nodes are pending and none asks a question", () => {
 
 it("sends texts and JSON by interrupt id", () => {
   const questions = pendingInterrupts(at([task("a", ["1", "2"])], ["a"]));
-  const drafts = { 1: { text: "[yes]", json: false }, 2: { text: "[true]", json: true } };
+  const drafts = { 1: { text: "[yes]", json: false, decisions: [] }, 2: { text: "[true]", json: true, decisions: [] } };
   expect(answersOf(questions, drafts)).toEqual({ value: { 1: "[yes]", 2: [true] } });
-  expect(answersOf(questions, { 2: { text: "[", json: true } })).toMatchObject({ id: "2" });
+  expect(answersOf(questions, { 2: { text: "[", json: true, decisions: [] } })).toMatchObject({ id: "2" });
 });

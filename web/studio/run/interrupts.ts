@@ -4,6 +4,8 @@ import type { Interrupt, Json } from "@studio/api/types";
 import { parseJson } from "@studio/form/schema";
 import type { Checkpoint } from "@studio/history/checkpoint";
 
+import { type DecisionDraft, decisionsOf, reviewedCalls } from "./tool-review";
+
 export interface PendingInterrupt extends Interrupt {
   /** The node that asks. */
   node: string;
@@ -23,7 +25,11 @@ export function isPaused(checkpoint: Checkpoint): boolean {
 export interface Answer {
   text: string;
   json: boolean;
+  /** Decisions on tool calls, if the question is a review of tool calls. */
+  decisions: DecisionDraft[];
 }
+
+export const emptyAnswer: Answer = { text: "", json: false, decisions: [] };
 
 /** Returns the answers by interrupt id, or the id of the first invalid answer with the problem. */
 export function answersOf(
@@ -31,15 +37,16 @@ export function answersOf(
   drafts: Readonly<Record<string, Answer>>,
 ): { value: Json } | { id: string; problem: string } {
   const answers: Record<string, Json> = {};
-  for (const { id } of interrupts) {
-    const draft = drafts[id] ?? { text: "", json: false };
-    if (!draft.json) {
-      answers[id] = draft.text;
-      continue;
-    }
-    const parsed = parseJson(draft.text);
-    if ("problem" in parsed) return { id, problem: parsed.problem };
-    answers[id] = parsed.value;
+  for (const { id, value } of interrupts) {
+    const answer = readAnswer(value, drafts[id] ?? emptyAnswer);
+    if ("problem" in answer) return { id, problem: answer.problem };
+    answers[id] = answer.value;
   }
   return { value: answers };
+}
+
+function readAnswer(question: Json, draft: Answer): { value: Json } | { problem: string } {
+  const calls = reviewedCalls(question);
+  if (calls) return decisionsOf(calls, draft.decisions);
+  return draft.json ? parseJson(draft.text) : { value: draft.text };
 }

@@ -1,6 +1,6 @@
 /** Loads a thread and follows its newest run. */
 
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useEffectEvent, useMemo, useState } from "react";
 
 import { ApiError } from "@/lib/http";
 import { useVisible } from "@/lib/use-visible";
@@ -71,6 +71,10 @@ export function useThread(id: string | null): UseThread {
   const newest = data?.runs[0] ?? null;
   const run = newest?.run_id ?? null;
   const isActive = newest !== null && (newest.status === "pending" || newest.status === "running");
+  // The stored state of a run that has just ended is complete.
+  const onEnd = useEffectEvent(() => {
+    if (isActive) refresh();
+  });
   useEffect(() => {
     if (id === null || run === null || !visible) return;
     const stop = new AbortController();
@@ -83,14 +87,12 @@ export function useThread(id: string | null): UseThread {
       .finally(() => {
         batcher.flush();
         setConnected(true);
-        if (!stop.signal.aborted && isActive) refresh();
+        if (!stop.signal.aborted) onEnd();
       });
     return () => {
       stop.abort();
       batcher.drop();
     };
-    // A run that has ended keeps the view that was folded while it was active.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [id, run, visible]);
 
   const updated = data?.thread.updated_at ?? null;

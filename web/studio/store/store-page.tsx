@@ -11,11 +11,11 @@ import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 import { api } from "@studio/api/client";
 import type { StoreItem } from "@studio/api/types";
+import { ConfirmButton } from "@studio/ui/confirm-button";
 import { JsonView } from "@studio/ui/json-view";
 
 import { ItemDialog } from "./item-dialog";
-
-const LIMIT = 100;
+import { LIMIT, searchItems } from "./search";
 
 /** The long-term store that all graphs share: namespaces and their items. */
 export function StorePage(): ReactElement {
@@ -27,9 +27,10 @@ export function StorePage(): ReactElement {
   const namespaces = useFetched("namespaces", api.namespaces, edits);
   const items = useFetched(
     `items ${JSON.stringify(namespace)} ${query}`,
-    (signal) => api.items({ namespace, query, limit: LIMIT }, signal),
+    (signal) => searchItems(namespace, query, signal),
     edits,
   );
+  const shown = items.value;
   const changed = (): void => setEdits((it) => it + 1);
   const remove = (item: StoreItem): void =>
     run(async () => {
@@ -63,7 +64,7 @@ export function StorePage(): ReactElement {
       </Panel>
       <Panel
         id="items"
-        title={`Items${items.value ? ` (${items.value.length === LIMIT ? `first ${LIMIT}` : items.value.length})` : ""}`}
+        title={`Items${shown ? ` (${shown.length === LIMIT ? `first ${LIMIT}` : shown.length})` : ""}`}
         aside={
           <Button onClick={() => setEditing("new")}>
             <Plus aria-hidden /> New item
@@ -81,9 +82,9 @@ export function StorePage(): ReactElement {
             <Problem title="The store could not be read or changed" error={error} />
           </div>
         )}
-        {items.value?.length === 0 && <p className="py-6 text-center text-sm text-dim">No items.</p>}
+        {shown?.length === 0 && <p className="py-6 text-center text-sm text-dim">No items.</p>}
         <ul className="mt-3 space-y-2">
-          {items.value?.map((it) => (
+          {shown?.map((it) => (
             <li key={`${it.namespace.join("\u0000")} ${it.key}`} className="rounded-lg border border-line p-3">
               <div className="flex flex-wrap items-center gap-2">
                 <span className="font-mono text-[13px] font-medium">{it.key}</span>
@@ -100,16 +101,18 @@ export function StorePage(): ReactElement {
                   >
                     <Pencil aria-hidden />
                   </Button>
-                  <Button
+                  <ConfirmButton
+                    question={`Delete ${it.key}?`}
+                    confirm="Delete the item"
                     look="ghost"
                     size="icon"
                     className="size-8 text-bad"
                     disabled={busy}
                     aria-label={`Delete ${it.key}`}
-                    onClick={() => remove(it)}
+                    onConfirm={() => remove(it)}
                   >
                     <Trash2 aria-hidden />
-                  </Button>
+                  </ConfirmButton>
                 </span>
               </div>
               <div className="mt-2">

@@ -1,5 +1,5 @@
 import { Copy, Plus, Trash2 } from "lucide-react";
-import { type ReactElement, useRef, useState } from "react";
+import { type ReactElement, type RefObject, useRef, useState } from "react";
 
 import { useAction } from "@/actions/use-action";
 import { cn } from "@/lib/cn";
@@ -12,6 +12,7 @@ import { api } from "@studio/api/client";
 import type { Thread, ThreadStatus } from "@studio/api/types";
 import { goTo, hrefOf } from "@studio/place";
 import { useShortcuts } from "@studio/shortcuts";
+import { ConfirmButton } from "@studio/ui/confirm-button";
 import { shortTime } from "@studio/ui/short-time";
 import { StatusBadge } from "@studio/ui/status-badge";
 
@@ -70,7 +71,7 @@ function List({
   current,
   changed,
   search,
-}: Props & { search: React.RefObject<HTMLInputElement | null> }): ReactElement {
+}: Props & { search: RefObject<HTMLInputElement | null> }): ReactElement {
   const [query, setQuery] = useState("");
   const [status, setStatus] = useState<ThreadStatus | null>(null);
   const [limit, setLimit] = useState(PAGE);
@@ -145,9 +146,16 @@ function List({
                 <Button look="ghost" disabled={busy} onClick={() => copy(it)}>
                   <Copy aria-hidden /> Copy
                 </Button>
-                <Button look="ghost" disabled={busy} onClick={() => remove(it)} className="text-bad">
+                <ConfirmButton
+                  question="Delete this thread with all its checkpoints?"
+                  confirm="Delete the thread"
+                  look="ghost"
+                  className="text-bad"
+                  disabled={busy}
+                  onConfirm={() => remove(it)}
+                >
                   <Trash2 aria-hidden /> Delete
-                </Button>
+                </ConfirmButton>
               </div>
             )}
           </li>

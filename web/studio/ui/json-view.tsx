@@ -1,3 +1,4 @@
+import { ChevronRight } from "lucide-react";
 import type { ReactElement } from "react";
 
 import type { Json } from "@studio/api/types";
@@ -42,7 +43,12 @@ function Entry({ name, value, depth }: { name: string; value: Json; depth: numbe
   const count = Object.keys(value).length;
   return (
     <details open={depth < OPEN_DEPTH}>
-      <summary className="list-none marker:hidden">
+      <summary className="list-none">
+        <ChevronRight
+          aria-hidden
+          size={13}
+          className="mr-0.5 -ml-1 inline text-dim transition-transform [details[open]>summary_&]:rotate-90"
+        />
         {label} <span className="text-xs text-dim">{Array.isArray(value) ? `${count} items` : `${count} fields`}</span>
       </summary>
       <div className="mt-1">
