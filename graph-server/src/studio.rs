@@ -1,33 +1,13 @@
 //! The studio: a web page for running and debugging the graphs of a server.
 //!
 //! The page is embedded in the program and uses only [LangGraph's API](crate::langgraph) of the same server. [`dev`]
-//! starts a server with the page for development. Another server adds [`routes`] to its open routes; if the server
-//! requires an API key, the page asks for it.
+//! starts a server with the page for development. Another server adds [`routes`] to its open routes; if the API
+//! requires a key, the page asks for it.
 
 mod dev;
+mod page;
 
-use axum::{Router, extract::RawQuery, response::Redirect, routing::get};
-use rust_embed::RustEmbed;
-
-pub use self::dev::{DevError, DevServer, dev};
-use crate::http::{Asset, page};
-
-/// The built files of the page. Their source is in the directory `web/studio` of the repository.
-#[derive(RustEmbed)]
-#[folder = "studio"]
-struct Files;
-
-/// Returns the routes of the page, below `/studio`.
-pub fn routes() -> Router {
-    Router::new().nest("/studio", page(file)).route("/studio/", get(redirect_to_page))
-}
-
-fn file(name: &str) -> Option<Asset> {
-    Files::get(name).map(|it| it.data)
-}
-
-/// Redirects to the page. Keeps the query, which names the graph and the thread.
-async fn redirect_to_page(RawQuery(query): RawQuery) -> Redirect {
-    let query = query.map(|it| format!("?{it}")).unwrap_or_default();
-    Redirect::permanent(&format!("/studio{query}"))
-}
+pub use self::{
+    dev::{DevError, DevServer, dev},
+    page::routes,
+};

@@ -7,10 +7,10 @@
 mod assistant;
 mod research;
 mod review;
+mod schema;
 
 use clap::Parser;
 use graph_server::{DevServer, langgraph::Graphs};
-use serde_json::{Value, json};
 
 /// Run three small graphs in the studio.
 #[derive(Parser)]
@@ -28,9 +28,4 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let graphs = assistant::add(graphs)?;
     DevServer::new(graphs).port(options.port).run().await?;
     Ok(())
-}
-
-/// Returns the schema of an object with these properties.
-fn object(title: &str, properties: &Value) -> Value {
-    json!({ "title": title, "type": "object", "properties": properties })
 }

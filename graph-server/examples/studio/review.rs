@@ -8,7 +8,7 @@ use graph_core::{
 use graph_server::langgraph::{Graphs, Schemas};
 use serde_json::{Value, json};
 
-use super::object;
+use super::schema::object;
 
 pub(super) fn add(graphs: Graphs) -> Result<Graphs, Box<dyn std::error::Error>> {
     let state = JsonStateSchema::new([

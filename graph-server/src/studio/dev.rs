@@ -5,10 +5,11 @@ use std::{io, net::Ipv4Addr, path::PathBuf};
 use axum::{response::Redirect, routing::get};
 use tokio::net::TcpListener;
 
+use super::page::routes;
 use crate::{
     http::{Guard, Metrics},
     langgraph::{Graphs, LangGraphApi, OpenApiError},
-    serve_until,
+    server::serve_until,
 };
 
 /// Port of LangGraph's own development server, where its clients look for a server.
@@ -100,7 +101,7 @@ impl DevServer {
     pub async fn run(self) -> Result<(), DevError> {
         let api = LangGraphApi::open(self.graphs, &self.database)?;
         let start = get(async || Redirect::temporary("/studio"));
-        let open = api.open_routes().merge(super::routes()).route("/", start);
+        let open = api.open_routes().merge(routes()).route("/", start);
         let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(MAX_BODY);
         let guarded = guard.wrap(open, api.routes(), Metrics::default());
         let listen = |source| DevError::Listen { port: self.port, source };

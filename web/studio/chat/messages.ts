@@ -1,7 +1,7 @@
 /** Messages of models and people. Everything in them is untrusted text. */
 
+import { isObject } from "@studio/api/json";
 import type { Json, JsonObject } from "@studio/api/types";
-import { isObject } from "@studio/history/diff";
 
 export interface ToolCall {
   id: string | null;

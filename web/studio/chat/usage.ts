@@ -1,7 +1,7 @@
 /** Tokens and cost of model calls, where messages report them. */
 
+import { isObject } from "@studio/api/json";
 import type { Json } from "@studio/api/types";
-import { isObject } from "@studio/history/diff";
 
 import type { Message } from "./messages";
 

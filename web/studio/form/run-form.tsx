@@ -4,8 +4,8 @@ import { type FormEvent, type ReactElement, useEffect, useRef, useState } from "
 import { useAction } from "@/actions/use-action";
 import { Button } from "@/ui/button";
 import { Problem } from "@/ui/problem";
+import { isObject } from "@studio/api/json";
 import type { Json, JsonObject, RunRequest, Schemas } from "@studio/api/types";
-import { isObject } from "@studio/history/diff";
 import { JsonArea } from "@studio/ui/json-area";
 
 import { type Draft, type FormField, fieldsOf, parseJson, valueOf } from "./schema";

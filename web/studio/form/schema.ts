@@ -1,7 +1,7 @@
 /** Form fields from JSON Schemas, and the values that users enter in them. */
 
+import { isObject } from "@studio/api/json";
 import type { Json, JsonObject } from "@studio/api/types";
-import { isObject } from "@studio/history/diff";
 
 export type FieldKind =
   | { type: "text" }

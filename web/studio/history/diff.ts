@@ -1,5 +1,6 @@
 /** Differences between two states. */
 
+import { isObject } from "@studio/api/json";
 import type { Json, JsonObject } from "@studio/api/types";
 
 export type Change = { path: string } & (
@@ -32,8 +33,4 @@ function diffValues(path: string, before: Json | undefined, after: Json | undefi
 
 function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
-}
-
-export function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

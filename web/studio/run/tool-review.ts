@@ -1,8 +1,8 @@
 /** Reviews of tool calls: questions in the format of LangChain's human-in-the-loop middleware. */
 
+import { isObject } from "@studio/api/json";
 import type { Json } from "@studio/api/types";
 import { parseJson } from "@studio/form/schema";
-import { isObject } from "@studio/history/diff";
 
 export type DecisionKind = "approve" | "edit" | "reject" | "respond";
 

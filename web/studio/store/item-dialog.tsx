@@ -5,10 +5,10 @@ import { Button } from "@/ui/button";
 import { Field } from "@/ui/field";
 import { Modal } from "@/ui/modal";
 import { Problem } from "@/ui/problem";
+import { isObject } from "@studio/api/json";
 import { api } from "@studio/api/client";
 import type { StoreItem } from "@studio/api/types";
 import { parseJson } from "@studio/form/schema";
-import { isObject } from "@studio/history/diff";
 import { JsonArea } from "@studio/ui/json-area";
 
 interface Props {
