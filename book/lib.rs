@@ -34,6 +34,7 @@ mod chapters {
     chapter!(several_agents, "several-agents.md");
     chapter!(mcp, "mcp.md");
     chapter!(sandboxes, "sandboxes.md");
+    chapter!(studio, "studio.md");
     chapter!(consulting, "consulting.md");
     chapter!(operations, "operations.md");
 }

@@ -9,7 +9,12 @@ const proxy = { "/api": { target: process.env["SERVER"] ?? "http://127.0.0.1:800
 
 export default defineConfig({
   plugins: [react(), tailwindcss()],
-  resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
+  resolve: {
+    alias: {
+      "@studio": fileURLToPath(new URL("./studio", import.meta.url)),
+      "@": fileURLToPath(new URL("./src", import.meta.url)),
+    },
+  },
   build: {
     // Inline nothing, so that the content security policy can forbid `data:` URLs and inline scripts.
     assetsInlineLimit: 0,
@@ -28,5 +33,5 @@ export default defineConfig({
   },
   server: { proxy },
   preview: { proxy },
-  test: { include: ["src/**/*.test.{ts,tsx}"] },
+  test: { include: ["{src,studio}/**/*.test.{ts,tsx}"] },
 });

@@ -6,6 +6,7 @@
 //! - [`http`] contains the parts that every server needs: authentication, error responses and event streams.
 //! - [`graph::routes`] serves any compiled graph. Applications can define their own routes on the same service.
 //! - [`langgraph`] serves graphs to LangGraph's own clients, through LangGraph's API.
+//! - [`studio`] is a web page for running and debugging these graphs. [`dev`] serves both on this machine.
 #![forbid(unsafe_code)]
 
 pub mod graph;
@@ -17,9 +18,11 @@ pub mod run;
 mod runner;
 mod server;
 mod service;
+pub mod studio;
 
 pub use registry::{Registry, RegistryError};
 pub use run::{NewRun, RunEvent, RunInfo, Status};
 pub use runner::{EventSender, Runner, RunnerError, RunnerOutcome};
 pub use server::{raise_descriptor_limit, serve, serve_until};
 pub use service::{Capacity, EventReader, ReadOutcome, Service, ServiceError};
+pub use studio::{DevError, DevServer, dev};

@@ -90,7 +90,15 @@ export async function shoot(page, name) {
 }
 
 /** States that the documentation also shows in dark colours. */
-const SHOWN_DARK = ["live", "results", "debate", "phone-pipeline"];
+const SHOWN_DARK = [
+  "live",
+  "results",
+  "debate",
+  "phone-pipeline",
+  "studio-running",
+  "studio-interrupt",
+  "studio-phone",
+];
 
 /** Checks a state in both colour schemes and saves a screenshot. */
 export async function checkBoth(page, state) {

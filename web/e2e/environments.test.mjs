@@ -180,7 +180,7 @@ test("a server with an API key asks for it", { timeout: 180_000 }, async (t) => 
     await page.getByLabel("Ticker").fill("LOCK");
     await page.getByRole("button", { name: "Run", exact: true }).click();
     await page.getByRole("button", { name: /^m1 .*: debate/ }).waitFor();
-    await page.evaluate(() => sessionStorage.setItem("consulting.key", "no longer the key"));
+    await page.evaluate(() => sessionStorage.setItem("api-key", "no longer the key"));
     await dialog.getByText("The server does not accept this key.").waitFor();
     await close();
   } finally {

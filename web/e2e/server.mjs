@@ -6,6 +6,8 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { openProxy } from "./proxy.mjs";
+
 /** Makes the model slow enough that a run of many rounds can be observed on any machine. */
 export const SLOW = ["--answer-ms", "2000"];
 
@@ -74,43 +76,6 @@ async function launch(args, env) {
       child.kill("SIGKILL");
       await gone;
       await rm(folder, { recursive: true, force: true });
-    },
-  };
-}
-
-async function openProxy(target) {
-  const open = new Set();
-  let isDisconnected = false;
-  const proxy = net.createServer((near) => {
-    if (isDisconnected) return near.destroy();
-    const far = net.connect(Number(target.port), target.hostname);
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ]) {
-      open.add(one);
-      one.pipe(other);
-      one.on("error", () => other.destroy());
-      one.on("close", () => {
-        open.delete(one);
-        other.destroy();
-      });
-    }
-  });
-  const closeAll = () => open.forEach((it) => it.destroy());
-  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${proxy.address().port}`,
-    disconnect() {
-      isDisconnected = true;
-      closeAll();
-    },
-    reconnect() {
-      isDisconnected = false;
-    },
-    async close() {
-      closeAll();
-      await new Promise((resolve) => proxy.close(resolve));
     },
   };
 }

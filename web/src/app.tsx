@@ -3,7 +3,8 @@ import { type ReactElement, type RefObject, useCallback, useEffect, useRef, useS
 import { KeyPrompt } from "@/actions/key-prompt";
 import { ComparePage } from "@/compare/compare-page";
 import { HomePage } from "@/home/home-page";
-import { ApiError, api, key } from "@/lib/api";
+import { api } from "@/lib/api";
+import { ApiError, key } from "@/lib/http";
 import { usePageLocation } from "@/lib/router";
 import type { ServerInfo, Setup } from "@/lib/types";
 import { RunPage } from "@/run/run-page";

@@ -37,7 +37,7 @@ Usage: cargo xtask COMMAND
   book                  Render the book; installs mdBook into the target directory if it is missing
   model [NAME]          Download a small model for the local-model tests and print its path
   guest-image           Build the guest agents, kernel and images for micro VMs (requires Debian's apt)
-  web                   Build the web page of `consulting serve` (requires Node)
+  web                   Build the web page of `consulting serve` and the studio (requires Node)
   help                  Print this text
 ";
 

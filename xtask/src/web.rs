@@ -1,4 +1,4 @@
-//! Builds and checks the web page of `consulting serve`.
+//! Builds and checks the web page of `consulting serve` and the studio of `graph-server`.
 
 use std::path::Path;
 
@@ -14,17 +14,18 @@ pub(crate) const SKIPPED: Skipped =
 /// Environment variable that makes the page tests fail instead of being skipped if the page cannot be tested.
 pub(crate) const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// Builds the page into `web/dist`.
+/// Builds the pages into `web/dist` and `graph-server/studio`.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let [fetch, .., build, _] = steps();
     run_all(root, &Plan { steps: vec![fetch, build], skipped: vec![] })
 }
 
-/// Returns the CI steps for the page. The last step checks that the committed build matches the source.
+/// Returns the CI steps for the pages. The last step checks that the committed builds match their source.
 pub(crate) fn steps() -> [Step; 5] {
     let npm = |title, line| Step::new(title, "npm", &format!("--prefix web {line}"));
-    let same = "test -z \"$(git status --porcelain -- web/dist)\" || \
-                { echo 'web/dist does not match its source; run `cargo xtask web` and commit the result'; exit 1; }";
+    let same = "test -z \"$(git status --porcelain -- web/dist graph-server/studio)\" || \
+                { echo 'web/dist or graph-server/studio does not match its source; run `cargo xtask web` and commit \
+                the result'; exit 1; }";
     [
         npm("web page: dependencies", "ci --no-audit --no-fund"),
         npm("web page: types and lints", "run check"),

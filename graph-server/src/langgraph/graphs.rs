@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use graph_core::{BuildError, Checkpointer, State, StateGraph, store::Store};
+use graph_core::{
+    BuildError, Checkpointer, MemorySaver, State, StateGraph,
+    store::{InMemoryStore, Store},
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -24,6 +27,12 @@ impl Graphs {
     /// Creates an empty set of graphs that keep their threads in `checkpointer` and their long-term memory in `store`.
     pub fn new(checkpointer: Arc<dyn Checkpointer>, store: Arc<dyn Store>) -> Self {
         Self { checkpointer, store, graphs: BTreeMap::new() }
+    }
+
+    /// Creates an empty set of graphs that keep their threads and their long-term memory in memory, for development
+    /// and tests.
+    pub fn in_memory() -> Self {
+        Self::new(Arc::new(MemorySaver::new()), Arc::new(InMemoryStore::new()))
     }
 
     /// Adds a graph that needs no dependencies.

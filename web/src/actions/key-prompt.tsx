@@ -1,6 +1,6 @@
 import { type FormEvent, type ReactElement, useState } from "react";
 
-import { key } from "@/lib/api";
+import { key } from "@/lib/http";
 import { Button } from "@/ui/button";
 import { Field } from "@/ui/field";
 import { Modal } from "@/ui/modal";

@@ -1,4 +1,4 @@
-import { type Edge, type Node, Position, ReactFlow, ReactFlowProvider, useReactFlow, useStore } from "@xyflow/react";
+import { type Edge, type Node, ReactFlow, ReactFlowProvider, useReactFlow, useStore } from "@xyflow/react";
 import { Minus, Plus } from "lucide-react";
 import { type ReactElement, useEffect, useMemo, useState } from "react";
 
@@ -10,7 +10,8 @@ import { Button } from "@/ui/button";
 import { GraphContext, type GraphContextValue } from "./context";
 import { arrowState, stageState } from "./live";
 import { AgentNode, DebateNode, FAR_ZOOM, RankingNode, StageNode, isFar } from "./nodes";
-import { type Arrow, type Box, HEAD, type Scene, type StageId, scene } from "./scene";
+import { placed } from "./placed";
+import { type Arrow, HEAD, type Scene, type StageId, scene } from "./scene";
 
 const TYPES = { stage: StageNode, agent: AgentNode, debate: DebateNode, ranking: RankingNode };
 
@@ -149,24 +150,6 @@ function toNodes(picture: Scene, narrow: boolean): Node[] {
     }));
     return [group, ...members];
   });
-}
-
-/**
- * Position, size and handles of a node. They are specified up front: React Flow draws no edges for nodes that it still
- * has to measure.
- */
-function placed({ x, y, width, height }: Box, narrow: boolean) {
-  const [middle, centre] = [width / 2, height / 2];
-  const handles: Node["handles"] = narrow
-    ? [
-        { type: "target", position: Position.Top, x: middle, y: 0 },
-        { type: "source", position: Position.Bottom, x: middle, y: height },
-      ]
-    : [
-        { type: "target", position: Position.Left, x: 0, y: centre },
-        { type: "source", position: Position.Right, x: width, y: centre },
-      ];
-  return { position: { x, y }, width, height, measured: { width, height }, handles };
 }
 
 function toEdges(picture: Scene, far: boolean, status: (id: string) => Status): Edge[] {

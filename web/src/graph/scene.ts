@@ -7,14 +7,9 @@ import dagre from "@dagrejs/dagre";
 
 import type { Config, Drawing } from "@/lib/types";
 
-export type StageId = "0" | "1" | "2" | "sandbox" | "rank";
+import type { Box } from "./box";
 
-export interface Box {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
+export type StageId = "0" | "1" | "2" | "sandbox" | "rank";
 
 interface Member extends Box {
   id: string;

@@ -1,5 +1,6 @@
-/** Client for the HTTP API. Every failure becomes an `ApiError`. */
+/** Client for the HTTP API of `consulting serve`. */
 
+import { get, post, send } from "./http";
 import type { ResultAnswer } from "./report";
 import type { RunEvent } from "./events";
 import type {
@@ -16,70 +17,6 @@ import type {
   Setup,
   Started,
 } from "./types";
-
-const KEY = "consulting.key";
-
-export class ApiError extends Error {
-  constructor(
-    readonly status: number,
-    readonly code: string,
-    message: string,
-    readonly requestId: string | null,
-  ) {
-    super(message);
-    this.name = "ApiError";
-  }
-}
-
-/** API key, stored until the tab is closed and sent only in the `Authorization` header. */
-export const key = {
-  get: (): string | null => sessionStorage.getItem(KEY),
-  set: (value: string): void => sessionStorage.setItem(KEY, value),
-  /** Called when the server rejects the key or requires one. */
-  onRejected: (): void => {},
-};
-
-/** Sends a request with the API key. Throws an `ApiError` for unsuccessful responses. */
-export async function send(path: string, init: RequestInit = {}): Promise<Response> {
-  const headers = new Headers(init.headers);
-  const secret = key.get();
-  if (secret !== null) headers.set("Authorization", `Bearer ${secret}`);
-  let answer: Response;
-  try {
-    answer = await fetch(path, { ...init, headers });
-  } catch (cause) {
-    if (init.signal?.aborted) throw cause;
-    throw new ApiError(0, "unreachable", "The server is unreachable.", null);
-  }
-  if (answer.status === 401) key.onRejected();
-  if (!answer.ok) throw await toApiError(answer);
-  return answer;
-}
-
-async function toApiError(answer: Response): Promise<ApiError> {
-  const body: unknown = await answer.json().catch(() => null);
-  const error = (body as { error?: { code?: string; message?: string } } | null)?.error;
-  return new ApiError(
-    answer.status,
-    error?.code ?? "http",
-    error?.message ?? `The server answered ${answer.status} ${answer.statusText}.`.replace(" .", "."),
-    answer.headers.get("x-request-id"),
-  );
-}
-
-async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const answer = await send(path, signal ? { signal } : {});
-  return (await answer.json()) as T;
-}
-
-async function post<T>(path: string, body: unknown): Promise<T> {
-  const answer = await send(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  return (await answer.json()) as T;
-}
 
 /** Path of a comparison, in the web interface and, below `/api`, on the server. */
 export const comparison = (a: string, b: string): string =>

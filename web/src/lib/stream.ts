@@ -3,10 +3,10 @@
  * event, so that no event is lost or repeated.
  */
 
-import { createParser } from "eventsource-parser";
-
-import { api, ApiError, send } from "./api";
+import { api } from "./api";
+import { pauseBeforeRetry, readEvents } from "./event-stream";
 import type { RunEvent } from "./events";
+import { ApiError } from "./http";
 import type { RunStatus } from "./types";
 
 interface Listener {
@@ -21,8 +21,6 @@ interface Listener {
   refused: (error: ApiError) => void;
 }
 
-/** Without a heartbeat for this long, the connection is considered dead. */
-const SILENCE_TIMEOUT_MS = 20_000;
 const MIN_RETRY_MS = 500;
 const MAX_RETRY_MS = 8_000;
 
@@ -43,60 +41,28 @@ export async function follow(id: string, listener: Listener, signal: AbortSignal
     if (signal.aborted) return;
     listener.connected(false);
     pause = listener.last() > before ? MIN_RETRY_MS : Math.min(pause * 2, MAX_RETRY_MS);
-    await sleep(pause, signal);
+    await pauseBeforeRetry(pause, signal);
   }
 }
 
 /** Reads one connection; returns true if the server ended the stream. */
-async function readOnce(id: string, listener: Listener, outer: AbortSignal): Promise<boolean> {
-  const watchdog = new AbortController();
-  const signal = AbortSignal.any([outer, watchdog.signal]);
+async function readOnce(id: string, listener: Listener, signal: AbortSignal): Promise<boolean> {
   const last = listener.last();
   let ended: RunStatus | null = null;
-  const parser = createParser({
-    onEvent: ({ event, data }) => {
-      if (event === "end") ended = (JSON.parse(data) as { status: RunStatus }).status;
-      else listener.event(JSON.parse(data) as RunEvent);
+  const status = await readEvents(
+    `/api/stream/${encodeURIComponent(id)}`,
+    last > 0 ? String(last) : null,
+    {
+      open: () => listener.connected(true),
+      event: ({ event, data }) => {
+        if (event === "end") ended = (JSON.parse(data) as { status: RunStatus }).status;
+        else listener.event(JSON.parse(data) as RunEvent);
+      },
     },
-  });
-  let timer = setTimeout(() => watchdog.abort(), SILENCE_TIMEOUT_MS);
-  try {
-    const answer = await send(`/api/stream/${encodeURIComponent(id)}`, {
-      headers: { Accept: "text/event-stream", ...(last > 0 && { "Last-Event-ID": String(last) }) },
-      cache: "no-store",
-      signal,
-    });
-    listener.connected(true);
-    if (answer.status === 204) {
-      // The run ended, and all its events were received.
-      listener.end((await api.run(id, signal)).status);
-      return true;
-    }
-    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      clearTimeout(timer);
-      timer = setTimeout(() => watchdog.abort(), SILENCE_TIMEOUT_MS);
-      parser.feed(value);
-    }
-  } finally {
-    clearTimeout(timer);
-  }
+    signal,
+  );
+  // Without content, the run ended and all its events were received.
+  if (status === 204) ended = (await api.run(id, signal)).status;
   if (ended !== null) listener.end(ended);
   return ended !== null;
-}
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      window.removeEventListener("online", done);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    window.addEventListener("online", done);
-    signal.addEventListener("abort", done);
-  });
 }

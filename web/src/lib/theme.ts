@@ -4,7 +4,7 @@ import { useState } from "react";
 
 export type Theme = "system" | "light" | "dark";
 
-const NAME = "consulting.theme";
+const NAME = "theme";
 
 function stored(): Theme {
   const value = localStorage.getItem(NAME);

@@ -2,7 +2,7 @@
 
 import { useEffect, useEffectEvent, useState } from "react";
 
-import { ApiError } from "./api";
+import { ApiError } from "./http";
 
 /** Delay before a retry after a transient failure. */
 const RETRY_MS = 3000;

@@ -2,7 +2,8 @@
 
 import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "react";
 
-import { ApiError, api } from "@/lib/api";
+import { api } from "@/lib/api";
+import { ApiError } from "@/lib/http";
 import type { RunEvent } from "@/lib/events";
 import { isLive } from "@/lib/status";
 import { follow } from "@/lib/stream";

@@ -8,6 +8,7 @@ export type Block =
   | { kind: "list"; ordered: boolean; items: string[] }
   | { kind: "table"; head: string[]; rows: string[][] }
   | { kind: "quote"; text: string }
+  | { kind: "code"; text: string }
   | { kind: "rule" }
   | { kind: "paragraph"; text: string };
 
@@ -17,6 +18,7 @@ const HEADING = /^(#{1,6}) (.*)$/;
 const BULLET = /^\s*[-*] (.*)$/;
 const NUMBER = /^\s*\d+[.)] (.*)$/;
 const RULE = /^-{3,}$/;
+const FENCE = /^\s*```/;
 const TABLE_RULE = /^\|?[\s:|-]+\|[\s:|-]*$/;
 
 export function blocks(document: string): Block[] {
@@ -36,6 +38,13 @@ export function blocks(document: string): Block[] {
     } else if (heading) {
       found.push({ kind: "heading", level: heading[1]!.length, text: heading[2]! });
       at += 1;
+    } else if (FENCE.test(line)) {
+      // An unclosed fence, such as that of a text that is still being written, ends with the text.
+      const rest = lines.slice(at + 1);
+      const end = rest.findIndex((it) => FENCE.test(it));
+      const code = end < 0 ? rest : rest.slice(0, end);
+      found.push({ kind: "code", text: code.join("\n") });
+      at += code.length + 2;
     } else if (RULE.test(line)) {
       found.push({ kind: "rule" });
       at += 1;
@@ -65,7 +74,7 @@ function paragraphLength(lines: string[], at: number): number {
 
 function isProse(line: string | undefined): boolean {
   if (line === undefined || line.trim() === "") return false;
-  return ![HEADING, BULLET, NUMBER, RULE].some((it) => it.test(line)) && !/^[|>]/.test(line);
+  return ![HEADING, BULLET, NUMBER, RULE, FENCE].some((it) => it.test(line)) && !/^[|>]/.test(line);
 }
 
 function cells(row: string): string[] {

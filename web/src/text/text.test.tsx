@@ -22,6 +22,7 @@ const ATTACKS = [
   "> <style>*{display:none}</style>",
   "# <meta http-equiv=refresh content=0>",
   "- <link rel=stylesheet href=//example.org>",
+  "```html\n<script>alert(1)</script>\n```",
 ];
 
 describe("text from a model", () => {
@@ -58,6 +59,16 @@ describe("text from a model", () => {
 });
 
 describe("the markdown of documents", () => {
+  it("has code in fences, also if the last fence is still missing", () => {
+    const code = { kind: "code", text: "let a;\n\n# not a heading" };
+    expect(blocks("Look:\n```rust\nlet a;\n\n# not a heading\n```\ndone")).toEqual([
+      { kind: "paragraph", text: "Look:" },
+      code,
+      { kind: "paragraph", text: "done" },
+    ]);
+    expect(blocks("```\nlet a;\n\n# not a heading")).toEqual([code]);
+  });
+
   it("is parsed into blocks", () => {
     const text =
       "# One\n\ntwo\nlines\n\n- a\n- b\n\n1. c\n2. d\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n> said\n> so\n\n---\nend";

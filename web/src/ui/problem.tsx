@@ -1,7 +1,7 @@
 import { TriangleAlert } from "lucide-react";
 import type { ReactElement, ReactNode } from "react";
 
-import { ApiError } from "@/lib/api";
+import { ApiError } from "@/lib/http";
 
 interface Props {
   error: unknown;

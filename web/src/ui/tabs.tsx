@@ -1,4 +1,4 @@
-import { type ReactElement, type ReactNode, useRef } from "react";
+import { type ReactElement, type ReactNode, useId } from "react";
 
 import { cn } from "@/lib/cn";
 
@@ -17,31 +17,26 @@ interface Props {
 
 /** Tabs with standard keyboard navigation. */
 export function Tabs({ tabs, current, label, onPick, children }: Props): ReactElement {
-  const list = useRef<HTMLDivElement>(null);
+  const prefix = useId();
   const onKey = (key: string): void => {
     const at = tabs.findIndex((it) => it.id === current);
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[key];
     const next = to === undefined ? undefined : tabs.at(to % tabs.length);
     if (!next) return;
     onPick(next.id);
-    list.current?.querySelector<HTMLElement>(`#tab-${next.id}`)?.focus();
+    document.getElementById(`${prefix}-${next.id}`)?.focus();
   };
   return (
     <div>
-      <div
-        ref={list}
-        role="tablist"
-        aria-label={label}
-        className="mb-4 flex gap-1 overflow-x-auto border-b border-line"
-      >
+      <div role="tablist" aria-label={label} className="mb-4 flex gap-1 overflow-x-auto border-b border-line">
         {tabs.map((it) => (
           <button
             key={it.id}
-            id={`tab-${it.id}`}
+            id={`${prefix}-${it.id}`}
             type="button"
             role="tab"
             aria-selected={it.id === current}
-            aria-controls="tab-panel"
+            aria-controls={prefix}
             tabIndex={it.id === current ? 0 : -1}
             onClick={() => onPick(it.id)}
             onKeyDown={(event) => onKey(event.key)}
@@ -54,7 +49,7 @@ export function Tabs({ tabs, current, label, onPick, children }: Props): ReactEl
           </button>
         ))}
       </div>
-      <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${current}`}>
+      <div id={prefix} role="tabpanel" aria-labelledby={`${prefix}-${current}`}>
         {children}
       </div>
     </div>

@@ -1,21 +1,11 @@
-import { Monitor, Moon, Sun } from "lucide-react";
 import type { ReactElement } from "react";
 
 import icon from "@/icon.svg";
-import { type Theme, useTheme } from "@/lib/theme";
 
-import { Button } from "./button";
 import { Link } from "./link";
-
-const NEXT: Record<Theme, { to: Theme; icon: typeof Sun; now: string }> = {
-  system: { to: "light", icon: Monitor, now: "system" },
-  light: { to: "dark", icon: Sun, now: "light" },
-  dark: { to: "system", icon: Moon, now: "dark" },
-};
+import { ThemeButton } from "./theme-button";
 
 export function TopBar(): ReactElement {
-  const [theme, setTheme] = useTheme();
-  const { to, icon: Icon, now } = NEXT[theme];
   return (
     <header className="sticky top-0 z-20 border-b border-line bg-panel/95 backdrop-blur">
       <a
@@ -32,14 +22,7 @@ export function TopBar(): ReactElement {
           <Link href="/" className="rounded-md px-2.5 py-1.5 text-sm hover:bg-sunk">
             Runs
           </Link>
-          <Button
-            look="ghost"
-            size="icon"
-            aria-label={`Colour scheme: ${now}. Switch to ${NEXT[to].now}.`}
-            onClick={() => setTheme(to)}
-          >
-            <Icon aria-hidden />
-          </Button>
+          <ThemeButton />
         </nav>
       </div>
     </header>

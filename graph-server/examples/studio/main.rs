@@ -1,0 +1,31 @@
+//! Three small graphs in the studio.
+//!
+//! ```text
+//! cargo run -p graph-server --example studio
+//! ```
+
+mod assistant;
+mod research;
+mod review;
+mod schema;
+
+use clap::Parser;
+use graph_server::{DevServer, langgraph::Graphs};
+
+/// Run three small graphs in the studio.
+#[derive(Parser)]
+struct Options {
+    /// Port on the loopback interface; 0 chooses a free one.
+    #[arg(long, default_value_t = 2024)]
+    port: u16,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::parse();
+    let graphs = review::add(Graphs::in_memory())?;
+    let graphs = research::add(graphs)?;
+    let graphs = assistant::add(graphs)?;
+    DevServer::new(graphs).port(options.port).run().await?;
+    Ok(())
+}

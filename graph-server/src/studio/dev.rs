@@ -1,0 +1,112 @@
+//! A server for development.
+
+use std::{io, net::Ipv4Addr, path::PathBuf};
+
+use axum::{response::Redirect, routing::get};
+use tokio::net::TcpListener;
+
+use super::page::routes;
+use crate::{
+    http::{Guard, Metrics},
+    langgraph::{Graphs, LangGraphApi, OpenApiError},
+    server::serve_until,
+};
+
+/// Port of LangGraph's own development server, where its clients look for a server.
+const DEFAULT_PORT: u16 = 2024;
+/// Largest size of a request body, in bytes.
+const MAX_BODY: usize = 16 << 20;
+
+/// Serves graphs with the studio and LangGraph's API on this machine, and prints the URL of the studio.
+///
+/// ```no_run
+/// use graph_core::{START, State, StateGraph};
+/// use graph_server::langgraph::{Graphs, Schemas};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
+/// graph_server::dev(Graphs::in_memory().add("essays", essays, Schemas::default())?).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn dev(graphs: Graphs) -> Result<(), DevError> {
+    DevServer::new(graphs).run().await
+}
+
+/// A server for development. It accepts connections only from this machine and requires no API key.
+#[derive(Debug)]
+pub struct DevServer {
+    graphs: Graphs,
+    port: u16,
+    database: PathBuf,
+}
+
+/// The error of a [`DevServer`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DevError {
+    /// The port cannot be used.
+    #[error(
+        "cannot listen on 127.0.0.1:{port}: {source}; stop the other server or choose another port with `DevServer::port`"
+    )]
+    Listen {
+        /// The port.
+        port: u16,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The database of threads and runs cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenApiError),
+    /// The server failed.
+    #[error("cannot serve requests: {0}")]
+    Serve(#[source] io::Error),
+}
+
+impl DevServer {
+    /// Creates a server on port 2024 that keeps the list of threads and runs in memory.
+    pub fn new(graphs: Graphs) -> Self {
+        Self { graphs, port: DEFAULT_PORT, database: PathBuf::from(":memory:") }
+    }
+
+    /// Sets the port. 0 chooses a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Sets the file in which threads and runs are listed, so that they survive a restart. The checkpointer of the
+    /// graphs must then be persistent too.
+    #[must_use]
+    pub fn database(mut self, path: impl Into<PathBuf>) -> Self {
+        self.database = path.into();
+        self
+    }
+
+    /// Serves requests until the process ends.
+    #[expect(clippy::print_stdout, reason = "tells the developer the URL")]
+    pub async fn run(self) -> Result<(), DevError> {
+        let api = LangGraphApi::open(self.graphs, &self.database)?;
+        let start = get(async || Redirect::temporary("/studio"));
+        let open = api.open_routes().merge(routes()).route("/", start);
+        let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(MAX_BODY);
+        let guarded = guard.wrap(open, api.routes(), Metrics::default());
+        let listen = |source| DevError::Listen { port: self.port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await.map_err(listen)?;
+        println!("studio: http://{}/studio", listener.local_addr().map_err(listen)?);
+        serve_until(listener, guarded, std::future::pending()).await.map_err(DevError::Serve)
+    }
+}

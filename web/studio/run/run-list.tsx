@@ -1,0 +1,75 @@
+import { type ReactElement, useState } from "react";
+
+import { Field } from "@/ui/field";
+import type { Run } from "@studio/api/types";
+import { brief } from "@studio/ui/json-view";
+import { shortTime } from "@studio/ui/short-time";
+import { StatusBadge } from "@studio/ui/status-badge";
+
+import type { ThreadView } from "./use-thread";
+
+/** The runs of the thread, newest first. Choosing one selects its last checkpoint. */
+export function RunList({
+  view,
+  onSelect,
+}: {
+  view: ThreadView | null;
+  onSelect: (checkpoint: string) => void;
+}): ReactElement {
+  const [query, setQuery] = useState("");
+  if (!view || view.runs.length === 0) {
+    return <p className="py-4 text-center text-sm text-dim">This thread has no runs yet.</p>;
+  }
+  const found = view.runs.filter((it) => matches(it, query));
+  return (
+    <div className="space-y-3">
+      <Field
+        label="Search the runs"
+        type="search"
+        placeholder="Input, status or id"
+        value={query}
+        onChange={(event) => setQuery(event.target.value)}
+      />
+      <ul className="divide-y divide-line">
+        {found.map((it) => {
+          const last = view.checkpoints.findLast((checkpoint) => checkpoint.run === it.run_id);
+          return (
+            <li key={it.run_id}>
+              <button
+                type="button"
+                disabled={!last}
+                onClick={() => last && onSelect(last.id)}
+                className="w-full rounded-md px-2 py-2 text-left hover:bg-sunk disabled:hover:bg-transparent"
+              >
+                <span className="flex flex-wrap items-center gap-2">
+                  <StatusBadge status={it.status} />
+                  <span className="text-[13px]">{describe(it)}</span>
+                  <span className="ml-auto text-xs text-dim">{shortTime(it.created_at)}</span>
+                </span>
+                <span className="mt-1 block font-mono text-xs text-dim">{it.run_id}</span>
+                {it.cancel_reason && <span className="block text-xs text-dim">Cancelled: {it.cancel_reason}</span>}
+              </button>
+            </li>
+          );
+        })}
+      </ul>
+      {found.length === 0 && <p className="text-center text-sm text-dim">No run matches.</p>}
+    </div>
+  );
+}
+
+/** Returns what the run was started with. */
+export function describe({ kwargs }: Run): string {
+  if (kwargs.command) return `Answer: ${brief(kwargs.command["resume"] ?? kwargs.command)}`;
+  if (kwargs.input !== null) return `Input: ${brief(kwargs.input)}`;
+  return kwargs.checkpoint_id ? "Fork" : "Continued";
+}
+
+export function matches(run: Run, query: string): boolean {
+  const { input, command } = run.kwargs;
+  const text = `${run.status} ${run.run_id} ${JSON.stringify(input ?? command)}`.toLowerCase();
+  return query
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}

@@ -1,0 +1,136 @@
+/** Loads a thread and follows its newest run. */
+
+import { useCallback, useEffect, useEffectEvent, useMemo, useState } from "react";
+
+import { ApiError } from "@/lib/http";
+import { useVisible } from "@/lib/use-visible";
+import { api } from "@studio/api/client";
+import { follow } from "@studio/api/follow";
+import type { Run, Thread } from "@studio/api/types";
+import { type Checkpoint, mergeCheckpoints, toCheckpoint } from "@studio/history/checkpoint";
+
+import { eventBatcher } from "./event-batcher";
+import { type RunView, emptyRun, fold } from "./fold";
+
+interface Loaded {
+  thread: Thread;
+  /** Stored checkpoints, oldest first. */
+  checkpoints: Checkpoint[];
+  /** Newest first. */
+  runs: Run[];
+}
+
+export interface ThreadView extends Loaded {
+  /** View of the newest run, as far as the server still has its events. */
+  live: RunView | null;
+  /** The pending or running run. */
+  active: Run | null;
+  /** The newest checkpoint. */
+  head: Checkpoint | null;
+}
+
+export interface UseThread {
+  view: ThreadView | null;
+  error: unknown;
+  connected: boolean;
+  /** Loads the thread again. */
+  refresh: () => void;
+}
+
+/** Interval at which the thread is checked for changes by other clients. */
+const POLL_MS = 3000;
+
+export function useThread(id: string | null): UseThread {
+  const [loaded, setLoaded] = useState<{ id: string; data: Loaded } | null>(null);
+  const [error, setError] = useState<{ id: string; error: unknown } | null>(null);
+  const [count, setCount] = useState(0);
+  const [live, setLive] = useState<RunView | null>(null);
+  const [connected, setConnected] = useState(true);
+  const visible = useVisible();
+  const refresh = useCallback(() => setCount((it) => it + 1), []);
+
+  const data = loaded?.id === id ? (loaded?.data ?? null) : null;
+  useEffect(() => {
+    if (id === null) return;
+    const stop = new AbortController();
+    load(id, stop.signal).then(
+      (data) => {
+        if (stop.signal.aborted) return;
+        setLoaded({ id, data });
+        setError(null);
+      },
+      (error: unknown) => {
+        if (stop.signal.aborted) return;
+        setError({ id, error });
+        if (error instanceof ApiError && (error.status === 0 || error.status >= 500)) setTimeout(refresh, POLL_MS);
+      },
+    );
+    return () => stop.abort();
+  }, [id, count, refresh]);
+
+  const newest = data?.runs[0] ?? null;
+  const run = newest?.run_id ?? null;
+  const isActive = newest !== null && (newest.status === "pending" || newest.status === "running");
+  // The stored state of a run that has just ended is complete.
+  const onEnd = useEffectEvent(() => {
+    if (isActive) refresh();
+  });
+  useEffect(() => {
+    if (id === null || run === null || !visible) return;
+    const stop = new AbortController();
+    const start = emptyRun(run);
+    const batcher = eventBatcher((events) => setLive((it) => events.reduce(fold, it?.run === run ? it : start)));
+    // Events are replayed from the beginning, so an earlier view of the run is discarded with the first of them.
+    setLive((it) => (it?.run === run ? start : it));
+    follow(id, run, { event: batcher.push, connected: setConnected }, stop.signal)
+      .catch((error: unknown) => setError({ id, error }))
+      .finally(() => {
+        batcher.flush();
+        setConnected(true);
+        if (!stop.signal.aborted) onEnd();
+      });
+    return () => {
+      stop.abort();
+      batcher.drop();
+    };
+  }, [id, run, visible]);
+
+  const updated = data?.thread.updated_at ?? null;
+  useEffect(() => {
+    if (id === null || updated === null || !visible || isActive) return;
+    const stop = new AbortController();
+    const timer = setInterval(() => {
+      api.thread(id, stop.signal).then(
+        (it) => it.updated_at !== updated && refresh(),
+        () => {},
+      );
+    }, POLL_MS);
+    return () => {
+      stop.abort();
+      clearInterval(timer);
+    };
+  }, [id, updated, visible, isActive, refresh]);
+
+  const view = useMemo(() => {
+    if (data === null) return null;
+    const current = live !== null && live.run === run ? live : null;
+    const checkpoints = mergeCheckpoints(data.checkpoints, isActive && current ? current.checkpoints : []);
+    return { ...data, checkpoints, live: current, active: isActive ? newest : null, head: checkpoints.at(-1) ?? null };
+  }, [data, live, run, isActive, newest]);
+  return { view, error: error?.id === id ? error?.error : null, connected, refresh };
+}
+
+async function load(id: string, signal: AbortSignal): Promise<Loaded> {
+  const [thread, history, state, runs] = await Promise.all([
+    api.thread(id, signal),
+    api.history(id, signal),
+    api.state(id, signal),
+    api.runs(id, signal),
+  ]);
+  const checkpoints = history
+    .toReversed()
+    // Only the newest state was requested with the states of its subgraphs.
+    .map((it) => toCheckpoint(it.checkpoint_id === state.checkpoint_id ? state : it))
+    .filter((it) => it !== null);
+  return { thread, checkpoints, runs };
+}

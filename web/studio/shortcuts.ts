@@ -1,0 +1,31 @@
+/** Keyboard shortcuts. They are inactive while the user types or a dialog is open. */
+
+import { useEffect, useEffectEvent } from "react";
+
+export const SHORTCUTS: [keys: string, effect: string][] = [
+  ["Ctrl Enter", "Start a run with the input in the form"],
+  ["n", "New thread"],
+  ["/", "Search the threads"],
+  ["j", "Select the next checkpoint"],
+  ["k", "Select the previous checkpoint"],
+  ["?", "Show this list"],
+];
+
+export function useShortcuts(actions: Record<string, () => void>): void {
+  const onKey = useEffectEvent((event: KeyboardEvent) => {
+    const action = actions[event.key];
+    if (!action || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    event.preventDefault();
+    action();
+  });
+  useEffect(() => {
+    const listener = (event: KeyboardEvent): void => onKey(event);
+    window.addEventListener("keydown", listener);
+    return () => window.removeEventListener("keydown", listener);
+  }, []);
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof Element)) return false;
+  return target.closest("input, textarea, select, dialog") !== null;
+}

@@ -1,0 +1,27 @@
+/** Texts by which a list identifies threads. */
+
+import type { Thread } from "@studio/api/types";
+import { messagesIn, textOf } from "@studio/chat/messages";
+import { brief } from "@studio/ui/json-view";
+
+/** Returns the first message of the thread, or its fields that are not empty, or its id. */
+export function summaryOf(thread: Thread): string {
+  const values = thread.values ?? {};
+  const first = messagesIn(values)[0];
+  if (first) return brief(textOf(first));
+  const fields = Object.entries(values).filter(([, value]) => !isEmpty(value));
+  return brief(fields.map(([name, value]) => `${name}: ${brief(value)}`).join(", "), 160) || thread.thread_id;
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === null || value === "" || (typeof value === "object" && Object.keys(value).length === 0);
+}
+
+/** Returns whether the id or the state of a thread contains all words of the query. */
+export function matches(thread: Thread, query: string): boolean {
+  const text = `${thread.thread_id} ${JSON.stringify(thread.values)} ${JSON.stringify(thread.metadata)}`.toLowerCase();
+  return query
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}
