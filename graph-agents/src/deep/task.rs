@@ -60,7 +60,7 @@ async fn run(
     let before = read_files(runtime.state());
     let input = json!({ MESSAGES: [Message::human(text("description"))], FILES: before });
     let input = agent.schema().input(input).map_err(NodeError::terminal)?;
-    let running = agent.graph().invoke(input, (), CompiledAgent::run_options()).await;
+    let running = agent.graph().with(CompiledAgent::run_options()).run(input, ()).await;
     let failed = |reason: String| AgentError::tool(format!("the sub-agent `{name}` {reason}"));
     let outcome = running.map_err(|error| failed(format!("failed: {error}")))?;
     if let Some(question) = outcome.interrupts().first() {
