@@ -55,7 +55,7 @@ fn ticking() -> StateGraph<Counter> {
 /// Runs the loop for `steps` steps.
 pub async fn run_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     let input = Counter { count: 0, until: steps };
-    let exit = graph.invoke(input, (), RunOptions::new().step_limit(NO_LIMIT)).await;
+    let exit = graph.with(RunOptions::new().step_limit(NO_LIMIT)).run(input, ()).await;
     exit.expect("the run succeeds").into_state().count
 }
 
@@ -94,7 +94,7 @@ pub fn fan_out_graph() -> CompiledGraph<Sum> {
 
 /// Runs a fan-out that sends `parts` payloads, and returns their sum.
 pub async fn run_fan_out(graph: &CompiledGraph<Sum>, parts: u64) -> u64 {
-    let exit = graph.invoke(Sum { parts, sum: 0 }, (), RunOptions::new()).await;
+    let exit = graph.run(Sum { parts, sum: 0 }, ()).await;
     exit.expect("the run succeeds").into_state().sum
 }
 
@@ -177,7 +177,7 @@ fn growing(watch: Stopwatch) -> StateGraph<Log> {
 
 /// Runs a loop that appends one item per step, and returns the final length of the list.
 pub async fn run_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
-    let exit = graph.invoke(log, (), RunOptions::new().step_limit(NO_LIMIT)).await;
+    let exit = graph.with(RunOptions::new().step_limit(NO_LIMIT)).run(log, ()).await;
     exit.expect("the run succeeds").into_state().lines.len()
 }
 
@@ -213,7 +213,7 @@ pub async fn run_json_loop(
     steps: u64,
 ) -> u64 {
     let input = schema.input(json!({"count": 0, "until": steps})).expect("an object");
-    let exit = graph.invoke(input, (), RunOptions::new().step_limit(NO_LIMIT)).await;
+    let exit = graph.with(RunOptions::new().step_limit(NO_LIMIT)).run(input, ()).await;
     let state = exit.expect("the run succeeds").into_state();
     state.get("count").and_then(Value::as_u64).unwrap_or_default()
 }

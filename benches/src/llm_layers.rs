@@ -185,7 +185,7 @@ fn run_journaled(runtime: Handle) -> Run {
     Box::new(move || {
         let (graph, watch) = (graph.clone(), Stopwatch::default());
         let deps = (requests(), watch.clone());
-        let calls = runtime.spawn(async move { graph.run(CallCount::default(), deps).await });
+        let calls = runtime.spawn(async move { graph.invoke(CallCount::default(), deps).await });
         runtime.block_on(calls).expect("no call panics").expect("no call fails");
         watch.time().expect("the node ran")
     })

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .cache(MemoryCache::new())
         .compile()?;
     for number in [7, 8, 7] {
-        let state = graph.run(Square { number, ..Default::default() }, ()).await?;
+        let state = graph.invoke(Square { number, ..Default::default() }, ()).await?;
         println!("{number}² = {}", state.result);
     }
     Ok(())

@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .edge(START, triage)
         .compile()?;
     for text in ["Where is my invoice?", "The printer is broken.", "Hello!"] {
-        let ticket = graph.run(Ticket { text: text.into(), ..Default::default() }, ()).await?;
+        let ticket = graph.invoke(Ticket { text: text.into(), ..Default::default() }, ()).await?;
         println!("{text} → team {:?}, reply {:?}", ticket.team, ticket.reply);
     }
     Ok(())

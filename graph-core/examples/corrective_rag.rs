@@ -1,7 +1,7 @@
 //! Corrective retrieval: an async branch grades the documents, and a bad grade leads to a better query.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
-use graph_core::{Context, NodeError, Route, START, State, StateGraph};
+use graph_core::{Context, Route, START, State, StateGraph};
 
 #[derive(State, Clone, Debug, Default)]
 struct Question {
@@ -16,22 +16,19 @@ struct Question {
 struct Services;
 
 impl Services {
-    async fn search(&self, query: &str) -> Result<Vec<String>, std::io::Error> {
+    async fn search(&self, query: &str) -> Vec<String> {
         let known = ["rust has no garbage collector", "tea is a drink"];
-        Ok(known.iter().filter(|it| it.contains(query)).map(ToString::to_string).collect())
+        known.iter().filter(|it| it.contains(query)).map(ToString::to_string).collect()
     }
 
-    async fn is_relevant(&self, documents: &[String]) -> Result<bool, std::io::Error> {
-        Ok(!documents.is_empty())
+    async fn is_relevant(&self, documents: &[String]) -> bool {
+        !documents.is_empty()
     }
 }
 
-async fn retrieve(
-    question: &Question,
-    cx: &Context<Services>,
-) -> Result<QuestionUpdate, NodeError> {
-    let documents = cx.deps().search(&question.query).await?;
-    Ok(Question::update().documents(documents).searches(1_u32))
+async fn retrieve(question: &Question, cx: &Context<Services>) -> QuestionUpdate {
+    let documents = cx.deps().search(&question.query).await;
+    Question::update().documents(documents).searches(1_u32)
 }
 
 #[derive(Route)]
@@ -42,9 +39,9 @@ enum Grade {
     Irrelevant,
 }
 
-async fn grade(question: &Question, cx: &Context<Services>) -> Result<Grade, NodeError> {
-    let good = question.searches > 2 || cx.deps().is_relevant(&question.documents).await?;
-    Ok(if good { Grade::Relevant } else { Grade::Irrelevant })
+async fn grade(question: &Question, cx: &Context<Services>) -> Grade {
+    let good = question.searches > 2 || cx.deps().is_relevant(&question.documents).await;
+    if good { Grade::Relevant } else { Grade::Irrelevant }
 }
 
 async fn rewrite(question: &Question) -> QuestionUpdate {
@@ -66,8 +63,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .branch(retrieve, grade)
         .edge(rewrite, retrieve)
         .compile()?;
-    let input = Question { query: "Rust memory".into(), ..Default::default() };
-    let question = graph.run(input, Services).await?;
+    let question = graph.invoke(Question::update().query("Rust memory"), Services).await?;
     println!("{} (after {} searches)", question.answer, question.searches);
     Ok(())
 }

@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .edge(START, write)
         .branch(write, review)
         .compile()?;
-    let essay = graph.run(Essay { topic: "Rust".into(), ..Default::default() }, ()).await?;
+    let essay = graph.invoke(Essay { topic: "Rust".into(), ..Default::default() }, ()).await?;
     println!("{:#?}\n{}", essay.drafts, graph.mermaid());
     Ok(())
 }

@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .edge(write, bind)
         .compile()?;
     let input = Essay { topic: "rust".into(), ..Default::default() };
-    let essay = graph.run(input, Writer { style: "plain words" }).await?;
+    let essay = graph.invoke(input, Writer { style: "plain words" }).await?;
     println!("{}", essay.text);
     Ok(())
 }

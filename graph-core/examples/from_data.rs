@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         graph = graph.edge(name(0), name(1));
     }
     let graph = graph.compile()?;
-    let output = graph.run(schema.input(json!({"name": "Ada"}))?, ()).await?;
+    let output = graph.invoke(schema.input(json!({"name": "Ada"}))?, ()).await?;
     println!("{}", output.to_value());
     println!("{}", graph.dot(0));
     Ok(())

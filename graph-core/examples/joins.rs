@@ -49,6 +49,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Scheduled in the second step, but deferred until nothing else is left.
         .edge(quick, report)
         .compile()?;
-    println!("{}", graph.run(Trail::default(), ()).await?.path.join(" → "));
+    println!("{}", graph.invoke(Trail::default(), ()).await?.path.join(" → "));
     Ok(())
 }

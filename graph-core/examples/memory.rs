@@ -29,7 +29,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let graph =
         StateGraph::<Chat>::new().node(greet).edge(START, greet).store(store.clone()).compile()?;
     for user in ["ada", "bob", "ada"] {
-        println!("{}", graph.run(Chat { user: user.into(), ..Default::default() }, ()).await?.text);
+        println!(
+            "{}",
+            graph.invoke(Chat { user: user.into(), ..Default::default() }, ()).await?.text
+        );
     }
 
     let regulars = Search::under(&["users"])?.filter(Filter::gte("visits", 2));

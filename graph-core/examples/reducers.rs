@@ -44,6 +44,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .edge(START, ask_bob)
         .compile()?;
     let input = Survey { question: "Tea or coffee?".into(), ..Default::default() };
-    println!("{:#?}", graph.run(input, ()).await?);
+    println!("{:#?}", graph.invoke(input, ()).await?);
     Ok(())
 }

@@ -43,6 +43,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .node(estimate)
         .edge(START, fetch)
         .compile()?;
-    println!("{:?}", graph.run(Report::default(), ()).await?);
+    println!("{:?}", graph.invoke(Report::default(), ()).await?);
     Ok(())
 }

@@ -53,6 +53,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             vec![send(on_payload, Item(1)), send(on_payload_with_context, Item(2))]
         })
         .compile()?;
-    println!("{:#?}", graph.run(Trail::default(), Deps { greeting: "hello" }).await?.path);
+    println!("{:#?}", graph.invoke(Trail::default(), Deps { greeting: "hello" }).await?.path);
     Ok(())
 }

@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options =
         RunOptions::new().stream_modes([StreamMode::Updates, StreamMode::Custom]).subgraphs();
     let input = Essay { topic: "rust".into(), ..Default::default() };
-    let mut events = graph.stream(input, (), options);
+    let mut events = graph.with(options).stream(input, ());
     while let Some(event) = events.next().await {
         let level = if event.namespace.is_empty() { "root" } else { "subgraph" };
         let node = event.node.as_deref().unwrap_or_default();

@@ -108,7 +108,7 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
-    /// assert_eq!(graph.run(Essay::default(), ()).await?.topic, "write");
+    /// assert_eq!(graph.invoke(Essay::default(), ()).await?.topic, "write");
     /// assert_eq!(caller(), "nobody");
     /// # Ok(())
     /// # }

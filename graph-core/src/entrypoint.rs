@@ -12,7 +12,7 @@ use crate::{
     context::Context,
     engine::edit::AsNode,
     error::{BuildError, NodeError, RunError},
-    graph::{build::StateGraph, compiled::CompiledGraph},
+    graph::{build::StateGraph, compiled::CompiledGraph, run_options::RunOptions},
     interrupt::{Interrupt, StopReason},
     json::{
         field_kind::JsonFieldKind,
@@ -21,9 +21,7 @@ use crate::{
         state::{JsonState, JsonStateSchema},
     },
     label::START,
-    run::{
-        input::Input, options::RunOptions, outcome::RunOutcome, stream::RunStream, thread::Thread,
-    },
+    run::{input::Input, outcome::RunOutcome, stream::RunStream, thread::Thread},
     shared::IntoShared,
     state::field::FieldError,
     store::interface::Store,
@@ -182,9 +180,9 @@ pub struct CompiledEntrypoint<I, O, C = ()> {
 }
 
 impl<I: Serialize, O: DeserializeOwned, C: Send + Sync + 'static> CompiledEntrypoint<I, O, C> {
-    /// Runs the function once, without a thread.
-    pub async fn run(&self, input: I, deps: C) -> Result<O, RunError> {
-        decode_output(&self.graph.run(encode_input(&self.schema, input)?, deps).await?)
+    /// Runs the function once, without a thread, and returns its output.
+    pub async fn invoke(&self, input: I, deps: C) -> Result<O, RunError> {
+        decode_output(&self.graph.invoke(encode_input(&self.schema, input)?, deps).await?)
     }
 
     /// Returns a handle to the named thread, which stores the saved value between runs.

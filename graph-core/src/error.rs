@@ -283,8 +283,8 @@ pub enum RunError {
     /// An edit, a command or a send is not allowed.
     #[error("invalid update: {0}")]
     InvalidUpdate(String),
-    /// [`CompiledGraph::run`](crate::CompiledGraph::run) was interrupted or stopped.
-    #[error("the run did not complete ({0}); use a thread with a checkpointer to continue it")]
+    /// A run that was started with `invoke` was interrupted or stopped.
+    #[error("the run did not complete ({0}); start it with `run` on a thread with a checkpointer to continue it")]
     Unfinished(String),
     /// The run was cancelled.
     #[error("the run was cancelled; the thread can continue from its last checkpoint")]

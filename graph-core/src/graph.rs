@@ -9,6 +9,7 @@ pub(crate) mod endpoint;
 pub(crate) mod erased;
 pub(crate) mod into_node;
 mod migrate;
+pub(crate) mod run_options;
 #[cfg(feature = "schema")]
 mod schema;
 pub(crate) mod stops;

@@ -16,7 +16,7 @@
 //!     .edge(START, "greet")
 //!     .edge("greet", END)
 //!     .compile()?;
-//! let output = graph.run(schema.input(json!({"topic": "rust"}))?, ()).await?;
+//! let output = graph.invoke(schema.input(json!({"topic": "rust"}))?, ()).await?;
 //! assert_eq!(output.to_value(), json!({"topic": "rust", "log": ["hello \"rust\""]}));
 //! # Ok(())
 //! # }

@@ -36,7 +36,7 @@
 //!     .edge(START, write)
 //!     .branch(write, review)
 //!     .compile()?;
-//! let essay = graph.run(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
+//! let essay = graph.invoke(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
 //! assert_eq!(essay.drafts.len(), 3);
 //! # Ok(())
 //! # }
@@ -135,6 +135,7 @@ pub use graph::{
     compiled::CompiledGraph,
     draw,
     into_node::{IntoErrorHandler, IntoNode},
+    run_options::RunOptions,
     stops::Stops,
 };
 pub use graph_macros::{Route, State};
@@ -151,7 +152,6 @@ pub use policy::{CachePolicy, RetryPolicy, TaskOptions};
 pub use run::{
     history::HistoryFilter,
     input::Input,
-    options::RunOptions,
     outcome::RunOutcome,
     stream::RunStream,
     thread::{StateEdit, Thread, ThreadState},

@@ -3,7 +3,6 @@
 mod graph;
 pub(crate) mod history;
 pub(crate) mod input;
-pub(crate) mod options;
 pub(crate) mod outcome;
 mod request;
 pub(crate) mod stream;

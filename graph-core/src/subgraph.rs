@@ -67,7 +67,7 @@ use crate::{
 ///     |draft: Draft| Essay::update().text(draft.lines.join("\n")),
 /// );
 /// let graph = StateGraph::<Essay>::new().node(&write).edge(START, &write).compile()?;
-/// let essay = graph.run(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
+/// let essay = graph.invoke(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(essay.text, "All about rust.");
 /// # Ok(())
 /// # }

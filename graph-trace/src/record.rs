@@ -81,7 +81,7 @@ pub async fn record<S: State, C: Send + Sync + 'static>(
 ) -> RecordedRun<S> {
     let input = input.into();
     let header = header(graph, &input);
-    let events = graph.stream(input, deps, TraceBuilder::enable_events(options));
+    let events = graph.with(TraceBuilder::enable_events(options)).stream(input, deps);
     collect(events, header, TraceBuilder::new()).await
 }
 

@@ -32,7 +32,7 @@ impl Llm {
     /// let llm = Llm::new(Scripted::new("echo", |it: &Request| Reply::from(it.prompt())));
     /// let graph = StateGraph::<Essay, Llm>::new().node(write).edge(START, write).compile()?;
     /// let options = RunOptions::new().stream_modes([StreamMode::Messages]);
-    /// let mut events = graph.stream(Essay::default(), llm, options);
+    /// let mut events = graph.with(options).stream(Essay::default(), llm);
     /// let mut text = String::new();
     /// while let Some(event) = events.next().await {
     ///     if let EventKind::Message(piece) = event.kind {

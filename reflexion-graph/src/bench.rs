@@ -90,7 +90,7 @@ async fn solve(
 ) -> Result<Session, RunError> {
     let options = RunOptions::new().step_limit(graph::max_steps(&job));
     let session = Session { job, ..Session::default() };
-    Ok(graph.invoke(session, deps, options).await?.into_state())
+    Ok(graph.with(options).run(session, deps).await?.into_state())
 }
 
 fn job(problem: &Problem, options: &Options) -> Job {

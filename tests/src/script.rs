@@ -81,7 +81,7 @@ impl Session {
         let mut events = if self.has_checkpointer && call.thread.is_some() {
             self.thread(call).await?.stream(input)
         } else {
-            self.built_graph.graph.stream(input, (), options(call))
+            self.built_graph.graph.with(options(call)).stream(input, ())
         };
         while let Some(event) = events.next().await {
             trace.record(event);

@@ -291,7 +291,7 @@ async fn cached_node_does_not_run_again_on_another_client() {
             .cache(cache)
             .compile()
             .unwrap();
-        let state = graph.run(Query { key: input, seen: vec![] }, runs.clone()).await.unwrap();
+        let state = graph.invoke(Query { key: input, seen: vec![] }, runs.clone()).await.unwrap();
         assert_eq!(state.seen, [input * 10]);
         assert_eq!(runs.load(Ordering::Relaxed), expect);
     }

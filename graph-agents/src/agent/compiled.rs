@@ -75,7 +75,7 @@ impl CompiledAgent {
     /// Runs the agent once. An agent with a checkpointer needs a [`conversation`](Self::conversation) instead.
     pub async fn run(&self, messages: impl Into<NewMessages>) -> Result<AgentOutcome, RunError> {
         let input = self.input(messages)?;
-        AgentOutcome::new(self.graph.invoke(input, (), Self::run_options()).await?)
+        AgentOutcome::new(self.graph.with(Self::run_options()).run(input, ()).await?)
     }
 
     /// Opens the conversation with this name. The checkpointer stores it between runs.

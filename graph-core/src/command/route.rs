@@ -82,7 +82,11 @@ impl<R: Route> Route for Vec<R> {
     }
 
     fn gotos(self) -> Gotos {
-        self.into_iter().flat_map(Route::gotos).collect()
+        let mut gotos = Gotos::with_capacity(self.len());
+        for route in self {
+            gotos.append(&mut route.gotos());
+        }
+        gotos
     }
 }
 

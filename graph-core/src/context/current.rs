@@ -8,10 +8,10 @@ thread_local! {
     static CURRENT: Cell<Option<Arc<TaskContext>>> = const { Cell::new(None) };
 }
 
-/// Exchanges the current task with `task`. Called before and after each poll of a node.
+/// Makes `task` the current task and returns the previous one. Called before and after each poll of a node.
 #[inline]
-pub(crate) fn swap(task: &mut Option<Arc<TaskContext>>) {
-    *task = CURRENT.replace(task.take());
+pub(crate) fn replace(task: Option<Arc<TaskContext>>) -> Option<Arc<TaskContext>> {
+    CURRENT.replace(task)
 }
 
 /// Returns the current task.

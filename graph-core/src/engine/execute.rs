@@ -23,7 +23,7 @@ use crate::{
     engine::{
         outcome::{TaskOutcome, TaskOutput},
         publish::{publish_failure, publish_retry},
-        target::{SentToEndError, Targets, resolve_gotos},
+        target::{SentToEndError, resolve_gotos},
     },
     error::{
         Cause, Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError,
@@ -155,8 +155,8 @@ async fn run_handler(task: Task<'_>, input: TaskInput, left: PendingFailure) -> 
     let handler = Arc::new(handler);
     let outcome = match &task.entry().options.handler {
         Some(body) => {
-            let outcome = call_node(Task { cx: &handler, ..task }, body, input).await;
-            let done = outcome.and_then(|it| resolve_output(it, task));
+            let returned = call_node(Task { cx: &handler, ..task }, body, input).await;
+            let done = resolve_output(returned, task);
             let done = done.map(|it| TaskOutput { handled: true, routed: true, ..it });
             task_outcome(&handler, done)
         }
@@ -199,27 +199,32 @@ async fn run_attempt(
     input: TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
-    let outcome = call_node(task, task.body(), input).await?;
-    let mut done = resolve_output(outcome, task)?;
+    let returned = call_node(task, task.body(), input).await;
+    let mut done = resolve_output(returned, task)?;
     if let Some(view) = view {
         route_in_task(task, view, &mut done).await?;
     }
     Ok(done)
 }
 
-/// Converts a node's output into the output of its task and resolves each goto to its target node.
+/// Converts a node's result into the output of its task and resolves each goto to its target node.
+#[inline]
 pub(super) fn resolve_output(
-    returned: NodeOutput,
+    returned: Result<NodeOutput, NodeError>,
     task: Task<'_>,
 ) -> Result<TaskOutput, NodeError> {
+    let mut returned = match returned {
+        Ok(returned) => returned,
+        Err(error) => accept_command(error)?,
+    };
     if let Some(command) = returned.parent {
         return Err(NodeError::halted(Halt::ParentCommand(command)));
     }
-    let mut targets = Targets::new();
+    let mut output = TaskOutput::new(task.node, returned.updates);
     if !returned.gotos.is_empty() {
-        resolve_gotos(task.graph, task.node, returned.gotos, &mut targets)?;
+        resolve_gotos(task.graph, task.node, &mut returned.gotos, &mut output.targets)?;
     }
-    Ok(TaskOutput { targets, ..TaskOutput::new(task.node, returned.updates) })
+    Ok(output)
 }
 
 /// Calls the routers with a copy of the state that includes the task's own writes.
@@ -267,8 +272,7 @@ pub(super) fn route(
 ) -> Result<(), NodeError> {
     for router in &task.entry().routers {
         let RouteFn::Sync(function) = &router.function else { continue };
-        let gotos = call_router(task, &**function, state, done)?;
-        resolve_gotos(task.graph, task.node, gotos, &mut done.targets)?;
+        call_router(task, &**function, state, done)?;
     }
     Ok(())
 }
@@ -279,28 +283,26 @@ async fn route_async(
     state: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
-    let options = &task.entry().options;
     for router in &task.entry().routers {
-        let gotos = match &router.function {
+        match &router.function {
             RouteFn::Sync(function) => call_router(task, &**function, state, done)?,
             RouteFn::Async(function) => {
-                let called = catch_unwind(AssertUnwindSafe(|| function(state.snapshot(), task.cx)));
-                let run = without_panics(called.map_err(panic_error)?, task.cx);
-                with_time_limits(run, task.cx, options.timeout, options.idle_timeout).await?
+                let called = run_in_task(task, || function(state.snapshot(), task.cx));
+                resolve_gotos(task.graph, task.node, &mut called.await?, &mut done.targets)?;
             }
-        };
-        resolve_gotos(task.graph, task.node, gotos, &mut done.targets)?;
+        }
     }
     Ok(())
 }
 
+/// Calls a router and adds the targets that it chose to the output of the task.
 #[inline]
 fn call_router(
     task: Task<'_>,
     function: &(dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync),
     state: &dyn ErasedState,
-    done: &TaskOutput,
-) -> Result<Gotos, NodeError> {
+    done: &mut TaskOutput,
+) -> Result<(), NodeError> {
     let call = RouteCall {
         state,
         updates: &done.updates,
@@ -308,53 +310,70 @@ fn call_router(
         remaining: task.cx.step.remaining(),
         deps: &*task.cx.scope.deps,
     };
-    catch_unwind(AssertUnwindSafe(|| function(&call))).map_err(panic_error)?
+    let choose = || {
+        let mut gotos = function(&call)?;
+        resolve_gotos(task.graph, task.node, &mut gotos, &mut done.targets)
+    };
+    catch_unwind(AssertUnwindSafe(choose)).map_err(panic_error)?
 }
 
 /// Calls the node within its time limits and converts a panic into an error.
-pub(super) async fn call_node(
-    task: Task<'_>,
-    body: &NodeBody,
+pub(super) fn call_node<'a>(
+    task: Task<'a>,
+    body: &'a NodeBody,
     input: TaskInput,
-) -> Result<NodeOutput, NodeError> {
-    let options = &task.entry().options;
-    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, task.cx)));
-    let run = without_panics(called.map_err(panic_error)?, task.cx);
-    let result = match (options.timeout, options.idle_timeout) {
-        (None, None) => run.await,
-        (limit, idle) => Box::pin(with_time_limits(run, task.cx, limit, idle)).await,
-    };
-    match result {
-        Err(error) => accept_command(error),
-        output => output,
-    }
+) -> impl Future<Output = Result<NodeOutput, NodeError>> + Send + 'a {
+    run_in_task(task, move || body.0.call(input, task.cx))
 }
 
-/// Polls a future of the user as part of a task: makes the task the current one and converts a panic into an error.
-fn without_panics<T>(
-    mut future: BoxFuture<Result<T, NodeError>>,
-    cx: &Arc<TaskContext>,
-) -> impl Future<Output = Result<T, NodeError>> + Send {
-    let mut cx = Some(cx.clone());
+/// Runs a future of the user as part of a task: within the time limits of the node, as the current task, and with
+/// panics converted into errors. `start` is called when the future is first polled.
+///
+/// This is one hand-written future, because each level of `async fn` would move the output once more.
+fn run_in_task<'a, T: Send + 'static>(
+    task: Task<'a>,
+    start: impl FnOnce() -> BoxFuture<Result<T, NodeError>> + Send + 'a,
+) -> impl Future<Output = Result<T, NodeError>> + Send + 'a {
+    let mut start = Some(start);
+    let mut running = None;
     std::future::poll_fn(move |waker| {
-        current::swap(&mut cx);
-        let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(waker)));
-        current::swap(&mut cx);
+        let outer = current::replace(Some(task.cx.clone()));
+        let poll = catch_unwind(AssertUnwindSafe(|| {
+            let running = running.get_or_insert_with(|| {
+                let start = start.take().expect("the future is started once");
+                limit_time(start(), task)
+            });
+            running.as_mut().poll(waker)
+        }));
+        current::replace(outer);
         poll.unwrap_or_else(|panic| Poll::Ready(Err(panic_error(panic))))
     })
 }
 
+/// Adds the time limits of the task's node to a future.
+#[inline]
+fn limit_time<T: Send + 'static>(
+    run: BoxFuture<Result<T, NodeError>>,
+    task: Task<'_>,
+) -> BoxFuture<Result<T, NodeError>> {
+    let options = &task.entry().options;
+    match (options.timeout, options.idle_timeout) {
+        (None, None) => run,
+        (limit, idle) => Box::pin(with_time_limits(run, task.cx.clone(), limit, idle)),
+    }
+}
+
 /// Fails the attempt if it exceeds its time limit or sends no heartbeat within the idle timeout.
 async fn with_time_limits<T>(
-    run: impl Future<Output = Result<T, NodeError>>,
-    cx: &TaskContext,
+    run: BoxFuture<Result<T, NodeError>>,
+    cx: Arc<TaskContext>,
     limit: Option<Duration>,
     idle: Option<Duration>,
 ) -> Result<T, NodeError> {
     tokio::select! {
         outcome = run => outcome,
         limit = wait_for_timeout(limit) => Err(NodeTimeoutError { limit, idle: false }.into()),
-        limit = wait_until_idle(cx, idle) => Err(NodeTimeoutError { limit, idle: true }.into()),
+        limit = wait_until_idle(&cx, idle) => Err(NodeTimeoutError { limit, idle: true }.into()),
     }
 }
 

@@ -49,7 +49,7 @@ impl Engine {
         let task = Task { graph: &self.graph, node, cx: &cx };
         let input = TaskInput::State(self.state.values.snapshot());
         let returned = call_node(task, task.body(), input).await;
-        let mut output = match returned.and_then(|it| resolve_output(it, task)) {
+        let mut output = match resolve_output(returned, task) {
             Ok(output) => output,
             Err(error) => {
                 let plan = PlannedTask { node, kind: TaskKind::Pull, payload: None };

@@ -337,10 +337,10 @@ impl Engine {
         Ok(())
     }
 
-    fn command_targets(&self, gotos: Vec<Goto>) -> Result<Targets, RunError> {
+    fn command_targets(&self, mut gotos: Vec<Goto>) -> Result<Targets, RunError> {
         let start = self.graph.start;
         let mut targets = Targets::new();
-        match resolve_gotos(&self.graph, start, gotos, &mut targets) {
+        match resolve_gotos(&self.graph, start, &mut gotos, &mut targets) {
             Ok(()) => Ok(targets),
             Err(error) => Err(run_error(&self.task_context(start, TaskKind::Pull), error)),
         }

@@ -78,15 +78,16 @@ pub(super) fn stored_targets(
     gotos.into_iter().filter_map(|it| Target::from_record(graph, it)).collect()
 }
 
-/// Resolves gotos to nodes of the graph and appends them to `targets`. A goto to END adds nothing.
+/// Resolves gotos to nodes of the graph and appends them to `targets`. A goto to END adds nothing. The payloads are
+/// moved out of the gotos.
 pub(super) fn resolve_gotos(
     graph: &Graph,
     from: NodeIdx,
-    gotos: impl IntoIterator<Item = Goto>,
+    gotos: &mut [Goto],
     targets: &mut Targets,
 ) -> Result<(), NodeError> {
     for goto in gotos {
-        match (graph.find(goto.to.as_str()), goto.payload) {
+        match (graph.find(goto.to.as_str()), goto.payload.take()) {
             (Some(node), None) if node != graph.start => targets.push(Target::Node(node)),
             (Some(node), Some(payload)) if node != graph.start => {
                 let payload =

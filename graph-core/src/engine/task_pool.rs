@@ -141,23 +141,21 @@ impl Spawner {
 
 /// Runs a batch of tasks concurrently and sends the result of each one when it ends.
 async fn run_batch(batch: Vec<(usize, Job)>, sender: mpsc::UnboundedSender<(usize, Execution)>) {
-    let mut tasks: Vec<_> =
-        batch.into_iter().map(|(index, job)| (index, Box::pin(run_task(job)))).collect();
+    let start = |(index, job)| Some((index, Box::pin(run_task(job))));
+    let mut tasks: Vec<_> = batch.into_iter().map(start).collect();
     std::future::poll_fn(move |cx| {
-        let mut next = 0;
-        while let Some((index, task)) = tasks.get_mut(next) {
-            match task.as_mut().poll(cx) {
-                Poll::Pending => next += 1,
-                Poll::Ready(execution) => {
-                    let index = *index;
-                    // The task is dropped before its result is sent, because after the last result the caller may
-                    // close resources that the task used.
-                    drop(tasks.remove(next));
-                    // Sending fails only if the run has ended and no longer needs the result.
-                    let _ = sender.send((index, execution));
-                }
+        for slot in &mut tasks {
+            let Some((index, task)) = slot else { continue };
+            if let Poll::Ready(execution) = task.as_mut().poll(cx) {
+                let index = *index;
+                // The task is dropped before its result is sent, because after the last result the caller may close
+                // resources that the task used.
+                *slot = None;
+                // Sending fails only if the run has ended and no longer needs the result.
+                let _ = sender.send((index, execution));
             }
         }
+        tasks.retain(Option::is_some);
         if tasks.is_empty() {
             return Poll::Ready(());
         }

@@ -47,7 +47,7 @@ const MAX_STORED_BYTES: usize = 256 << 20;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).edge(write, END).compile()?;
-/// let essay = graph.run(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
+/// let essay = graph.invoke(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(essay.drafts, ["On rust"]);
 /// # Ok(())
 /// # }
@@ -183,7 +183,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Ticket, Classifier>::new().node(answer).branch(START, classify).compile()?;
     /// let ticket = Ticket { text: "Is it open?".into(), ..Default::default() };
-    /// assert_eq!(graph.run(ticket, Classifier).await?.reply, "Yes.");
+    /// assert_eq!(graph.invoke(ticket, Classifier).await?.reply, "Yes.");
     /// # Ok(())
     /// # }
     /// ```

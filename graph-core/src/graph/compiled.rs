@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::BuildProblem,
-    graph::erased::Graph,
+    graph::{erased::Graph, run_options::RunOptions},
     state::{
         State,
         field::{Field, FieldError, FieldWrite},
@@ -17,12 +17,13 @@ use crate::{
 /// A validated graph that can be run. Cheap to clone.
 pub struct CompiledGraph<S: State, C = ()> {
     graph: Arc<Graph>,
+    options: RunOptions,
     types: PhantomData<fn(S, C) -> S>,
 }
 
 impl<S: State, C> Clone for CompiledGraph<S, C> {
     fn clone(&self) -> Self {
-        Self { graph: self.graph.clone(), types: PhantomData }
+        Self { graph: self.graph.clone(), options: self.options.clone(), types: PhantomData }
     }
 }
 
@@ -34,11 +35,40 @@ impl<S: State, C> fmt::Debug for CompiledGraph<S, C> {
 
 impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     pub(crate) fn new(graph: Arc<Graph>) -> Self {
-        Self { graph, types: PhantomData }
+        Self { graph, options: RunOptions::new(), types: PhantomData }
     }
 
     pub(crate) fn erased(&self) -> &Arc<Graph> {
         &self.graph
+    }
+
+    /// Returns the graph with options for all of its runs. They replace earlier options.
+    ///
+    /// ```
+    /// use graph_core::{RunOptions, START, State, StateGraph};
+    ///
+    /// # #[derive(State, Clone, Debug, Default)]
+    /// # struct Essay { topic: String }
+    /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("tea") }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+    /// let graph = graph.with(RunOptions::new().step_limit(50).metadata("customer", "ada"));
+    /// // `invoke` returns the final state, `run` the outcome, `stream` the events, all with these options.
+    /// assert_eq!(graph.invoke(Essay::default(), ()).await?.topic, "tea");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A [run id](RunOptions::run_id) and a [control](RunOptions::control) apply to all runs as well, so set them for
+    /// a single run: `graph.with(options).run(input, deps)`.
+    #[must_use]
+    pub fn with(&self, options: RunOptions) -> Self {
+        Self { options, ..self.clone() }
+    }
+
+    pub(crate) fn options(&self) -> &RunOptions {
+        &self.options
     }
 
     /// Returns likely mistakes that do not prevent the graph from running, such as unreachable nodes and joins that
@@ -69,7 +99,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// let fields = serde_json::json!({ "topic": "tea" });
     /// let update = graph.update_from_json(fields.as_object().cloned().unwrap_or_default())?;
-    /// let essay = graph.run(Input::update(update), ()).await?;
+    /// let essay = graph.invoke(Input::update(update), ()).await?;
     /// assert_eq!(essay.topic, "tea");
     /// # Ok(())
     /// # }

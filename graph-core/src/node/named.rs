@@ -34,7 +34,7 @@ pub struct Named<N> {
 ///     Essay::update().text(format!("{prefix}{}", essay.topic))
 /// });
 /// let graph = StateGraph::<Essay>::new().node(&write).edge(START, &write).compile()?;
-/// let essay = graph.run(Essay { topic: "tea".into(), ..Default::default() }, ()).await?;
+/// let essay = graph.invoke(Essay { topic: "tea".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(essay.text, "All about tea");
 /// # Ok(())
 /// # }

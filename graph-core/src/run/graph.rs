@@ -8,41 +8,37 @@ use crate::{
     engine::start::run_root,
     error::RunError,
     graph::compiled::CompiledGraph,
-    run::{
-        input::Input, options::RunOptions, outcome::RunOutcome, request::request,
-        stream::RunStream, thread::Thread,
-    },
+    run::{input::Input, outcome::RunOutcome, request::request, stream::RunStream, thread::Thread},
     state::{State, field::FieldError},
 };
 
 impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
-    /// Runs the graph once and returns the final state.
+    /// Runs the graph once and returns the outcome: the final state, pending interrupts, or a stop.
     ///
-    /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. Use a
-    /// [`thread`](Self::thread) to continue such a run.
-    pub async fn run(&self, input: impl Into<Input<S>>, deps: C) -> Result<S, RunError> {
-        match self.invoke(input, deps, RunOptions::new()).await? {
-            RunOutcome::Done(state) => Ok(state),
-            exit => Err(RunError::Unfinished(exit.reason())),
-        }
-    }
-
-    /// Runs the graph once with options and returns the outcome.
-    pub async fn invoke(
+    /// [`Thread::run`] does the same on a thread.
+    pub async fn run(
         &self,
         input: impl Into<Input<S>>,
         deps: C,
-        options: RunOptions,
     ) -> Result<RunOutcome<S>, RunError> {
+        let options = self.options().clone();
         let request = request(self.erased(), input.into(), Arc::new(deps), options, None);
         Ok(RunOutcome::new(run_root(request).await?))
+    }
+
+    /// Runs the graph once and returns the final state.
+    ///
+    /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. Use a
+    /// [`thread`](Self::thread) to continue such a run. [`Thread::invoke`] does the same on a thread.
+    pub async fn invoke(&self, input: impl Into<Input<S>>, deps: C) -> Result<S, RunError> {
+        self.run(input, deps).await?.into_final_state()
     }
 
     /// Runs the graph once and streams its events.
     ///
     /// Polling the stream drives the run. Dropping the stream cancels the run.
-    pub fn stream(&self, input: impl Into<Input<S>>, deps: C, options: RunOptions) -> RunStream<S> {
-        RunStream::new(options, |options| {
+    pub fn stream(&self, input: impl Into<Input<S>>, deps: C) -> RunStream<S> {
+        RunStream::new(self.options().clone(), |options| {
             request(self.erased(), input.into(), Arc::new(deps), options, None)
         })
     }

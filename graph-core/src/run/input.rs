@@ -17,7 +17,7 @@ use crate::{
 
 /// The input of a run: fresh input (a state or an update), a command, or nothing.
 ///
-/// States and updates convert into inputs: `graph.run(Essay { .. }, deps)`, `thread.run(Essay::update().topic("tea"))`.
+/// States and updates convert into inputs: `graph.invoke(Essay { .. }, deps)`, `thread.run(Essay::update().topic("tea"))`.
 ///
 /// A whole state starts a thread. On a thread that has a state, it is refused if the state has fields without a reducer,
 /// because it would silently reset them; pass an update.

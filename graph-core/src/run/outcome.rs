@@ -2,7 +2,7 @@
 
 use crate::{
     engine::outcome::GraphOutcome,
-    error::Halt,
+    error::{Halt, RunError},
     interrupt::{Interrupt, StopReason},
     state::{State, erased::downcast_state},
 };
@@ -100,7 +100,15 @@ impl<S> RunOutcome<S> {
         matches!(self, Self::Done(_))
     }
 
-    pub(super) fn reason(&self) -> String {
+    /// Returns the state of a completed run, or an error if the run is interrupted or stopped.
+    pub(super) fn into_final_state(self) -> Result<S, RunError> {
+        match self {
+            Self::Done(state) => Ok(state),
+            unfinished => Err(RunError::Unfinished(unfinished.reason())),
+        }
+    }
+
+    fn reason(&self) -> String {
         match self {
             Self::Done(_) => "it completed".to_owned(),
             Self::Interrupted { interrupts, .. } => match interrupts.first() {

@@ -5,8 +5,8 @@ use std::{any::Any, sync::Arc};
 use crate::{
     checkpoint::id::CheckpointId,
     engine::start::RootRun,
-    graph::erased::Graph,
-    run::{input::Input, options::RunOptions},
+    graph::{erased::Graph, run_options::RunOptions},
+    run::input::Input,
     state::State,
 };
 

@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 use crate::{
     engine::start::{RootRun, run_root},
     error::RunError,
+    graph::run_options::RunOptions,
     node::erased::BoxFuture,
-    run::{options::RunOptions, outcome::RunOutcome},
+    run::outcome::RunOutcome,
     state::State,
     stream::{Event, EventSender},
 };
@@ -33,7 +34,7 @@ use crate::{
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let options = RunOptions::new().stream_modes([StreamMode::Values]);
-/// let mut events = graph.stream(Essay::default(), (), options);
+/// let mut events = graph.with(options).stream(Essay::default(), ());
 /// while let Some(event) = events.next().await {
 ///     println!("{} {:?}", event.step, event.kind);
 /// }

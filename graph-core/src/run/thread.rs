@@ -18,12 +18,11 @@ use crate::{
         start::{RootRun, run_root},
     },
     error::RunError,
-    graph::compiled::CompiledGraph,
+    graph::{compiled::CompiledGraph, run_options::RunOptions},
     interrupt::Interrupt,
     run::{
         history::HistoryFilter,
         input::Input,
-        options::RunOptions,
         outcome::RunOutcome,
         request::{ThreadPosition, request},
         stream::RunStream,
@@ -95,7 +94,8 @@ impl<S: State, C> fmt::Debug for Thread<S, C> {
 impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     pub(super) fn new(graph: CompiledGraph<S, C>, name: String, deps: Arc<C>) -> Self {
         let position = ThreadPosition { name: Arc::from(name), at: None };
-        Self { graph, position, deps, options: RunOptions::new() }
+        let options = graph.options().clone();
+        Self { graph, position, deps, options }
     }
 
     /// Returns the thread's name.
@@ -113,7 +113,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         &self.options
     }
 
-    /// Sets the options for runs on this thread.
+    /// Sets the options for runs on this thread. They replace the options of the graph.
     #[must_use]
     pub fn with_options(mut self, options: RunOptions) -> Self {
         self.options = options;
@@ -128,10 +128,18 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         Self { position, ..self.clone() }
     }
 
-    /// Runs the graph with fresh input or a command.
+    /// Runs the graph with fresh input or a command and returns the outcome.
     pub async fn run(&self, input: impl Into<Input<S>>) -> Result<RunOutcome<S>, RunError> {
         let request = self.request(input.into(), self.options.clone());
         Ok(RunOutcome::new(run_root(request).await?))
+    }
+
+    /// Runs the graph with fresh input or a command and returns the final state.
+    ///
+    /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. The thread keeps its
+    /// state in that case: continue with [`resume`](Self::resume) or [`proceed`](Self::proceed).
+    pub async fn invoke(&self, input: impl Into<Input<S>>) -> Result<S, RunError> {
+        self.run(input).await?.into_final_state()
     }
 
     /// Starts the thread with `state` if it has no checkpoint, and continues it from its last checkpoint otherwise.

@@ -30,7 +30,7 @@ async fn an_async_closure_borrows_its_captured_variables() {
         Trail::update().path([format!("{number} of {}", client.get().await)])
     });
     let graph = StateGraph::<Trail>::new().node(&fetch).edge(START, &fetch).compile().unwrap();
-    assert_eq!(graph.run(Trail::default(), ()).await.unwrap(), trail(["0 of 1"]));
+    assert_eq!(graph.invoke(Trail::default(), ()).await.unwrap(), trail(["0 of 1"]));
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn named_closures_are_targets_of_edges_gotos_and_sends() {
         .edge(&work, &last)
         .compile()
         .unwrap();
-    let done = graph.run(Trail::default(), Probe::default()).await.unwrap();
+    let done = graph.invoke(Trail::default(), Probe::default()).await.unwrap();
     assert_eq!(done, trail(["item 1", "item 2", "after"]));
     assert_eq!(
         format!("{:?}", goto(&named("x", async |_: &Trail| ()))),
@@ -97,7 +97,7 @@ async fn an_async_branch_of_start_sees_the_input() {
         .compile()
         .unwrap();
     let input = Trail { note: "b".into(), ..Trail::default() };
-    let done = graph.run(input, Probe::default()).await.unwrap();
+    let done = graph.invoke(input, Probe::default()).await.unwrap();
     assert_eq!(done.path, ["b"]);
 }
 
@@ -120,7 +120,7 @@ async fn a_failing_async_branch_is_retried_with_its_node() {
         .branch(&write, choose)
         .compile()
         .unwrap();
-    assert_eq!(graph.run(Trail::default(), ()).await.unwrap().note, "written");
+    assert_eq!(graph.invoke(Trail::default(), ()).await.unwrap().note, "written");
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
@@ -132,7 +132,7 @@ async fn a_panicking_async_branch_fails_the_node() {
         .branch("a", async |state: &Trail| -> Goto { panic!("no route for {:?}", state.path) })
         .compile()
         .unwrap();
-    let error = graph.run(Trail::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), ()).await.unwrap_err();
     assert_eq!(error.to_string(), "node `a` failed in step 1: the node panicked: no route for []");
 }
 
@@ -162,7 +162,7 @@ async fn the_current_context_follows_the_running_node() {
         Ok(Trail::update().path([before, nested, names().await].concat()))
     }
     let graph = graph().node(outer).edge(START, outer).compile().unwrap();
-    let done = graph.run(Trail::default(), Probe::default()).await.unwrap();
+    let done = graph.invoke(Trail::default(), Probe::default()).await.unwrap();
     assert_eq!(done, trail(["outer", "outer", "inner", "inner", "outer", "outer"]));
     assert!(Context::current_any().is_none());
 }

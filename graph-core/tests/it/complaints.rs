@@ -148,10 +148,10 @@ async fn a_handled_error_is_not_raised_beside_other_tasks_or_in_a_stream() {
         .compile()
         .unwrap();
     let expected = trail(["boom is broken", "sibling"]);
-    assert_eq!(graph.run(Trail::default(), Probe::default()).await.unwrap(), expected);
+    assert_eq!(graph.invoke(Trail::default(), Probe::default()).await.unwrap(), expected);
     for mode in [StreamMode::Custom, StreamMode::Messages, StreamMode::Updates] {
         let options = RunOptions::new().stream_modes([mode]).subgraphs();
-        let stream = graph.stream(Trail::default(), Probe::default(), options);
+        let stream = graph.with(options).stream(Trail::default(), Probe::default());
         assert_eq!(stream.finish().await.unwrap().into_state(), expected, "{mode:?}");
     }
 }
@@ -289,6 +289,6 @@ async fn a_deferred_node_waits_for_branches_of_any_length() {
         .edge("long 3", "end")
         .compile()
         .unwrap();
-    assert_eq!(graph.run(Trail::default(), probe.clone()).await.unwrap().path.len(), 5);
+    assert_eq!(graph.invoke(Trail::default(), probe.clone()).await.unwrap().path.len(), 5);
     assert_eq!(probe.trace(), "1: long 1 short | 2: long 2 | 3: long 3 | 4: end");
 }

@@ -23,7 +23,8 @@ async fn report(_: &Trail, cx: &Context) -> TrailUpdate {
 async fn a_context_describes_its_run() {
     let build = || StateGraph::<Trail>::new().node(report).edge(START, report);
     let options = || RunOptions::new().run_id("r").config("colour", "red");
-    let outcome = build().compile().unwrap().invoke(Trail::default(), (), options()).await.unwrap();
+    let outcome =
+        build().compile().unwrap().with(options()).run(Trail::default(), ()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["report", "1", "r", "no thread", "", "1", "\"red\""]));
 
     let graph = build().checkpointer(MemorySaver::new()).compile().unwrap();
@@ -35,8 +36,8 @@ async fn a_context_describes_its_run() {
 #[tokio::test]
 async fn default_run_ids_are_unique() {
     let graph = StateGraph::<Trail>::new().node(report).edge(START, report).compile().unwrap();
-    let first = graph.run(Trail::default(), ()).await.unwrap();
-    let second = graph.run(Trail::default(), ()).await.unwrap();
+    let first = graph.invoke(Trail::default(), ()).await.unwrap();
+    let second = graph.invoke(Trail::default(), ()).await.unwrap();
     assert_ne!(first.path[2], second.path[2]);
 }
 
@@ -67,7 +68,7 @@ async fn a_store_is_shared_by_threads() {
 #[tokio::test]
 async fn a_graph_without_store_has_none() {
     let graph = StateGraph::<Trail>::new().node(remember).edge(START, remember).compile().unwrap();
-    let error = graph.run(Trail::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), ()).await.unwrap_err();
     assert!(error.to_string().contains("no store"));
 }
 

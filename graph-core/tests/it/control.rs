@@ -19,10 +19,30 @@ use crate::support::{
 };
 
 #[tokio::test]
+async fn options_of_a_graph_apply_to_runs_streams_and_threads() {
+    let graph = chain(["a", "b"]).compile().unwrap();
+    let limited = graph.with(RunOptions::new().step_limit(1));
+    let is_limit = |error: RunError| matches!(error, RunError::StepLimit { limit: 1 });
+    let (input, deps) = (Trail::default, Probe::default);
+    assert!(is_limit(limited.run(input(), deps()).await.unwrap_err()));
+    assert!(is_limit(limited.invoke(input(), deps()).await.unwrap_err()));
+    assert!(is_limit(limited.stream(input(), deps()).finish().await.unwrap_err()));
+    // The original graph keeps its options.
+    assert!(graph.invoke(input(), deps()).await.is_ok());
+
+    let stored = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
+    let limited = stored.with(RunOptions::new().step_limit(1));
+    assert!(is_limit(limited.thread("t", deps()).invoke(input()).await.unwrap_err()));
+    let thread = limited.thread("u", deps()).with_options(RunOptions::new());
+    assert_eq!(thread.invoke(input()).await.unwrap(), trail(["a", "b"]));
+}
+
+#[tokio::test]
 async fn a_run_of_n_steps_needs_a_limit_of_n_plus_one() {
     let graph = chain(["a", "b", "c"]).compile().unwrap();
-    let run = |limit| {
-        graph.invoke(Trail::default(), Probe::default(), RunOptions::new().step_limit(limit))
+    let run = async |limit| {
+        let graph = graph.with(RunOptions::new().step_limit(limit));
+        graph.run(Trail::default(), Probe::default()).await
     };
     assert!(run(4).await.unwrap().is_done());
     let error = run(3).await.unwrap_err();
@@ -52,7 +72,7 @@ async fn a_node_can_read_the_remaining_steps() {
     let graph =
         graph().node_as("a", count).node_as("b", count).sequence(["a", "b"]).compile().unwrap();
     let options = RunOptions::new().step_limit(3);
-    let outcome = graph.invoke(Trail::default(), Probe::default(), options).await.unwrap();
+    let outcome = graph.with(options).run(Trail::default(), Probe::default()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["2", "1!"]));
 }
 
@@ -86,7 +106,7 @@ async fn max_concurrency_limits_running_tasks() {
         if let Some(limit) = limit {
             options = options.max_concurrency(limit);
         }
-        let outcome = graph.invoke(Trail::default(), gauge.clone(), options).await.unwrap();
+        let outcome = graph.with(options).run(Trail::default(), gauge.clone()).await.unwrap();
         assert!(outcome.is_done());
         assert_eq!(gauge.peak.load(Ordering::SeqCst), peak, "{limit:?}");
     }
@@ -104,7 +124,7 @@ async fn the_result_does_not_depend_on_completion_order() {
         let probe = Probe::default();
         order.iter().for_each(|it| probe.block(it));
         let (graph, inside) = (graph.clone(), probe.clone());
-        let run = tokio::spawn(async move { graph.run(Trail::default(), inside).await });
+        let run = tokio::spawn(async move { graph.invoke(Trail::default(), inside).await });
         for node in order {
             probe.started(node).await;
             probe.unblock(node);
@@ -169,7 +189,7 @@ async fn a_run_cancelled_in_advance_runs_nothing() {
     control.cancel();
     let options = RunOptions::new().control(control);
     probe.block("a");
-    let result = graph.invoke(Trail::default(), probe, options).await;
+    let result = graph.with(options).run(Trail::default(), probe).await;
     assert!(matches!(result, Err(RunError::Cancelled)));
 }
 
@@ -239,7 +259,7 @@ async fn a_node_can_see_a_drain_request() {
         .unwrap();
     let control = RunControl::new();
     let options = RunOptions::new().control(control.clone());
-    let outcome = graph.invoke(Trail::default(), control, options).await.unwrap();
+    let outcome = graph.with(options).run(Trail::default(), control).await.unwrap();
     assert_eq!(outcome.state(), &trail(["false true"]));
 }
 

@@ -23,7 +23,7 @@ async fn run_with_note(
     let probe = Probe::default();
     let graph = graph.compile().expect("the graph is valid");
     let input = Trail { note: note.into(), ..Trail::default() };
-    let result = graph.run(input, probe.clone()).await;
+    let result = graph.invoke(input, probe.clone()).await;
     (probe.trace(), result)
 }
 

@@ -56,7 +56,7 @@ async fn a_call_is_not_repeated_by_a_retry_even_without_checkpointer() {
     let probe = Probe::default();
     let graph = graph().node(pay.retry(retry_immediately(3))).edge(START, pay).compile().unwrap();
     probe.fail_next("pay", 2);
-    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
+    let state = graph.invoke(Trail::default(), probe.clone()).await.unwrap();
     assert_eq!(state, trail(["did charge/7"]));
     assert_eq!((probe.count("charge/7"), probe.count("pay")), (1, 3));
 }

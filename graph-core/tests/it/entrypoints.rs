@@ -22,8 +22,8 @@ async fn a_function_runs_once_without_a_thread() {
         Ok(n * 2)
     });
     let double = double.compile().unwrap();
-    assert_eq!(double.run(4, ()).await.unwrap(), 8);
-    assert_eq!(double.run(5, ()).await.unwrap(), 10);
+    assert_eq!(double.invoke(4, ()).await.unwrap(), 8);
+    assert_eq!(double.invoke(5, ()).await.unwrap(), 10);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_failed_run_keeps_the_saved_value() {
 async fn an_entrypoint_with_checkpointer_needs_a_thread() {
     let entry = Entrypoint::new("one", |n: u32, _: Option<u32>, _: Context| async move { Ok(n) });
     let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
-    assert!(matches!(entry.run(1, ()).await, Err(RunError::MissingThread)));
+    assert!(matches!(entry.invoke(1, ()).await, Err(RunError::MissingThread)));
     let thread = entry.thread("t", ());
     assert!(matches!(thread.proceed().await, Err(RunError::EmptyInput)));
 }
@@ -153,8 +153,8 @@ async fn journaled_calls_are_retried_timed_out_and_cached() {
     });
     let fetch = fetch.cache(MemoryCache::new()).compile().unwrap();
     // The first attempt fails, the second one times out.
-    assert_eq!(fetch.run("a".into(), ()).await.unwrap(), 2);
-    assert_eq!(fetch.run("a".into(), ()).await.unwrap(), 2, "the result is cached");
-    assert_eq!(fetch.run("b".into(), ()).await.unwrap(), 3);
+    assert_eq!(fetch.invoke("a".into(), ()).await.unwrap(), 2);
+    assert_eq!(fetch.invoke("a".into(), ()).await.unwrap(), 2, "the result is cached");
+    assert_eq!(fetch.invoke("b".into(), ()).await.unwrap(), 3);
     assert_eq!(made.load(Ordering::Relaxed), 4);
 }

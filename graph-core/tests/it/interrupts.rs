@@ -303,7 +303,7 @@ async fn a_resumed_checkpoint_can_be_resumed_again() {
 #[tokio::test]
 async fn a_run_without_thread_reports_the_interrupt_value() {
     let graph = graph().node(ask).edge(START, ask).compile().unwrap();
-    let error = graph.run(Trail::default(), Probe::default()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), Probe::default()).await.unwrap_err();
     assert!(
         matches!(&error, RunError::Unfinished(_)) && error.to_string().contains("ask?"),
         "{error}"

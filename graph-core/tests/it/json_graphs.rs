@@ -25,7 +25,7 @@ async fn a_panic_before_the_first_await_is_a_node_error() {
         .edge(START, "a")
         .compile()
         .unwrap();
-    let error = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
+    let error = graph.invoke(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
     assert!(error.node_error::<NodePanicError>().is_some(), "{error}");
 }
 
@@ -49,7 +49,7 @@ async fn an_update_of_another_schema_is_matched_by_field_name() {
         .edge(START, "inside")
         .compile()
         .unwrap();
-    let output = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap();
+    let output = graph.invoke(schema.input(json!({})).unwrap(), ()).await.unwrap();
     assert_eq!(output.to_value(), json!({"log": ["from inside"], "n": 0}));
 }
 
@@ -73,7 +73,7 @@ async fn a_shared_cache_separates_graphs() {
     };
     let mut logs = Vec::new();
     for name in ["one", "two", "one"] {
-        let state = graph(name).run(schema.input(json!({})).unwrap(), ()).await.unwrap();
+        let state = graph(name).invoke(schema.input(json!({})).unwrap(), ()).await.unwrap();
         logs.push(state.get("log").cloned().unwrap_or(Value::Null));
     }
     assert_eq!(logs, [json!(["one"]), json!(["two"]), json!(["one"])]);
@@ -93,7 +93,7 @@ async fn a_value_nested_a_million_levels_is_an_error() {
         .edge(START, "deep")
         .compile()
         .unwrap();
-    let error = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
+    let error = graph.invoke(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
     assert!(error.to_string().contains("nested deeper than"), "{error}");
 }
 

@@ -19,7 +19,7 @@ async fn an_attempt_that_exceeds_its_timeout_fails() {
     let probe = Probe::default();
     probe.block("pass");
     let graph = graph().node(pass.timeout(3 * SECOND)).edge(START, pass).compile().unwrap();
-    let error = graph.run(Trail::default(), probe).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), probe).await.unwrap_err();
     assert_eq!(failed_node(&error), "pass");
     let timeout = NodeTimeoutError { limit: 3 * SECOND, idle: false };
     assert_eq!(error.node_error::<NodeTimeoutError>(), Some(&timeout));
@@ -36,7 +36,7 @@ async fn the_timeout_applies_to_each_attempt() {
         .edge(START, faster)
         .compile()
         .unwrap();
-    assert_eq!(graph.run(Trail::default(), ()).await.unwrap(), trail(["2"]));
+    assert_eq!(graph.invoke(Trail::default(), ()).await.unwrap(), trail(["2"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +51,7 @@ async fn the_default_timeout_applies_to_nodes_without_their_own() {
         .default_timeout(3 * SECOND)
         .compile()
         .unwrap();
-    let error = graph.run(Trail::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), ()).await.unwrap_err();
     assert_eq!(failed_node(&error), "default");
 }
 
@@ -75,7 +75,7 @@ async fn a_heartbeat_resets_the_idle_timeout() {
         .edge(START, ten_seconds)
         .compile()
         .unwrap();
-    let run = |note: &str| graph.run(Trail { note: note.into(), ..Trail::default() }, ());
+    let run = |note: &str| graph.invoke(Trail { note: note.into(), ..Trail::default() }, ());
     assert_eq!(run("beats").await.unwrap().path, ["finished"]);
     assert_eq!(run("emits").await.unwrap().path, ["finished"]);
     let error = run("silent").await.unwrap_err();
@@ -104,7 +104,7 @@ async fn an_error_handler_replaces_the_failed_node_in_the_same_step() {
     let probe = Probe::default();
     probe.fail_next("pass", 9);
     let graph = handled().compile().unwrap();
-    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
+    let state = graph.invoke(Trail::default(), probe.clone()).await.unwrap();
     assert_eq!(state, trail(["pass: injected failure of `pass`", "after"]));
     assert_eq!(
         probe.trace(),
@@ -117,7 +117,7 @@ async fn an_error_handler_replaces_the_failed_node_in_the_same_step() {
 async fn an_error_handler_does_not_run_without_a_failure() {
     let probe = Probe::default();
     let graph = handled().compile().unwrap();
-    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
+    let state = graph.invoke(Trail::default(), probe.clone()).await.unwrap();
     assert_eq!(state, trail(["pass", "next"]));
     assert_eq!(probe.count("recover"), 0);
 }
@@ -150,7 +150,7 @@ async fn a_handler_receives_the_failed_nodes_payload() {
         .branch(START, |_: &Trail| send(fails, Item(4)))
         .compile()
         .unwrap();
-    assert_eq!(graph.run(Trail::default(), ()).await.unwrap(), trail(["instead of 4"]));
+    assert_eq!(graph.invoke(Trail::default(), ()).await.unwrap(), trail(["instead of 4"]));
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ fn cached(policy: CachePolicy, cache: &MemoryCache) -> graph_core::CompiledGraph
 
 async fn run_query(graph: &graph_core::CompiledGraph<Query, Probe>, key: u32, probe: &Probe) {
     let input = Query { key, ..Query::default() };
-    let state = graph.run(input, probe.clone()).await.expect("no node fails");
+    let state = graph.invoke(input, probe.clone()).await.expect("no node fails");
     assert_eq!(state.seen, [key * 10]);
 }
 
@@ -244,7 +244,7 @@ async fn a_failure_is_not_cached() {
     let graph = cached(CachePolicy::new(), &cache);
     probe.fail_next("look_up", 1);
     let input = Query { key: 1, ..Query::default() };
-    let error = graph.run(input, probe.clone()).await.unwrap_err();
+    let error = graph.invoke(input, probe.clone()).await.unwrap_err();
     assert!(matches!(error, RunError::Node { .. }));
     run_query(&graph, 1, &probe).await;
     assert_eq!(probe.count("look_up"), 2);

@@ -40,7 +40,7 @@ async fn a_node_has_one_of_four_signatures() {
         })
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), Arc::from("deps")).await.unwrap();
+    let state = graph.invoke(Trail::default(), Arc::from("deps")).await.unwrap();
     assert_eq!(state, trail(["state 0", "on_state_with deps", "payload 1", "payload 2 deps"]));
 }
 
@@ -60,7 +60,7 @@ async fn named_closures_are_nodes() {
         .branch("context", |_: &Trail| Goto::send("payload", serde_json::json!(5)))
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), ()).await.unwrap();
+    let state = graph.invoke(Trail::default(), ()).await.unwrap();
     assert_eq!(state, trail(["async 0", "from outside", "context", "5"]));
     assert_eq!(prefix, "from");
 }
@@ -95,7 +95,7 @@ async fn generic_functions_are_nodes() {
         .compile()
         .unwrap();
     assert_eq!(graph.nodes(), ["bye", "say"]);
-    assert_eq!(graph.run(Trail::default(), ()).await.unwrap(), trail(["hello", "bye"]));
+    assert_eq!(graph.invoke(Trail::default(), ()).await.unwrap(), trail(["hello", "bye"]));
 }
 
 struct Agent {
@@ -125,7 +125,7 @@ async fn methods_are_nodes() {
         .edge(Agent::act, "think")
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), ()).await.unwrap();
+    let state = graph.invoke(Trail::default(), ()).await.unwrap();
     assert_eq!(state, trail(["acted", "ada thought after 1"]));
 }
 
@@ -178,7 +178,7 @@ async fn a_node_can_return_updates_options_lists_results_and_commands() {
         .sequence((nothing, some, none, several, ok_update, ok_option, command, ok_command))
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), ()).await.unwrap();
+    let state = graph.invoke(Trail::default(), ()).await.unwrap();
     assert_eq!(state, trail(["some", "1", "2", "ok_update", "maybe", "command", "ok command"]));
 }
 
@@ -195,7 +195,7 @@ async fn a_node_can_return_several_commands() {
         .edge(START, mixed)
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), ()).await.unwrap();
+    let state = graph.invoke(Trail::default(), ()).await.unwrap();
     assert_eq!(state, trail(["x", "state 1", "payload 3"]));
 }
 
@@ -210,7 +210,7 @@ async fn a_panic_becomes_an_error_with_the_node_name() {
         if beside {
             graph = graph.edge(START, on_state);
         }
-        let error = graph.compile().unwrap().run(Trail::default(), ()).await.unwrap_err();
+        let error = graph.compile().unwrap().invoke(Trail::default(), ()).await.unwrap_err();
         assert_eq!(failed_node(&error), "panics");
         assert_eq!(error.node_error::<NodePanicError>().unwrap().message, "code 7");
         assert!(error.to_string().contains("`panics`"), "{error}");
@@ -223,7 +223,7 @@ async fn a_node_error_keeps_its_type() {
         Err(InjectedError("x".into()))
     }
     let graph = StateGraph::<Trail>::new().node(fails).edge(START, fails).compile().unwrap();
-    let error = graph.run(Trail::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), ()).await.unwrap_err();
     assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("x".into())));
     assert!(error.node_error::<NodePanicError>().is_none());
     assert_eq!(error.to_string(), "node `fails` failed in step 1: injected failure of `x`");
@@ -238,6 +238,6 @@ async fn a_node_error_can_be_text() {
         Ok(visited("never"))
     }
     let graph = StateGraph::<Trail>::new().node(fails).edge(START, fails).compile().unwrap();
-    let error = graph.run(Trail::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), ()).await.unwrap_err();
     assert!(error.to_string().ends_with("text error"), "{error}");
 }

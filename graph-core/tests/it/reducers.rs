@@ -280,7 +280,7 @@ fn brief() -> StateGraph<Brief> {
 
 #[tokio::test]
 async fn step_scoped_values_are_cleared_after_the_next_step() {
-    let state = brief().compile().unwrap().run(Brief::default(), ()).await.unwrap();
+    let state = brief().compile().unwrap().invoke(Brief::default(), ()).await.unwrap();
     assert_eq!(state.seen, ["once/second/[1, 2]/[1, 2]/s", "//[]/[1, 2]/s"]);
     assert_eq!((state.once.as_str(), state.topic.len()), ("", 0));
 }
@@ -313,7 +313,7 @@ async fn an_ephemeral_field_accepts_one_write_per_step() {
         .edge(START, "b")
         .compile()
         .unwrap();
-    let error = graph.run(Brief::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Brief::default(), ()).await.unwrap_err();
     let RunError::Conflict(conflict) = error else { panic!("{error}") };
     assert_eq!(conflict.field, "once");
 }

@@ -154,7 +154,7 @@ async fn an_unknown_checkpoint_is_an_error() {
 #[tokio::test]
 async fn threads_need_a_checkpointer_and_vice_versa() {
     let stored = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let error = stored.run(Trail::default(), Probe::default()).await.unwrap_err();
+    let error = stored.invoke(Trail::default(), Probe::default()).await.unwrap_err();
     assert!(matches!(error, RunError::MissingThread));
 
     let unstored = chain(["a"]).compile().unwrap();

@@ -26,7 +26,7 @@ async fn seconds(retry: RetryPolicy, failures: u32) -> u64 {
         graph().node(pass.retry(retry)).edge(START, pass).compile().expect("the graph is valid");
     let start = Instant::now();
     let state =
-        graph.run(Trail::default(), probe.clone()).await.expect("the last attempt succeeds");
+        graph.invoke(Trail::default(), probe.clone()).await.expect("the last attempt succeeds");
     assert_eq!(state, trail(["pass"]));
     assert_eq!(probe.count("pass"), failures as usize + 1);
     start.elapsed().as_secs()
@@ -54,7 +54,7 @@ async fn the_run_fails_after_the_last_attempt() {
     let probe = Probe::default();
     probe.fail_next("pass", 9);
     let graph = graph().node(pass.retry(3)).edge(START, pass).compile().unwrap();
-    let error = graph.run(Trail::default(), probe.clone()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), probe.clone()).await.unwrap_err();
     assert_eq!(failed_node(&error), "pass");
     assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("pass".into())));
     assert_eq!(probe.count("pass"), 3);
@@ -72,7 +72,7 @@ async fn count_up(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeErr
 async fn a_node_can_read_its_attempt_number() {
     let probe = Probe::default();
     let graph = graph().node(count_up.retry(5)).edge(START, count_up).compile().unwrap();
-    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
+    let state = graph.invoke(Trail::default(), probe.clone()).await.unwrap();
     assert_eq!(state, trail(["3"]));
     assert_eq!(probe.trace(), "1: 1 2 3");
 }
@@ -88,7 +88,7 @@ async fn a_terminal_error_is_not_retried() {
     let probe = Probe::default();
     let graph =
         graph().node(fails_terminally.retry(5)).edge(START, fails_terminally).compile().unwrap();
-    let error = graph.run(Trail::default(), probe.clone()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), probe.clone()).await.unwrap_err();
     assert!(matches!(&error, graph_core::RunError::Node { terminal: true, .. }), "{error}");
     assert!(error.node_error::<std::num::ParseIntError>().is_some());
     assert_eq!(probe.count("fails_terminally"), 1);
@@ -106,7 +106,7 @@ async fn the_first_matching_policy_applies() {
         let probe = Probe::default();
         probe.fail_next("pass", 99);
         let graph = graph().node(node).edge(START, pass).compile().unwrap();
-        graph.run(Trail::default(), probe.clone()).await.unwrap_err();
+        graph.invoke(Trail::default(), probe.clone()).await.unwrap_err();
         assert_eq!(probe.count("pass"), expect);
     }
 }
@@ -124,7 +124,7 @@ async fn the_default_retry_applies_to_nodes_without_their_own() {
         .unwrap();
     probe.fail_next("explicit", 99);
     probe.fail_next("default", 99);
-    graph.run(Trail::default(), probe.clone()).await.unwrap_err();
+    graph.invoke(Trail::default(), probe.clone()).await.unwrap_err();
     assert_eq!((probe.count("explicit"), probe.count("default")), (1, 3));
 }
 
@@ -138,8 +138,8 @@ async fn a_panic_can_be_retried() {
         let node = panics_once.retry(exact(attempts, 1, 1.0));
         StateGraph::<Trail>::new().node(node).edge(START, panics_once).compile().unwrap()
     };
-    assert_eq!(build(2).run(Trail::default(), ()).await.unwrap(), trail(["second attempt"]));
-    let error = build(1).run(Trail::default(), ()).await.unwrap_err();
+    assert_eq!(build(2).invoke(Trail::default(), ()).await.unwrap(), trail(["second attempt"]));
+    let error = build(1).invoke(Trail::default(), ()).await.unwrap_err();
     assert_eq!(failed_node(&error), "panics_once");
     let panic = error.node_error::<NodePanicError>().unwrap();
     assert!(panic.message.contains("the first attempt panics"));
@@ -171,5 +171,5 @@ async fn only_the_last_attempt_writes() {
         .edge(START, fails_once)
         .compile()
         .unwrap();
-    assert_eq!(graph.run(Trail::default(), ()).await.unwrap(), trail(["x", "y"]));
+    assert_eq!(graph.invoke(Trail::default(), ()).await.unwrap(), trail(["x", "y"]));
 }

@@ -102,7 +102,7 @@ async fn parallel_subgraphs_duplicate_nothing() {
         .edge(START, &right)
         .compile()
         .unwrap();
-    let done = graph.run(input(), ()).await.unwrap();
+    let done = graph.invoke(input(), ()).await.unwrap();
     assert_eq!(done.list, ["input", "left", "left again", "right", "right again"]);
     assert_eq!(*done.shared, [1, 2, 7, 7]);
     assert_eq!(done.text, "in leftright");
@@ -131,7 +131,7 @@ async fn unchanged_fields_are_not_written() {
         .compile()
         .unwrap();
     // Both nodes would conflict on the plain field if the subgraph wrote it.
-    let done = graph.run(All { plain: "input".into(), ..All::default() }, ()).await.unwrap();
+    let done = graph.invoke(All { plain: "input".into(), ..All::default() }, ()).await.unwrap();
     assert_eq!((done.plain.as_str(), done.secret.as_str()), ("b", "kept"));
 }
 
@@ -143,7 +143,7 @@ async fn an_overwritten_list_replaces_the_list_of_the_parent() {
         .compile()
         .unwrap();
     let graph = StateGraph::<All>::new().node_as("a", &clear).edge(START, "a").compile().unwrap();
-    assert!(graph.run(input(), ()).await.unwrap().list.is_empty());
+    assert!(graph.invoke(input(), ()).await.unwrap().list.is_empty());
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ async fn think(it: &Scoped) -> ScopedUpdate {
 async fn only_input_fields_are_taken_from_the_input() {
     let graph = StateGraph::<Scoped>::new().node(think).edge(START, think).compile().unwrap();
     let input = Scoped { question: "q".into(), answer: "a".into(), scratch: "s".into(), both: 1 };
-    let state = graph.run(input, ()).await.unwrap();
+    let state = graph.invoke(input, ()).await.unwrap();
     assert_eq!(state.answer, "q//");
     assert_eq!(state.both, 1);
 }
@@ -40,7 +40,7 @@ async fn output_fields_can_be_streamed_separately() {
     let graph = StateGraph::<Scoped>::new().node(think).edge(START, think).compile().unwrap();
     let options = RunOptions::new().stream_modes([StreamMode::Values]);
     let input = Scoped { question: "q".into(), both: 1, ..Scoped::default() };
-    let mut stream = graph.stream(input, (), options);
+    let mut stream = graph.with(options).stream(input, ());
     let mut last = None;
     while let Some(event) = stream.next().await {
         if let EventKind::Values(values) = event.kind {
@@ -101,7 +101,7 @@ async fn a_renamed_field_is_stored_and_reported_by_its_new_name() {
         .edge(START, "b")
         .compile()
         .unwrap();
-    let error = beside.run(Named::default(), ()).await.unwrap_err();
+    let error = beside.invoke(Named::default(), ()).await.unwrap_err();
     let RunError::Conflict(conflict) = error else { panic!("{error}") };
     assert_eq!(conflict.field, "kind");
 }
@@ -170,7 +170,7 @@ async fn a_conflict_beyond_the_64th_field_is_reported() {
         .edge(START, "two")
         .compile()
         .unwrap();
-    let error = graph.run(Wide::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Wide::default(), ()).await.unwrap_err();
     let RunError::Conflict(conflict) = error else { panic!("{error}") };
     assert_eq!(conflict.field, "f64");
 }
@@ -222,7 +222,7 @@ async fn a_graph_can_have_an_initial_state() {
         .edge(START, think)
         .compile()
         .unwrap();
-    let state = graph.run(Scoped::default(), ()).await.unwrap();
+    let state = graph.invoke(Scoped::default(), ()).await.unwrap();
     assert_eq!(state.answer, "//given");
 }
 

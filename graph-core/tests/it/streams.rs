@@ -44,7 +44,7 @@ fn summary(event: &Event) -> String {
 async fn events_of(graph: StateGraph<Trail, Probe>, modes: &[StreamMode]) -> Vec<String> {
     let graph = graph.compile().expect("the graph is valid");
     let options = RunOptions::new().stream_modes(modes.iter().copied());
-    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
+    let mut stream = graph.with(options).stream(Trail::default(), Probe::default());
     all(&mut stream).await.iter().map(summary).collect()
 }
 
@@ -63,7 +63,7 @@ async fn values_are_streamed_after_each_step_that_writes() {
 #[tokio::test]
 async fn updates_are_streamed_as_tasks_finish() {
     let graph = chain(["a", "b"]).compile().unwrap();
-    let mut stream = graph.stream(Trail::default(), Probe::default(), RunOptions::new());
+    let mut stream = graph.stream(Trail::default(), Probe::default());
     let events = all(&mut stream).await;
     assert_eq!(events.iter().map(summary).collect::<Vec<_>>(), ["update a", "update b"]);
     let EventKind::Update { writes, .. } = &events[0].kind else { panic!("an update") };
@@ -138,7 +138,7 @@ async fn checkpoints_are_streamed_as_they_are_created() {
 async fn events_are_numbered_consecutively() {
     let graph = diamond().compile().unwrap();
     let options = RunOptions::new().stream_modes(StreamMode::DEBUG).run_id("r");
-    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
+    let mut stream = graph.with(options).stream(Trail::default(), Probe::default());
     let events = all(&mut stream).await;
     assert!(events.len() > 10);
     for (number, event) in (0..).zip(&events) {
@@ -151,7 +151,7 @@ async fn events_are_numbered_consecutively() {
 async fn a_state_in_an_event_can_be_downcast() {
     let graph = chain(["a"]).compile().unwrap();
     let options = RunOptions::new().stream_modes([StreamMode::Values]);
-    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
+    let mut stream = graph.with(options).stream(Trail::default(), Probe::default());
     let events = all(&mut stream).await;
     let EventKind::Values(values) = &events[1].kind else { panic!("values") };
     assert_eq!(values.get::<Trail>(), Some(&trail(["a"])));
@@ -181,7 +181,7 @@ async fn a_cached_result_is_marked() {
         .compile()
         .unwrap();
     for expect in ["update pass", "update pass cached"] {
-        let mut stream = graph.stream(Trail::default(), Probe::default(), RunOptions::new());
+        let mut stream = graph.stream(Trail::default(), Probe::default());
         assert_eq!(all(&mut stream).await.iter().map(summary).collect::<Vec<_>>(), [expect]);
     }
 }
@@ -216,7 +216,7 @@ async fn events_of_subgraphs_carry_their_namespace() {
     let graph = nested().compile().unwrap();
     let options =
         RunOptions::new().stream_modes([StreamMode::Updates, StreamMode::Custom]).subgraphs();
-    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
+    let mut stream = graph.with(options).stream(Trail::default(), Probe::default());
     let events = all(&mut stream).await;
     let path = |event: &Event| {
         let parts = event.namespace.split('|').map(|it| it.split(':').next().unwrap_or(it));
@@ -261,7 +261,7 @@ async fn a_slow_reader_slows_the_run_down() {
         .compile()
         .unwrap();
     let options = RunOptions::new().stream_modes([StreamMode::Custom]).event_buffer(1);
-    let mut stream = graph.stream(Trail::default(), probe.clone(), options);
+    let mut stream = graph.with(options).stream(Trail::default(), probe.clone());
     for read in 1..=3 {
         assert!(stream.next().await.is_some());
         yield_to_tasks().await;
@@ -295,7 +295,7 @@ async fn dropping_the_stream_cancels_the_run() {
 async fn a_run_starts_when_its_stream_is_polled() {
     let probe = Probe::default();
     let graph = chain(["a"]).compile().unwrap();
-    let stream = graph.stream(Trail::default(), probe.clone(), RunOptions::new());
+    let stream = graph.stream(Trail::default(), probe.clone());
     tokio::task::yield_now().await;
     assert_eq!(probe.count("a"), 0);
     assert!(stream.finish().await.unwrap().is_done());

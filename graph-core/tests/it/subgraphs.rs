@@ -60,7 +60,7 @@ async fn a_subgraph_maps_its_input_and_output() {
         .compile()
         .unwrap();
     let probe = Probe::default();
-    let state = graph.run(with_note("x"), probe.clone()).await.unwrap();
+    let state = graph.invoke(with_note("x"), probe.clone()).await.unwrap();
     assert_eq!(state.path, ["x 0", "x 1", "end"]);
     assert_eq!(probe.trace(), "1: first | 2: end second");
 }
@@ -78,7 +78,7 @@ async fn a_subgraph_takes_payloads() {
         })
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), Probe::default()).await.unwrap();
+    let state = graph.invoke(Trail::default(), Probe::default()).await.unwrap();
     assert_eq!(state.path, ["1 0", "1 1", "2 0", "2 1"]);
 }
 
@@ -190,7 +190,7 @@ async fn a_command_to_the_parent_updates_and_routes_it() {
         .edge("inner", "also")
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
+    let state = graph.invoke(Trail::default(), probe.clone()).await.unwrap();
     assert_eq!(state, trail(["from the subgraph", "also", "landing"]));
     assert_eq!(probe.trace(), "2: also", "the remaining tasks of the inner graph are dropped");
 }
@@ -198,7 +198,7 @@ async fn a_command_to_the_parent_updates_and_routes_it() {
 #[tokio::test]
 async fn a_command_without_parent_graph_is_an_error() {
     let inner = StateGraph::<Draft, Probe>::new().node(leave).edge(START, leave).compile().unwrap();
-    let error = inner.run(Draft::default(), Probe::default()).await.unwrap_err();
+    let error = inner.invoke(Draft::default(), Probe::default()).await.unwrap_err();
     assert!(matches!(&error, RunError::NoParent { node } if node == "leave"), "{error}");
 }
 
@@ -216,7 +216,7 @@ async fn twice(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError>
 async fn a_node_can_run_a_graph_twice() {
     let probe = Probe::default();
     let graph = graph().node(twice).edge(START, twice).compile().unwrap();
-    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
+    let state = graph.invoke(Trail::default(), probe.clone()).await.unwrap();
     assert_eq!(state, trail(["1+inner", "2+inner"]));
     assert_eq!(probe.count("inner"), 2);
 }
@@ -272,6 +272,6 @@ async fn subgraphs_and_sends_keep_task_order() {
         .branch(START, |_: &Trail| vec![send(quick, Item(8)), send(quick, Item(9))])
         .compile()
         .unwrap();
-    let state = graph.run(with_note("x"), Probe::default()).await.unwrap();
+    let state = graph.invoke(with_note("x"), Probe::default()).await.unwrap();
     assert_eq!(state.path, ["x 0", "x 1", "8", "9"]);
 }

@@ -84,7 +84,7 @@ async fn debug_shows_the_message_and_its_causes() {
         .edge(START, "fetch")
         .compile()
         .unwrap();
-    let error = graph.run(Trail::default(), ()).await.unwrap_err();
+    let error = graph.invoke(Trail::default(), ()).await.unwrap_err();
     assert_eq!(
         format!("{error:?}"),
         "node `fetch` failed in step 1: cannot fetch the page\n\ncaused by:\n  connection refused"

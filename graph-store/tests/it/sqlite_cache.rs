@@ -172,7 +172,7 @@ async fn a_cached_node_does_not_run_again_after_reopening_the_file() {
             .cache(cache.clone())
             .compile()
             .unwrap();
-        let state = graph.run(Query { key: input, seen: vec![] }, runs.clone()).await.unwrap();
+        let state = graph.invoke(Query { key: input, seen: vec![] }, runs.clone()).await.unwrap();
         assert_eq!(state.seen, [input * 10]);
         assert_eq!(runs.load(Ordering::Relaxed), expect);
         assert_eq!(cache.failures().count, 0);

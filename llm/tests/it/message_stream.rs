@@ -34,7 +34,7 @@ fn echo() -> Llm {
 /// Runs the graph and returns the streamed pieces with their nodes, and the final lines.
 async fn run(mode: StreamMode) -> (Vec<(String, String)>, Vec<String>) {
     let options = RunOptions::new().stream_modes([mode]);
-    let mut events = graph().stream(Chat::default(), echo(), options);
+    let mut events = graph().with(options).stream(Chat::default(), echo());
     let mut pieces = Vec::new();
     while let Some(event) = events.next().await {
         if let EventKind::Message(piece) = event.kind {

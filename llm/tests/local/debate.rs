@@ -174,7 +174,7 @@ async fn debate_ends_with_scores() {
         let llm = Llm::new(counted.clone()).retry(Backoff::default()).budget(&budget);
         let start = Instant::now();
         let debate = Debate { plan: PLAN.into(), ..Debate::default() };
-        let debate = graph.run(debate, llm).await.unwrap();
+        let debate = graph.invoke(debate, llm).await.unwrap();
         let took = start.elapsed();
 
         for (log, name) in debate.logs().iter().zip(["growth", "work", "owners"]) {

@@ -173,7 +173,7 @@ async fn session_ends_when_its_budget_is_spent() {
         let deps = graph::Deps { budget: Some(Budget::of_tokens(tokens)), ..deps };
         let session = Session { job: Job::new("x"), ..Session::default() };
         let graph = graph::without_checkpointer().unwrap();
-        graph.invoke(session, deps, RunOptions::new()).await.unwrap().into_state()
+        graph.run(session, deps).await.unwrap().into_state()
     };
     let whole = run(1_000_000).await;
     assert_eq!((whole.calls.len(), whole.spent), (6, None));
@@ -283,8 +283,7 @@ async fn sandbox_failure_is_reported_to_the_critic() {
     }));
     let deps = graph::Deps::new(llm, executor.clone());
     let session = Session { job: Job::new("x"), ..Session::default() };
-    let ended =
-        graph::without_checkpointer().unwrap().invoke(session, deps, RunOptions::new()).await;
+    let ended = graph::without_checkpointer().unwrap().run(session, deps).await;
     let ended = ended.unwrap().into_state();
     executor.close().await;
     let outcome = ended.outcome.unwrap();

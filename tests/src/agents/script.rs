@@ -219,7 +219,7 @@ impl Session<'_> {
         let input = self.input(call).await?;
         let mut events = match self.has_checkpointer() {
             true => self.thread(call).stream(input),
-            false => self.built.graph.stream(input, (), options(call)),
+            false => self.built.graph.with(options(call)).stream(input, ()),
         };
         while let Some(event) = events.next().await {
             trace.record(event);

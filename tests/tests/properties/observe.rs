@@ -191,8 +191,8 @@ impl Session {
         let (input, options) = (self.input(), self.options());
         let mut events = self.setting.watched.then(Vec::new);
         let result = match &mut events {
-            None => self.graph.invoke(input, (), options).await,
-            Some(events) => watch(self.graph.stream(input, (), options), events).await,
+            None => self.graph.with(options).run(input, ()).await,
+            Some(events) => watch(self.graph.with(options).stream(input, ()), events).await,
         };
         self.observation(&result, None, events)
     }

@@ -138,7 +138,7 @@ async fn kinds(kind: ErrorKind) -> (ErrorKind, bool) {
     }
     let (llm, _) = fake(move |_, _| async move { Err(error(kind)) });
     let graph = StateGraph::<Log, Deps>::new().node(look).edge(START, look).compile().unwrap();
-    let said = graph.run(Log::default(), deps(llm)).await.unwrap().said;
+    let said = graph.invoke(Log::default(), deps(llm)).await.unwrap().said;
     assert_eq!(said[0], format!("{:?}", error(kind)), "the error was changed");
     (kind, said[1] == "true")
 }

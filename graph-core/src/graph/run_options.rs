@@ -1,4 +1,4 @@
-//! Options of a run.
+//! Options of runs.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::{
 /// # let _ = options;
 /// ```
 ///
-/// Pass them to [`CompiledGraph::invoke`](crate::CompiledGraph::invoke),
-/// [`CompiledGraph::stream`](crate::CompiledGraph::stream) or [`Thread::with_options`](crate::Thread::with_options).
+/// Set them for all runs of a graph with [`CompiledGraph::with`](crate::CompiledGraph::with), or for the runs of one
+/// thread with [`Thread::with_options`](crate::Thread::with_options).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RunOptions {
