@@ -63,6 +63,7 @@ async fn measure() -> Result<(), AnyError> {
         backend: Some("in-process".to_owned()),
         capacity: Capacity { concurrent: RUNS, queued: 0 },
         max_streams: RUNS * READERS_PER_RUN,
+        max_age: None,
         max_limit: Limit::default(),
         guard: Guard::new().rate_limit(u32::MAX),
     };

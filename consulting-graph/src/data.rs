@@ -6,6 +6,7 @@
 
 mod company;
 pub mod edgar;
+pub(crate) mod filing;
 pub mod folder;
 mod item;
 mod news;
@@ -19,6 +20,7 @@ mod source;
 mod statement;
 pub mod synthetic;
 mod ticker;
+pub(crate) mod trend;
 
 pub use company::{Company, Document, Note, Price, SectorRatio, Source, Split, Subject};
 pub use item::{Item, Unit};

@@ -10,6 +10,7 @@ mod draft;
 mod id;
 mod markdown;
 mod numbered;
+mod stated;
 
 use crate::lenient_json;
 

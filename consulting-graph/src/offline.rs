@@ -5,8 +5,10 @@
 //! documents, findings, moves, debates and scores, including occasional answers that are malformed or cite unknown
 //! findings. The output is not a judgement and is always labelled as scripted.
 
+mod candidate;
 mod debate;
 mod document;
+mod figures;
 mod findings;
 mod moves;
 mod task;

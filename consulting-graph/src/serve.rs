@@ -6,17 +6,19 @@
 //! runs that were created without the server.
 
 mod app_state;
+mod deletion;
 mod external_runs;
 mod page;
 mod problem;
 mod results;
+mod retention;
 mod routes;
 mod runner;
 mod spending_meters;
 mod trace;
 mod wire;
 
-use std::{fs, io, path::PathBuf, sync::Arc};
+use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use app_support::{
     files::FileError,
@@ -68,6 +70,8 @@ pub struct ServeOptions {
     pub capacity: Capacity,
     /// Maximum number of concurrent event streams.
     pub max_streams: usize,
+    /// Age at which ended runs are deleted. `None` keeps all runs.
+    pub max_age: Option<Duration>,
     /// Upper bound for the spending limit of every run.
     pub max_limit: Limit,
     /// Authentication and rate limits.
@@ -110,6 +114,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         LockError::Held(dir) => ServeError::DirLocked(dir),
         LockError::File(FileError { path, source }) => ServeError::Io { path, source },
     })?;
+    deletion::finish_deletions(&options.runs_dir).map_err(io_error)?;
     let registry = Registry::open(options.runs_dir.join("runs.db"))?;
     external_runs::import_external_runs(&registry, &options.runs_dir).map_err(io_error)?;
     let runner = PipelineRunner {
@@ -138,6 +143,9 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         replaying: Arc::default(),
         forking: Arc::new(Semaphore::new(app_state::CONCURRENT_FORKS)),
     };
+    if let Some(max_age) = options.max_age {
+        retention::retain(app.clone(), max_age).await?;
+    }
     let protected = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
     let (protected, mut protected_api) = protected.with_state(app.clone()).split_for_parts();
     options.guard.add_security_schemes(&mut protected_api);

@@ -28,6 +28,8 @@ pub struct Spending {
 pub struct SpendingMeter {
     recording: LineReader,
     spending: Spending,
+    /// Number of calls still to skip.
+    inherited_calls: usize,
 }
 
 /// A recorded call, which is one line of the recording. The header line of the recording has neither field, so it does
@@ -51,7 +53,14 @@ struct Outcome {
 impl SpendingMeter {
     /// Creates a meter that starts at the beginning of the recording.
     pub fn new(path: PathBuf) -> Self {
-        Self { recording: LineReader::new(path), spending: Spending::default() }
+        let recording = LineReader::new(path);
+        Self { recording, spending: Spending::default(), inherited_calls: 0 }
+    }
+
+    /// Skips the first calls in the recording, which a fork inherited from a run that paid for them.
+    pub(crate) fn skip(mut self, inherited_calls: usize) -> Self {
+        self.inherited_calls = inherited_calls;
+        self
     }
 
     /// Reads to the end of the recording and returns the spending.
@@ -74,6 +83,10 @@ impl SpendingMeter {
 
     fn count(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
+        if self.inherited_calls > 0 {
+            self.inherited_calls -= 1;
+            return;
+        }
         let Some(response) = line.outcome.response else { return };
         let usage: Usage = response.usage.unwrap_or_default();
         let catalog_price = || Catalog::builtin().entry(&line.call.model)?.cost(&usage);

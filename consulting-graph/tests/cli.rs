@@ -339,7 +339,8 @@ fn following_events_ends_when_the_run_stops() {
     }
 }
 
-/// Starts a model provider that echoes the API key of each request in its answer. Returns the URL of the provider.
+/// Starts a model provider that echoes the API key of each request in its answer, and that states a context window as
+/// llama.cpp's server does. Returns the URL of the provider.
 fn key_echoing_provider() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -359,6 +360,7 @@ fn key_echoing_provider() -> String {
             stream.read_exact(&mut vec![0; length]).unwrap();
             let message = json!({ "role": "assistant", "content": format!("It is {key}.") });
             let body = json!({ "id": "1", "object": "chat.completion", "created": 0, "model": "m",
+                "default_generation_settings": { "n_ctx": 8000 },
                 "choices": [{ "index": 0, "finish_reason": "stop", "message": message }] });
             let body = body.to_string();
             let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n";
@@ -385,4 +387,16 @@ fn api_keys_from_the_environment_are_never_written_to_disk() {
         let is_there = bytes.windows(KEY.len()).any(|it| it == KEY.as_bytes());
         assert!(!is_there, "{}", path.display());
     }
+}
+
+#[test]
+fn the_context_window_that_a_server_states_is_stored_and_used() {
+    let workspace = Workspace::new();
+    let mut run = workspace.command("run NVDA --provider openai-compatible --model m --out made");
+    run.env("OPENAI_COMPATIBLE_BASE_URL", key_echoing_provider());
+    check_fails(&run.output().unwrap(), 1, &["no finding could be read"]);
+    let manifest: Value = serde_json::from_str(&read(&workspace.path("made/run.json"))).unwrap();
+    assert_eq!(manifest["choice"]["context_tokens"], json!({ "openai-compatible/m": 8000 }));
+    // The documents do not fit, so they are read in pieces.
+    assert!(read(&workspace.path("made/calls.jsonl")).contains("which is all you see of it"));
 }

@@ -254,6 +254,18 @@ async fn runs_are_started_watched_read_compared_and_forked() {
     assert_eq!(detail["planned_calls"], json!(44));
     assert!(detail["usage"]["calls"].as_u64().unwrap() >= 44);
 
+    // A client that reconnects after the last event is told not to connect again.
+    let stream = server.client.get(server.at(&format!("/api/stream/{b}")));
+    let stream = stream.header("last-event-id", second.len().to_string()).send().await.unwrap();
+    assert_eq!(stream.status(), 204);
+    // Every announced artifact is a file.
+    for event in second.iter().filter(|it| it["type"] == "layer_complete") {
+        assert_eq!(event["status"], "done", "{event}");
+        for name in event["artifacts"].as_array().unwrap().iter().filter_map(Value::as_str) {
+            assert_eq!(server.get(&format!("/api/runs/{b}/files/{name}")).await.0, 200, "{name}");
+        }
+    }
+
     // A fork can be compared with its origin.
     let wanted = json!({ "at": "m2:r3", "set": ["critic.persona=You are kind."], "only": true });
     let (status, forked) = server.post(&format!("/api/runs/{b}/fork"), wanted).await;
@@ -261,6 +273,11 @@ async fn runs_are_started_watched_read_compared_and_forked() {
     let fork = forked["analysis_id"].as_str().unwrap();
     let (branched, status) = server.follow(fork).await;
     assert_eq!(status, "complete");
+    // The meters of a fork count only its own calls.
+    let (_, detail) = server.get(&format!("/api/runs/{fork}")).await;
+    let (calls, planned) = (&detail["usage"]["calls"], &detail["planned_calls"]);
+    assert!((1..20).contains(&calls.as_u64().unwrap()), "{calls} of {planned}");
+    assert!((1..20).contains(&planned.as_u64().unwrap()), "{calls} of {planned}");
     let (_, difference) = server.get(&format!("/api/compare?a={b}&b={fork}")).await;
     assert!(difference["settings"].to_string().contains("critic"), "{difference}");
     let (_, list) = server.get("/api/runs?limit=2").await;
@@ -313,6 +330,58 @@ async fn runs_are_started_watched_read_compared_and_forked() {
         assert_eq!(status, expected, "{path} {said}");
         assert!(said["error"]["message"].as_str().is_some_and(|it| !it.is_empty()));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_deleted_on_request_and_after_their_retention_period() {
+    let folder = TempDir::new().unwrap();
+    let options = format!("{IN_PROCESS} --answer-ms 300");
+    let server = Server::start(folder.path(), 0, &options, None).await;
+    let delete = async |server: &Server, id: &str| {
+        let answer = server.send(Method::DELETE, &format!("/api/runs/{id}"), None).await;
+        answer.status().as_u16()
+    };
+    let id = server.analyze(json!({ "ticker": "NVDA" })).await;
+    assert_eq!(delete(&server, &id).await, 409, "the run is active");
+    assert_eq!(server.post(&format!("/api/runs/{id}/cancel"), json!({})).await.0, 202);
+    let other = server.analyze(json!({ "ticker": "AMD" })).await;
+    assert_eq!(server.post(&format!("/api/runs/{other}/cancel"), json!({})).await.0, 202);
+    assert_eq!(delete(&server, &id).await, 204);
+    assert_eq!(delete(&server, &id).await, 404);
+    assert_eq!(server.get(&format!("/api/runs/{id}")).await.0, 404);
+    let dirs = || {
+        let entries = std::fs::read_dir(folder.path().join("runs")).unwrap();
+        let dirs = entries.map(Result::unwrap).filter(|it| it.path().is_dir());
+        dirs.map(|it| it.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(dirs(), [other.as_str()]);
+    server.kill().await;
+
+    // An interrupted deletion is completed by the next start.
+    std::fs::create_dir(folder.path().join("runs/.deleted-x")).unwrap();
+    let server = Server::start(folder.path(), 0, &options, None).await;
+    assert_eq!(server.get(&format!("/api/runs/{other}")).await.0, 200);
+    assert_eq!(dirs(), [other.as_str()]);
+    server.kill().await;
+    let server = Server::start(folder.path(), 0, &format!("{options} --keep-days 0"), None).await;
+    assert_eq!(server.get(&format!("/api/runs/{other}")).await.0, 404);
+    assert_eq!(dirs(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn excess_runs_are_queued_and_the_server_keeps_answering() {
+    let folder = TempDir::new().unwrap();
+    let options = format!("{IN_PROCESS} --answer-ms 20");
+    let server = Server::start(folder.path(), 0, &options, None).await;
+    let cores = std::thread::available_parallelism().unwrap().get();
+    for _ in 0..48 {
+        server.analyze(json!({ "ticker": "NVDA", "rounds": 1 })).await;
+        assert_eq!(server.send(Method::GET, "/health", None).await.status(), 200);
+    }
+    let counts = server.send(Method::GET, "/metrics", None).await.text().await.unwrap();
+    let running = counts.lines().find_map(|it| it.strip_prefix("runs{status=\"running\"} "));
+    let running: usize = running.unwrap().parse().unwrap();
+    assert!((1..=2 * cores).contains(&running), "{counts}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -574,6 +643,7 @@ async fn public_addresses_require_a_key_that_is_never_shown() {
     assert_eq!((&setup["needs_key"], &setup["provider"]), (&json!(true), &json!("scripted")));
     assert!(setup["config"]["critic"]["name"].is_string() && !setup.to_string().contains("2bb80d"));
     let (_, document) = server.get("/openapi.json").await;
+    document::rules::check(&document);
     let either = json!([{ "bearer": [] }, { "api_key": [] }]);
     assert_eq!(document["paths"]["/api/analyze"]["post"]["security"], either);
     assert_eq!(document["paths"]["/api/setup"]["get"]["security"], Value::Null);

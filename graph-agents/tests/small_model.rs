@@ -16,7 +16,7 @@ use graph_agents::{
     tool,
 };
 use graph_core::NodeError;
-use llm::{Provider, Request};
+use llm::{Backoff, Provider, Request};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -87,7 +87,9 @@ async fn small_model_calls_a_tool_and_answers_from_its_result() {
     let Some((url, _server)) = start_server().await else { return };
     let provider = Provider::new("openai-compatible").unwrap().base_url(url).model("smollm2");
     let options = Request::conversation(Vec::new()).temperature(0.0).max_tokens(80);
-    let model = LlmModel::new(provider.build().unwrap()).with_options(options);
+    // The server closes idle connections, which can happen just as the client sends a request.
+    let llm = provider.build().unwrap().retry(Backoff::new(2));
+    let model = LlmModel::new(llm).with_options(options);
     let agent = Agent::new(PromptedTools::new(model)).tools([weather()]).middleware(OneCall);
     let outcome = agent.compile().unwrap().run("How is the weather in Rome?").await.unwrap();
 

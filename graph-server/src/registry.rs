@@ -187,6 +187,12 @@ impl Registry {
         Ok(())
     }
 
+    /// Removes a run.
+    pub(crate) fn delete(&self, id: &str) -> Result<(), RegistryError> {
+        self.lock().execute("DELETE FROM runs WHERE id = ?1", [id])?;
+        Ok(())
+    }
+
     /// Queues an inactive run again and stores the arguments of the resume request.
     pub(crate) fn requeue(&self, id: &str, resume_args: &Value) -> Result<(), RegistryError> {
         self.lock().execute(

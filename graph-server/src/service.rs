@@ -129,6 +129,30 @@ impl Service {
         tokio::spawn(async move { inner.cancel_waiting(&run.id).await }).await?
     }
 
+    /// Deletes an inactive run. `delete_files` deletes what the runner stored; until it returns, no caller can resume
+    /// the run. If it fails, the run remains, and its error is the inner result. If the returned future is dropped,
+    /// the run is deleted nevertheless.
+    pub async fn delete<E: Send + 'static>(
+        &self,
+        id: &str,
+        delete_files: impl FnOnce() -> Result<(), E> + Send + 'static,
+    ) -> Result<Result<(), E>, ServiceError> {
+        let (inner, id) = (self.inner.clone(), id.to_owned());
+        let deleting = async move {
+            inner.get(&id).await?;
+            Inner::insert(&mut inner.active_runs(), &id)?;
+            let name = id.clone();
+            let deleted = inner.with_registry(move |it| match delete_files() {
+                Ok(()) => it.delete(&name).map(Ok),
+                Err(error) => Ok(Err(error)),
+            });
+            let deleted = deleted.await;
+            inner.remove(&id);
+            deleted
+        };
+        tokio::spawn(deleting).await?
+    }
+
     /// Returns the run with this id.
     pub async fn get(&self, id: &str) -> Result<RunInfo, ServiceError> {
         self.inner.get(id).await

@@ -25,6 +25,7 @@ use crate::{
 
 mod body;
 mod client;
+mod context_size;
 pub(crate) mod embedding;
 mod endpoint;
 mod errors;

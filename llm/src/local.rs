@@ -90,8 +90,7 @@ impl LocalModel {
     /// The file must contain the network, the tokenizer and the chat template, as GGUF files normally do.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-        let id = ModelId::new(Self::PROVIDER, name);
+        let id = Self::id_of(path);
         let unusable = |message| Error::new(ErrorKind::File, id.clone(), message);
         let engine = Engine::load(path).map_err(unusable)?;
         let settings = Settings { context_window: engine.context(), conversations: 4, top_p: 0.95 };
@@ -101,6 +100,21 @@ impl LocalModel {
         started
             .map_err(|error| unusable(format!("cannot start a thread for the model: {error}")))?;
         Ok(Self { id, settings, jobs })
+    }
+
+    /// Reads the size of the context window that a model was trained for, in tokens, from its GGUF file. Does not load
+    /// the model.
+    pub fn trained_context(path: impl AsRef<Path>) -> Result<u64, Error> {
+        let path = path.as_ref();
+        let gguf = gguf::Gguf::open(path).and_then(|it| it.number("context_length"));
+        let context =
+            gguf.map_err(|message| Error::new(ErrorKind::File, Self::id_of(path), message))?;
+        Ok(context as u64)
+    }
+
+    fn id_of(path: &Path) -> ModelId {
+        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+        ModelId::new(Self::PROVIDER, name)
     }
 
     /// Limits the context window to this many tokens, for request and response together. The default, which is also

@@ -199,6 +199,19 @@ impl Provider {
         Ok(Embedder::new(HttpEmbeddings { model, dimensions }))
     }
 
+    /// Asks the server for the size of the model's context window, in tokens, for request and response together. Only
+    /// Ollama and llama.cpp's server (`openai-compatible`) can answer.
+    ///
+    /// Returns `None` if the provider is another one, if the server does not answer within a few seconds, or if it
+    /// does not state the size.
+    pub async fn context_size(&self) -> Option<u64> {
+        if !matches!(self.spec.name, "ollama" | "openai-compatible") {
+            return None;
+        }
+        let model = self.clone().http_model(&|variable| env::var(variable).ok()).ok()?;
+        model.context_size().await
+    }
+
     /// Creates the model.
     ///
     /// # Errors

@@ -138,6 +138,12 @@ impl Company {
         }
     }
 
+    /// Returns whether the source has news or a document of the user on news.
+    pub fn has_news(&self) -> bool {
+        self.news.as_ref().is_some_and(|it| *it != News::default())
+            || self.documents.iter().any(|it| it.about == Subject::Trend)
+    }
+
     /// Returns the statement for the period one year before that of `statement`.
     pub(crate) fn year_before(&self, statement: &Statement) -> Option<&Statement> {
         let wanted = statement.period.year_before();

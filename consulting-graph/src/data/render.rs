@@ -7,9 +7,11 @@ mod financial;
 mod layout;
 mod news;
 mod table;
+mod trends;
 
 pub use financial::{SECTIONS as FINANCIAL_SECTIONS, financial};
 pub use news::{SECTIONS as NEWS_SECTIONS, news};
+pub use trends::SECTIONS as TREND_SECTIONS;
 
 use super::{
     company::{Company, Source},

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::draft::{FindingDraft, FindingsDraft};
-use crate::markdown;
+use super::{
+    draft::{FindingDraft, FindingsDraft},
+    stated::{Disagreement, StatedNumbers},
+};
+use crate::{data::Period, markdown};
 
 /// Number of findings that an inference agent should produce from its document.
 pub(super) const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=14;
@@ -26,6 +29,16 @@ pub enum FindingViolation {
     Recommends { finding: usize, phrase: String },
     #[error("finding {0} has strength {1}; use 1, 2 or 3")]
     InvalidStrength(usize, u8),
+    #[error("finding {finding} refers to {period}, which is not in the document; use its periods")]
+    UnknownPeriod { finding: usize, period: Period },
+    #[error(
+        "finding {finding} states {number} for {period}, but the document states it for another period"
+    )]
+    WrongPeriod { finding: usize, number: String, period: Period },
+    #[error("finding {finding} states {number}, but the document uses another unit")]
+    WrongUnit { finding: usize, number: String },
+    #[error("finding {finding} states {text:?}; name a period, such as FY2025, after the number")]
+    AmountAsPeriod { finding: usize, text: String },
     #[error("tension {0} refers to a finding that is not in the list")]
     UnknownFindingInTension(usize),
 }
@@ -33,7 +46,11 @@ pub enum FindingViolation {
 /// Returns all defects of a draft. `document` is the document that the findings were derived from.
 pub fn violations(draft: &FindingsDraft, document: &str) -> Vec<FindingViolation> {
     let mut violations = Vec::new();
-    if !EXPECTED_COUNT.contains(&draft.findings.len()) {
+    // A short document does not support the usual number of findings.
+    let lines_with_numbers =
+        document.lines().filter(|it| it.contains(|it: char| it.is_ascii_digit())).count();
+    let fewest = (*EXPECTED_COUNT.start()).min(lines_with_numbers).max(1);
+    if !(fewest..=*EXPECTED_COUNT.end()).contains(&draft.findings.len()) {
         violations.push(FindingViolation::WrongCount(draft.findings.len()));
     }
     let index = DocumentIndex::new(document);
@@ -70,13 +87,28 @@ fn check_finding(
     if let Some(phrase) = find_recommendation(&it.claim) {
         violations.push(FindingViolation::Recommends { finding: number, phrase });
     }
+    violations.extend(index.numbers.disagreements(&it.claim).into_iter().map(|it| match it {
+        Disagreement::UnknownPeriod(period) => {
+            FindingViolation::UnknownPeriod { finding: number, period }
+        }
+        Disagreement::WrongPeriod { number: stated, period } => {
+            FindingViolation::WrongPeriod { finding: number, number: stated, period }
+        }
+        Disagreement::WrongUnit { number: stated } => {
+            FindingViolation::WrongUnit { finding: number, number: stated }
+        }
+        Disagreement::AmountAsPeriod { text } => {
+            FindingViolation::AmountAsPeriod { finding: number, text }
+        }
+    }));
     if !(1..=3).contains(&it.strength) {
         violations.push(FindingViolation::InvalidStrength(number, it.strength));
     }
 }
 
-/// The words and numbers of a document, by section, for looking up quotations.
+/// The words and numbers of a document, by section, for looking up quotations and periods.
 struct DocumentIndex {
+    numbers: StatedNumbers,
     words: String,
     sections: Vec<(String, BTreeSet<String>)>,
 }
@@ -87,7 +119,11 @@ impl DocumentIndex {
         let sections = sections
             .iter()
             .map(|it| (words(it.title).join(" "), words(&it.body).into_iter().collect()));
-        Self { words: format!(" {} ", words(document).join(" ")), sections: sections.collect() }
+        Self {
+            numbers: StatedNumbers::new(document),
+            words: format!(" {} ", words(document).join(" ")),
+            sections: sections.collect(),
+        }
     }
 
     /// Returns whether the document contains the quotation verbatim, or the named section contains every word of the

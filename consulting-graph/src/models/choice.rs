@@ -1,6 +1,10 @@
 //! Selection of the model for each agent.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
 
 use llm::{
     Catalog, ExposeSecret, Llm, ModelId, Provider, Recording, Scripted, SetupError, Timeouts,
@@ -39,6 +43,10 @@ pub struct ModelChoice {
     /// Delay before each answer of the scripted model, in milliseconds.
     #[serde(default)]
     pub answer_ms: u64,
+    /// Context windows in tokens that servers and model files stated when the run was created, by model. They are part
+    /// of the choice, because prompts depend on them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub context_tokens: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +74,13 @@ pub enum ModelChoiceError {
 impl ModelChoice {
     /// Selects a provider with its default models.
     pub fn for_provider(provider: impl Into<String>) -> Self {
-        Self { provider: provider.into(), model: None, seed: 0, answer_ms: 0 }
+        Self {
+            provider: provider.into(),
+            model: None,
+            seed: 0,
+            answer_ms: 0,
+            context_tokens: BTreeMap::new(),
+        }
     }
 
     /// Selects the provider whose API key is in the environment, or the scripted model if the environment contains no
@@ -109,6 +123,23 @@ impl ModelChoice {
             key.is_some_and(|it| it.expose_secret().len() < MIN_REDACTED_KEY)
         };
         self.ids(config).map(|it| it.provider).filter(is_short).collect()
+    }
+
+    /// Asks the servers and the model files for the context windows that neither the configuration nor the catalogue
+    /// contains. A window that remains unknown is found out by a provider's error for a long prompt.
+    pub async fn with_context_sizes(mut self, config: &Config) -> Self {
+        let is_unknown = |(group, agent_id): &(Group, String)| {
+            self.call_settings(config, *group, agent_id).window.is_none()
+        };
+        let agents = config.agents().into_iter().filter(is_unknown);
+        let ids: BTreeSet<ModelId> =
+            agents.map(|(group, id)| self.model(config, group, &id)).collect();
+        for id in ids.into_iter().filter(|_| !self.is_scripted()).collect::<Vec<_>>() {
+            if let Some(tokens) = context_size(&id).await {
+                self.context_tokens.insert(id.to_string(), tokens);
+            }
+        }
+        self
     }
 
     /// Checks that no agent has a model of its own if the scripted model answers for all agents.
@@ -164,7 +195,8 @@ impl ModelChoice {
     ) -> CallSettings {
         let set = config.model(group, agent_id);
         let model = self.model(config, group, agent_id);
-        let window = match set.context_tokens {
+        let stated = || self.context_tokens.get(&model.to_string()).copied();
+        let window = match set.context_tokens.or_else(stated) {
             Some(tokens) => Some(ContextWindow::new(model, tokens)),
             None => ContextWindow::from_catalog(model, Catalog::builtin()),
         };
@@ -195,6 +227,23 @@ impl ModelChoice {
         }
         Ok(provider.model(&*id.model).timeouts(timeouts).limits(RESPONSE_LIMITS).build()?)
     }
+}
+
+async fn context_size(id: &ModelId) -> Option<u64> {
+    if id.provider == LOCAL {
+        return trained_context(&id.model);
+    }
+    Provider::new(&id.provider).ok()?.model(&*id.model).context_size().await
+}
+
+#[cfg(feature = "local")]
+fn trained_context(path: &str) -> Option<u64> {
+    llm::LocalModel::trained_context(path).ok()
+}
+
+#[cfg(not(feature = "local"))]
+fn trained_context(_: &str) -> Option<u64> {
+    None
 }
 
 fn is_provider(name: &str) -> bool {

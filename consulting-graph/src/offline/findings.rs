@@ -2,7 +2,11 @@
 
 use minijinja::context;
 
-use super::writer::{TEXTS, Writer};
+use super::{
+    candidate::{Candidate, bad_if, good_if},
+    figures,
+    writer::{TEXTS, Writer},
+};
 use crate::{
     data::{
         Company, ForumThread, Item, NewsItem, Note, PredictionMarket, Rating, Sentiment, Source,
@@ -10,17 +14,12 @@ use crate::{
         ratio_table::{self, Ratio, Value},
     },
     finding::{
-        Direction, Evidence, FindingDraft, FindingViolation, FindingsDraft, Inference, Kind,
-        TensionDraft, violations,
+        Direction, FindingViolation, FindingsDraft, Inference, Kind, TensionDraft, violations,
     },
 };
 
-/// A finding that the company data supports.
-struct Candidate {
-    /// Name by which the texts about tensions refer to the finding.
-    label: &'static str,
-    draft: FindingDraft,
-}
+/// Number of findings about the company that suffice without fillers.
+const ENOUGH: usize = 8;
 
 /// Drafts the findings, most important first. `text` may be only a part of the document, so findings that quote other
 /// parts are omitted.
@@ -39,6 +38,9 @@ pub(super) fn draft(
     let unusable: Vec<usize> = violations.iter().filter_map(unusable_finding).collect();
     let mut numbers = 1..;
     candidates.retain(|_| numbers.next().is_some_and(|it| !unusable.contains(&it)));
+    if candidates.iter().filter(|it| !it.is_filler).count() >= ENOUGH {
+        candidates.retain(|it| !it.is_filler);
+    }
     candidates.truncate(writer.number(10, 14) as usize);
     let position = |label: &str| {
         let position = candidates.iter().position(|it| it.label == label)?;
@@ -56,43 +58,12 @@ pub(super) fn draft(
 fn unusable_finding(violation: &FindingViolation) -> Option<usize> {
     match violation {
         FindingViolation::QuoteNotFound { finding, .. }
-        | FindingViolation::Recommends { finding, .. } => Some(*finding),
+        | FindingViolation::Recommends { finding, .. }
+        | FindingViolation::UnknownPeriod { finding, .. }
+        | FindingViolation::WrongPeriod { finding, .. }
+        | FindingViolation::WrongUnit { finding, .. } => Some(*finding),
         _ => None,
     }
-}
-
-impl Candidate {
-    fn new(kind: Kind, claim: String, section: &str, quote: impl Into<String>) -> Self {
-        let evidence = vec![Evidence { section: section.to_owned(), quote: quote.into() }];
-        let direction = Direction::Mixed;
-        let draft = FindingDraft { claim, evidence, direction, strength: 1, kind };
-        Self { label: "", draft }
-    }
-
-    fn label(mut self, label: &'static str) -> Self {
-        self.label = label;
-        self
-    }
-
-    fn strength(mut self, strength: u8) -> Self {
-        self.draft.strength = strength;
-        self
-    }
-
-    fn direction(mut self, direction: Direction) -> Self {
-        self.draft.direction = direction;
-        self
-    }
-}
-
-/// Returns the direction of a finding that is good or bad for the company, but never neutral.
-fn good_if(is_good: bool) -> Direction {
-    if is_good { Direction::Positive } else { Direction::Negative }
-}
-
-/// Returns the direction of a finding that is bad for the company or neutral, but never good.
-fn bad_if(is_bad: bool) -> Direction {
-    if is_bad { Direction::Negative } else { Direction::Mixed }
 }
 
 /// Returns the findings that the financial data supports, most important first.
@@ -179,10 +150,7 @@ fn ratio_finding(ratio: &Ratio, kind: Kind, writer: &Writer) -> Candidate {
             );
             (claim, good_if(is_good))
         }
-        (_, None) => (
-            format!("{name} {verb} {value} in {period}; no sector figure is available."),
-            bad_if(is_negative),
-        ),
+        (_, None) => (format!("{name} {verb} {value} in {period}."), bad_if(is_negative)),
     };
     let sector = sector.map(|it| format!(" | {it}")).unwrap_or_default();
     let quote = format!("{name} | {period} | {value}{sector}");
@@ -243,8 +211,12 @@ fn note(notes: &[Note], idx: usize, kind: Kind, section: &str) -> Option<Candida
     Some(Candidate::new(kind, format!("{text}."), section, text))
 }
 
-/// Returns the findings that the news supports, most important first.
+/// Returns the findings that the news supports, most important first. Without news, returns those that the trends of
+/// the figures and the filings support.
 fn trend(company: &Company, writer: &Writer) -> Vec<Candidate> {
+    if !company.has_news() {
+        return figures::candidates(company);
+    }
     let news = company.news.clone().unwrap_or_default();
     let report = |sentiment, kind, direction| {
         let item = news.items.iter().find(|it| it.sentiment == sentiment)?;
@@ -291,7 +263,7 @@ fn trend(company: &Company, writer: &Writer) -> Vec<Candidate> {
     let absent = absent.into_iter().filter(|it| it.0).map(|it| not_available(it.1, it.2));
     let title = format!("News and sentiment: {} ({})", company.name, company.ticker);
     let claim = format!("The document has the title \u{201c}{title}\u{201d}.");
-    let title = Candidate::new(Kind::Other, claim, "Opening", title);
+    let title = Candidate::new(Kind::Other, claim, "Opening", title).filler();
     let rest = [
         document_line(company, Subject::Trend),
         Some(date(company)),
@@ -344,7 +316,7 @@ fn rated(rating: &Rating) -> Candidate {
 
 fn not_available(kind: Kind, section: &str) -> Candidate {
     let claim = format!("The section \u{201c}{section}\u{201d} is not available from this source.");
-    Candidate::new(kind, claim, section, "Not available from this source")
+    Candidate::new(kind, claim, section, "Not available from this source").filler()
 }
 
 /// Returns a finding that quotes the first non-empty line of the user's first document about a subject.
@@ -359,7 +331,8 @@ fn document_line(company: &Company, subject: Subject) -> Option<Candidate> {
 
 fn date(company: &Company) -> Candidate {
     let date = format!("As of {}", company.as_of);
-    Candidate::new(Kind::Other, format!("The data is dated as follows: {date}."), "Opening", date)
+    let claim = format!("The data is dated as follows: {date}.");
+    Candidate::new(Kind::Other, claim, "Opening", date).filler()
 }
 
 fn origin(company: &Company) -> Candidate {
@@ -369,5 +342,5 @@ fn origin(company: &Company) -> Candidate {
         Source::Folder => "Figures from the user's own files",
     };
     let claim = format!("The document states about its source: {origin}.");
-    Candidate::new(Kind::Other, claim, "Opening", origin)
+    Candidate::new(Kind::Other, claim, "Opening", origin).filler()
 }

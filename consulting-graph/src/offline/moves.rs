@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 
 use super::writer::{MoveText, TEXTS, Writer};
 use crate::{
-    finding::{Finding, Findings, Inference, Kind},
+    finding::{Direction, Finding, Findings, Inference, Kind},
     moves::{MoveDraft, MovesDraft, Risk, Step},
 };
 
@@ -38,8 +38,8 @@ fn hasty_move(writer: &Writer) -> MoveDraft {
     }
 }
 
-/// Chooses a prepared move with this risk by the analyst, preferably one for whose topics findings exist. For an
-/// analyst without prepared moves, chooses from the moves of all analysts.
+/// Chooses a prepared move with this risk by the analyst, preferably one that names no unknown segment or competitor,
+/// and for whose topics findings exist. For an analyst without prepared moves, chooses from the moves of all analysts.
 fn choose(
     analyst: &str,
     risk: Risk,
@@ -50,7 +50,11 @@ fn choose(
     let fits = |it: &&MoveText| it.risk == risk && (it.author == analyst || !has_own);
     let moves: Vec<&'static MoveText> = TEXTS.moves.iter().filter(fits).collect();
     let order = writer.order(&format!("{risk:?}"), moves.len()).into_iter().map(|it| moves[it]);
-    order.min_by_key(|it| it.findings.iter().filter(|kind| evidence.get(**kind).is_none()).count())
+    let unknown_names = evidence.unknown_names();
+    order.min_by_key(|it| {
+        let is_vague = unknown_names.iter().any(|name| it.refers_to(name));
+        (is_vague, it.findings.iter().filter(|kind| evidence.get(**kind).is_none()).count())
+    })
 }
 
 /// Writes a move. `turn` is the position of the move in the answer. It selects the phrases, so that the moves in one
@@ -65,8 +69,19 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
         let inference = if idx < 2 { Inference::F1 } else { Inference::F2 };
         evidence.get(text.findings[idx]).or_else(|| any(inference, idx))
     });
+    // Without news, any unfavourable trend is an objection.
+    let against = if evidence.has_outside_view() {
+        against
+    } else {
+        evidence.any_negative(turn, writer).or(against)
+    };
     let also = [Inference::F1, Inference::F2].map(|it| any(it, 4));
     let market = any(Inference::F2, 5);
+    let (why_now, view) = if evidence.has_outside_view() {
+        ("why_now", "outside_view")
+    } else {
+        ("figures_why_now", "figures_view")
+    };
     let cite = |it: Option<&Finding>| it.map(citation).unwrap_or_default();
     let id = |it: Option<&Finding>| it.map(|it| format!("[{}]", it.id)).unwrap_or_default();
     let reasoning = vec![
@@ -78,7 +93,7 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
             cite(second),
             phrase("taken_together")
         ),
-        format!("{} {}. {}", fill(&text.argument), cite(market), phrase("outside_view")),
+        format!("{} {}. {}", fill(&text.argument), cite(market), phrase(view)),
         format!(
             "{} {}. {} {} {} and {}.",
             phrase("objection"),
@@ -104,7 +119,7 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
         title: fill(&text.title),
         risk_level: text.risk,
         thesis: format!("{} {}.", fill(&text.thesis), cite(first)),
-        why_now: format!("{} {}.", phrase("why_now"), cite(outside)),
+        why_now: format!("{} {}.", phrase(why_now), cite(outside)),
         reasoning,
         citations: citations.map(|it| it.id.to_string()).collect(),
         steps: text.steps.iter().map(step).collect(),
@@ -136,29 +151,64 @@ impl<'a> MoveEvidence<'a> {
         self.findings.iter().find(|it| it.draft.kind == kind).copied()
     }
 
-    /// Returns one of the findings of a set, or one of all findings if the set is empty. `idx` selects the finding;
-    /// consecutive values select different findings.
+    /// Returns whether there are findings from news, as opposed to the company's own figures and filings.
+    fn has_outside_view(&self) -> bool {
+        let kinds = [
+            Kind::Sentiment,
+            Kind::Competitor,
+            Kind::Regulation,
+            Kind::Event,
+            Kind::Analyst,
+            Kind::Prediction,
+        ];
+        self.findings.iter().any(|it| kinds.contains(&it.draft.kind))
+    }
+
+    /// Returns one of the findings of a set, or one of all findings if the set is empty. Findings without a topic are
+    /// used only if there are no others. `idx` selects the finding; consecutive values select different findings.
     fn any(&self, inference: Inference, idx: usize, writer: &Writer) -> Option<&'a Finding> {
-        let of_set: Vec<_> =
-            self.findings.iter().filter(|it| it.id.inference == inference).collect();
+        let is_in_set = |it: &&&Finding| it.id.inference == inference;
+        let has_topic = |it: &&&Finding| it.draft.kind != Kind::Other;
+        let mut of_set: Vec<_> = self.findings.iter().filter(is_in_set).filter(has_topic).collect();
+        if of_set.is_empty() {
+            of_set = self.findings.iter().filter(is_in_set).collect();
+        }
         let some = if of_set.is_empty() { self.findings.iter().collect() } else { of_set };
         let order = writer.order(&inference.to_string(), some.len());
         order.get(idx % order.len().max(1)).map(|it| *some[*it])
     }
 
-    /// Returns the names of segments and of a competitor, which the templates of moves refer to. The names are
-    /// extracted from the quotations in the findings.
-    fn names(&self) -> Value {
+    /// Returns one of the unfavourable findings. `idx` selects the finding.
+    fn any_negative(&self, idx: usize, writer: &Writer) -> Option<&'a Finding> {
+        let is_negative = |it: &&&Finding| it.draft.direction == Direction::Negative;
+        let of_f2 = |it: &&&Finding| it.id.inference == Inference::F2;
+        let negative: Vec<_> = self.findings.iter().filter(is_negative).filter(of_f2).collect();
+        let order = writer.order("negative", negative.len());
+        order.get(idx % order.len().max(1)).map(|it| *negative[*it])
+    }
+
+    /// Returns the names that the templates of moves refer to, with the name of the segment or competitor, if known.
+    /// The latter is extracted from the quotations in the findings.
+    fn known_names(&self) -> [(&'static str, Option<&'a str>); 3] {
         let quote = |section: &str| {
             let mut evidence = self.findings.iter().flat_map(|it| &it.draft.evidence);
             evidence.find(|it| it.section == section).map_or("", |it| it.quote.as_str())
         };
         let segment = |idx| quote("Revenue by Segment").split(" | ").nth(idx);
         let rival = quote("Competitor Activity").split_once(": ").map(|it| it.0);
+        [("lead_segment", segment(1)), ("young_segment", segment(3)), ("rival_name", rival)]
+    }
+
+    fn unknown_names(&self) -> Vec<&'static str> {
+        self.known_names().into_iter().filter(|it| it.1.is_none()).map(|it| it.0).collect()
+    }
+
+    fn names(&self) -> Value {
+        let [lead_segment, young_segment, rival_name] = self.known_names().map(|it| it.1);
         context! {
-            lead_segment => segment(1).unwrap_or("the largest segment"),
-            young_segment => segment(3).unwrap_or("the newest segment"),
-            rival_name => rival.unwrap_or("the strongest competitor"),
+            lead_segment => lead_segment.unwrap_or("the largest segment"),
+            young_segment => young_segment.unwrap_or("the newest segment"),
+            rival_name => rival_name.unwrap_or("the strongest competitor"),
         }
     }
 }

@@ -53,6 +53,20 @@ pub(super) struct MoveText {
     pub(super) kpi: String,
 }
 
+impl MoveText {
+    /// Returns all templates of the move.
+    fn templates(&self) -> impl Iterator<Item = &String> {
+        let Self { title, thesis, argument, downside, mitigation, falsifier, kpi, .. } = self;
+        let parts = [title, thesis, argument, downside, mitigation, falsifier, kpi];
+        parts.into_iter().chain(self.steps.iter().flatten())
+    }
+
+    /// Returns whether a template of the move refers to this name.
+    pub(super) fn refers_to(&self, name: &str) -> bool {
+        self.templates().any(|it| it.contains(name))
+    }
+}
+
 /// The texts in `config/board.toml`.
 pub(super) static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
     toml::from_str(include_str!("../../config/board.toml")).expect("the built-in texts are valid")
@@ -158,11 +172,7 @@ mod tests {
     #[test]
     fn all_texts_are_valid_templates() {
         let texts = &*TEXTS;
-        let moves = texts.moves.iter().flat_map(|it| {
-            let MoveText { title, thesis, argument, downside, mitigation, falsifier, kpi, .. } = it;
-            let parts = [title, thesis, argument, downside, mitigation, falsifier, kpi];
-            parts.into_iter().chain(it.steps.iter().flatten())
-        });
+        let moves = texts.moves.iter().flat_map(MoveText::templates);
         let tensions = texts.tensions.iter().map(|it| &it.text);
         for text in texts.phrases.values().flatten().chain(tensions).chain(moves) {
             let checked = Environment::new().template_from_str(text).map(drop);

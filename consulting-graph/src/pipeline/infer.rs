@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     call::{self, Failure},
-    data::{Company, News, Subject, Ticker},
+    data::{Company, Ticker, filing, trend},
     event::{Layer, PipelineEvent},
     finding::{self, Findings, Inference},
 };
@@ -48,16 +48,16 @@ pub(super) fn layer_1_dispatch(run: &PipelineState) -> Layer1 {
         is_empty,
         company: run.company.clone(),
     };
-    let has_no_news = run.company.as_ref().is_some_and(has_no_news);
+    let is_empty = run.company.as_ref().is_some_and(|it| !it.has_news() && !has_trends(it));
     Layer1::Documents(vec![
         document(Inference::F1, &run.financial_data_raw, false),
-        document(Inference::F2, &run.news_data_raw, has_no_news),
+        document(Inference::F2, &run.news_data_raw, is_empty),
     ])
 }
 
-fn has_no_news(company: &Company) -> bool {
-    let is_empty = company.news.as_ref().is_none_or(|it| *it == News::default());
-    is_empty && !company.documents.iter().any(|it| it.about == Subject::Trend)
+fn has_trends(company: &Company) -> bool {
+    let trends = trend::quarterly(company).into_iter().chain(trend::annual(company));
+    trends.filter_map(|it| it.sentence()).next().is_some() || !filing::events(company).is_empty()
 }
 
 /// Asks an inference agent for the findings in one document and numbers them.

@@ -58,7 +58,7 @@ pub(super) async fn sandbox_orchestrator(
         calls.extend(result.calls);
         events.extend(result.status_updates);
     }
-    let scored: Vec<String> = scores.iter().map(|it| it.move_id.to_string()).collect();
+    let scored: Vec<String> = scores.iter().map(|it| format!("{}.md", it.move_id)).collect();
     let update = PipelineState::update()
         .isolation(Some(debates.combined_isolation(&records)))
         .held_in(records)

@@ -21,7 +21,7 @@ pub fn synthesizer(
 ) -> Request {
     let name = match subject {
         Subject::Financial => "financial document",
-        Subject::Trend => "document on news and sentiment",
+        Subject::Trend => "document on news and trends",
     };
     let task = format!(
         "Write the {name} for {ticker} from the data above, in Markdown, in about two pages.\n\
@@ -59,10 +59,15 @@ pub fn inference(
         Inference::F1 => {
             "growth, margin, liquidity, leverage, capital_return, efficiency, guidance"
         }
-        Inference::F2 => "sentiment, competitor, regulation, event, analyst, prediction",
+        Inference::F2 => {
+            "sentiment, competitor, regulation, event, analyst, prediction, or, for the company's own figures, growth, \
+             margin, liquidity, leverage, capital_return, efficiency"
+        }
     };
     let wanted = match chunk {
-        None => "as 8 to 14 findings, most important first".to_owned(),
+        None => {
+            "as 8 to 14 findings, or fewer if it contains less, most important first".to_owned()
+        }
         Some(Chunk { number, of }) => format!(
             "in part {number} of {of}, which is all you see of it, as up to 4 findings, most important first; none if \
              the part shows nothing"
@@ -74,7 +79,7 @@ pub fn inference(
          ratios you need are in the document; do not compute any yourself.\n\
          - For each finding, give the evidence: the name of the section, and the cells or the sentence, quoted verbatim.\n\
          - For each finding, give its direction (positive, negative or mixed), its strength (1 weak, 2 solid, 3 \
-         decisive) and its kind (one of {kinds}, other).\n\
+         decisive) and its kind (one of {kinds}, or other).\n\
          - Do not recommend anything: no imperatives, no `should`, no `must`.\n\
          - Under tensions, list findings that contradict each other, by their positions in your list, counted from \
          1.\n\n\

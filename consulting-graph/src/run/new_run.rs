@@ -10,9 +10,9 @@ use crate::{
     models::{CallLimits, Limit, ModelChoice, Models},
 };
 
-/// Checks, before any file is created, that a new run can start with this configuration. Does not load local model
-/// files.
-pub fn validate(config: &str, choice: &ModelChoice, limit: Limit) -> Result<(), RunError> {
+/// Checks, before any file is created, that a new run can start with this configuration, and returns the parsed
+/// configuration. Does not load local model files.
+pub fn validate(config: &str, choice: &ModelChoice, limit: Limit) -> Result<Config, RunError> {
     let config = Config::parse(config)?;
     choice.check_not_contradictory(&config)?;
     choice.check_files(&config)?;
@@ -24,7 +24,7 @@ pub fn validate(config: &str, choice: &ModelChoice, limit: Limit) -> Result<(), 
         let (limit, call_limits) = (Limit::default(), CallLimits::default());
         Models::new(&config, choice.clone(), None, limit, &recording, 0, &call_limits)?;
     }
-    Ok(())
+    Ok(config)
 }
 
 /// Returns the configuration text with the number of rounds set to `rounds`. All other text is unchanged.

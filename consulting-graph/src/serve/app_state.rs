@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    external_runs,
+    deletion, external_runs,
     problem::{blocking, http_problem},
     runner::PipelineRunner,
     spending_meters::SpendingMeters,
@@ -93,6 +93,8 @@ impl AppState {
         let config_toml = self.config_with_rounds(request.rounds)?;
         let choice =
             ModelChoice { seed: request.seed.unwrap_or(self.choice.seed), ..self.choice.clone() };
+        let config = Config::parse(&config_toml).map_err(|error| Problem::internal(&error))?;
+        let choice = choice.with_context_sizes(&config).await;
         let run_id = run_id(&ticker.slug()).map_err(|error| Problem::internal(&error))?;
         let as_of = self.as_of.unwrap_or_else(|| now().date_naive());
         let run_config = RunConfig {
@@ -108,6 +110,12 @@ impl AppState {
         let dir = self.runner.run_dir(&run_id);
         blocking(move || Run::create(dir, run_config).map_err(http_problem)).await?;
         self.register_and_start(run_id, ticker.to_string(), &stored_input).await
+    }
+
+    /// Deletes an inactive run and its directory.
+    pub(super) async fn delete_run(&self, id: &str) -> Result<(), Problem> {
+        let dir = self.runner.run_dir(id);
+        self.service.delete(id, move || deletion::delete_dir(&dir)).await?
     }
 
     /// Forks a run and starts the fork. Continues even if the client disconnects.
@@ -217,11 +225,15 @@ impl AppState {
         Plan::new(config, &self.choice, Catalog::builtin(), assumed)
     }
 
-    /// Returns the spending of a run so far.
-    pub(super) async fn spending(&self, id: &str) -> Result<Spending, Problem> {
+    /// Returns the spending of a run so far. A fork does not pay for the calls that it inherited.
+    pub(super) async fn spending(
+        &self,
+        id: &str,
+        inherited_calls: usize,
+    ) -> Result<Spending, Problem> {
         let (spending_meters, recording) =
             (self.spending_meters.clone(), self.runner.run_dir(id).join("calls.jsonl"));
-        blocking(move || Ok(spending_meters.read(&recording))).await
+        blocking(move || Ok(spending_meters.read(&recording, inherited_calls))).await
     }
 
     pub(super) async fn find_run(&self, id: &str) -> Result<(RunInfo, PathBuf), Problem> {

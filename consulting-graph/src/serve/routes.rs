@@ -50,7 +50,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(events_live))
         .routes(routes!(results_of))
         .routes(routes!(runs))
-        .routes(routes!(run))
+        .routes(routes!(run, delete))
         .routes(routes!(events))
         .routes(routes!(trace_of))
         .routes(routes!(review))
@@ -170,10 +170,12 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<
         max_tokens: manifest.limit.tokens.or(input.limit.max_tokens),
         max_dollars: manifest.limit.money.map(|it| it.dollars()).or(input.limit.max_dollars),
     };
+    let inherited_calls = manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
+    let planned_calls = app.plan(config, run_config.baseline, input.concurrency).all.calls;
     Ok(Json(RunDetail {
         summary: RunSummary::of(&info),
-        usage: app.spending(&id).await?.into(),
-        planned_calls: app.plan(config, run_config.baseline, input.concurrency).all.calls,
+        usage: app.spending(&id, inherited_calls).await?.into(),
+        planned_calls: planned_calls.saturating_sub(inherited_calls as u64),
         settings: Settings {
             rounds: config.rounds,
             concurrency: input.concurrency,
@@ -192,6 +194,16 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<
             set: it.set.clone(),
         }),
     }))
+}
+
+/// Deletes an inactive run with all its files.
+#[utoipa::path(delete, path = "/api/runs/{id}", tag = "runs",
+    params(("id" = String, Path, description = "Id of the run")), responses(
+    (status = 204, description = "The run was deleted"),
+    (status = "4XX", description = "The run does not exist or is active", body = ProblemBody)))]
+async fn delete(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<StatusCode> {
+    app.delete_run(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Returns events of a run.

@@ -154,9 +154,9 @@ pub(super) struct RunsQuery {
 pub(super) struct RunDetail {
     #[serde(flatten)]
     pub(super) summary: RunSummary,
-    /// Spending so far.
+    /// Spending so far. A fork does not count the calls that it inherited.
     pub(super) usage: Usage,
-    /// Expected number of calls, without retries.
+    /// Expected number of calls, without retries and without the calls that a fork inherited.
     pub(super) planned_calls: u64,
     /// Settings of the run.
     pub(super) settings: Settings,

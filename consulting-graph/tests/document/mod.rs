@@ -2,6 +2,7 @@
 
 #[path = "../../../graph-server/tests/it/peers.rs"]
 mod peers;
+pub(crate) mod rules;
 #[path = "../../../graph-server/tests/it/schemathesis.rs"]
 mod schemathesis;
 
@@ -44,6 +45,11 @@ rounds.values = [1]
 [[operations]]
 include-name = ["POST /api/runs/{{id}}/fork", "POST /api/runs/{{id}}/resume"]
 checks.positive_data_acceptance.enabled = false
+
+# The other requests use the runs.
+[[operations]]
+include-name = "DELETE /api/runs/{{id}}"
+enabled = false
 "#
     );
     block_in_place(|| schemathesis::run(&program, &server.address, &configuration, &[]));

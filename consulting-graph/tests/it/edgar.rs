@@ -188,17 +188,22 @@ proptest! {
     }
 }
 
-/// Reads real filings, which are not part of the repository, from the directory that the environment variable
-/// `CONSULTING_EDGAR` specifies.
-#[test]
-fn real_companies() {
+/// Returns the directory with real filings, which are not part of the repository. The environment variable
+/// `CONSULTING_EDGAR` specifies it. Without it, says that `test` is skipped.
+pub(crate) fn real_filings(test: &str) -> Option<PathBuf> {
     let named = std::env::var_os("CONSULTING_EDGAR").map(PathBuf::from);
-    let Some(folder) = named.filter(|it| it.is_dir()) else {
+    let folder = named.filter(|it| it.is_dir());
+    if folder.is_none() {
         // Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.
         let why = "set CONSULTING_EDGAR to a directory with companyfacts files";
-        let _ = writeln!(io::stderr(), "SKIPPED: edgar::real_companies: {why}");
-        return;
-    };
+        let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
+    }
+    folder
+}
+
+#[test]
+fn real_companies() {
+    let Some(folder) = real_filings("edgar::real_companies") else { return };
     let day = date(2026, 10, 1);
     let read = |ticker: &str| edgar::read(&folder, &Ticker::parse(ticker).unwrap(), day).unwrap();
 

@@ -26,6 +26,9 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 const RETRIES: u32 = 2;
 
+/// Number of concurrent runs. They wait for the provider and for the disk most of the time.
+const CONCURRENT_RUNS: usize = 4;
+
 fn config() -> RunConfig {
     let mut config = run_config(1, 2);
     config.choice.provider = "openai-compatible".to_owned();
@@ -158,7 +161,7 @@ async fn runs_survive_random_faults() {
         }
         cases.push(check(injections, &clean));
     }
-    let ended: Vec<_> = stream::iter(cases).buffer_unordered(4).collect().await;
+    let ended: Vec<_> = stream::iter(cases).buffer_unordered(CONCURRENT_RUNS).collect().await;
     // The faults are not trivial: most runs do not complete at first.
     let incomplete = ended.iter().filter(|it| !matches!(it, Ok(it) if !it.is_incomplete())).count();
     assert!(incomplete > ended.len() / 4, "{incomplete} of {}", ended.len());
@@ -167,6 +170,7 @@ async fn runs_survive_random_faults() {
 #[tokio::test(flavor = "multi_thread")]
 async fn permanent_faults_of_one_role_end_as_expected() {
     let clean = clean().await;
+    let mut cases = Vec::new();
     // Whether the run fails, or ends with an incomplete report that names the place.
     for (role, expected) in [
         (Role::Synthesizer, Ok("financial_synthesizer")),
@@ -181,18 +185,22 @@ async fn permanent_faults_of_one_role_end_as_expected() {
             if fault == Fault::WrongSchema && !has_schema {
                 continue;
             }
-            let scope = Scope::Role(role);
-            let ended = check(vec![Injection { fault, scope, attempts: usize::MAX }], &clean).await;
-            match (ended, expected) {
-                (Ok(report), Ok(place)) => {
-                    let places = report.outcome.failures.iter().any(|it| it.place == place);
-                    assert!(places, "{fault:?}: {:?}", report.outcome.failures);
-                }
-                (Err(error), Err(text)) => {
-                    assert!(error.to_string().contains(text), "{fault:?}: {error}");
-                }
-                (ended, _) => panic!("{role:?}, {fault:?}: {ended:?}"),
+            let injection = Injection { fault, scope: Scope::Role(role), attempts: usize::MAX };
+            let ended = check(vec![injection], &clean);
+            cases.push(async move { (role, fault, expected, ended.await) });
+        }
+    }
+    let mut ended = stream::iter(cases).buffer_unordered(CONCURRENT_RUNS);
+    while let Some((role, fault, expected, ended)) = ended.next().await {
+        match (ended, expected) {
+            (Ok(report), Ok(place)) => {
+                let places = report.outcome.failures.iter().any(|it| it.place == place);
+                assert!(places, "{fault:?}: {:?}", report.outcome.failures);
             }
+            (Err(error), Err(text)) => {
+                assert!(error.to_string().contains(text), "{fault:?}: {error}");
+            }
+            (ended, _) => panic!("{role:?}, {fault:?}: {ended:?}"),
         }
     }
 }

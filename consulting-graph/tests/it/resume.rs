@@ -160,11 +160,11 @@ async fn failed_scoring_is_repeated_without_paying_for_turns_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     let folder = tempfile::tempdir().unwrap();
-    let (expected, all_calls) = uninterrupted(folder.path(), run_config(4, 6)).await;
+    let (expected, all_calls) = uninterrupted(folder.path(), run_config(3, 4)).await;
     let whole: Report = serde_json::from_str(&expected).unwrap();
     let tokens: u64 =
         whole.outcome.spending.iter().map(|it| it.input_tokens + it.output_tokens).sum();
-    let run = Run::create(folder.path().join("run"), run_config(4, 6)).unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(3, 4)).unwrap();
     let limited = |part: u64| Limit { tokens: Some(tokens * part / 10), money: None };
     let (model_override, answered) = failing_model(|_| false);
     let (report, _) =
@@ -173,7 +173,7 @@ async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     assert_eq!(unscored(&report), [""; 0]);
     let is_cut_short = |it: &&MoveScore| it.marks.contains(&Mark::Incomplete);
     let cut_short = report.outcome.scores.iter().filter(is_cut_short).count();
-    assert!(cut_short >= 3, "{cut_short}");
+    assert!(cut_short >= 2, "{cut_short}");
     let before = answered.count();
     check_replay(&run, &folder.path().join("replay of the part"), &report).await;
 

@@ -122,39 +122,13 @@ fn model_without_mistakes() -> Option<Llm> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_without_retries_makes_924_calls() {
+async fn a_run_without_retries_makes_61_calls_per_move() {
     let folder = tempfile::tempdir().unwrap();
-    let run = Run::create(folder.path(), with_config(DEFAULT.to_owned())).unwrap();
-    let options = ResumeOptions {
-        concurrency: 15,
-        model_override: model_without_mistakes(),
-        ..resume_options()
-    };
+    let run = Run::create(folder.path(), run_config(2, 10)).unwrap();
+    let options = ResumeOptions { model_override: model_without_mistakes(), ..resume_options() };
     let (report, _) = finish(&run, options).await;
-    assert_eq!(recorded_calls(folder.path()), 924);
+    assert_eq!(recorded_calls(folder.path()), 4 + 2 + 2 * 61);
     assert!(report.outcome.spending_by_move.iter().all(|it| it.calls == 61));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn concurrency_does_not_change_the_result() {
-    let mut all = Vec::new();
-    for concurrency in [1, 4, 15] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut config = run_config(5, 2);
-        config.config_toml =
-            config.config_toml.replace("moves_per_analyst = 1", "moves_per_analyst = 3");
-        let run = Run::create(folder.path(), config).unwrap();
-        let (report, traces) =
-            finish(&run, ResumeOptions { concurrency, trace: true, ..resume_options() }).await;
-        assert_eq!(report.outcome.moves.len(), 15);
-        let traces: Vec<_> = traces
-            .iter()
-            .map(|(name, it)| (name.clone(), it.text(TextOptions::new(Detail::Full))))
-            .collect();
-        all.push((report.markdown(), report.html(), report.json(), traces));
-    }
-    assert_eq!(all[0], all[1]);
-    assert_eq!(all[0], all[2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -470,8 +444,8 @@ async fn no_findings_are_requested_from_empty_documents() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
-    let table = "item,FY2023,FY2024,FY2025\nRevenue,410000000,450000000,520000000\n\
-                 Net income,41000000,39000000,60000000\nCash,90000000,80000000,120000000\n";
+    // A single year has no trends.
+    let table = "item,FY2025\nRevenue,520000000\nNet income,60000000\nCash,120000000\n";
     std::fs::write(data.join("statements.csv"), table).unwrap();
     let mut config = run_config(1, 1);
     config.data.origin = DataOrigin::Dir { folder: data };

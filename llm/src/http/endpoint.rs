@@ -46,12 +46,27 @@ impl Endpoint {
         for (name, value) in wire.headers {
             call = call.header(*name, *value);
         }
-        if let Some((auth, key)) = &self.key {
-            let (name, value) = auth.header(key);
-            call = call.header(name, value);
-        }
         // The user's headers are added last, so they replace the headers set above.
-        call.headers(self.headers.clone()).body(wire.body.to_string())
+        self.authorized(call).headers(self.headers.clone()).body(wire.body.to_string())
+    }
+
+    /// Builds a request without a body. The path is relative to the server's root, which is the base URL without the
+    /// version at its end.
+    pub(super) fn get_from_root(
+        &self,
+        client: &reqwest::Client,
+        path: &str,
+    ) -> reqwest::RequestBuilder {
+        let mut url = self.url("");
+        let root = url.path().trim_end_matches('/').trim_end_matches("/v1");
+        url.set_path(&format!("{root}{path}"));
+        self.authorized(client.get(url)).headers(self.headers.clone())
+    }
+
+    fn authorized(&self, call: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        let Some((auth, key)) = &self.key else { return call };
+        let (name, value) = auth.header(key);
+        call.header(name, value)
     }
 
     /// Returns the secrets that are sent with every request: the API key, and values in the headers and the URL that

@@ -3,6 +3,7 @@
 mod answers;
 mod catalog;
 mod connections;
+mod context_size;
 mod cuts;
 mod embeddings;
 mod errors;

@@ -39,6 +39,18 @@ fn invalid_files_are_rejected() {
 }
 
 #[test]
+fn the_trained_context_is_read_without_loading_the_model() {
+    let (_folder, path) =
+        Tiny::new("qwen2").with("qwen2.context_length", Value::U32(32768)).write();
+    assert_eq!(LocalModel::trained_context(&path).unwrap(), 32768);
+    let bytes = std::fs::read(&path).unwrap();
+    // The weights are at the end of the file.
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(LocalModel::trained_context(&path).unwrap(), 32768);
+    assert!(LocalModel::trained_context("/nowhere/it.gguf").is_err());
+}
+
+#[test]
 fn truncated_files_are_rejected() {
     let (_folder, path) = Tiny::new("llama").write();
     let bytes = std::fs::read(&path).unwrap();

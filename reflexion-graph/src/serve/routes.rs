@@ -100,6 +100,7 @@ async fn execute(
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct ListParams {
     /// Return only jobs created before this one.

@@ -1,5 +1,8 @@
 //! Tests the HTTP server over real connections.
 
+#[path = "../../../consulting-graph/tests/document/rules.rs"]
+mod openapi_rules;
+
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
 use reqwest::{Client, Method};
@@ -110,7 +113,9 @@ async fn job_is_accepted_streamed_and_completed() {
 
     let stats = server.get("/stats").await;
     assert_eq!((&stats["jobs"]["complete"], &stats["pool"]["executions"]), (&3.into(), &3.into()));
-    assert!(server.get("/openapi.json").await["paths"]["/execute"].is_object());
+    let document = server.get("/openapi.json").await;
+    assert!(document["paths"]["/execute"].is_object());
+    openapi_rules::check(&document);
     for (body, status) in [
         (json!({ "task": " " }), 422),
         (json!({ "task": "x", "memory": 4096 }), 422),

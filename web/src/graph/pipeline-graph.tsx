@@ -17,7 +17,7 @@ const TYPES = { stage: StageNode, agent: AgentNode, debate: DebateNode, ranking:
 
 interface Props extends Omit<GraphContextValue, "openStage"> {
   drawing: Drawing;
-  onStage: (stage: string) => void;
+  onStage: (stage: string | null) => void;
 }
 
 /** The live pipeline graph: layers when zoomed out, agents and debates when zoomed in. */
@@ -47,22 +47,28 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
   const zoomTo = (zoom: "agents" | "layers"): void => {
     setFolded(zoom === "layers");
     setShown({ zoom });
+    if (stage) onStage(null);
   };
   const openStage = (stage: string): void => {
     onStage(stage);
     if (narrow) document.getElementById("focus")?.scrollIntoView();
-    else void flow.fitView({ nodes: [{ id: stage }], padding: 0.08, maxZoom: 1.3, duration });
   };
-  // Restore the chosen zoom level when the graph or the window width changes.
+  // Zoom to the selected stage, or to that of the selected agent, also if a link selects it. Otherwise restore the
+  // chosen zoom level. Do so again when the graph or the window width changes.
   const width = useStore((it) => it.width);
+  const picked = nodes.find((it) => it.id === selected);
+  const stage = picked?.parentId ?? picked?.id;
   useEffect(() => {
     const timer = setTimeout(() => {
+      if (stage && !narrow) {
+        return void flow.fitView({ nodes: [{ id: stage }], padding: 0.08, maxZoom: 1.3, duration });
+      }
       if (shown.zoom === "agents" || narrow) return void flow.fitView({ padding: 0.04, duration });
       const box = flow.getNodesBounds(nodes.filter((it) => it.type === "stage"));
       void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR_ZOOM * 0.97, duration });
     }, 60);
     return () => clearTimeout(timer);
-  }, [flow, nodes, narrow, width, shown, duration]);
+  }, [flow, nodes, narrow, width, shown, stage, duration]);
 
   // On a phone the graph has its natural height and does not intercept touch scrolling.
   const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 410 };

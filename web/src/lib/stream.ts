@@ -1,12 +1,16 @@
 /**
- * Streams the events of a run. A connection that breaks before the end of the run is reopened after the last received
+ * Follows the events of a run. A connection that breaks before the end of the run is reopened after the last received
  * event, so that no event is lost or repeated.
+ *
+ * A browser opens only a few connections to a server, and all its pages share them. Therefore only one page of a
+ * browser keeps a stream open, and the others poll.
  */
 
 import { api } from "./api";
 import { pauseBeforeRetry, readEvents } from "./event-stream";
 import type { RunEvent } from "./events";
 import { ApiError } from "./http";
+import { isLive } from "./status";
 import type { RunStatus } from "./types";
 
 interface Listener {
@@ -23,13 +27,57 @@ interface Listener {
 
 const MIN_RETRY_MS = 500;
 const MAX_RETRY_MS = 8_000;
+const POLL_MS = 1_000;
 
-/** Streams events until the run ends or the signal aborts. */
-export async function follow(id: string, listener: Listener, signal: AbortSignal): Promise<void> {
+/** Name of the lock that a page holds while it keeps a stream open. */
+const STREAM_LOCK = "consulting.stream";
+
+/** Follows the events until the run ends or the signal aborts. */
+export async function follow(id: string, listener: Listener, outer: AbortSignal): Promise<void> {
+  const finished = new AbortController();
+  const signal = AbortSignal.any([outer, finished.signal]);
+  try {
+    await followWith(streamPermit(signal), id, listener, signal);
+  } finally {
+    finished.abort();
+  }
+}
+
+interface StreamPermit {
+  /** Whether this page may keep a stream open. */
+  isHeld: () => boolean;
+  /** Resolves when this page may keep a stream open. */
+  granted: Promise<void>;
+}
+
+/** Waits for the permit to keep a stream open, and keeps it until the signal aborts. */
+function streamPermit(signal: AbortSignal): StreamPermit {
+  // Browsers provide locks only to pages from this machine and to pages over HTTPS.
+  if (!("locks" in navigator)) return { isHeld: () => true, granted: Promise.resolve() };
+  let held = false;
+  const granted = new Promise<void>((resolve) => {
+    const keep = (): Promise<void> => {
+      held = true;
+      resolve();
+      return new Promise((release) => signal.addEventListener("abort", () => release()));
+    };
+    // The request is rejected when the signal aborts while it waits.
+    navigator.locks.request(STREAM_LOCK, { signal }, keep).catch(() => {});
+  });
+  return { isHeld: () => held, granted };
+}
+
+async function followWith(permit: StreamPermit, id: string, listener: Listener, signal: AbortSignal): Promise<void> {
   let pause = MIN_RETRY_MS;
   while (!signal.aborted) {
     const before = listener.last();
     try {
+      if (!permit.isHeld()) {
+        if (await poll(id, listener, signal)) return;
+        pause = MIN_RETRY_MS;
+        await Promise.race([pauseBeforeRetry(POLL_MS, signal), permit.granted]);
+        continue;
+      }
       if (await readOnce(id, listener, signal)) return;
     } catch (error) {
       if (signal.aborted) return;
@@ -43,6 +91,18 @@ export async function follow(id: string, listener: Listener, signal: AbortSignal
     pause = listener.last() > before ? MIN_RETRY_MS : Math.min(pause * 2, MAX_RETRY_MS);
     await pauseBeforeRetry(pause, signal);
   }
+}
+
+/** Requests the stored events that follow the last received one; returns true if the run has ended. */
+async function poll(id: string, listener: Listener, signal: AbortSignal): Promise<boolean> {
+  // Requested first: the events that follow contain the end of a run that has ended.
+  const { status } = await api.run(id, signal);
+  const { events } = await api.events(id, listener.last(), signal);
+  listener.connected(true);
+  for (const it of events) listener.event(it);
+  if (isLive(status) || events.length > 0) return false;
+  listener.end(status);
+  return true;
 }
 
 /** Reads one connection; returns true if the server ended the stream. */

@@ -405,9 +405,12 @@ pub(crate) struct ServeArgs {
     /// Let each run use at most N tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
-    /// Execute up to N runs concurrently; further ones are queued
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
-    pub(crate) max_runs: usize,
+    /// Execute up to N runs concurrently; further ones are queued [default: by cores and memory]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) max_runs: Option<usize>,
+    /// Delete runs that ended more than DAYS days ago [default: keep all]
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) keep_days: Option<u16>,
     /// Serve up to N concurrent event streams
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub(crate) max_streams: usize,

@@ -60,7 +60,7 @@ async fn command(command: Command) -> Result<ExitStatus, CliError> {
     match command {
         Command::Run(args) => {
             execute::check_sandbox(&args.execution)?;
-            let run = new_run::create(&args)?;
+            let run = new_run::create(&args).await?;
             return execute::execute(&run, &args.execution, args.output, None).await;
         }
         Command::Resume(args) => return existing_runs::resume(&args).await,

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Creates a run from the arguments of `consulting run`.
-pub(crate) fn create(args: &RunArgs) -> Result<Run, CliError> {
+pub(crate) async fn create(args: &RunArgs) -> Result<Run, CliError> {
     let ticker = Ticker::parse(&args.ticker)?;
     let data = data(&args.source, now().date_naive())?;
     let choice = choice(&args.models);
@@ -33,7 +33,9 @@ pub(crate) fn create(args: &RunArgs) -> Result<Run, CliError> {
         (RunError::Config(problem), Some(path)) => CliError::Config { path: path.clone(), problem },
         (problem, _) => problem.into(),
     };
-    new_run::validate(&config_toml, &choice, args.execution.limit()).map_err(in_file)?;
+    let config =
+        new_run::validate(&config_toml, &choice, args.execution.limit()).map_err(in_file)?;
+    let choice = choice.with_context_sizes(&config).await;
     let run_id = run_id(&ticker.slug())?;
     let nonce = new_run::nonce(&choice)?;
     let dir = args.out.clone().unwrap_or_else(|| default_dir(&run_id));
@@ -88,10 +90,11 @@ fn canonical_dir(dir: &Path) -> Result<PathBuf, CliError> {
 pub(crate) fn choice(args: &ModelArgs) -> ModelChoice {
     let environment = ModelChoice::from_env();
     ModelChoice {
-        provider: args.provider.clone().unwrap_or(environment.provider),
+        provider: args.provider.clone().unwrap_or_else(|| environment.provider.clone()),
         model: args.model.clone(),
         seed: args.seed,
         answer_ms: args.answer_ms,
+        ..environment
     }
 }
 

@@ -1,6 +1,6 @@
 //! Serves runs over HTTP.
 
-use std::{env, time::Duration};
+use std::{env, num::NonZero, time::Duration};
 
 use app_support::{program::StopSignals, run_id::now};
 use consulting_graph::{
@@ -23,6 +23,9 @@ use crate::{
 /// Maximum number of queued runs.
 const MAX_QUEUED: usize = 1000;
 
+/// Memory that a run with its sandboxes may need, in KiB.
+const KIB_PER_RUN: u64 = 256 << 10;
+
 /// Serves until a signal arrives, then waits up to the grace period for active runs to finish. A second signal stops
 /// immediately; all runs can be resumed from their checkpoints.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
@@ -40,8 +43,12 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         concurrency: args.concurrency.into(),
         isolation: args.isolation.unwrap_or(Isolation::Preferred),
         backend: args.sandbox.clone(),
-        capacity: Capacity { concurrent: args.max_runs, queued: MAX_QUEUED },
+        capacity: Capacity {
+            concurrent: args.max_runs.unwrap_or_else(default_max_runs),
+            queued: MAX_QUEUED,
+        },
         max_streams: args.max_streams,
+        max_age: args.keep_days.map(|it| Duration::from_secs(u64::from(it) * 24 * 3600)),
         max_limit: Limit { tokens: args.max_tokens, money: args.max_cost },
         guard,
     };
@@ -78,6 +85,25 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     }
 }
 
+/// Returns the number of runs that this machine can execute without slow responses: two per core, as far as the memory
+/// suffices.
+fn default_max_runs() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let memory = std::fs::read_to_string("/proc/meminfo").ok();
+    max_runs(cores, memory.and_then(|it| available_kib(&it)))
+}
+
+fn max_runs(cores: usize, available_kib: Option<u64>) -> usize {
+    let by_memory = available_kib.map_or(u64::MAX, |it| it / KIB_PER_RUN);
+    cores.saturating_mul(2).min(usize::try_from(by_memory).unwrap_or(usize::MAX)).max(1)
+}
+
+/// Reads the available memory, in KiB, from the text of `/proc/meminfo`.
+fn available_kib(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|it| it.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
 fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
     let from_environment = from_environment.map(|it| KeyHash::of_checked(it.trim())).transpose()?;
@@ -85,4 +111,21 @@ fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     let guard = keys.fold(Guard::new().rate_limit(args.rate), Guard::key);
     let guard = args.host.iter().cloned().fold(guard, Guard::host);
     Ok(args.origin.iter().cloned().fold(guard, Guard::origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{available_kib, max_runs};
+
+    #[test]
+    fn the_number_of_runs_depends_on_cores_and_memory() {
+        let meminfo = "MemTotal:       16318480 kB\nMemFree:  1 kB\nMemAvailable:    1048576 kB\n";
+        assert_eq!(available_kib(meminfo), Some(1 << 20));
+        assert_eq!(available_kib("MemTotal: 5 kB"), None);
+        for (cores, memory, expected) in
+            [(2, None, 4), (8, Some(1 << 20), 4), (2, Some(1 << 30), 4), (2, Some(1000), 1)]
+        {
+            assert_eq!(max_runs(cores, memory), expected, "{cores} {memory:?}");
+        }
+    }
 }

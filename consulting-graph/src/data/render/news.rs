@@ -1,4 +1,4 @@
-//! Renders the news document.
+//! Renders the document on news and sentiment.
 
 use super::{
     super::{
@@ -7,6 +7,7 @@ use super::{
         number,
     },
     layout::{documents, header, push_section},
+    trends::trends,
 };
 
 /// The sections of the news document, in order.
@@ -18,8 +19,12 @@ pub const SECTIONS: [&str; 5] = [
     "Analyst Ratings",
 ];
 
-/// Renders the news document as Markdown.
+/// Renders the news document as Markdown. For a company without news, renders the trends of its figures and its filing
+/// events instead.
 pub fn news(company: &Company) -> String {
+    if !company.has_news() {
+        return trends(company);
+    }
     let mut text = header(company, "News and sentiment");
     let bodies: [String; 5] = match &company.news {
         Some(news) => {

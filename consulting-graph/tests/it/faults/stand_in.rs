@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
@@ -178,12 +178,13 @@ impl Shared {
 }
 
 fn role(request: &Request) -> Role {
-    let critic = Config::parse(DEFAULT).unwrap().critic.system_prompt;
+    static CRITIC: LazyLock<String> =
+        LazyLock::new(|| Config::parse(DEFAULT).unwrap().critic.system_prompt);
     match request.schema.as_ref().map(|it| it.name.as_str()) {
         Some("FindingsDraft") => Role::Inference,
         Some("MovesDraft") => Role::Analyst,
         Some("Scores") => Role::Scorer,
-        _ if request.system.as_ref().is_some_and(|it| it.contains(critic.trim())) => Role::Critic,
+        _ if request.system.as_ref().is_some_and(|it| it.contains(CRITIC.trim())) => Role::Critic,
         _ if request.prompt().starts_with("Write the ") => Role::Synthesizer,
         _ => Role::Maker,
     }

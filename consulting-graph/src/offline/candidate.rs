@@ -1,0 +1,51 @@
+//! Findings that the offline board can choose from.
+
+use crate::finding::{Direction, Evidence, FindingDraft, Kind};
+
+/// A finding that the company data supports.
+pub(super) struct Candidate {
+    /// Name by which the texts about tensions refer to the finding.
+    pub(super) label: &'static str,
+    pub(super) draft: FindingDraft,
+    /// Whether the finding says nothing about the company, and only makes up for missing ones.
+    pub(super) is_filler: bool,
+}
+
+impl Candidate {
+    pub(super) fn new(kind: Kind, claim: String, section: &str, quote: impl Into<String>) -> Self {
+        let evidence = vec![Evidence { section: section.to_owned(), quote: quote.into() }];
+        let direction = Direction::Mixed;
+        let draft = FindingDraft { claim, evidence, direction, strength: 1, kind };
+        Self { label: "", draft, is_filler: false }
+    }
+
+    pub(super) fn label(mut self, label: &'static str) -> Self {
+        self.label = label;
+        self
+    }
+
+    pub(super) fn filler(mut self) -> Self {
+        self.is_filler = true;
+        self
+    }
+
+    pub(super) fn strength(mut self, strength: u8) -> Self {
+        self.draft.strength = strength;
+        self
+    }
+
+    pub(super) fn direction(mut self, direction: Direction) -> Self {
+        self.draft.direction = direction;
+        self
+    }
+}
+
+/// Returns the direction of a finding that is good or bad for the company, but never neutral.
+pub(super) fn good_if(is_good: bool) -> Direction {
+    if is_good { Direction::Positive } else { Direction::Negative }
+}
+
+/// Returns the direction of a finding that is bad for the company or neutral, but never good.
+pub(super) fn bad_if(is_bad: bool) -> Direction {
+    if is_bad { Direction::Negative } else { Direction::Mixed }
+}

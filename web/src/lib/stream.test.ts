@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { RunEvent } from "./events";
+import { follow } from "./stream";
+
+/** Locks of a browser, shared by all its pages: the first requester holds a lock until its callback resolves. */
+function fakeLocks() {
+  let tail: Promise<unknown> = Promise.resolve();
+  return {
+    request: (_name: string, { signal }: { signal: AbortSignal }, callback: () => Promise<void>): Promise<unknown> => {
+      const mine = tail.then(() => (signal.aborted ? undefined : callback()));
+      tail = mine;
+      return mine;
+    },
+  };
+}
+
+const event = (seq: number): RunEvent => ({ seq, type: "budget_warning", percent: 10 * seq });
+
+/** A page that follows the run. */
+function page() {
+  const stop = new AbortController();
+  const seen: number[] = [];
+  const state = { ended: "" };
+  const followed = follow(
+    "r",
+    {
+      last: () => seen.at(-1) ?? 0,
+      event: (it) => seen.push(it.seq),
+      connected: () => {},
+      end: (status) => (state.ended = status),
+      refused: () => {},
+    },
+    stop.signal,
+  );
+  return { stop, seen, state, followed };
+}
+
+describe("several pages of one browser", () => {
+  let streams = 0;
+  let stored: RunEvent[] = [];
+  let status = "running";
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    [streams, stored, status] = [0, [event(1)], "running"];
+    vi.stubGlobal("window", { addEventListener: () => {}, removeEventListener: () => {} });
+    vi.stubGlobal("sessionStorage", { getItem: () => null });
+    vi.stubGlobal("navigator", { locks: fakeLocks() });
+    vi.stubGlobal("fetch", (path: string, { signal }: RequestInit) => {
+      if (path.includes("/stream/")) {
+        streams += 1;
+        const body = new ReadableStream<Uint8Array>({
+          start: (it) => signal!.addEventListener("abort", () => it.error(new Error("aborted"))),
+        });
+        return Promise.resolve(new Response(body, { headers: { "content-type": "text/event-stream" } }));
+      }
+      const after = Number(/after=(\d+)/.exec(path)?.[1] ?? 0);
+      const events = stored.filter((it) => it.seq > after);
+      return Promise.resolve(Response.json(path.includes("/events") ? { events, last: 0 } : { status }));
+    });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  it("share one stream, and the others poll", async () => {
+    const [first, second] = [page(), page()];
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(streams).toBe(1);
+    stored.push(event(2));
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(second.seen).toEqual([1, 2]);
+    expect(streams).toBe(1);
+
+    // When the page with the stream is hidden or closed, another one takes over.
+    first.stop.abort();
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(streams).toBe(2);
+    second.stop.abort();
+    await Promise.all([first.followed, second.followed]);
+  });
+
+  it("all notice the end of the run", async () => {
+    const [first, second] = [page(), page()];
+    await vi.advanceTimersByTimeAsync(1500);
+    status = "complete";
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(second.state.ended).toBe("complete");
+    first.stop.abort();
+    await Promise.all([first.followed, second.followed]);
+  });
+});
