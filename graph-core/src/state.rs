@@ -144,7 +144,7 @@ pub mod derive {
 
     /// Returns the write that turns the field's value into `after`, or `None` if its JSON is the same before and after.
     pub fn replacement<T: Clone>(
-        json: (Option<Value>, Option<Value>),
+        json: &(Option<Value>, Option<Value>),
         after: &T,
     ) -> Option<Write<T>> {
         (json.0 != json.1).then(|| Write { value: after.clone(), overwrite: false })

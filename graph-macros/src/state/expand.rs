@@ -259,7 +259,7 @@ impl Field {
         if self.keeps_last() {
             return quote! {
                 __update.#ident = ::graph_core::state::derive::replacement(
-                    (__before.value(#index)?, self.value(#index)?),
+                    &(__before.value(#index)?, self.value(#index)?),
                     &self.#ident,
                 );
             };
