@@ -180,7 +180,9 @@ impl Fold {
         let Some(Write { value, overwrite }) = write.take() else { return };
         if !self.ignores(field, overwrite) {
             self.mark_folded(field);
-            self.record(field, Delta::Whole);
+            if self.is_recording() {
+                self.record(field, Delta::Whole);
+            }
             *current = value;
         }
     }
