@@ -9,18 +9,15 @@ async fn write(section: &str) -> Result<String, NodeError> {
     Ok(format!("about {section}"))
 }
 
-async fn essay(
-    topic: String,
-    previous: Option<String>,
-    cx: Context,
-) -> Result<Final<String, String>, NodeError> {
+/// The output of a run, and the value that is saved for the next one.
+type Essay = Final<String, String>;
+
+async fn essay(topic: String, previous: Option<String>, cx: Context) -> Result<Essay, NodeError> {
     let retried = TaskOptions::new().retry(3);
+    let section = |name| cx.task_with(retried.clone(), "write", (), move || write(name));
     // The calls are always created in this order, so they need no keys.
-    let (why, how) = tokio::join!(
-        cx.task("write", (), write("why")),
-        cx.task_with(retried, "write", (), || write("how")),
-    );
-    let text = format!("{topic}: {}, {}", why?, how?);
+    let (why, how) = tokio::try_join!(section("why"), section("how"))?;
+    let text = format!("{topic}: {why}, {how}");
     let approved: bool = cx.interrupt(format!("publish `{text}`?"))?;
     let value = if approved { text.clone() } else { previous.unwrap_or_default() };
     Ok(Final { value, save: text })

@@ -134,7 +134,7 @@ pub use graph::{
     build::StateGraph,
     compiled::CompiledGraph,
     draw,
-    into_node::{IntoErrorHandler, IntoNode},
+    into_node::{IntoErrorHandler, IntoNode, NodeShape},
     run_options::RunOptions,
     stops::Stops,
 };

@@ -16,7 +16,7 @@ pub mod untracked;
 use serde_json::Value;
 
 pub use self::{
-    field::{Field, FieldError, FieldSet, FieldWrite, Lifetime},
+    field::{Field, FieldError, FieldSet, FieldValue, FieldWrite, Lifetime},
     fold::{ExactWrite, Fold, IntoWrite, Overwrite, Write, WriteSet},
 };
 
@@ -127,23 +127,27 @@ pub mod derive {
         serde_json::to_value(value).map(Some).map_err(|error| FieldError::encode(field, &error))
     }
 
-    /// Deserialises a field's value from JSON.
-    pub fn from_value<T: DeserializeOwned>(field: &str, value: Value) -> Result<T, FieldError> {
-        super::field::decode(field, value)
-    }
-
-    /// Serialises the write to a field and appends it to `writes`. Does nothing if `write` is `None`.
-    pub fn push_write<U: Serialize>(
+    /// Serialises the write to a field and appends it to `writes`. Does nothing if `write` is `None`. `encode` is
+    /// [`FieldValue::to_value`](super::FieldValue::to_value) of the written type.
+    pub fn push_write<U>(
         writes: &mut Vec<FieldWrite>,
         field: &str,
         write: &Option<Write<U>>,
+        encode: impl FnOnce(&U, &str) -> Result<Option<Value>, FieldError>,
     ) -> Result<(), FieldError> {
         if let Some(write) = write {
-            let value = serde_json::to_value(&write.value)
-                .map_err(|error| FieldError::encode(field, &error))?;
+            let value = encode(&write.value, field)?.unwrap_or_default();
             writes.push(FieldWrite { field: field.to_owned(), value, overwrite: write.overwrite });
         }
         Ok(())
+    }
+
+    /// Returns the write that turns the field's value into `after`, or `None` if its JSON is the same before and after.
+    pub fn replacement<T: Clone>(
+        json: &(Option<Value>, Option<Value>),
+        after: &T,
+    ) -> Option<Write<T>> {
+        (json.0 != json.1).then(|| Write { value: after.clone(), overwrite: false })
     }
 
     /// Returns the write that turns the field's value `before` into `after`, or `None` if they are equal.
@@ -171,7 +175,7 @@ pub mod derive {
     pub fn pull_write<U: DeserializeOwned>(
         write: FieldWrite,
     ) -> Result<Option<Write<U>>, FieldError> {
-        let value = from_value(&write.field, write.value)?;
+        let value = super::field::decode(&write.field, write.value)?;
         Ok(Some(Write { value, overwrite: write.overwrite }))
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         compiled::CompiledGraph,
         endpoint::{Source, Target},
         erased::Subgraph,
-        into_node::{IntoNode, NodeParts},
+        into_node::{IntoNode, NodeParts, NodeShape},
     },
     label::Label,
     namespace::{Persistence, nested_namespace, without_task_ids},
@@ -179,6 +179,11 @@ impl<S, C> fmt::Debug for SubgraphNode<S, C> {
 pub struct IsSubgraph;
 
 #[diagnostic::do_not_recommend]
+impl<S: State, C> NodeShape<S, C, IsSubgraph> for SubgraphNode<S, C> {
+    type Checked = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<S: State, C> IntoNode<S, C, IsSubgraph> for SubgraphNode<S, C> {
     type Input = S;
 
@@ -191,6 +196,11 @@ impl<S: State, C> IntoNode<S, C, IsSubgraph> for SubgraphNode<S, C> {
             options: NodeOptions::default(),
         }
     }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> NodeShape<S, C, IsSubgraph> for &SubgraphNode<S, C> {
+    type Checked = Self;
 }
 
 #[diagnostic::do_not_recommend]
@@ -214,6 +224,11 @@ impl<S: State, C> Target<S, C, IsSubgraph> for &SubgraphNode<S, C> {
     fn target(self) -> Label {
         self.name.clone()
     }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> NodeShape<S, C, IsSubgraph> for &CompiledGraph<S, C> {
+    type Checked = Self;
 }
 
 /// A compiled graph is a node of another graph with the same state. The node is named after the graph.

@@ -1,6 +1,7 @@
 //! A checkpointer that keeps threads in memory.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -106,6 +107,16 @@ impl Drop for Link {
 }
 
 impl Namespace {
+    /// Returns a checkpoint. Runs ask for the newest one and for ids that are newer still, which needs no search.
+    fn find(&self, id: CheckpointId) -> Option<&Stored> {
+        let (newest, stored) = self.checkpoints.last_key_value()?;
+        match id.cmp(newest) {
+            Ordering::Greater => None,
+            Ordering::Equal => Some(stored),
+            Ordering::Less => self.checkpoints.get(&id),
+        }
+    }
+
     fn head(&self) -> Option<CheckpointId> {
         self.checkpoints.last_key_value().map(|(id, _)| *id)
     }
@@ -192,7 +203,7 @@ impl Checkpointer for MemorySaver {
         let mut threads = self.lock();
         let namespaces = threads.threads.entry(key.thread.clone()).or_default();
         let namespace = namespaces.entry(key.namespace.clone()).or_default();
-        match namespace.checkpoints.get(&key.id) {
+        match namespace.find(key.id) {
             Some(known) if known.header.run == header.run => return Ok(()),
             Some(_) => return Err(CheckpointError::HeadMoved { thread: key.thread }),
             None => {}
@@ -205,7 +216,7 @@ impl Checkpointer for MemorySaver {
         }
         let mut fields = match base {
             None => BTreeMap::new(),
-            Some(base) => match namespace.checkpoints.get(&base) {
+            Some(base) => match namespace.find(base) {
                 Some(stored) => stored.fields.clone(),
                 None => {
                     return Err(CheckpointError::UnknownCheckpoint {

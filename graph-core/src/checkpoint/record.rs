@@ -42,6 +42,9 @@ pub struct FrontierRecord {
     /// Input that START has not processed yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) input: Option<StartRecord>,
+    /// Names of the fields' reducers when the checkpoint was stored. Fields without a reducer are left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) reducers: BTreeMap<String, String>,
 }
 
 /// Input that START has not processed yet.

@@ -341,6 +341,7 @@ impl Frontier {
             joins: joins.collect(),
             sends,
             input: self.input.as_ref().map(input).transpose()?,
+            reducers: graph.reducers.clone(),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::{
         compiled::CompiledGraph,
         declaration::Declaration,
         endpoint::{Source, Sources, Target},
-        into_node::IntoNode,
+        into_node::{IntoNode, NodeShape},
         stops::Stops,
         validate,
     },
@@ -102,13 +102,21 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     }
 
     /// Adds a node, named after its function.
-    pub fn node<M>(mut self, node: impl IntoNode<S, C, M>) -> Self {
+    pub fn node<M, N>(mut self, node: N) -> Self
+    where
+        N: NodeShape<S, C, M, Checked = N>,
+        N::Checked: IntoNode<S, C, M>,
+    {
         self.declaration.nodes.push(node.into_node(Private(())));
         self
     }
 
     /// Adds a node with the given name. Use this method for closures and for functions that share a name.
-    pub fn node_as<M>(mut self, name: impl Into<Label>, node: impl IntoNode<S, C, M>) -> Self {
+    pub fn node_as<M, N>(mut self, name: impl Into<Label>, node: N) -> Self
+    where
+        N: NodeShape<S, C, M, Checked = N>,
+        N::Checked: IntoNode<S, C, M>,
+    {
         let mut parts = node.into_node(Private(()));
         parts.label = Some(name.into());
         self.declaration.nodes.push(parts);

@@ -4,7 +4,7 @@ use crate::{
     graph::into_node::IntoNode,
     label::{END_NAME, End, Label, START_NAME, Start},
     node::{
-        function::Node,
+        function::{Node, OnState},
         named::{IsNamed, Named},
     },
     state::State,
@@ -63,6 +63,7 @@ impl<S, C> Target<S, C, IsEndpoint> for End {
 
 macro_rules! names {
     ($($type:ty => |$name:ident| $label:expr;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<S, C> Source<S, C, IsName> for $type {
             fn source(self) -> Label {
                 let $name = self;
@@ -70,6 +71,7 @@ macro_rules! names {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<S, C> Target<S, C, IsName> for $type {
             fn target(self) -> Label {
                 let $name = self;
@@ -96,10 +98,23 @@ where
     }
 }
 
+// One implementation for each signature that runs on the state. A single one over all signatures, with the bound
+// `Input = S`, would make the compiler treat a node that takes a payload as one that takes the state by value.
 #[diagnostic::do_not_recommend]
-impl<F, S, C, M> Target<S, C, IsNode<M>> for F
+impl<F, S, C, R> Target<S, C, IsNode<(OnState, R)>> for F
 where
-    F: Node<S, C, M, Input = S>,
+    F: Node<S, C, (OnState, R)>,
+    S: State,
+{
+    fn target(self) -> Label {
+        Label::of_fn_or_path::<F>()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, R> Target<S, C, IsNode<(OnState, R, C)>> for F
+where
+    F: Node<S, C, (OnState, R, C)>,
     S: State,
 {
     fn target(self) -> Label {

@@ -49,6 +49,8 @@ pub(crate) struct Graph {
     /// Fields that are never stored in checkpoints.
     pub(crate) untracked: FieldSet,
     pub(crate) output: FieldSet,
+    /// Names of the fields' reducers, as stored in checkpoints. Fields without a reducer are left out.
+    pub(crate) reducers: BTreeMap<String, String>,
     pub(crate) warnings: Vec<BuildProblem>,
 }
 

@@ -2,11 +2,12 @@
 
 use crate::{
     command::route::RouteTarget,
+    context::Context,
     graph::erased::Subgraph,
     label::Label,
     node::{
         erased::{NodeBody, Private},
-        function::Node,
+        function::{Node, OnPayload, OnState, PayloadType},
         named::{IsNamed, Named},
         options::{ConfiguredNode, NoHandler, NodeOptions},
     },
@@ -18,18 +19,88 @@ use crate::{
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
-    label = "not an async function with a supported signature",
-    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter; the state and the context are passed by shared reference",
-    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
-    note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
-    note = "no value that is not `Send`, such as an `Rc` or a lock guard, may be held across an `.await`"
+    label = "not a valid node"
 )]
-pub trait IntoNode<S: State, C, M> {
+pub trait IntoNode<S: State, C, M>: NodeShape<S, C, M, Checked = Self> + Sized {
     /// Type of the node's input: the state, or the payload.
     type Input;
 
     #[doc(hidden)]
     fn into_node(self, _: Private) -> NodeParts;
+}
+
+/// The parameters of a node, without the requirements on its return value and its future.
+///
+/// [`StateGraph::node`](crate::StateGraph::node) requires this trait first. It determines `M`, so that only one
+/// implementation of [`IntoNode`] remains for a function with valid parameters. The compiler then reports what that
+/// implementation lacks, for example which value is held across which await, instead of listing all signatures.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a valid node for a graph with state `{S}`",
+    label = "not an async function with a supported signature",
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter; the state and the context are passed by shared reference",
+    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`"
+)]
+pub trait NodeShape<S: State, C, M> {
+    /// The type itself. The bound `N::Checked: IntoNode` is only checked if `N` implements this trait, so that one
+    /// mistake is reported once.
+    type Checked;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, R> NodeShape<S, C, IsFunction<(OnState, R)>> for F
+where
+    F: AsyncFn(&S) -> R,
+    S: State,
+{
+    type Checked = F;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, R> NodeShape<S, C, IsFunction<(OnState, R, C)>> for F
+where
+    F: AsyncFn(&S, &Context<C>) -> R,
+    S: State,
+{
+    type Checked = F;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, P, R> NodeShape<S, C, IsFunction<(OnPayload, P, R)>> for F
+where
+    F: AsyncFn(P) -> R,
+    S: State,
+    P: PayloadType,
+{
+    type Checked = F;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, P, R> NodeShape<S, C, IsFunction<(OnPayload, P, R, C)>> for F
+where
+    F: AsyncFn(P, &Context<C>) -> R,
+    S: State,
+    P: PayloadType,
+{
+    type Checked = F;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, H, S, C, M, MH> NodeShape<S, C, (M, MH)> for ConfiguredNode<F, H>
+where
+    F: NodeShape<S, C, M>,
+    H: IntoErrorHandler<S, C, MH>,
+    S: State,
+{
+    type Checked = Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<N, S, C, M> NodeShape<S, C, IsNamed<M>> for &Named<N>
+where
+    N: NodeShape<S, C, M>,
+    S: State,
+{
+    type Checked = Self;
 }
 
 /// A type-erased node with its name, declared targets and options.
@@ -48,10 +119,9 @@ pub struct NodeParts {
 #[derive(Debug)]
 pub struct IsFunction<M>(std::marker::PhantomData<M>);
 
-#[diagnostic::do_not_recommend]
 impl<F, S, C, M> IntoNode<S, C, IsFunction<M>> for F
 where
-    F: Node<S, C, M>,
+    F: Node<S, C, M> + NodeShape<S, C, IsFunction<M>, Checked = F>,
     S: State,
 {
     type Input = F::Input;
@@ -128,7 +198,7 @@ impl<S: State, C> IntoErrorHandler<S, C, IsNoHandler> for NoHandler {
 #[diagnostic::do_not_recommend]
 impl<H, S, C, M> IntoErrorHandler<S, C, IsFunction<M>> for H
 where
-    H: Node<S, C, M>,
+    H: Node<S, C, M> + NodeShape<S, C, IsFunction<M>, Checked = H>,
     S: State,
 {
     fn into_error_handler(self, private: Private) -> Option<NodeParts> {

@@ -12,6 +12,7 @@ use crate::{
     context::task::{TaskKind, interrupt_id, task_id},
     graph::erased::Graph,
     namespace::nested_namespace,
+    state::field::DEFAULT_REDUCER,
 };
 
 impl Graph {
@@ -28,6 +29,7 @@ impl Graph {
         }
         if from == to {
             self.check_fields(checkpoint)?;
+            self.check_reducers(checkpoint)?;
             return Ok(false);
         }
         self.migrations.apply(from, to, &mut checkpoint.values);
@@ -64,6 +66,26 @@ impl Graph {
             "it contains field `{unknown}`, but the state has only {}; increase the state's version and add \
              `Migrations::rename` or `Migrations::remove` for the field",
             names.join(", ")
+        );
+        Err(CheckpointError::corrupt(&checkpoint.key, problem))
+    }
+
+    /// Checks that the reducers of stored fields have not changed. The next write would otherwise, for example, replace
+    /// a list that earlier writes extended.
+    fn check_reducers(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        if !self.initial.has_fixed_fields() {
+            return Ok(());
+        }
+        let declared = |field: &str| self.reducers.get(field).map_or(DEFAULT_REDUCER, |it| it);
+        let stored = &checkpoint.frontier.reducers;
+        let Some((field, old)) = stored.iter().find(|(field, old)| declared(field) != **old) else {
+            return Ok(());
+        };
+        let problem = format!(
+            "it was written when field `{field}` had the reducer `{old}`, but the state declares `{}`; to accept \
+             the change, increase the state's version, and if stored values must be converted, add \
+             `Migrations::retype`",
+            declared(field)
         );
         Err(CheckpointError::corrupt(&checkpoint.key, problem))
     }

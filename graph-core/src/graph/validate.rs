@@ -20,7 +20,7 @@ use crate::{
     label::{END_NAME, Label, START_NAME},
     node::options::NodeOptions,
     spans,
-    state::field::{Field, FieldSet, Lifetime},
+    state::field::{DEFAULT_REDUCER, Field, FieldSet, Lifetime},
 };
 
 pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
@@ -88,6 +88,7 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
         step_scoped: select(|it| it.lifetime == Lifetime::Step),
         untracked: select(|it| it.lifetime == Lifetime::Run),
         output: select(|it| it.output),
+        reducers: stored_reducers(builder.initial.fields()),
         name: builder.name,
         nodes,
         start,
@@ -104,6 +105,13 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
         initial: builder.initial,
         index,
     })
+}
+
+/// Returns the names of the reducers of stored fields. Fields without a reducer are left out.
+fn stored_reducers(fields: &[Field]) -> BTreeMap<String, String> {
+    let stored = fields.iter().filter(|it| it.lifetime == Lifetime::Persistent);
+    let reducers = stored.filter(|it| it.reducer != DEFAULT_REDUCER);
+    reducers.map(|it| (it.name.to_string(), it.reducer.to_owned())).collect()
 }
 
 /// Takes the declared nodes out of the builder and adds START.

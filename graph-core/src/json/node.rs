@@ -9,7 +9,7 @@ use crate::{
     context::{Context, task::TaskContext},
     error::NodeError,
     goto::Goto,
-    graph::into_node::{IntoErrorHandler, IntoNode, NodeParts},
+    graph::into_node::{IntoErrorHandler, IntoNode, NodeParts, NodeShape},
     json::{
         input::{JsonInput, json_input},
         state::{JsonState, JsonStateSchema, JsonUpdate},
@@ -132,6 +132,14 @@ fn target(node: String) -> RouteTarget {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct IsJson;
+
+#[diagnostic::do_not_recommend]
+impl<F, C, Fut, R> NodeShape<JsonState, C, (IsJson, Fut, R)> for JsonNode<F, C>
+where
+    F: Fn(JsonInput, Context<C>) -> Fut,
+{
+    type Checked = Self;
+}
 
 #[diagnostic::do_not_recommend]
 impl<F, C, Fut, R> IntoNode<JsonState, C, (IsJson, Fut, R)> for JsonNode<F, C>

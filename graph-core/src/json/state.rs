@@ -13,7 +13,7 @@ use crate::{
     state::{
         State,
         erased::AnyState,
-        field::{Field, FieldError, FieldWrite, json_type},
+        field::{DEFAULT_REDUCER, Field, FieldError, FieldWrite, json_type},
         fold::{Fold, WriteSet},
         limits,
     },
@@ -57,6 +57,7 @@ impl JsonStateSchema {
             inner.index.insert(name.clone(), inner.fields.len());
             inner.fields.push(Field {
                 name: name.into(),
+                reducer: DEFAULT_REDUCER,
                 many_writers: kind.allows_many_writers(),
                 lifetime: kind.lifetime(),
                 input: true,

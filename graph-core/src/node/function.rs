@@ -35,10 +35,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
     label = "not an async function with a supported signature",
-    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter; the state and the context are passed by shared reference",
-    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
-    note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
-    note = "no value that is not `Send`, such as an `Rc` or a lock guard, may be held across an `.await`"
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter; the state and the context are passed by shared reference"
 )]
 pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
     /// Type of the node's input: the state, or the payload.
@@ -108,7 +105,6 @@ pub struct OnState;
 #[derive(Debug)]
 pub struct OnPayload;
 
-#[diagnostic::do_not_recommend]
 impl<F, S, C, R> Node<S, C, (OnState, R)> for F
 where
     F: for<'a> SendFn1<'a, &'a S, Out = R> + Clone + 'static,
@@ -133,7 +129,6 @@ where
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<F, S, C, R> Node<S, C, (OnState, R, C)> for F
 where
     F: for<'a> SendFn2<'a, &'a S, &'a Context<C>, Out = R> + Clone + 'static,
@@ -160,7 +155,6 @@ where
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<F, S, C, P, R> Node<S, C, (OnPayload, P, R)> for F
 where
     F: for<'a> SendFn1<'a, P, Out = R> + Clone + 'static,
@@ -186,7 +180,6 @@ where
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<F, S, C, P, R> Node<S, C, (OnPayload, P, R, C)> for F
 where
     F: for<'a> SendFn2<'a, P, &'a Context<C>, Out = R> + Clone + 'static,

@@ -18,7 +18,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "a node of a graph with state `{S}` cannot return `{Self}`",
     label = "not a valid return type of a node",
-    note = "return the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these"
+    note = "return the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
+    note = "the error of a `Result` must convert into `NodeError`: an error type that is `Send + Sync`, such as `Box<dyn Error + Send + Sync>`, or a text"
 )]
 pub trait IntoNodeOutput<S: State> {
     /// Returns the targets that the type declares, or `None` if they are only known at run time.
@@ -82,6 +83,7 @@ impl<S: State, R: Route> IntoNodeOutput<S> for Command<S, R> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<S: State, T: IntoNodeOutput<S>, E: Into<NodeError>> IntoNodeOutput<S> for Result<T, E> {
     fn targets() -> Option<Vec<RouteTarget>> {
         T::targets()

@@ -2,16 +2,22 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::error_chain;
+
+/// Name of the reducer of fields without `#[reduce]`.
+pub(crate) const DEFAULT_REDUCER: &str = "last";
 
 /// Metadata of one field of a state: its name, and the rules for writing, storing and exposing it.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// Name of the field, as used in checkpoints and streams.
     pub name: Cow<'static, str>,
+    /// Name of the field's reducer: `last`, another built-in reducer, or `custom`. Stored in checkpoints, so that a
+    /// changed reducer is noticed.
+    pub reducer: &'static str,
     /// Whether several tasks of one step may write the field.
     pub many_writers: bool,
     /// How long a written value is kept.
@@ -28,11 +34,19 @@ impl Field {
     pub const fn new(name: &'static str) -> Self {
         Self {
             name: Cow::Borrowed(name),
+            reducer: DEFAULT_REDUCER,
             many_writers: false,
             lifetime: Lifetime::Persistent,
             input: true,
             output: true,
         }
+    }
+
+    /// Sets the name of the field's reducer.
+    #[must_use]
+    pub const fn reducer(mut self, name: &'static str) -> Self {
+        self.reducer = name;
+        self
     }
 
     /// Sets whether several tasks of one step may write the field.
@@ -174,6 +188,33 @@ impl FromIterator<usize> for FieldSet {
     }
 }
 
+/// A value that can be stored in a checkpoint. Implemented for all types that serde can serialise and deserialise.
+#[diagnostic::on_unimplemented(
+    message = "a field of type `{Self}` cannot be stored in checkpoints",
+    label = "does not implement serde's `Serialize` and `Deserialize`",
+    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to `{Self}`, or exclude the field from checkpoints with `#[reduce(untracked)]`"
+)]
+pub trait FieldValue: Sized {
+    /// Serialises the value of a field to JSON.
+    #[doc(hidden)]
+    fn to_value(&self, field: &str) -> Result<Option<Value>, FieldError>;
+
+    /// Deserialises the value of a field from JSON.
+    #[doc(hidden)]
+    fn from_value(field: &str, value: Value) -> Result<Self, FieldError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned> FieldValue for T {
+    fn to_value(&self, field: &str) -> Result<Option<Value>, FieldError> {
+        serde_json::to_value(self).map(Some).map_err(|error| FieldError::encode(field, &error))
+    }
+
+    fn from_value(field: &str, value: Value) -> Result<Self, FieldError> {
+        decode(field, value)
+    }
+}
+
 /// A write to one field, as JSON.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FieldWrite {
@@ -221,8 +262,10 @@ pub(crate) fn decode<T: DeserializeOwned>(field: &str, value: Value) -> Result<T
         FieldError::new(
             error_path::<T>(field, &value),
             format_args!(
-                "the stored value does not match the field's type: {error}; \
-                 if the type has changed, increase the state's version and add a migration"
+                "the stored value is {}, but the type of the field is `{}`: {error}; if the type has changed, \
+                 increase the state's version and convert stored values with `Migrations::retype`",
+                json_type(&value),
+                std::any::type_name::<T>(),
             ),
         )
     })

@@ -175,12 +175,14 @@ impl Fold {
         Ok(())
     }
 
-    /// Like [`field`](Self::field), for a field that is never stored. Its type need not implement serde's traits.
-    pub fn untracked<T>(&mut self, field: usize, current: &mut T, write: &mut Option<Write<T>>) {
+    /// Like [`field`](Self::field), for a field without a reducer: the written value replaces the current one.
+    pub fn replace<T>(&mut self, field: usize, current: &mut T, write: &mut Option<Write<T>>) {
         let Some(Write { value, overwrite }) = write.take() else { return };
         if !self.ignores(field, overwrite) {
             self.mark_folded(field);
-            self.record(field, Delta::Whole);
+            if self.is_recording() {
+                self.record(field, Delta::Whole);
+            }
             *current = value;
         }
     }

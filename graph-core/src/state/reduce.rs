@@ -47,7 +47,7 @@ use crate::state::change::Change;
 #[diagnostic::on_unimplemented(
     message = "reducer `{Self}` does not support fields of type `{T}`",
     label = "this reducer does not support the field's type",
-    note = "`append` needs a list or a `String`, `add` a number, `merge` a map or a set, `topic` and `upsert` a `Vec`",
+    note = "`add` needs a number, `append` a list or a `String`, `merge` a map or a set, `topic` and `upsert` a `Vec`",
     note = "for other types, write `#[reduce(with = function)]` with a function `fn(&mut T, T)`",
     note = "a custom reducer must implement `Reducer<{T}>`"
 )]

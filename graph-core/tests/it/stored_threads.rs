@@ -173,7 +173,7 @@ async fn a_missing_migration_is_reported() {
         .unwrap();
     let error = graph.thread("t", ()).proceed().await.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("`count`") && text.contains("migration"), "{text}");
+    assert!(text.contains("`count`") && text.contains("Migrations::retype"), "{text}");
 }
 
 /// Adds a checkpoint in which the field `path` is not a list.

@@ -200,6 +200,66 @@ async fn a_renamed_field_is_reported() {
 }
 
 #[tokio::test]
+async fn a_changed_reducer_is_reported_until_the_version_increases() {
+    #[derive(State, Clone, Debug, Default)]
+    struct Replacing {
+        language: String,
+        lines: Vec<String>,
+    }
+    #[derive(State, Clone, Debug, Default)]
+    #[state(version = 2)]
+    struct Accepted {
+        language: String,
+        lines: Vec<String>,
+    }
+    let saver = waiting_thread().await;
+    let graph = StateGraph::<Replacing>::new()
+        .node_as("ask", async |_: &Replacing| ())
+        .edge(START, "ask")
+        .checkpointer(saver.clone())
+        .compile()
+        .unwrap();
+    for error in [
+        graph.thread("t", ()).proceed().await.unwrap_err(),
+        graph.thread("t", ()).state().await.unwrap_err(),
+    ] {
+        let message = error.to_string();
+        for part in ["field `lines`", "reducer `append`", "declares `last`", "`Migrations::retype`"]
+        {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+    let graph = StateGraph::<Accepted>::new()
+        .node_as("ask", async |_: &Accepted| Accepted::update().lines(["new".to_owned()]))
+        .edge(START, "ask")
+        .checkpointer(saver)
+        .compile()
+        .unwrap();
+    assert_eq!(graph.thread("t", ()).proceed().await.unwrap().state().lines, ["new"]);
+}
+
+#[tokio::test]
+async fn a_changed_field_type_is_reported() {
+    #[derive(State, Clone, Debug, Default)]
+    struct Retyped {
+        language: u32,
+        #[reduce(append)]
+        lines: Vec<String>,
+    }
+    let graph = StateGraph::<Retyped>::new()
+        .node_as("ask", async |_: &Retyped| ())
+        .edge(START, "ask")
+        .checkpointer(waiting_thread().await)
+        .compile()
+        .unwrap();
+    let message = graph.thread("t", ()).proceed().await.unwrap_err().to_string();
+    for part in ["`language`", "is a string", "type of the field is `u32`", "`Migrations::retype`"]
+    {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn a_removed_field_needs_a_migration() {
     #[derive(State, Clone, Debug, Default)]
     #[state(version = 2)]

@@ -16,7 +16,7 @@ use super::parse::{Body, ParsedField, ParsedStruct};
 use crate::{
     attribute::{Entry, Value},
     diagnostics::{Diagnostics, add_required_bounds, check_lifetimes, unknown_name},
-    syntax::{argument_of, looks_like_type},
+    syntax::{argument_of, is_named, looks_like_type},
 };
 
 /// A validated state.
@@ -266,6 +266,9 @@ fn check_reducer(entry: &Entry, ty: &Type) -> syn::Result<(Reducer, Lifetime)> {
     let error = |message: &str| Err(syn::Error::new_spanned(entry, message));
     let built_in = |name| Reducer::BuiltIn(Ident::new(name, entry.path.span()));
     match (name.as_str(), &entry.value) {
+        ("add", _) if is_named(ty, &["Vec", "VecDeque"]) => {
+            error("`add` needs a number; to extend a list, write `#[reduce(append)]`")
+        }
         ("topic", Value::Nested(argument)) if argument.to_string() == "keep" => {
             Ok((built_in("Append"), Lifetime::Persistent))
         }

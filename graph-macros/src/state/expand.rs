@@ -4,7 +4,7 @@ mod reducer;
 mod update;
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 
 use self::{
     reducer::generated_reducers,
@@ -135,7 +135,7 @@ fn state_impl(state: &State) -> TokenStream {
                         _ => return ::core::result::Result::Err(::graph_core::state::FieldError::new(
                             __write.field,
                             "the state does not contain this field; if the field was renamed or removed, \
-                             increase the state's version and add a migration",
+                             increase the state's version and add `Migrations::rename` or `Migrations::remove`",
                         )),
                     }
                 }
@@ -215,8 +215,9 @@ impl Field {
     fn metadata(&self, state: &State, index: usize) -> TokenStream {
         let Self { name, ty, input, output, .. } = self;
         let reducer = self.reducer(state, index);
+        let reducer_name = self.reducer_name();
         let many_writers = match self.lifetime {
-            Lifetime::Run => quote!(false),
+            _ if self.keeps_last() => quote!(false),
             _ => quote_spanned! { self.error_span()=>
                 <#reducer as ::graph_core::reduce::Reducer<#ty>>::MANY_WRITERS
             },
@@ -228,6 +229,7 @@ impl Field {
         };
         quote_spanned! { self.error_span()=>
             ::graph_core::state::Field::new(#name)
+                .reducer(#reducer_name)
                 .many_writers(#many_writers)
                 .lifetime(::graph_core::state::Lifetime::#lifetime)
                 .visible(#input, #output)
@@ -237,8 +239,8 @@ impl Field {
     /// Generates the statement that folds the field's write into the state.
     fn fold(&self, state: &State, index: usize) -> TokenStream {
         let Self { ident, ty, .. } = self;
-        if self.lifetime == Lifetime::Run {
-            return quote!(__fold.untracked(#index, &mut self.#ident, &mut __update.#ident););
+        if self.keeps_last() {
+            return quote!(__fold.replace(#index, &mut self.#ident, &mut __update.#ident););
         }
         let reducer = self.reducer(state, index);
         quote_spanned! { self.error_span()=>
@@ -253,6 +255,14 @@ impl Field {
         let Self { ident, name, ty, .. } = self;
         if self.lifetime == Lifetime::Run {
             return TokenStream::new();
+        }
+        if self.keeps_last() {
+            return quote! {
+                __update.#ident = ::graph_core::state::derive::replacement(
+                    &(__before.value(#index)?, self.value(#index)?),
+                    &self.#ident,
+                );
+            };
         }
         let reducer = self.reducer(state, index);
         quote_spanned! { self.error_span()=>
@@ -290,24 +300,15 @@ impl Field {
     /// For an `Arc` field, the generated code converts the value inside the `Arc`, because serde supports `Arc` only
     /// with its `rc` feature.
     fn json_accessors(&self) -> (TokenStream, TokenStream) {
-        let Self { ident, name, ty, .. } = self;
+        let Self { ident, name, .. } = self;
         if self.lifetime == Lifetime::Run {
             let get = quote!((&__untracked::Shown(&self.#ident)).to_value(#name));
             return (get, quote!(::core::mem::drop(__value)));
         }
-        let value = quote_spanned!(span_of(ty)=> self.#ident);
-        let new = quote_spanned! { span_of(ty)=>
-            ::graph_core::state::derive::from_value(#name, __value)?
-        };
-        let (old, new) = if self.unwraps_arc() {
-            (quote!(*#value), quote!(::std::sync::Arc::new(#new)))
-        } else {
-            (value.clone(), new)
-        };
-        let get = quote_spanned! { span_of(ty)=>
-            ::graph_core::state::derive::to_value(#name, &#old)
-        };
-        (get, quote!(#value = #new))
+        let (to_value, from_value) = self.conversions(self.stored_type());
+        let new = quote!(#from_value(#name, __value)?);
+        let new = if self.unwraps_arc() { quote!(::std::sync::Arc::new(#new)) } else { new };
+        (quote!(#to_value(&self.#ident, #name)), quote!(self.#ident = #new))
     }
 
     /// Generates the conversions of the field's write to and from JSON.
@@ -330,12 +331,33 @@ impl Field {
             let stored = quote!(__untracked::Stored::<#ty>(::core::marker::PhantomData));
             return (push, quote!(__update.#ident = (&#stored).pull(__write)?));
         }
-        let push = quote_spanned! { span_of(ty)=>
-            ::graph_core::state::derive::push_write(&mut __writes, #name, &__update.#ident)?;
+        let (to_value, from_value) = self.conversions(&self.write_type());
+        let push = quote! {
+            ::graph_core::state::derive::push_write(
+                &mut __writes,
+                #name,
+                &__update.#ident,
+                #to_value,
+            )?;
         };
-        let pull = quote_spanned! { span_of(ty)=>
-            __update.#ident = ::graph_core::state::derive::pull_write(__write)?
+        let pull = quote! {
+            __update.#ident = ::core::option::Option::Some(::graph_core::state::Write {
+                overwrite: __write.overwrite,
+                value: #from_value(#name, __write.value)?,
+            })
         };
         (push, pull)
+    }
+
+    /// Generates the paths of the functions that convert a value of the field to and from JSON.
+    ///
+    /// If the type cannot be converted, the compiler reports the same error at the same place for each use, and
+    /// therefore prints it once.
+    fn conversions(&self, ty: &impl ToTokens) -> (TokenStream, TokenStream) {
+        let span = span_of(&self.ty);
+        let to_value = quote_spanned!(span=> <#ty as ::graph_core::state::FieldValue>::to_value);
+        let from_value =
+            quote_spanned!(span=> <#ty as ::graph_core::state::FieldValue>::from_value);
+        (to_value, from_value)
     }
 }

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
+use syn::Type;
 
 use super::super::check::{Field, Reducer, State};
 use crate::syntax::{argument_of, is_named, span_of};
@@ -97,7 +98,7 @@ impl Field {
     }
 
     /// Generates the type of a written value.
-    fn write_type(&self) -> TokenStream {
+    pub(super) fn write_type(&self) -> TokenStream {
         let ty = &self.ty;
         match &self.reducer {
             Reducer::Custom(path) => quote_spanned! { span_of(path)=>
@@ -109,6 +110,29 @@ impl Field {
             }
             _ => quote!(#ty),
         }
+    }
+
+    /// Returns the type whose values are stored: for an `Arc` field, the type inside the `Arc`.
+    ///
+    /// serde supports `Arc` only with its `rc` feature.
+    pub(super) fn stored_type(&self) -> &Type {
+        let inner = argument_of(&self.ty, "Arc").filter(|_| self.unwraps_arc());
+        inner.unwrap_or(&self.ty)
+    }
+
+    /// Returns the name under which checkpoints store the field's reducer. It does not depend on the names of user-defined
+    /// types and functions, so that these can be renamed.
+    pub(super) fn reducer_name(&self) -> String {
+        match &self.reducer {
+            Reducer::BuiltIn(name) => name.to_string().to_lowercase(),
+            Reducer::Upsert { .. } => "upsert".to_owned(),
+            Reducer::Custom(_) | Reducer::Function(_) => "custom".to_owned(),
+        }
+    }
+
+    /// Returns whether a written value replaces the field's value, and two writes in one step are a conflict.
+    pub(super) fn keeps_last(&self) -> bool {
+        matches!(&self.reducer, Reducer::BuiltIn(name) if name == "Last")
     }
 
     /// Returns whether the type of a written value is known to be the field's type.

@@ -1,0 +1,59 @@
+//! Mistakes of the first day, and the errors that explain them.
+#![expect(clippy::print_stdout, reason = "an example for the terminal")]
+
+use std::fmt::Display;
+
+use graph_core::{MemorySaver, NodeError, RunOptions, START, State, StateGraph};
+
+#[derive(State, Clone, Debug, Default)]
+struct Chat {
+    name: String,
+    #[reduce(append)]
+    lines: Vec<String>,
+    mood: String,
+}
+
+async fn greet(chat: &Chat) -> Result<ChatUpdate, NodeError> {
+    if chat.name.is_empty() {
+        return Err("the name is empty".into());
+    }
+    Ok(Chat::update().lines([format!("Hello {}!", chat.name)]).mood("calm"))
+}
+
+async fn cheer(_: &Chat) -> ChatUpdate {
+    Chat::update().mood("happy")
+}
+
+fn show<T>(result: Result<T, impl Display>) {
+    if let Err(error) = result {
+        println!("{error}\n");
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let ann = || Chat { name: "Ann".into(), ..Default::default() };
+    let greeter = || StateGraph::<Chat>::new().node(greet).edge(START, greet);
+
+    // A name that no node has, and an edge that is missing.
+    show(greeter().edge("greet", "cheeer").node(cheer).compile());
+    show(StateGraph::<Chat>::new().node(greet).compile());
+
+    // Two nodes write one field in the same step.
+    let both = greeter().node(cheer).edge(START, cheer).compile()?;
+    show(both.invoke(ann(), ()).await);
+
+    // A node fails; a loop does not end; there is no checkpointer.
+    let graph = greeter().compile()?;
+    show(graph.invoke(Chat::default(), ()).await);
+    let endless = greeter().edge(greet, greet).compile()?.with(RunOptions::new().step_limit(5));
+    show(endless.invoke(ann(), ()).await);
+    show(graph.thread("ann", ()).run(ann()).await);
+
+    // A thread gets a whole state twice, or an answer that it did not ask for.
+    let thread = greeter().checkpointer(MemorySaver::new()).compile()?.thread("ann", ());
+    thread.invoke(ann()).await?;
+    show(thread.run(ann()).await);
+    show(thread.resume("yes").await);
+    Ok(())
+}
