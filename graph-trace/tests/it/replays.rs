@@ -254,7 +254,7 @@ async fn unrecorded_calls_are_explained() {
         calls,
         [
             "at 1:first, call `call:\"b\"`: the recording contains it at 2:second; here, no further call is recorded",
-            "at 1:first, call `call:\"busy\"#2`: the recording contains no further call at this call site",
+            "at 1:first, call `call:\"busy\"`: the recording contains it only 1 time at this call site",
             "at 1:first, call `call:\"x\"`: the recording contains no further call at this call site",
             "at 2:second, call `call:\"c\"`: expected `call:\"b\"`, got `call:\"c\"`",
         ],
