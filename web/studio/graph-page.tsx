@@ -67,6 +67,7 @@ export function GraphPage({ assistant, place }: { assistant: Assistant; place: P
       />
       <div className="min-w-0 space-y-3">
         {drawing.error !== null && <Problem title="The drawing could not be loaded" error={drawing.error} />}
+        {schemas.error !== null && <Problem title="The schemas could not be loaded" error={schemas.error} />}
         {error !== null && <Problem title="The thread could not be loaded" error={error} />}
         {drawing.value && (
           <GraphPanel
@@ -80,22 +81,24 @@ export function GraphPage({ assistant, place }: { assistant: Assistant; place: P
           />
         )}
         {view && isHead && !isBusy && <InterruptPanel head={view.head} onResume={resume} />}
-        <WorkTabs
-          graph={graph}
-          schemas={schemas.value}
-          view={view}
-          form={
-            <RunForm
-              graph={graph}
-              schemas={schemas.value}
-              isBusy={isBusy}
-              isNew={place.thread === null}
-              onStart={start}
-            />
-          }
-          chat={<ChatPanel view={view} selected={selected} isHead={isHead} isBusy={isBusy} onStart={start} />}
-          onSelect={select}
-        />
+        {(schemas.value !== null || schemas.error !== null) && (
+          <WorkTabs
+            graph={graph}
+            schemas={schemas.value}
+            view={view}
+            form={
+              <RunForm
+                graph={graph}
+                schemas={schemas.value}
+                isBusy={isBusy}
+                isNew={place.thread === null}
+                onStart={start}
+              />
+            }
+            chat={<ChatPanel view={view} selected={selected} isHead={isHead} isBusy={isBusy} onStart={start} />}
+            onSelect={select}
+          />
+        )}
       </div>
       <div className="min-w-0 space-y-3 lg:max-xl:col-span-2">
         {view && selected && compared && (

@@ -9,6 +9,7 @@ import { Problem } from "@/ui/problem";
 import { Tabs } from "@/ui/tabs";
 import { messagesIn } from "@studio/chat/messages";
 import { totalUsage } from "@studio/chat/usage";
+import { useStoredDraft } from "@studio/form/stored-draft";
 import { JsonView } from "@studio/ui/json-view";
 
 import { Changes } from "./changes";
@@ -32,7 +33,7 @@ interface Props {
 /** The selected checkpoint: what changed, its state, its tasks, and the actions that start from it. */
 export function CheckpointPanel(props: Props): ReactElement {
   const { thread, all, checkpoint, isBusy, onFork, onEdited, onCompare } = props;
-  const [tab, setTab] = useState("changes");
+  const [tab, setTab] = useStoredDraft("checkpoint tab", "changes");
   const [editing, setEditing] = useState(false);
   const { busy, error, run } = useAction();
   const parent = all.find((it) => it.id === checkpoint.parent);
