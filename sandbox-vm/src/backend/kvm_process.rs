@@ -7,6 +7,7 @@ mod executable;
 mod handle;
 mod host_io;
 mod kernel;
+mod library;
 mod machine;
 mod monitor;
 mod ram;

@@ -13,19 +13,17 @@
 use std::{
     ffi::{CStr, OsStr, c_int, c_void},
     fs::File,
-    io,
-    os::unix::{ffi::OsStrExt, fs::FileExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     rc::Rc,
 };
 
 use nix::libc;
 
-use super::elf::{self, LoadError};
-
-/// Directory in which the guest's dynamic loader finds the libraries. The directory exists only as a prefix of their
-/// paths: it is not on the guest's disk.
-const LIBRARY_DIR: &str = "/lib";
+use super::{
+    elf::{self, LoadError},
+    library::{LIBRARY_DIR, Library},
+};
 
 /// Number of the first library, in place of an inode number. It is larger than all node numbers of the guest's disk.
 const FIRST_NODE: u64 = 1 << 48;
@@ -37,17 +35,6 @@ pub(super) struct Executable {
     /// The dynamic loader, or `None` if the program is statically linked.
     pub(super) interpreter: Option<File>,
     pub(super) libraries: Vec<Rc<Library>>,
-}
-
-/// A shared library. The guest can open it for reading and can map it privately.
-#[derive(Debug)]
-pub(super) struct Library {
-    /// Path in the guest.
-    pub(super) path: Vec<u8>,
-    pub(super) file: File,
-    pub(super) len: u64,
-    /// Unique number, by which a dynamic loader recognizes a library that it has already loaded.
-    pub(super) node: u64,
 }
 
 impl Executable {
@@ -63,7 +50,7 @@ impl Executable {
         Ok(Self {
             interpreter: Some(open(interpreter)?),
             libraries: libraries
-                .map(|(path, node)| Library::open(&path, node))
+                .map(|(path, node)| open_library(&path, node))
                 .collect::<Result<_, _>>()?,
             program,
         })
@@ -77,26 +64,10 @@ impl Executable {
     }
 }
 
-impl Library {
-    fn open(path: &Path, node: u64) -> Result<Rc<Self>, LoadError> {
-        let name = path.file_name().unwrap_or_default().as_bytes();
-        Ok(Rc::new(Self::new(name, open(path)?, node)?))
-    }
-
-    pub(super) fn new(name: &[u8], file: File, node: u64) -> io::Result<Self> {
-        let path = [LIBRARY_DIR.as_bytes(), b"/", name].concat();
-        Ok(Self { path, len: file.metadata()?.len(), file, node })
-    }
-
-    /// Reads up to `len` bytes. Returns fewer bytes only at the end of the file.
-    pub(super) fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; len.min(left)];
-        if !bytes.is_empty() {
-            self.file.read_exact_at(&mut bytes, offset)?;
-        }
-        Ok(bytes)
-    }
+/// Opens a library under its name in the guest.
+fn open_library(path: &Path, node: u64) -> Result<Rc<Library>, LoadError> {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    Ok(Rc::new(Library::new(name, open(path)?, node)?))
 }
 
 fn open(path: &Path) -> Result<File, LoadError> {

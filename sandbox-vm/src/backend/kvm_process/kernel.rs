@@ -34,7 +34,7 @@ use self::{
 };
 use super::{
     disk::{Capacity, Disk, NodeRef, ROOT},
-    executable::Library,
+    library::Library,
     space::AddressSpace,
 };
 use crate::spec::WORKSPACE;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::backend::kvm_process::{
     disk::{FileKind, NodeRef},
-    executable::Library,
+    library::Library,
 };
 
 /// An open file, shared by one or more descriptors.

@@ -9,7 +9,7 @@ use super::{Call, CallOutcome, Clock, HostIo, Kernel, Readiness};
 use crate::backend::kvm_process::{
     boot,
     disk::Capacity,
-    executable::Library,
+    library::Library,
     ram::{PAGE, Ram},
     space::{Access, AddressSpace, USER},
 };

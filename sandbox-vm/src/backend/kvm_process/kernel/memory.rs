@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::{Heap, Kernel, call::CallResult, descriptors::Object, host::HostIo};
 use crate::backend::kvm_process::{
-    executable::Library,
+    library::Library,
     ram::PAGE,
     space::{Access, USER},
 };
