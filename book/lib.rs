@@ -35,6 +35,7 @@ mod chapters {
     chapter!(mcp, "mcp.md");
     chapter!(sandboxes, "sandboxes.md");
     chapter!(consulting, "consulting.md");
+    chapter!(serving, "serving.md");
     chapter!(operations, "operations.md");
 }
 

@@ -24,6 +24,7 @@ impl Manager {
         run: &Run,
         new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
+        self.check_access(run.thread_id)?;
         let mut schedule = self.lock();
         let active: Vec<_> =
             schedule.queues.get(&run.thread_id).into_iter().flatten().cloned().collect();
@@ -33,7 +34,8 @@ impl Manager {
             return Err(ApiError::conflict(detail));
         }
         // The thread may have been changed since the caller read it.
-        let stored = self.database.get(&run.thread_id.to_string())?;
+        let id = run.thread_id.to_string();
+        let stored = self.database.get(&id)?;
         let mut thread: Thread = stored.unwrap_or(new_thread);
         let graph = Value::from(run.kwargs.graph_id.clone());
         thread.metadata.insert("graph_id".to_owned(), graph);
@@ -45,8 +47,11 @@ impl Manager {
             thread.status = ThreadStatus::Busy;
         }
         self.database.put(&thread)?;
-        self.database.put(run)?;
-        let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
+        // The run belongs to the owner of its thread, who need not be the one that starts the run.
+        let owner = self.database.owner_of::<Thread>(&id)?.flatten();
+        self.database.put_owned(run, owner.as_deref())?;
+        let counter = schedule.feed(run.thread_id).counter.clone();
+        let live = Arc::new(LiveRun::new(run, owner, counter));
         if delay.is_zero() {
             if schedule.enqueue(&live) {
                 tokio::spawn(self.clone().work(live.clone()));
@@ -89,8 +94,10 @@ impl Manager {
             runs.extend(self.database.list::<Run>(select)?);
         }
         for run in &runs {
+            let owner = self.database.owner_of::<Run>(&run.run_id.to_string())?.flatten();
             let mut schedule = self.lock();
-            let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
+            let counter = schedule.feed(run.thread_id).counter.clone();
+            let live = Arc::new(LiveRun::new(run, owner, counter));
             let delay = match run.status {
                 RunStatus::Pending => time_until(&run.created_at, run.kwargs.after_seconds),
                 _ => Duration::ZERO,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     http::StatusCode,
     response::Response,
     routing::{patch, post},
@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    access::Access,
     assistants::{find_assistant, store_version, versions},
     database::Select,
     error::{ApiError, ApiResult},
@@ -69,7 +70,7 @@ enum IfExists {
 }
 
 async fn create(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<CreateAssistant>,
 ) -> ApiResult<Json<Assistant>> {
     manager.graph(&body.graph_id)?;
@@ -127,11 +128,12 @@ struct UpdateAssistant {
 
 /// Stores a new version. Settings are replaced, metadata is merged.
 async fn update(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<UpdateAssistant>,
 ) -> ApiResult<Json<Assistant>> {
     let mut assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
+    manager.check_change::<Assistant>(&assistant.assistant_id.to_string())?;
     if let Some(graph) = body.graph_id {
         manager.graph(&graph)?;
         assistant.graph_id = graph;
@@ -151,13 +153,14 @@ async fn update(
 }
 
 async fn delete(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<StatusCode> {
     let with_threads = query.flag("delete_threads")?;
     query.finish()?;
     let id = find_assistant(&manager.graphs, &manager.database, &id)?.assistant_id.to_string();
+    manager.check_change::<Assistant>(&id)?;
     if with_threads {
         let threads = manager.database.list::<Thread>(Select::default())?;
         let own = threads.iter().filter(|it| it.metadata.get("assistant_id") == Some(&json!(id)));
@@ -241,7 +244,7 @@ impl SearchAssistants {
 }
 
 async fn search(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
@@ -254,7 +257,7 @@ async fn search(
 }
 
 async fn count(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Json<usize>> {
     Ok(Json(body.find(&manager)?.len()))
@@ -272,7 +275,7 @@ struct ListVersions {
 }
 
 async fn list_versions(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<ListVersions>,
 ) -> ApiResult<Json<Vec<Assistant>>> {
@@ -291,7 +294,7 @@ struct SetLatest {
 
 /// Makes an earlier version of an assistant the current one, with all its settings.
 async fn set_latest(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<SetLatest>,
 ) -> ApiResult<Json<Assistant>> {
@@ -299,6 +302,7 @@ async fn set_latest(
     let stored = manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version))?;
     let missing = || ApiError::not_found(format!("assistant {id} has no version {}", body.version));
     let assistant = stored.ok_or_else(missing)?.0;
+    manager.check_change::<Assistant>(&id.to_string())?;
     manager.database.put(&assistant)?;
     Ok(Json(assistant))
 }

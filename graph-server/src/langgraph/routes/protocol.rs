@@ -4,17 +4,12 @@ mod command;
 
 use std::sync::Arc;
 
-use axum::{
-    Json, Router,
-    extract::{Path, State},
-    http::HeaderMap,
-    response::Response,
-    routing::post,
-};
+use axum::{Json, Router, extract::Path, http::HeaderMap, response::Response, routing::post};
 use serde_json::Value;
 
 use self::command::{CommandRequest, execute};
 use crate::langgraph::{
+    access::Access,
     error::ApiResult,
     id::parse_id,
     manager::{Manager, ProtocolEvents},
@@ -29,21 +24,24 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 }
 
 async fn run_command(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     Body(body): Body<CommandRequest>,
 ) -> ApiResult<Json<Value>> {
-    execute(&manager, parse_id("thread", &thread)?, body).await.map(Json)
+    let thread = parse_id("thread", &thread)?;
+    manager.check_access(thread)?;
+    execute(&manager, thread, body).await.map(Json)
 }
 
 /// Streams events of a thread. The thread need not exist yet: clients open streams before they start the first run.
 async fn stream(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     headers: HeaderMap,
     Body(filter): Body<Filter>,
 ) -> ApiResult<Response> {
     let thread = parse_id("thread", &thread)?;
+    manager.check_access(thread)?;
     filter.check()?;
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse().ok());
     let events = ProtocolEvents::new(manager.feed(thread), filter.after(last));

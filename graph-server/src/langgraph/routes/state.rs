@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     routing::{get, post},
 };
 use graph_core::{HistoryFilter, checkpoint::CheckpointId};
@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    access::Access,
     edit::{UpdateRequest, apply},
     error::{ApiError, ApiResult},
     id::{parse_checkpoint, parse_id, wire_id},
@@ -37,7 +38,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 }
 
 async fn read(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
@@ -49,7 +50,7 @@ async fn read(
 }
 
 async fn read_at(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((id, checkpoint)): Path<(String, String)>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
@@ -72,7 +73,7 @@ struct ReadCheckpoint {
 }
 
 async fn read_checkpoint(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<ReadCheckpoint>,
 ) -> ApiResult<Json<Value>> {
@@ -110,7 +111,7 @@ async fn state_of(
 }
 
 async fn update(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<UpdateRequest>,
 ) -> ApiResult<Json<Value>> {
@@ -128,7 +129,7 @@ fn reference(thread: Uuid, checkpoint: CheckpointId) -> Value {
 }
 
 async fn short_history(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Vec<Value>>> {
@@ -139,7 +140,7 @@ async fn short_history(
 }
 
 async fn history(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<HistoryRequest>,
 ) -> ApiResult<Json<Vec<Value>>> {

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Json, Router, extract::State, response::Response, routing::post};
+use axum::{Json, Router, response::Response, routing::post};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    access::Access,
     database::Select,
     error::{ApiError, ApiResult},
     manager::Manager,
@@ -103,10 +104,7 @@ impl SearchThreads {
     }
 }
 
-async fn search(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<SearchThreads>,
-) -> ApiResult<Response> {
+async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
     let found = body.find(&manager)?;
     let mut found: Vec<_> =
@@ -122,10 +120,7 @@ async fn search(
     Ok(page.respond(found.collect::<ApiResult<_>>()?))
 }
 
-async fn count(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<SearchThreads>,
-) -> ApiResult<Json<usize>> {
+async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {
     Ok(Json(body.find(&manager)?.len()))
 }
 
