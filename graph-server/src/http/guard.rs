@@ -266,7 +266,9 @@ impl Guard {
             );
         }
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-        if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        // Browsers let pages of any site open WebSockets, so they are treated like requests that change something.
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if reads && !headers.contains_key(header::UPGRADE) {
             return Ok(());
         }
         let is_own =
@@ -321,6 +323,12 @@ mod tests {
         assert!(!check(Method::POST, "localhost:80", Some("http://localhost:81")));
         assert!(!check(Method::POST, "localhost:80", Some("null")));
         assert!(check(Method::GET, "localhost:80", Some("https://evil.example")));
+        let socket = HeaderMap::from_iter([
+            (header::HOST, HeaderValue::from_static("localhost:80")),
+            (header::ORIGIN, HeaderValue::from_static("https://evil.example")),
+            (header::UPGRADE, HeaderValue::from_static("websocket")),
+        ]);
+        assert!(guard.check(&Method::GET, &socket).is_err());
     }
 
     #[test]

@@ -62,6 +62,8 @@ fn needed_scope(method: &Method, uri: &Uri) -> Scope {
     let cancels = uri.query().is_some_and(|query| cancels.iter().any(|it| query.contains(it)));
     match *method {
         Method::GET | Method::HEAD if path == "/metrics" => Scope::Admin,
+        // A WebSocket carries commands too.
+        Method::GET if path.ends_with("/stream/events") => Scope::Write,
         Method::GET | Method::HEAD if !cancels => Scope::Read,
         Method::POST if READS.iter().any(|it| path.ends_with(it)) => Scope::Read,
         _ => Scope::Write,
@@ -99,6 +101,7 @@ mod tests {
         assert_eq!(needed(Method::GET, "/metrics"), Scope::Admin);
         assert_eq!(needed(Method::POST, "/threads/search"), Scope::Read);
         assert_eq!(needed(Method::POST, "/threads/t/stream/events"), Scope::Read);
+        assert_eq!(needed(Method::GET, "/threads/t/stream/events"), Scope::Write);
         assert_eq!(needed(Method::POST, "/threads/t/state"), Scope::Write);
         assert_eq!(needed(Method::POST, "/threads"), Scope::Write);
         assert_eq!(needed(Method::DELETE, "/threads/search"), Scope::Write);

@@ -48,11 +48,15 @@ fn operation_json(operation: &Operation, schemas: &Map<String, Value>) -> Value 
         described["responses"]["202"] = json!({ "description": "The request was accepted." });
     }
     if let Some(schema) = operation.body {
-        // A missing body is the same as an empty object.
-        let required = &schemas[schema]["required"];
+        // A missing body and null are the same as an empty object.
+        let is_optional = schemas[schema]["required"].as_array().is_some_and(Vec::is_empty);
+        let schema = match is_optional {
+            true => json!({ "anyOf": [reference(schema), { "type": "null" }] }),
+            false => reference(schema),
+        };
         described["requestBody"] = json!({
-            "required": required.as_array().is_none_or(|it| !it.is_empty()),
-            "content": { "application/json": { "schema": reference(schema) } },
+            "required": !is_optional,
+            "content": { "application/json": { "schema": schema } },
         });
     }
     described

@@ -19,7 +19,7 @@ pub struct Schemas {
     pub context: Option<Value>,
     /// Schemas of the subgraphs, by namespace: the name of the node, and for nested subgraphs the names of all nodes
     /// on the path, joined with `|`.
-    pub subgraphs: BTreeMap<String, Schemas>,
+    pub subgraphs: BTreeMap<String, Self>,
 }
 
 impl Schemas {

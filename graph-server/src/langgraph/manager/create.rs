@@ -40,12 +40,11 @@ impl Manager {
         let graph = Value::from(run.kwargs.graph_id.clone());
         thread.metadata.insert("graph_id".to_owned(), graph);
         thread.metadata.insert("assistant_id".to_owned(), json!(run.assistant_id));
-        thread.config = json!({ "configurable": run.kwargs.config.configurable });
+        thread.config = json!(run.kwargs.config);
+        thread.config["configurable"] = json!(run.kwargs.config.configurable);
         thread.updated_at = now();
+        thread.status = ThreadStatus::Busy;
         let delay = Duration::try_from_secs_f64(run.kwargs.after_seconds).unwrap_or_default();
-        if delay.is_zero() {
-            thread.status = ThreadStatus::Busy;
-        }
         self.database.put(&thread)?;
         // The run belongs to the owner of its thread, who need not be the one that starts the run.
         let owner = self.database.owner_of::<Thread>(&id)?.flatten();

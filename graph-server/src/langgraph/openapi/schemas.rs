@@ -18,9 +18,9 @@ pub(super) fn schemas() -> Map<String, Value> {
             one_of(&["pending", "running", "success", "error", "interrupted", "timeout"]),
         ),
         ("CancelAction", one_of(&["interrupt", "rollback"])),
-        ("StreamModes", list(stream_mode())),
-        ("ThreadStreamModes", list(one_of(&["run_modes", "lifecycle", "state_update"]))),
-        ("StateFields", list(one_of(&["values", "next", "tasks", "metadata", "interrupts"]))),
+        ("StreamModes", list(&stream_mode())),
+        ("ThreadStreamModes", list(&one_of(&["run_modes", "lifecycle", "state_update"]))),
+        ("StateFields", list(&one_of(&["values", "next", "tasks", "metadata", "interrupts"]))),
         ("Config", config()),
         ("Command", command()),
         ("CheckpointRef", checkpoint_ref()),
@@ -58,7 +58,7 @@ fn one_of(values: &[&str]) -> Value {
     json!({ "type": "string", "enum": values })
 }
 
-fn list(items: Value) -> Value {
+fn list(items: &Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
@@ -112,7 +112,7 @@ fn config() -> Value {
         &[
             ("configurable", map()),
             ("metadata", map()),
-            ("tags", list(text())),
+            ("tags", list(&text())),
             ("recursion_limit", json!({ "type": "integer", "minimum": 1, "maximum": 10_000 })),
             ("max_concurrency", json!({ "type": "integer", "minimum": 1, "maximum": 1000 })),
             ("run_name", text()),
@@ -128,7 +128,7 @@ fn command() -> Value {
         &[
             ("resume", json!({})),
             ("update", map()),
-            ("goto", json!({ "anyOf": [target.clone(), list(target)] })),
+            ("goto", json!({ "anyOf": [target.clone(), list(&target)] })),
         ],
         &[],
     )
@@ -213,7 +213,7 @@ fn assistants() -> Named {
         ("offset", offset()),
         ("sort_by", one_of(&["assistant_id", "graph_id", "name", "created_at", "updated_at"])),
         ("sort_order", one_of(&["asc", "desc"])),
-        ("select", list(one_of(&["assistant_id", "graph_id", "name", "metadata", "version"]))),
+        ("select", list(&one_of(&["assistant_id", "graph_id", "name", "metadata", "version"]))),
     ];
     let create = [
         ("graph_id", text()),
@@ -247,30 +247,30 @@ fn assistants() -> Named {
 fn threads() -> Named {
     let item =
         closed(&[("values", map()), ("command", reference("Command")), ("as_node", text())], &[]);
-    let superstep = closed(&[("updates", list(item))], &["updates"]);
+    let superstep = closed(&[("updates", list(&item))], &["updates"]);
     let create = [
         ("thread_id", uuid()),
         ("metadata", map()),
         ("if_exists", one_of(&["raise", "do_nothing"])),
         ("graph_id", text()),
-        ("supersteps", list(superstep)),
+        ("supersteps", list(&superstep)),
     ];
     let sort_by = ["thread_id", "status", "created_at", "updated_at", "state_updated_at"];
     let search = [
         ("metadata", map()),
         ("values", map()),
-        ("ids", list(uuid())),
+        ("ids", list(&uuid())),
         ("status", one_of(&["idle", "busy", "interrupted", "error"])),
         ("limit", limit()),
         ("offset", offset()),
         ("sort_by", one_of(&sort_by)),
         ("sort_order", one_of(&["asc", "desc"])),
-        ("select", list(one_of(&["thread_id", "metadata", "status", "values", "created_at"]))),
+        ("select", list(&one_of(&["thread_id", "metadata", "status", "values", "created_at"]))),
         ("extract", json!({ "type": "object", "additionalProperties": text() })),
     ];
-    let prune = [("thread_ids", list(uuid())), ("strategy", one_of(&["delete", "keep_latest"]))];
+    let prune = [("thread_ids", list(&uuid())), ("strategy", one_of(&["delete", "keep_latest"]))];
     let update = [
-        ("values", json!({ "anyOf": [map(), list(map())] })),
+        ("values", json!({ "anyOf": [map(), list(&map())] })),
         ("as_node", text()),
         ("checkpoint_id", uuid()),
         ("checkpoint", reference("CheckpointRef")),
@@ -300,8 +300,8 @@ fn threads() -> Named {
 
 /// Returns the fields of a request to create a run.
 fn run_fields() -> Named {
-    let nodes = json!({ "anyOf": [{ "const": "*" }, list(text())] });
-    let modes = json!({ "anyOf": [stream_mode(), list(stream_mode())] });
+    let nodes = json!({ "anyOf": [{ "const": "*" }, list(&text())] });
+    let modes = json!({ "anyOf": [stream_mode(), list(&stream_mode())] });
     vec![
         ("assistant_id", text()),
         ("input", json!({})),
@@ -330,12 +330,12 @@ fn run_fields() -> Named {
 
 fn runs() -> Named {
     let by_ids =
-        closed(&[("thread_id", uuid()), ("run_ids", list(uuid()))], &["thread_id", "run_ids"]);
+        closed(&[("thread_id", uuid()), ("run_ids", list(&uuid()))], &["thread_id", "run_ids"]);
     let status = one_of(&["pending", "running", "all"]);
     let by_status = closed(&[("status", status), ("thread_id", uuid())], &["status"]);
     vec![
         ("RunCreate", closed(&run_fields(), &["assistant_id"])),
-        ("RunBatch", list(reference("RunCreate"))),
+        ("RunBatch", list(&reference("RunCreate"))),
         ("RunsCancel", json!({ "anyOf": [by_ids, by_status] })),
     ]
 }
@@ -359,7 +359,7 @@ fn crons() -> Named {
         ("offset", offset()),
         ("sort_by", one_of(&["cron_id", "created_at", "updated_at", "next_run_date"])),
         ("sort_order", one_of(&["asc", "desc"])),
-        ("select", list(one_of(&["cron_id", "schedule", "payload", "next_run_date"]))),
+        ("select", list(&one_of(&["cron_id", "schedule", "payload", "next_run_date"]))),
     ];
     vec![
         ("CronCreate", closed(&fields, &["assistant_id", "schedule"])),
@@ -376,11 +376,11 @@ fn store() -> Named {
         ("namespace", namespace.clone()),
         ("key", key.clone()),
         ("value", map()),
-        ("index", json!({ "anyOf": [{ "type": "boolean" }, list(text())] })),
-        ("ttl", json!({ "type": "number", "minimum": 0.1, "maximum": 1_000_000 })),
+        ("index", json!({ "anyOf": [{ "type": "boolean" }, list(&text())] })),
+        ("ttl", json!({ "type": "number", "minimum": 0.1 })),
     ];
     let search = [
-        ("namespace_prefix", list(label.clone())),
+        ("namespace_prefix", list(&label)),
         ("filter", map()),
         ("limit", limit()),
         ("offset", offset()),
@@ -388,8 +388,8 @@ fn store() -> Named {
         ("refresh_ttl", boolean()),
     ];
     let namespaces = [
-        ("prefix", list(label.clone())),
-        ("suffix", list(label)),
+        ("prefix", list(&label)),
+        ("suffix", list(&label)),
         ("max_depth", json!({ "type": "integer", "minimum": 1, "maximum": 100 })),
         ("limit", limit()),
         ("offset", offset()),
@@ -419,7 +419,7 @@ fn protocols() -> Named {
     ]);
     let selection = [
         ("channels", json!({ "type": "array", "items": channels, "minItems": 1 })),
-        ("namespaces", list(list(text()))),
+        ("namespaces", list(&list(&text()))),
         ("depth", number.clone()),
         ("since", number),
     ];

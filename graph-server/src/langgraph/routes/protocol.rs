@@ -1,13 +1,18 @@
 //! The event protocol of newer clients: commands for a thread, and the stream of its events.
 
 mod command;
+mod release_feed;
+mod socket;
 
 use std::sync::Arc;
 
 use axum::{Json, Router, extract::Path, http::HeaderMap, response::Response, routing::post};
 use serde_json::Value;
 
-use self::command::{CommandRequest, execute};
+use self::{
+    command::{CommandRequest, execute},
+    release_feed::ReleaseFeed,
+};
 use crate::langgraph::{
     access::Access,
     error::ApiResult,
@@ -20,7 +25,7 @@ use crate::langgraph::{
 pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new()
         .route("/threads/{thread}/commands", post(run_command))
-        .route("/threads/{thread}/stream/events", post(stream))
+        .route("/threads/{thread}/stream/events", post(stream).get(socket::open))
 }
 
 async fn run_command(
@@ -46,16 +51,4 @@ async fn stream(
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse().ok());
     let events = ProtocolEvents::new(manager.feed(thread), filter.after(last));
     Ok(respond(events, ReleaseFeed { manager, thread }))
-}
-
-/// Releases the events of a thread that was never created.
-struct ReleaseFeed {
-    manager: Arc<Manager>,
-    thread: uuid::Uuid,
-}
-
-impl Drop for ReleaseFeed {
-    fn drop(&mut self) {
-        self.manager.release_feed(self.thread);
-    }
 }

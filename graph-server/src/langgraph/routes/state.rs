@@ -20,7 +20,7 @@ use crate::langgraph::{
     manager::Manager,
     records::Thread,
     request::{
-        body::{Body, or_default},
+        body::{Body, object, or_default},
         checkpoint::CheckpointRef,
         history::HistoryRequest,
         page::{Page, contains_all, select},
@@ -65,6 +65,7 @@ async fn read_at(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReadCheckpoint {
+    #[serde(deserialize_with = "object")]
     checkpoint: CheckpointRef,
     #[serde(default, deserialize_with = "or_default")]
     subgraphs: bool,

@@ -43,7 +43,7 @@ fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
         task: wire_id(task),
     };
     let traced = |name: &str, data: Value| {
-        let mut traced = of_task(name, node, &origin, run, data);
+        let mut traced = of_task(name, node, &origin, run, &data);
         traced["tags"] = json!([format!("graph:step:{}", event.step)]);
         traced
     };
@@ -66,7 +66,8 @@ fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
 /// Returns the events of a message that a model sent whole, or of one piece of a message.
 fn of_model(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
     let is_of_model = matches!(message.message["type"].as_str(), Some("ai" | "AIMessageChunk"));
-    let event = |name: &str, data| of_task(name, &message.origin.node, &message.origin, run, data);
+    let event =
+        |name: &str, data: Value| of_task(name, &message.origin.node, &message.origin, run, &data);
     let mut events = Vec::new();
     if is_of_model && message.first {
         events.push(event("on_chat_model_start", json!({})));
@@ -83,10 +84,10 @@ fn of_model(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
 
 fn model_end(message: &MessageItem, run: &RunFacts) -> Value {
     let data = json!({ "output": message.message });
-    of_task("on_chat_model_end", &message.origin.node, &message.origin, run, data)
+    of_task("on_chat_model_end", &message.origin.node, &message.origin, run, &data)
 }
 
-fn of_task(event: &str, name: &str, origin: &Origin, run: &RunFacts, data: Value) -> Value {
+fn of_task(event: &str, name: &str, origin: &Origin, run: &RunFacts, data: &Value) -> Value {
     json!({
         "event": event,
         "name": name,

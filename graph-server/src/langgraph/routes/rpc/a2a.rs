@@ -89,7 +89,7 @@ fn start(
             .map_err(|_| RpcError::invalid_params("`message.contextId` must be a UUID"))?,
     };
     let input = json!({ "messages": [{ "role": "user", "content": text.join("\n") }] });
-    let (run, live) = start_run(manager, Some(thread), assistant, input)?;
+    let (run, live) = start_run(manager, Some(thread), assistant, &input)?;
     Ok((Task { run, thread }, live))
 }
 

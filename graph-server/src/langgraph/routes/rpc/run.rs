@@ -16,7 +16,7 @@ pub(super) fn start_run(
     manager: &Arc<Manager>,
     thread: Option<Uuid>,
     assistant: &str,
-    input: Value,
+    input: &Value,
 ) -> ApiResult<(Uuid, Arc<LiveRun>)> {
     let body = json!({ "assistant_id": assistant, "input": input, "if_not_exists": "create" });
     let body =
