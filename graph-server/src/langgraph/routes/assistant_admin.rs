@@ -24,7 +24,7 @@ use crate::langgraph::{
     request::{
         body::{Body, or_default},
         config::{Config, Metadata},
-        page::{Page, SortOrder, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, contains_all, select, sort},
         query::Query,
     },
     time::now,
@@ -232,6 +232,7 @@ const FIELDS: [&str; 10] = [
 
 impl SearchAssistants {
     fn find(&self, manager: &Manager) -> ApiResult<Vec<Assistant>> {
+        check_fields(&self.select, &FIELDS)?;
         let name = self.name.as_deref().map(str::to_lowercase);
         let mut found = manager.database.list::<Assistant>(Select::default())?;
         found.retain(|it| {
@@ -260,6 +261,7 @@ async fn count(
     Access(manager): Access,
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Json<usize>> {
+    Page::new(body.limit, body.offset)?;
     Ok(Json(body.find(&manager)?.len()))
 }
 

@@ -32,7 +32,7 @@ use crate::langgraph::{
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, contains_all, select, sort},
     },
     time::now,
 };
@@ -218,7 +218,18 @@ const SORT_FIELDS: [&str; 7] = [
 ];
 
 impl SearchCrons {
+    /// Returns the name of the field by which crons are sorted.
+    fn sort_field(&self) -> ApiResult<&str> {
+        let field = self.sort_by.as_deref().unwrap_or("created_at");
+        if !SORT_FIELDS.contains(&field) {
+            let detail = format!("`sort_by` must be one of {}", SORT_FIELDS.join(", "));
+            return Err(ApiError::invalid(detail));
+        }
+        Ok(field)
+    }
+
     fn find(&self, manager: &Manager) -> ApiResult<Vec<Cron>> {
+        check_fields(&self.select, &FIELDS)?;
         let assistant = match &self.assistant_id {
             Some(id) => Some(find_assistant(&manager.graphs, &manager.database, id)?.assistant_id),
             None => None,
@@ -236,11 +247,7 @@ impl SearchCrons {
 
 async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let sort_by = body.sort_by.as_deref().unwrap_or("created_at");
-    if !SORT_FIELDS.contains(&sort_by) {
-        let detail = format!("`sort_by` must be one of {}", SORT_FIELDS.join(", "));
-        return Err(ApiError::invalid(detail));
-    }
+    let sort_by = body.sort_field()?;
     let found = body.find(&manager)?;
     let mut found: Vec<_> =
         found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
@@ -250,5 +257,7 @@ async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiRe
 }
 
 async fn count(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Json<usize>> {
+    Page::new(body.limit, body.offset)?;
+    body.sort_field()?;
     Ok(Json(body.find(&manager)?.len()))
 }

@@ -17,6 +17,7 @@ use crate::langgraph::{
     manager::Manager,
     request::{
         body::{Body, or_default},
+        page::check_offset,
         query::Query,
     },
     time::wire_time,
@@ -137,7 +138,7 @@ async fn search(Access(manager): Access, Body(body): Body<SearchItems>) -> ApiRe
         [] => Search::everything(),
         prefix => Search::under(prefix)?,
     };
-    search = search.filter(filter).offset(body.offset.unwrap_or(0));
+    search = search.filter(filter).offset(check_offset(body.offset)?);
     search.refresh_ttl = body.refresh_ttl;
     if let Some(limit) = body.limit {
         search = search.limit(limit);
@@ -169,7 +170,7 @@ async fn namespaces(
     Access(manager): Access,
     Body(body): Body<NamespaceQuery>,
 ) -> ApiResult<Json<Value>> {
-    let mut list = ListNamespaces::new().offset(body.offset.unwrap_or(0));
+    let mut list = ListNamespaces::new().offset(check_offset(body.offset)?);
     let area = StoreArea::of(&manager);
     let prefix = area.inside(body.prefix);
     if !prefix.is_empty() {

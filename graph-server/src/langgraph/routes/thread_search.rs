@@ -16,7 +16,7 @@ use crate::langgraph::{
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, contains_all, select, sort},
     },
 };
 
@@ -88,6 +88,7 @@ const FIELDS: [&str; 11] = [
 
 impl SearchThreads {
     fn find(&self, manager: &Manager) -> ApiResult<Vec<Thread>> {
+        check_fields(&self.select, &FIELDS)?;
         let mut found = manager.database.list::<Thread>(Select::default())?;
         found.retain(|it| {
             contains_all(&it.metadata, &self.metadata)
@@ -121,6 +122,7 @@ async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> Api
 }
 
 async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {
+    Page::new(body.limit, body.offset)?;
     Ok(Json(body.find(&manager)?.len()))
 }
 
