@@ -36,6 +36,7 @@ mod chapters {
     chapter!(sandboxes, "sandboxes.md");
     chapter!(studio, "studio.md");
     chapter!(consulting, "consulting.md");
+    chapter!(serving, "serving.md");
     chapter!(operations, "operations.md");
 }
 

@@ -1,6 +1,7 @@
-//! Building blocks of HTTP servers: extractors, authentication, rate limits, event streams, metrics and error
+//! Building blocks of HTTP servers: extractors, authentication, request limits, event streams, metrics and error
 //! responses.
 
+mod auth;
 mod body;
 mod events;
 mod guard;
@@ -12,6 +13,9 @@ mod problem;
 mod rate_limiter;
 mod request_log;
 
+pub use auth::{
+    ApiKeys, AuthError, Authenticator, Client, JwksError, Jwt, JwtOptions, Scope, UnknownScope,
+};
 pub use body::{Body, Params, Path};
 pub use events::{LastEventId, Message, StreamLimit, stream_events};
 pub use guard::{Guard, Guarded};

@@ -7,7 +7,7 @@
 //!
 //! use graph_core::{START, State, StateGraph};
 //! use graph_server::{
-//!     http::{Guard, Metrics},
+//!     http::Guard,
 //!     langgraph::{Graphs, LangGraphApi, Schemas},
 //!     serve_until,
 //! };
@@ -32,7 +32,7 @@
 //! let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
 //! let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
 //! let api = LangGraphApi::open(graphs, "api.db")?;
-//! let guarded = Guard::new().wrap(api.open_routes(), api.routes(), Metrics::default());
+//! let guarded = Guard::new().wrap(api.open_routes(), api.routes(), api.metrics());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8123").await?;
 //! let shutdown = async {
 //!     std::future::pending::<()>().await;
@@ -43,6 +43,7 @@
 //! # }
 //! ```
 
+mod access;
 mod any_graph;
 mod assistants;
 mod database;
@@ -52,6 +53,7 @@ mod error;
 mod graphs;
 mod id;
 mod manager;
+mod openapi;
 mod records;
 mod request;
 mod routes;
@@ -67,6 +69,7 @@ use axum::Router;
 
 pub use self::{error::NamedError, graphs::Graphs, schemas::Schemas};
 use self::{manager::Manager, webhook::Webhooks};
+use crate::http::Metrics;
 
 /// LangGraph's API for a set of graphs.
 #[derive(Debug, Clone)]
@@ -124,14 +127,20 @@ impl LangGraphApi {
         Ok(Self { manager })
     }
 
-    /// Returns the routes that need no API key: `/ok` and `/info`.
+    /// Returns the routes that need no credentials: `/ok`, `/info`, `/openapi.json` and `/docs`.
     pub fn open_routes(&self) -> Router {
-        routes::open_routes()
+        routes::open_routes(self.manager.clone())
     }
 
     /// Returns the routes of the API.
     pub fn routes(&self) -> Router {
         routes::routes(self.manager.clone())
+    }
+
+    /// Returns the metrics that the route `/metrics` shows. Pass them to [`Guard::wrap`](crate::http::Guard::wrap), so
+    /// that they include the requests.
+    pub fn metrics(&self) -> Metrics {
+        self.manager.metrics.clone()
     }
 
     /// Stops all runs. They continue when the API is opened again.

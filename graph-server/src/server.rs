@@ -6,14 +6,11 @@ use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, t
 
 use axum::{Router, body::Body, extract::ConnectInfo};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time,
 };
 use tower::ServiceExt;
@@ -80,12 +77,13 @@ pub async fn serve_until(
             "this address is reachable from other machines, so the server needs an API key";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
-    let connections = GracefulShutdown::new();
+    let closing = watch::Sender::new(false);
     // Half of the descriptors are reserved for runs, so that a large number of clients cannot make a run fail.
     let max_connections = getrlimit(Resource::Nofile)
         .current
         .map_or(MAX_CONNECTIONS, |it| MAX_CONNECTIONS.min(it / 2));
-    let free = Arc::new(Semaphore::new(usize::try_from(max_connections).unwrap_or(1).max(1)));
+    let max_connections = u32::try_from(max_connections).unwrap_or(1).max(1);
+    let free = Arc::new(Semaphore::new(max_connections as usize));
     tokio::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
@@ -94,7 +92,7 @@ pub async fn serve_until(
         };
         match accepted {
             Ok((stream, client, permit)) => {
-                serve_connection(stream, client, permit, &router, &connections)
+                serve_connection(stream, client, permit, &router, &closing)
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -103,7 +101,9 @@ pub async fn serve_until(
         }
     }
     drop(listener);
-    if time::timeout(CLOSE_GRACE, connections.shutdown()).await.is_err() {
+    closing.send_replace(true);
+    // Every connection has a permit, so all permits are free when all connections are closed.
+    if time::timeout(CLOSE_GRACE, free.acquire_many(max_connections)).await.is_err() {
         tracing::info!("closing connections that did not finish in time");
     }
     Ok(())
@@ -121,31 +121,50 @@ async fn accept(
     Ok((stream, client, permit))
 }
 
+/// Counts a connection towards the maximum number of connections. A request whose connection outlives it, such as a
+/// WebSocket, keeps the permit.
+#[derive(Clone)]
+pub(crate) struct ConnectionPermit(
+    #[expect(dead_code, reason = "the permit is released when it is dropped")]
+    Arc<OwnedSemaphorePermit>,
+);
+
 /// Serves the requests on a connection in the background.
 fn serve_connection(
     stream: TcpStream,
     client: SocketAddr,
     permit: OwnedSemaphorePermit,
     router: &Router,
-    connections: &GracefulShutdown,
+    closing: &watch::Sender<bool>,
 ) {
-    let router = router.clone();
+    let (router, permit) = (router.clone(), ConnectionPermit(Arc::new(permit)));
+    let held = permit.clone();
     let answer = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(client));
+        request.extensions_mut().insert(held.clone());
         let router = router.clone();
         async move {
             Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|it| match it {}))
         }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT)
-        .serve_connection(TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)), answer);
-    let connection = connections.watch(connection);
+    let mut closing = closing.subscribe();
     tokio::spawn(async move {
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_READ_TIMEOUT)
+            .serve_connection(TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)), answer)
+            // WebSockets upgrade their connection.
+            .with_upgrades();
+        tokio::pin!(connection);
         // Errors are ignored, because clients may disconnect at any time.
-        let _ = connection.await;
+        tokio::select! {
+            _ = connection.as_mut() => {}
+            () = async { drop(closing.wait_for(|it| *it).await) } => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
+        }
         drop(permit);
     });
 }

@@ -6,17 +6,21 @@
 #![expect(clippy::print_stdout, reason = "reports the address of the server")]
 
 mod graphs;
+mod words;
 
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use clap::Parser;
+use graph_core::store::IndexConfig;
 use graph_server::{
-    http::{Guard, Metrics},
+    http::Guard,
     langgraph::{Graphs, LangGraphApi},
     serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore, sqlite::Synchronous};
 use tokio::net::TcpListener;
+
+use self::words::Words;
 
 /// Host nine small graphs for checking clients of LangGraph's API.
 #[derive(Parser)]
@@ -39,11 +43,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let database = settings.open(directory.join("threads.db"))?;
     let saver = Arc::new(SqliteSaver::new(&database));
-    let store = Arc::new(SqliteStore::new(&database));
+    let index = IndexConfig::new(Arc::new(Words), words::DIMENSIONS);
+    let store = Arc::new(SqliteStore::new(&database).with_index(index));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
     let api = LangGraphApi::open(graphs, directory.join("api.db"))?;
     let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(16 << 20);
-    let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
+    let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);
     // The server runs until it is killed. Its active runs continue when it starts again with the same data.

@@ -18,16 +18,20 @@ use tower_http::{
     cors::{AllowOrigin, CorsLayer},
 };
 
-use super::{KeyHash, Metrics, Problem, rate_limiter::RateLimiter, request_log};
+use super::{
+    Authenticator, Client, KeyHash, Metrics, Problem, rate_limiter::RateLimiter, request_log,
+};
 
 /// Access control and request limits for all routes of a server.
 ///
 /// - The `Host` header must be an IP address, `localhost` or a configured host name. This prevents DNS rebinding.
 /// - Requests that change state must not come from web pages of other sites, unless their origin is configured.
-/// - If API keys are configured, every locked route requires one of them.
+/// - If API keys or authenticators are configured, every locked route requires valid credentials.
+/// - Changes and refused requests are logged with the target `audit`.
 #[derive(Debug, Clone)]
 pub struct Guard {
     keys: Vec<KeyHash>,
+    authenticators: Vec<Arc<dyn Authenticator>>,
     hosts: Vec<String>,
     origins: Vec<HeaderValue>,
     local_origins: bool,
@@ -46,6 +50,7 @@ impl Default for Guard {
     fn default() -> Self {
         Self {
             keys: vec![],
+            authenticators: vec![],
             hosts: vec![],
             origins: vec![],
             local_origins: false,
@@ -62,10 +67,19 @@ impl Guard {
         Self::default()
     }
 
-    /// Adds the hash of an API key that clients may use.
+    /// Adds the hash of an API key of the operator. Its requests belong to no owner and see the objects of all owners.
+    /// Servers with several users give each of them a key of their own through [`authenticator`](Self::authenticator).
     #[must_use]
     pub fn key(mut self, key: KeyHash) -> Self {
         self.keys.push(key);
+        self
+    }
+
+    /// Adds an authenticator, such as [`ApiKeys`](super::ApiKeys) or [`Jwt`](super::Jwt). The first authenticator that
+    /// recognizes the credentials of a request decides.
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> Self {
+        self.authenticators.push(Arc::new(authenticator));
         self
     }
 
@@ -105,12 +119,12 @@ impl Guard {
         self
     }
 
-    /// Returns whether clients need an API key.
+    /// Returns whether clients need credentials.
     pub fn needs_key(&self) -> bool {
-        !self.keys.is_empty()
+        !self.keys.is_empty() || !self.authenticators.is_empty()
     }
 
-    /// Returns whether a request with these headers may use locked routes.
+    /// Returns whether a request with these headers may use locked routes as the operator.
     pub fn authorizes(&self, headers: &HeaderMap) -> bool {
         !self.needs_key() || self.keys.iter().any(|it| it.matches(headers))
     }
@@ -170,17 +184,35 @@ impl Guard {
     }
 }
 
-async fn require_key(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    if !guard.authorizes(request.headers()) {
-        let message =
-            "an API key is required; send it as `Authorization: Bearer KEY` or `X-Api-Key: KEY`";
-        let mut response =
-            Problem::new(StatusCode::UNAUTHORIZED, "no_key", message).into_response();
-        let challenge = HeaderValue::from_static("Bearer");
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        return response;
+/// Passes on requests with valid credentials, and adds the [`Client`] to those that belong to one.
+async fn require_key(
+    State(guard): State<Arc<Guard>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let client = match guard.identify(request.headers()).await {
+        Ok(client) => client,
+        Err(problem) => {
+            let (method, path) = (request.method(), request.uri().path());
+            tracing::warn!(target: "audit", %method, path, problem, "request refused");
+            let mut response =
+                Problem::new(StatusCode::UNAUTHORIZED, "no_key", problem).into_response();
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            return response;
+        }
+    };
+    let owner = client.as_ref().map(|it| it.owner.clone());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    if let Some(client) = client {
+        request.extensions_mut().insert(client);
     }
-    next.run(request).await
+    let response = next.run(request).await;
+    if guard.needs_key() && !matches!(method, Method::GET | Method::HEAD) {
+        let status = response.status().as_u16();
+        tracing::info!(target: "audit", owner, %method, path, status, "request answered");
+    }
+    response
 }
 
 async fn limit_rate(
@@ -206,6 +238,24 @@ async fn check_origin(State(guard): State<Arc<Guard>>, request: Request, next: N
 }
 
 impl Guard {
+    /// Returns the client that sent a request, or `None` if the request belongs to the operator. The error says why the
+    /// request is refused.
+    async fn identify(&self, headers: &HeaderMap) -> Result<Option<Client>, String> {
+        if self.authorizes(headers) {
+            return Ok(None);
+        }
+        for authenticator in &self.authenticators {
+            match authenticator.authenticate(headers).await {
+                Ok(Some(client)) => return Ok(Some(client)),
+                Ok(None) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        let message =
+            "an API key is required; send it as `Authorization: Bearer KEY` or `X-Api-Key: KEY`";
+        Err(message.to_owned())
+    }
+
     fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         let refuse = |code, message: &str| Err(Problem::new(StatusCode::FORBIDDEN, code, message));
         let host = headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
@@ -216,7 +266,9 @@ impl Guard {
             );
         }
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-        if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        // Browsers let pages of any site open WebSockets, so they are treated like requests that change something.
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if reads && !headers.contains_key(header::UPGRADE) {
             return Ok(());
         }
         let is_own =
@@ -271,6 +323,12 @@ mod tests {
         assert!(!check(Method::POST, "localhost:80", Some("http://localhost:81")));
         assert!(!check(Method::POST, "localhost:80", Some("null")));
         assert!(check(Method::GET, "localhost:80", Some("https://evil.example")));
+        let socket = HeaderMap::from_iter([
+            (header::HOST, HeaderValue::from_static("localhost:80")),
+            (header::ORIGIN, HeaderValue::from_static("https://evil.example")),
+            (header::UPGRADE, HeaderValue::from_static("websocket")),
+        ]);
+        assert!(guard.check(&Method::GET, &socket).is_err());
     }
 
     #[test]

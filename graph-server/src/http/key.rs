@@ -40,7 +40,7 @@ impl KeyHash {
 
     /// Returns whether the request carries the API key in the header `Authorization: Bearer` or `X-Api-Key`. The
     /// comparison takes constant time.
-    pub(super) fn matches(&self, headers: &HeaderMap) -> bool {
+    pub(in crate::http) fn matches(&self, headers: &HeaderMap) -> bool {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
         let bearer = bearer.and_then(|it| it.split_once(' '));
         let bearer = bearer.filter(|it| it.0.eq_ignore_ascii_case("bearer")).map(|it| it.1);

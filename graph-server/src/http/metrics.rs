@@ -85,12 +85,69 @@ impl Metrics {
     /// Renders all metrics in the OpenMetrics text format.
     pub async fn render(&self, service: &Service) -> Result<Response, Problem> {
         for (status, count) in service.count_by_status().await? {
-            let labels = StatusLabels { status: status.name() };
-            self.runs.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            self.set_runs(status.name(), count);
         }
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        Ok(respond(kind, self.encode()?))
+    }
+
+    /// Renders all metrics in the older Prometheus text format, which every scraper reads.
+    pub(crate) fn render_prometheus(&self) -> Result<Response, Problem> {
+        Ok(respond("text/plain; version=0.0.4; charset=utf-8", to_prometheus(&self.encode()?)))
+    }
+
+    /// Sets the number of runs with a status.
+    pub(crate) fn set_runs(&self, status: &'static str, count: u64) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.runs.get_or_create(&StatusLabels { status }).set(count);
+    }
+
+    fn encode(&self) -> Result<String, Problem> {
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(|error| Problem::internal(&error))?;
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response())
+        Ok(text)
+    }
+}
+
+fn respond(kind: &'static str, text: String) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
+}
+
+/// Converts metrics from the OpenMetrics format. In the older format, the description of a counter has the suffix
+/// `_total` too, and there is no end mark.
+fn to_prometheus(text: &str) -> String {
+    let mut converted = String::with_capacity(text.len());
+    let mut pending_help = None;
+    for line in text.lines().filter(|it| *it != "# EOF") {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            pending_help = Some(help);
+            continue;
+        }
+        let described = line.strip_prefix("# TYPE ").and_then(|it| it.split_once(' '));
+        if let Some((name, kind)) = described {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            if let Some((_, help)) = pending_help.take().and_then(|it| it.split_once(' ')) {
+                converted.push_str(&format!("# HELP {name}{suffix} {help}\n"));
+            }
+            converted.push_str(&format!("# TYPE {name}{suffix} {kind}\n"));
+            continue;
+        }
+        converted.push_str(line);
+        converted.push('\n');
+    }
+    converted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_prometheus;
+
+    #[test]
+    fn counters_are_described_under_their_full_name() {
+        let text = "# HELP sent Events sent.\n# TYPE sent counter\nsent_total 1\n# HELP runs Runs.\n\
+                    # TYPE runs gauge\nruns{status=\"ok\"} 2\n# EOF\n";
+        let expected = "# HELP sent_total Events sent.\n# TYPE sent_total counter\nsent_total 1\n\
+                        # HELP runs Runs.\n# TYPE runs gauge\nruns{status=\"ok\"} 2\n";
+        assert_eq!(to_prometheus(text), expected);
     }
 }

@@ -23,6 +23,8 @@ pub struct Problem {
 pub struct ProblemBody {
     /// Details of the error.
     pub error: ProblemDetail,
+    /// The message again, in the field in which clients of LangGraph's API expect it.
+    pub detail: String,
 }
 
 /// The details of an error that the request or the server caused.
@@ -97,8 +99,9 @@ impl From<ServiceError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let detail = ProblemDetail { code: self.code.to_owned(), message: self.message };
-        let mut response = (self.status, Json(ProblemBody { error: detail })).into_response();
+        let error = ProblemDetail { code: self.code.to_owned(), message: self.message.clone() };
+        let body = ProblemBody { error, detail: self.message };
+        let mut response = (self.status, Json(body)).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

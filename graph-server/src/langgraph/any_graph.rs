@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     request::{command::Command, run::RunKwargs},
     schemas::Schemas,
+    stream::message::complete_fields,
 };
 
 /// Interval between attempts to lease a thread. A cancelled run keeps its lease until its queued writes are stored.
@@ -280,14 +281,14 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     }
 }
 
-/// Returns the selected fields that have a value.
+/// Returns the selected fields that have a value, in the form that clients expect.
 fn fields<S: State>(state: &S, show: impl Fn(&Field) -> bool) -> Value {
     let fields = state.fields().iter().enumerate().filter(|(_, field)| show(field));
     let values = fields.filter_map(|(index, field)| {
         let value = state.value(index).ok().flatten()?;
         Some((field.name.to_string(), value))
     });
-    Value::Object(values.collect())
+    complete_fields(Value::Object(values.collect()))
 }
 
 fn snapshot<S: State>(state: ThreadState<S>) -> Snapshot {

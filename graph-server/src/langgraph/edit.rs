@@ -10,6 +10,7 @@ use super::{
     manager::Manager,
     records::Thread,
     request::{body::or_default, checkpoint::CheckpointRef, command::Command},
+    state_json::state_json,
 };
 
 /// A request to edit the state of a thread.
@@ -113,7 +114,11 @@ pub(super) async fn apply(
         ("graph_id".to_owned(), json!(graph_id)),
         ("thread_id".to_owned(), json!(id)),
     ]);
-    let checkpoint = graph.edit(&id.to_string(), at, metadata, steps).await?;
+    let name = id.to_string();
+    let checkpoint = graph.edit(&name, at, metadata, steps).await?;
     manager.refresh_thread(id, None, None).await?;
+    if let Some(state) = graph.state(&name, None, false).await? {
+        manager.publish_state(id, state_json(id, &state));
+    }
     Ok(checkpoint)
 }

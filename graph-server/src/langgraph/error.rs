@@ -42,6 +42,11 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
+    /// Creates the response for an operation that the client may not perform (403).
+    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
     /// Creates the response for an operation that conflicts with the state of its object (409).
     pub(super) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
@@ -90,7 +95,13 @@ impl From<CheckpointError> for ApiError {
 
 impl From<rusqlite::Error> for ApiError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::internal(&error)
+        match error {
+            // See `Database::put`.
+            rusqlite::Error::StatementChangedRows(0) => {
+                Self::conflict("the id is already in use; choose another one")
+            }
+            other => Self::internal(&other),
+        }
     }
 }
 
@@ -140,7 +151,14 @@ impl NamedError {
             | RunError::Field(_)
             | RunError::InvalidUpdate(_)
             | RunError::AmbiguousUpdate => "InvalidUpdateError",
-            RunError::StepLimit { .. } | RunError::ZeroStepLimit => "GraphRecursionError",
+            RunError::StepLimit { limit } => {
+                let message = format!(
+                    "recursion limit of {limit} steps reached without a final state; check the graph for an endless \
+                     loop or raise `recursion_limit` in the configuration of the run"
+                );
+                return Self::new("GraphRecursionError", message);
+            }
+            RunError::ZeroStepLimit => "GraphRecursionError",
             RunError::StepTimeout { .. } => "TimeoutError",
             RunError::EmptyInput => "EmptyInputError",
             RunError::AmbiguousResume { .. } => "RuntimeError",

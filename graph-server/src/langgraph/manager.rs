@@ -18,10 +18,12 @@ mod thread_events;
 mod thread_feed;
 
 use std::{
+    fs::File,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
+use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
@@ -30,32 +32,50 @@ pub(super) use self::{
     cancellation::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
     protocol_events::ProtocolEvents,
-    thread_events::ThreadEvents,
+    thread_events::{ThreadEvents, ThreadSelection},
     thread_feed::ThreadFeed,
 };
 use super::{
     any_graph::AnyGraph,
-    database::Database,
+    database::{Database, View},
     error::{ApiError, ApiResult},
     graphs::Graphs,
     records::{Run, Thread},
     webhook::Webhooks,
 };
+use crate::http::Metrics;
 
 /// Maximum number of runs that execute concurrently.
 const MAX_CONCURRENT: usize = 256;
 
 /// Manages the runs of all threads.
-#[derive(Debug)]
+///
+/// Each request has its own value, whose database is limited to the objects that the client sees. All values share the
+/// same runs.
+#[derive(Debug, Clone)]
 pub(super) struct Manager {
-    pub(super) graphs: Graphs,
+    pub(super) graphs: Arc<Graphs>,
     pub(super) database: Database,
     pub(super) webhooks: Webhooks,
+    pub(super) metrics: Metrics,
     /// Wakes the timer of the crons when a cron was changed.
     pub(super) crons_changed: Arc<Notify>,
-    schedule: Mutex<Schedule>,
-    slots: Semaphore,
-    shutting_down: AtomicBool,
+    schedule: Arc<Mutex<Schedule>>,
+    slots: Arc<Semaphore>,
+    shutting_down: Arc<AtomicBool>,
+    /// Locked while this process uses the database, so that no other process executes the same runs.
+    lock_file: Arc<File>,
+}
+
+/// Why the manager could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error("{0}")]
+    Database(#[from] rusqlite::Error),
+    #[error("cannot create the lock file {path}: {cause}")]
+    LockFile { path: String, cause: std::io::Error },
+    #[error("{path} is locked by another server; stop that server or use another database")]
+    InUse { path: String },
 }
 
 impl Manager {
@@ -64,16 +84,35 @@ impl Manager {
         graphs: Graphs,
         path: &Path,
         webhooks: Webhooks,
-    ) -> rusqlite::Result<Arc<Self>> {
+    ) -> Result<Arc<Self>, OpenError> {
+        let lock_path = path.with_extension("lock");
+        let shown = lock_path.display().to_string();
+        let lock_file = File::create(&lock_path)
+            .map_err(|cause| OpenError::LockFile { path: shown.clone(), cause })?;
+        lock_file.try_lock().map_err(|_| OpenError::InUse { path: shown })?;
         Ok(Arc::new(Self {
-            graphs,
+            lock_file: Arc::new(lock_file),
+            graphs: Arc::new(graphs),
             database: Database::open(path)?,
             webhooks,
+            metrics: Metrics::default(),
             crons_changed: Arc::default(),
-            schedule: Mutex::default(),
-            slots: Semaphore::new(MAX_CONCURRENT),
-            shutting_down: AtomicBool::new(false),
+            schedule: Arc::default(),
+            slots: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            shutting_down: Arc::default(),
         }))
+    }
+
+    /// Lets another process use the database.
+    fn unlock(&self) {
+        if let Err(error) = self.lock_file.unlock() {
+            tracing::warn!(%error, "cannot unlock the database");
+        }
+    }
+
+    /// Returns the manager as a client with this view sees it.
+    pub(super) fn with_view(&self, view: View) -> Arc<Self> {
+        Arc::new(Self { database: self.database.with_view(view), ..self.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Schedule> {
@@ -82,7 +121,20 @@ impl Manager {
 
     /// Returns a run that is active or ended recently.
     pub(super) fn live(&self, run: Uuid) -> Option<Arc<LiveRun>> {
-        self.lock().live.get(&run).cloned()
+        self.lock().live.get(&run).filter(|it| self.sees(it)).cloned()
+    }
+
+    /// Returns whether the client sees a run.
+    fn sees(&self, run: &LiveRun) -> bool {
+        self.database.view().sees(run.owner.as_deref())
+    }
+
+    /// Fails if a thread with this id exists that the client does not see.
+    pub(super) fn check_access(&self, thread: Uuid) -> ApiResult<()> {
+        match self.database.is_hidden::<Thread>(&thread.to_string())? {
+            true => Err(ApiError::not_found(format!("thread {thread} does not exist"))),
+            false => Ok(()),
+        }
     }
 
     /// Returns whether a thread has active runs.
@@ -93,6 +145,13 @@ impl Manager {
     /// Returns the events of a thread.
     pub(super) fn feed(&self, thread: Uuid) -> Arc<ThreadFeed> {
         self.lock().feed(thread)
+    }
+
+    /// Sends the state of a thread that was edited to the readers of its events.
+    pub(super) fn publish_state(&self, thread: Uuid, state: Value) {
+        if let Some(feed) = self.lock().read_feed(thread) {
+            feed.add_update(state);
+        }
     }
 
     /// Drops the events of a thread that was never created, if no one else reads them.

@@ -84,6 +84,15 @@ pub(super) enum RunStatus {
 }
 
 impl RunStatus {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Running,
+        Self::Success,
+        Self::Error,
+        Self::Interrupted,
+        Self::Timeout,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -129,6 +138,7 @@ pub(super) struct Assistant {
 
 impl Document for Assistant {
     const KIND: &'static str = "assistant";
+    const SHARED: bool = true;
 
     fn id(&self) -> String {
         self.assistant_id.to_string()
@@ -142,6 +152,7 @@ pub(super) struct AssistantVersion(pub(super) Assistant);
 
 impl Document for AssistantVersion {
     const KIND: &'static str = "assistant_version";
+    const SHARED: bool = true;
 
     fn id(&self) -> String {
         format!("{}:{}", self.0.assistant_id, self.0.version)

@@ -24,9 +24,9 @@ use axum::Router;
 
 use super::manager::Manager;
 
-/// Returns the routes that need no API key.
-pub(super) fn open_routes() -> Router {
-    system::routes()
+/// Returns the routes that need no credentials.
+pub(super) fn open_routes(manager: Arc<Manager>) -> Router {
+    system::open_routes().with_state(manager)
 }
 
 /// Returns the routes of the API.
@@ -45,5 +45,6 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(protocol::routes())
         .merge(crons::routes())
         .merge(rpc::routes())
+        .merge(system::routes())
         .with_state(manager)
 }

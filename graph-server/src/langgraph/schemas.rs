@@ -1,5 +1,7 @@
 //! JSON Schemas of graphs.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// JSON Schemas of a graph, for clients that draw forms and for tools that call the graph. A missing schema is shown
@@ -15,6 +17,9 @@ pub struct Schemas {
     pub state: Option<Value>,
     /// Schema of a run's context.
     pub context: Option<Value>,
+    /// Schemas of the subgraphs, by namespace: the name of the node, and for nested subgraphs the names of all nodes
+    /// on the path, joined with `|`.
+    pub subgraphs: BTreeMap<String, Self>,
 }
 
 impl Schemas {
@@ -25,6 +30,7 @@ impl Schemas {
             output: Some(state.clone()),
             state: Some(state),
             context: None,
+            subgraphs: BTreeMap::new(),
         }
     }
 
@@ -32,6 +38,13 @@ impl Schemas {
     #[must_use]
     pub fn with_context(mut self, context: Value) -> Self {
         self.context = Some(context);
+        self
+    }
+
+    /// Sets the schemas of the subgraph with this namespace.
+    #[must_use]
+    pub fn with_subgraph(mut self, namespace: impl Into<String>, schemas: Self) -> Self {
+        self.subgraphs.insert(namespace.into(), schemas);
         self
     }
 }

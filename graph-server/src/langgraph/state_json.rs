@@ -1,13 +1,17 @@
 //! States of threads on the wire.
 
-use graph_core::{SubgraphState, TaskState, stream::writes_to_json};
+use graph_core::{SubgraphState, TaskState, checkpoint::Source};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
     any_graph::Snapshot,
     id::{wire_id, wire_namespace},
-    stream::{checkpoint_event::checkpoint_metadata, encode::interrupts_json},
+    stream::{
+        checkpoint_event::checkpoint_metadata,
+        json::{interrupts_json, writes_json},
+        message::complete_fields,
+    },
     time::wire_time,
 };
 
@@ -32,7 +36,10 @@ pub(super) fn state_json(thread: Uuid, state: &Snapshot) -> Value {
     let (id, parent) = (wire_id(state.id), state.parent.map(wire_id));
     let interrupts: Vec<_> = state.tasks.iter().flat_map(|it| it.interrupts.clone()).collect();
     let mut metadata = state.metadata.clone();
-    metadata.insert("run_id".to_owned(), json!(state.run));
+    // An edit is not part of a run.
+    if state.source != Source::Update {
+        metadata.insert("run_id".to_owned(), json!(state.run));
+    }
     metadata.insert("thread_id".to_owned(), json!(thread));
     metadata.extend(checkpoint_metadata(state.source.as_str(), state.step));
     json!({
@@ -83,7 +90,7 @@ fn task_json(thread: Uuid, outer: &str, task: &TaskState) -> Value {
             json!({ "thread_id": thread, "checkpoint_ns": wire_namespace(&namespace) })
         }),
         "state": subgraph.map(|it| subgraph_json(thread, &namespace, it)),
-        "result": task.result.as_deref().map(writes_to_json),
+        "result": task.result.as_deref().map(writes_json),
     })
 }
 
@@ -93,7 +100,7 @@ fn subgraph_json(thread: Uuid, namespace: &str, state: &SubgraphState) -> Value 
     let metadata =
         state.source.map(|it| checkpoint_metadata(it.as_str(), state.step.unwrap_or_default()));
     json!({
-        "values": state.values,
+        "values": complete_fields(state.values.clone()),
         "next": state.next,
         "tasks": tasks_json(thread, namespace, &state.tasks),
         "metadata": metadata,

@@ -5,6 +5,7 @@ pub(super) mod checkpoint_event;
 pub(super) mod collect;
 pub(super) mod encode;
 pub(super) mod item;
+pub(super) mod json;
 pub(super) mod message;
 pub(super) mod protocol;
 pub(super) mod sse;

@@ -13,7 +13,13 @@ use graph_server::{
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
 use reqwest::Client;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    task::{JoinHandle, block_in_place},
+};
+
+use crate::schemathesis;
 
 /// A server that hosts the graphs of the example `reference`.
 struct Server {
@@ -99,6 +105,41 @@ async fn active_and_pending_runs_continue_after_a_restart() {
     assert_eq!(values["ticks"], 41);
     let run = server.get(&format!("{runs}/{first}")).await;
     assert_eq!((&run["status"], &run["attempt"]), (&json!("success"), &json!(2)));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_conform_to_the_openapi_document() {
+    let Some(program) = schemathesis::find() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let thread = server.post("/threads", json!({})).await["thread_id"].clone();
+    let thread = thread.as_str().unwrap();
+    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    let run = server.post(&format!("/threads/{thread}/runs"), run).await["run_id"].clone();
+    let run = run.as_str().unwrap();
+    // Whether valid requests succeed depends on the graphs and threads, which the document does not describe. The
+    // document is narrower than the server in places, so requests outside it may succeed.
+    let configuration = format!(
+        r#"
+[checks]
+positive_data_acceptance.enabled = false
+negative_data_rejection.enabled = false
+
+[dictionaries]
+threads.values = ["{thread}"]
+runs.values = ["{run}"]
+graphs.values = ["tiny", "approval"]
+
+[parameters]
+"path.thread_id" = {{ dictionary = "threads", probability = 0.7 }}
+"path.run_id" = {{ dictionary = "runs", probability = 0.7 }}
+"path.assistant_id" = {{ dictionary = "graphs", probability = 0.7 }}
+"#
+    );
+    // Streams of threads stay open, so they are left out.
+    let more = ["--exclude-path-regex", "thread_id}/stream"];
+    block_in_place(|| schemathesis::run(&program, &server.url, &configuration, &more));
     server.stop().await;
 }
 

@@ -41,7 +41,7 @@ async fn crons_are_created_changed_found_and_deleted() {
     assert_eq!(server.post("/runs/crons/count", &on_thread).await.1, 1);
     assert_eq!(server.post("/runs/crons/count", &json!({})).await.1, 2);
 
-    assert_eq!(server.send(Method::DELETE, &path, &json!({})).await.0, 200);
+    assert_eq!(server.send(Method::DELETE, &path, &json!({})).await.0, 204);
     assert_eq!(server.get(&path).await.0, 404);
 }
 

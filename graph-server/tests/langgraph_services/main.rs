@@ -2,6 +2,7 @@
 //! the example `reference`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod auth;
 mod crons;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
@@ -9,4 +10,5 @@ mod protocol;
 mod rpc;
 mod server;
 mod store;
+mod system;
 mod webhooks;

@@ -58,11 +58,37 @@ async fn a2a_sends_messages_to_assistants() {
     assert_eq!(task["status"]["state"], "completed", "{answer}");
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], "you said hi");
     let stored = call(&server, path, "tasks/get", json!({ "id": task["id"] })).await;
-    assert_eq!(stored["result"], *task);
+    assert_eq!(stored["result"]["artifacts"], task["artifacts"]);
+    assert_eq!(stored["result"]["status"]["state"], "completed");
+    let ended = call(&server, path, "tasks/cancel", json!({ "id": task["id"] })).await;
+    assert_eq!(ended["error"]["code"], -32002);
 
     let unknown = call(&server, path, "tasks/get", json!({ "id": "nothing" })).await;
     assert_eq!(unknown["error"]["code"], -32001);
     let file = json!({ "role": "user", "parts": [{ "kind": "file", "file": {} }] });
     let refused = call(&server, path, "message/send", json!({ "message": file })).await;
     assert_eq!(refused["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a2a_streams_the_growing_answer() {
+    let server = Server::start().await;
+    let message = json!({ "role": "user", "parts": [{ "kind": "text", "text": "hi there" }] });
+    let body = json!({
+        "jsonrpc": "2.0", "id": 7, "method": "message/stream", "params": { "message": message },
+    });
+    let request = server.request(Method::POST, "/a2a/chat");
+    let request = request.header("content-type", "application/json").body(body.to_string());
+    let text = request.send().await.unwrap().text().await.unwrap();
+    let events = text.lines().filter_map(|it| it.strip_prefix("data: "));
+    let events: Vec<Value> = events.map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert!(events.iter().all(|it| it["id"] == 7), "{text}");
+    let results: Vec<_> = events.iter().map(|it| &it["result"]).collect();
+    assert_eq!(results[0]["status"]["state"], "submitted");
+    let working = results.iter().filter(|it| it["status"]["state"] == "working");
+    let texts: Vec<_> = working.map(|it| &it["status"]["message"]["parts"][0]["text"]).collect();
+    assert_eq!(texts, ["you ", "you said ", "you said hi ", "you said hi there"]);
+    let [.., artifact, last] = results.as_slice() else { panic!("{text}") };
+    assert_eq!(artifact["artifact"]["parts"][0]["text"], "you said hi there");
+    assert_eq!((&last["status"]["state"], &last["final"]), (&json!("completed"), &json!(true)));
 }

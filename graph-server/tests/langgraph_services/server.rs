@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use graph_server::{
-    http::{Guard, Metrics},
+    http::Guard,
     langgraph::{ApiOptions, Graphs, LangGraphApi},
     serve_until,
 };
@@ -25,15 +25,21 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::start_with(ApiOptions::default()).await
+        Self::start_with(ApiOptions::default(), Guard::new().rate_limit(u32::MAX)).await
+    }
+
+    /// Starts a server with this guard.
+    pub(crate) async fn start_guarded(guard: Guard) -> Self {
+        Self::start_with(ApiOptions::default(), guard).await
     }
 
     /// Starts a server that calls webhooks on this machine.
     pub(crate) async fn start_with_private_webhooks() -> Self {
-        Self::start_with(ApiOptions::default().private_webhooks(true)).await
+        let options = ApiOptions::default().private_webhooks(true);
+        Self::start_with(options, Guard::new().rate_limit(u32::MAX)).await
     }
 
-    async fn start_with(options: ApiOptions) -> Self {
+    async fn start_with(options: ApiOptions, guard: Guard) -> Self {
         let files = tempfile::tempdir().unwrap();
         let database = Sqlite::open(files.path().join("threads.db")).unwrap();
         let saver = Arc::new(SqliteSaver::new(&database));
@@ -41,8 +47,7 @@ impl Server {
         let graphs = add_all(Graphs::new(saver, store)).unwrap();
         let path = files.path().join("api.db");
         let api = LangGraphApi::open_with(graphs, path, options).unwrap();
-        let guard = Guard::new().rate_limit(u32::MAX);
-        let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
+        let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {

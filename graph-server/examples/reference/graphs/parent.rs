@@ -17,7 +17,8 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
         .edge("p0", "child")
         .edge("child", "p9")
         .edge("p9", END);
-    Ok(graphs.add("parent", graph, schemas("parent", &json!({ "log": strings() })))?)
+    let state = |name| schemas(name, &json!({ "log": strings() }));
+    Ok(graphs.add("parent", graph, state("parent").with_subgraph("child", state("child")))?)
 }
 
 /// Adds a node that appends its name to the log.

@@ -39,7 +39,11 @@ impl Manager {
     pub(in crate::langgraph) fn active(&self, thread: Option<Uuid>) -> Vec<Arc<LiveRun>> {
         let schedule = self.lock();
         let active = schedule.live.values().filter(|it| !it.has_ended());
-        active.filter(|it| thread.is_none_or(|thread| it.facts.thread == thread)).cloned().collect()
+        let visible = active.filter(|it| self.sees(it));
+        visible
+            .filter(|it| thread.is_none_or(|thread| it.facts.thread == thread))
+            .cloned()
+            .collect()
     }
 
     /// Cancels the active runs of a thread, waits for their end, and deletes the thread.
@@ -74,5 +78,6 @@ impl Manager {
         for live in active.iter().filter(|it| it.has_started()) {
             live.buffer.closed().await;
         }
+        self.unlock();
     }
 }

@@ -24,6 +24,7 @@ impl Manager {
         run: &Run,
         new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
+        self.check_access(run.thread_id)?;
         let mut schedule = self.lock();
         let active: Vec<_> =
             schedule.queues.get(&run.thread_id).into_iter().flatten().cloned().collect();
@@ -33,20 +34,23 @@ impl Manager {
             return Err(ApiError::conflict(detail));
         }
         // The thread may have been changed since the caller read it.
-        let stored = self.database.get(&run.thread_id.to_string())?;
+        let id = run.thread_id.to_string();
+        let stored = self.database.get(&id)?;
         let mut thread: Thread = stored.unwrap_or(new_thread);
         let graph = Value::from(run.kwargs.graph_id.clone());
         thread.metadata.insert("graph_id".to_owned(), graph);
         thread.metadata.insert("assistant_id".to_owned(), json!(run.assistant_id));
-        thread.config = json!({ "configurable": run.kwargs.config.configurable });
+        thread.config = json!(run.kwargs.config);
+        thread.config["configurable"] = json!(run.kwargs.config.configurable);
         thread.updated_at = now();
+        thread.status = ThreadStatus::Busy;
         let delay = Duration::try_from_secs_f64(run.kwargs.after_seconds).unwrap_or_default();
-        if delay.is_zero() {
-            thread.status = ThreadStatus::Busy;
-        }
         self.database.put(&thread)?;
-        self.database.put(run)?;
-        let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
+        // The run belongs to the owner of its thread, who need not be the one that starts the run.
+        let owner = self.database.owner_of::<Thread>(&id)?.flatten();
+        self.database.put_owned(run, owner.as_deref())?;
+        let counter = schedule.feed(run.thread_id).counter.clone();
+        let live = Arc::new(LiveRun::new(run, owner, counter));
         if delay.is_zero() {
             if schedule.enqueue(&live) {
                 tokio::spawn(self.clone().work(live.clone()));
@@ -89,8 +93,10 @@ impl Manager {
             runs.extend(self.database.list::<Run>(select)?);
         }
         for run in &runs {
+            let owner = self.database.owner_of::<Run>(&run.run_id.to_string())?.flatten();
             let mut schedule = self.lock();
-            let live = Arc::new(LiveRun::new(run, schedule.feed(run.thread_id).counter.clone()));
+            let counter = schedule.feed(run.thread_id).counter.clone();
+            let live = Arc::new(LiveRun::new(run, owner, counter));
             let delay = match run.status {
                 RunStatus::Pending => time_until(&run.created_at, run.kwargs.after_seconds),
                 _ => Duration::ZERO,

@@ -14,7 +14,7 @@ use crate::langgraph::{
     error::{ApiResult, NamedError},
     id::parse_checkpoint,
     records::{Run, RunStatus},
-    stream::{collect::Collector, encode::interrupts_json, item::Body},
+    stream::{collect::Collector, item::Body, json::interrupts_json},
     time::now,
 };
 

@@ -24,6 +24,8 @@ use crate::langgraph::{
 #[derive(Debug)]
 pub(in crate::langgraph) struct LiveRun {
     pub(in crate::langgraph) facts: Arc<RunFacts>,
+    /// Owner of the run.
+    pub(super) owner: Option<String>,
     pub(in crate::langgraph) buffer: Arc<EventBuffer>,
     /// The events that the run was created with.
     pub(in crate::langgraph) selection: Selection,
@@ -43,7 +45,7 @@ pub(in crate::langgraph) struct RunResult {
 }
 
 impl LiveRun {
-    pub(super) fn new(run: &Run, counter: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(run: &Run, owner: Option<String>, counter: Arc<AtomicU64>) -> Self {
         let facts = RunFacts {
             run: run.run_id,
             thread: run.thread_id,
@@ -54,6 +56,7 @@ impl LiveRun {
         };
         Self {
             facts: Arc::new(facts),
+            owner,
             buffer: Arc::new(EventBuffer::new(counter)),
             selection: Selection {
                 modes: run.kwargs.stream_mode.clone(),

@@ -8,7 +8,7 @@ use crate::langgraph::{
     error::{ApiResult, NamedError},
     id::wire_id,
     records::{Thread, ThreadStatus},
-    stream::encode::interrupts_json,
+    stream::json::interrupts_json,
     time::now,
 };
 

@@ -33,6 +33,11 @@ impl Schedule {
         self.feeds.entry(thread).or_insert_with(|| Arc::new(ThreadFeed::new())).clone()
     }
 
+    /// Returns the events of a thread if a client reads them.
+    pub(super) fn read_feed(&self, thread: Uuid) -> Option<&Arc<ThreadFeed>> {
+        self.feeds.get(&thread).filter(|it| it.has_readers())
+    }
+
     /// Drops the events of a thread unless someone reads them.
     pub(super) fn release_feed(&mut self, thread: Uuid) {
         if self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1) {

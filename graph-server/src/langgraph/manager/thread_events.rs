@@ -1,11 +1,14 @@
-//! The stream of a thread's events: the events of its runs, one run after the other.
+//! The stream of a thread's events: the events of its runs, one run after the other, and the edits of its state.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::{live_run::LiveRun, thread_feed::ThreadFeed};
+use super::{
+    live_run::LiveRun,
+    thread_feed::{StateUpdate, ThreadFeed},
+};
 use crate::langgraph::stream::{
     encode::WireEvent,
     sse::{EventId, EventSource, RunEvents},
@@ -14,16 +17,33 @@ use crate::langgraph::stream::{
 /// Position of the event that reports the end of a run, after all wire events of the run's last event.
 const END_POSITION: usize = 1_000_000;
 
+/// The events of a thread that a client receives.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::langgraph) struct ThreadSelection {
+    /// Start and end of runs.
+    pub(in crate::langgraph) lifecycle: bool,
+    /// All events that the runs were created with.
+    pub(in crate::langgraph) run_events: bool,
+    /// Edits of the state.
+    pub(in crate::langgraph) state_updates: bool,
+}
+
 /// Streams the events of a thread.
 pub(in crate::langgraph) struct ThreadEvents {
     runs: watch::Receiver<Vec<Arc<LiveRun>>>,
-    /// Keeps the sender of `runs` alive.
+    updates: watch::Receiver<Vec<Arc<StateUpdate>>>,
+    /// Keeps the senders alive.
     _feed: Arc<ThreadFeed>,
     /// Last event that the client has received.
     seen: EventId,
-    /// Whether only the start and the end of runs are sent.
-    lifecycle_only: bool,
+    selection: ThreadSelection,
     current: Option<(Arc<LiveRun>, RunEvents)>,
+}
+
+/// What the stream continues with.
+enum Next {
+    Run(Arc<LiveRun>),
+    Update(Arc<StateUpdate>),
 }
 
 impl ThreadEvents {
@@ -31,29 +51,46 @@ impl ThreadEvents {
     pub(in crate::langgraph) fn new(
         feed: Arc<ThreadFeed>,
         seen: Option<EventId>,
-        lifecycle_only: bool,
+        selection: ThreadSelection,
     ) -> Self {
-        let runs = feed.runs.subscribe();
+        let (runs, updates) = (feed.runs.subscribe(), feed.updates.subscribe());
         let ended = |it: &&Arc<LiveRun>| it.has_ended();
         let last_ended = runs.borrow().iter().filter(ended).map(|it| it.buffer.last_seq()).max();
-        let seen = seen.unwrap_or((last_ended.unwrap_or(0), END_POSITION));
-        Self { runs, _feed: feed, seen, lifecycle_only, current: None }
+        let last_update = updates.borrow().last().map(|it| it.seq);
+        let seen = seen.unwrap_or((last_ended.max(last_update).unwrap_or(0), END_POSITION));
+        Self { runs, updates, _feed: feed, seen, selection, current: None }
     }
 
-    /// Waits for the next run with events that the client has not received.
-    async fn next_run(&mut self) -> Option<Arc<LiveRun>> {
+    /// Waits for a run or an edit with events that the client has not received.
+    async fn wait(&mut self) -> Option<Next> {
         let (seq, position) = self.seen;
         let is_new = |run: &&Arc<LiveRun>| {
             let last = run.buffer.last_seq();
             last > seq || (last == seq && position < END_POSITION) || !run.has_ended()
         };
-        let mut found = None;
-        let has_new = |runs: &Vec<Arc<LiveRun>>| {
-            found = runs.iter().find(is_new).cloned();
-            found.is_some()
-        };
-        let waited = self.runs.wait_for(has_new).await.is_ok();
-        if waited { found } else { None }
+        loop {
+            let run = self.runs.borrow_and_update().iter().find(is_new).cloned();
+            let update = self.updates.borrow_and_update().iter().find(|it| it.seq > seq).cloned();
+            match (run, update) {
+                // A state cannot be edited during a run, so a run is either before or after an edit.
+                (Some(run), Some(update))
+                    if run.has_ended() && run.buffer.last_seq() < update.seq =>
+                {
+                    return Some(Next::Run(run));
+                }
+                (_, Some(update)) => return Some(Next::Update(update)),
+                (Some(run), None) => return Some(Next::Run(run)),
+                (None, None) => {}
+            }
+            tokio::select! {
+                changed = self.runs.changed() => changed.ok()?,
+                changed = self.updates.changed() => changed.ok()?,
+            }
+        }
+    }
+
+    fn is_selected(&self, event: &WireEvent) -> bool {
+        self.selection.run_events || (self.selection.lifecycle && event.event == "metadata")
     }
 }
 
@@ -61,21 +98,34 @@ impl EventSource for ThreadEvents {
     async fn next(&mut self) -> Option<WireEvent> {
         loop {
             let Some((live, events)) = &mut self.current else {
-                let live = self.next_run().await?;
-                let events = live.events(live.selection.clone(), Some(self.seen));
-                self.current = Some((live, events));
+                match self.wait().await? {
+                    Next::Run(live) => {
+                        let events = live.events(live.selection.clone(), Some(self.seen));
+                        self.current = Some((live, events));
+                    }
+                    Next::Update(update) => {
+                        let id = (update.seq, 0);
+                        self.seen = id;
+                        if self.selection.state_updates {
+                            let data = json!({ "state": update.state });
+                            return Some(WireEvent { id, event: "state_update".to_owned(), data });
+                        }
+                    }
+                }
                 continue;
             };
-            match events.next().await {
-                Some(event) if self.lifecycle_only && event.event != "metadata" => {}
-                Some(event) => return Some(event),
+            let event = match events.next().await {
+                Some(event) => event,
                 None => {
                     let id = (live.buffer.last_seq(), END_POSITION);
                     let data = json!({ "status": "run_done", "run_id": live.facts.run });
                     self.seen = id;
                     self.current = None;
-                    return Some(WireEvent { id, event: "metadata".to_owned(), data });
+                    WireEvent { id, event: "metadata".to_owned(), data }
                 }
+            };
+            if self.is_selected(&event) {
+                return Some(event);
             }
         }
     }

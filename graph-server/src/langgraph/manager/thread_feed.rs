@@ -8,9 +8,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::live_run::LiveRun;
+use crate::langgraph::stream::item::SEQ_STEP;
 
 /// The runs of a thread whose events can be read. Runs of a thread do not overlap, so the events of the thread are the
 /// events of its runs, one run after the other.
@@ -20,10 +22,23 @@ pub(in crate::langgraph) struct ThreadFeed {
     pub(super) counter: Arc<AtomicU64>,
     /// Recent runs, in the order in which they were started.
     pub(in crate::langgraph) runs: watch::Sender<Vec<Arc<LiveRun>>>,
+    /// Recent edits of the state, oldest first.
+    pub(super) updates: watch::Sender<Vec<Arc<StateUpdate>>>,
+}
+
+/// An edit of a thread's state.
+#[derive(Debug)]
+pub(super) struct StateUpdate {
+    /// Number of the event.
+    pub(super) seq: u64,
+    /// The state after the edit.
+    pub(super) state: Value,
 }
 
 /// Maximum number of ended runs whose events a thread keeps.
 const MAX_RUNS: usize = 16;
+/// Maximum number of edits that a thread keeps.
+const MAX_UPDATES: usize = 16;
 
 impl ThreadFeed {
     /// Creates an empty feed. Its event numbers start at the current time in microseconds, so that they are greater
@@ -31,12 +46,21 @@ impl ThreadFeed {
     pub(super) fn new() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first = u64::try_from(now.as_micros()).unwrap_or_default();
-        Self { counter: Arc::new(AtomicU64::new(first)), runs: watch::Sender::new(Vec::new()) }
+        Self {
+            counter: Arc::new(AtomicU64::new(first)),
+            runs: watch::Sender::new(Vec::new()),
+            updates: watch::Sender::new(Vec::new()),
+        }
     }
 
     /// Returns whether the feed has neither runs nor readers.
     pub(super) fn is_unused(&self) -> bool {
-        self.runs.borrow().is_empty() && self.runs.receiver_count() == 0
+        self.runs.borrow().is_empty() && !self.has_readers()
+    }
+
+    /// Returns whether a client reads the events.
+    pub(super) fn has_readers(&self) -> bool {
+        self.runs.receiver_count() > 0
     }
 
     /// Returns the number of the thread's last event.
@@ -50,6 +74,17 @@ impl ThreadFeed {
             runs.push(run);
             if runs.len() > MAX_RUNS {
                 runs.remove(0);
+            }
+        });
+    }
+
+    /// Adds an edit of the state.
+    pub(super) fn add_update(&self, state: Value) {
+        let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
+        self.updates.send_modify(|updates| {
+            updates.push(Arc::new(StateUpdate { seq, state }));
+            if updates.len() > MAX_UPDATES {
+                updates.remove(0);
             }
         });
     }

@@ -1,7 +1,11 @@
 //! Extractors of JSON bodies and query parameters, with the error format of this API.
 
 use axum::extract::{FromRequest, Request};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error},
+};
+use serde_json::{Map, Value};
 
 use crate::{http, langgraph::error::ApiError};
 
@@ -28,6 +32,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyList<T> {
         list.map(|axum::Json(list)| Self(list))
             .map_err(|error| ApiError::invalid(error.body_text()))
     }
+}
+
+/// Deserialises an object. Without this, serde would accept a list and assign its elements to the fields in order.
+pub(in crate::langgraph) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let fields = Map::<String, Value>::deserialize(deserializer)?;
+    T::deserialize(Value::Object(fields)).map_err(Error::custom)
 }
 
 /// Deserialises a value that may be null or missing. Null is the same as missing.

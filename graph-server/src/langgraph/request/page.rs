@@ -12,6 +12,8 @@ use crate::langgraph::error::{ApiError, ApiResult};
 
 /// Largest number of objects on a page.
 const MAX_LIMIT: usize = 1000;
+/// Largest number of objects that a page can skip.
+const MAX_OFFSET: usize = 1_000_000;
 /// Number of objects on a page if the client does not choose one.
 const DEFAULT_LIMIT: usize = 10;
 
@@ -32,7 +34,7 @@ pub(in crate::langgraph) struct Page {
 }
 
 impl Page {
-    /// Creates a page. Fails if the limit is not between 1 and 1000.
+    /// Creates a page. Fails if the limit is not between 1 and 1000, or if the offset is too large.
     pub(in crate::langgraph) fn new(
         limit: Option<usize>,
         offset: Option<usize>,
@@ -41,7 +43,7 @@ impl Page {
         if !(1..=MAX_LIMIT).contains(&limit) {
             return Err(ApiError::invalid(format!("`limit` must be between 1 and {MAX_LIMIT}")));
         }
-        Ok(Self { limit, offset: offset.unwrap_or(0) })
+        Ok(Self { limit, offset: check_offset(offset)? })
     }
 
     /// Returns the largest number of objects on the page.
@@ -65,6 +67,27 @@ impl Page {
             headers.insert("x-pagination-next", HeaderValue::from(next));
         }
         response
+    }
+}
+
+/// Returns the number of objects to skip. Fails if it is too large.
+pub(in crate::langgraph) fn check_offset(offset: Option<usize>) -> ApiResult<usize> {
+    match offset.unwrap_or(0) {
+        offset if offset > MAX_OFFSET => {
+            Err(ApiError::invalid(format!("`offset` must be at most {MAX_OFFSET}")))
+        }
+        offset => Ok(offset),
+    }
+}
+
+/// Fails if one of the selected fields is unknown.
+pub(in crate::langgraph) fn check_fields(fields: &[String], known: &[&str]) -> ApiResult<()> {
+    match fields.iter().find(|it| !known.contains(&it.as_str())) {
+        Some(unknown) => {
+            let known = known.join(", ");
+            Err(ApiError::invalid(format!("cannot select `{unknown}`; the fields are {known}")))
+        }
+        None => Ok(()),
     }
 }
 
@@ -104,12 +127,7 @@ pub(in crate::langgraph) fn select(
     fields: &[String],
     known: &[&str],
 ) -> ApiResult<Value> {
-    if let Some(unknown) = fields.iter().find(|it| !known.contains(&it.as_str())) {
-        let known = known.join(", ");
-        return Err(ApiError::invalid(format!(
-            "cannot select `{unknown}`; the fields are {known}"
-        )));
-    }
+    check_fields(fields, known)?;
     let mut value = serde_json::to_value(object).map_err(|error| ApiError::internal(&error))?;
     if let (Value::Object(object), false) = (&mut value, fields.is_empty()) {
         object.retain(|key, _| fields.contains(key));

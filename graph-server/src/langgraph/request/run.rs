@@ -190,7 +190,13 @@ impl RunCreate {
         self.config.check_context(self.context.as_ref())?;
         settings.extend(self.config.settings());
         settings.extend(self.context.clone().unwrap_or_default());
-        if self.input.is_some() && self.command.is_some() {
+        // Chat pages send an empty input with a command.
+        let has_input = match &self.input {
+            None => false,
+            Some(Value::Object(fields)) => !fields.is_empty(),
+            Some(_) => true,
+        };
+        if has_input && self.command.is_some() {
             return Err(ApiError::invalid("a run takes either `input` or `command`, not both"));
         }
         if !self.feedback_keys.is_empty() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     http::StatusCode,
     response::Response,
     routing::{patch, post},
@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    access::Access,
     assistants::{find_assistant, store_version, versions},
     database::Select,
     error::{ApiError, ApiResult},
@@ -23,7 +24,7 @@ use crate::langgraph::{
     request::{
         body::{Body, or_default},
         config::{Config, Metadata},
-        page::{Page, SortOrder, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, contains_all, select, sort},
         query::Query,
     },
     time::now,
@@ -69,7 +70,7 @@ enum IfExists {
 }
 
 async fn create(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<CreateAssistant>,
 ) -> ApiResult<Json<Assistant>> {
     manager.graph(&body.graph_id)?;
@@ -127,11 +128,12 @@ struct UpdateAssistant {
 
 /// Stores a new version. Settings are replaced, metadata is merged.
 async fn update(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<UpdateAssistant>,
 ) -> ApiResult<Json<Assistant>> {
     let mut assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
+    manager.check_change::<Assistant>(&assistant.assistant_id.to_string())?;
     if let Some(graph) = body.graph_id {
         manager.graph(&graph)?;
         assistant.graph_id = graph;
@@ -151,13 +153,14 @@ async fn update(
 }
 
 async fn delete(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<StatusCode> {
     let with_threads = query.flag("delete_threads")?;
     query.finish()?;
     let id = find_assistant(&manager.graphs, &manager.database, &id)?.assistant_id.to_string();
+    manager.check_change::<Assistant>(&id)?;
     if with_threads {
         let threads = manager.database.list::<Thread>(Select::default())?;
         let own = threads.iter().filter(|it| it.metadata.get("assistant_id") == Some(&json!(id)));
@@ -229,6 +232,7 @@ const FIELDS: [&str; 10] = [
 
 impl SearchAssistants {
     fn find(&self, manager: &Manager) -> ApiResult<Vec<Assistant>> {
+        check_fields(&self.select, &FIELDS)?;
         let name = self.name.as_deref().map(str::to_lowercase);
         let mut found = manager.database.list::<Assistant>(Select::default())?;
         found.retain(|it| {
@@ -241,7 +245,7 @@ impl SearchAssistants {
 }
 
 async fn search(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
@@ -254,9 +258,10 @@ async fn search(
 }
 
 async fn count(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Json<usize>> {
+    Page::new(body.limit, body.offset)?;
     Ok(Json(body.find(&manager)?.len()))
 }
 
@@ -272,7 +277,7 @@ struct ListVersions {
 }
 
 async fn list_versions(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<ListVersions>,
 ) -> ApiResult<Json<Vec<Assistant>>> {
@@ -291,7 +296,7 @@ struct SetLatest {
 
 /// Makes an earlier version of an assistant the current one, with all its settings.
 async fn set_latest(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<SetLatest>,
 ) -> ApiResult<Json<Assistant>> {
@@ -299,6 +304,7 @@ async fn set_latest(
     let stored = manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version))?;
     let missing = || ApiError::not_found(format!("assistant {id} has no version {}", body.version));
     let assistant = stored.ok_or_else(missing)?.0;
+    manager.check_change::<Assistant>(&id.to_string())?;
     manager.database.put(&assistant)?;
     Ok(Json(assistant))
 }

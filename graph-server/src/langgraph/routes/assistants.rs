@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json, Router,
-    extract::{Path, State},
-    routing::get,
-};
+use axum::{Json, Router, extract::Path, routing::get};
 use graph_core::draw::DrawnKind;
 use serde_json::{Map, Value, json};
 
 use crate::langgraph::{
+    access::Access,
     assistants::find_assistant,
     drawing::drawing_json,
     error::{ApiError, ApiResult},
     manager::Manager,
     records::Assistant,
     request::query::Query,
+    schemas::Schemas,
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -28,10 +26,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
         .route("/assistants/{id}/subgraphs/{namespace}", get(subgraph))
 }
 
-async fn read(
-    State(manager): State<Arc<Manager>>,
-    Path(id): Path<String>,
-) -> ApiResult<Json<Assistant>> {
+async fn read(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Assistant>> {
     find_assistant(&manager.graphs, &manager.database, &id).map(Json)
 }
 
@@ -39,7 +34,7 @@ async fn read(
 const MAX_DEPTH: usize = 32;
 
 async fn graph(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
@@ -56,29 +51,25 @@ async fn graph(
     Ok(Json(drawing_json(&manager.graph(&assistant.graph_id)?.drawing(depth))))
 }
 
-async fn schemas(
-    State(manager): State<Arc<Manager>>,
-    Path(id): Path<String>,
-) -> ApiResult<Json<Value>> {
+async fn schemas(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Value>> {
     let assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
-    let mut schemas = schemas_json(&manager, &assistant)?;
+    let mut schemas = schemas_json(manager.graph(&assistant.graph_id)?.schemas());
     schemas["graph_id"] = json!(assistant.graph_id);
     Ok(Json(schemas))
 }
 
-fn schemas_json(manager: &Manager, assistant: &Assistant) -> ApiResult<Value> {
-    let schemas = manager.graph(&assistant.graph_id)?.schemas();
-    Ok(json!({
+fn schemas_json(schemas: &Schemas) -> Value {
+    json!({
         "input_schema": schemas.input,
         "output_schema": schemas.output,
         "state_schema": schemas.state,
         "config_schema": schemas.context,
         "context_schema": schemas.context,
-    }))
+    })
 }
 
 async fn subgraphs(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
@@ -88,7 +79,7 @@ async fn subgraphs(
 }
 
 async fn subgraph(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((id, namespace)): Path<(String, String)>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
@@ -97,8 +88,8 @@ async fn subgraph(
     subgraphs_json(&manager, &id, Some(&namespace), recurse).map(Json)
 }
 
-/// Returns the schemas of the subgraphs of an assistant by namespace. Nested namespaces are joined with `|`. A subgraph
-/// has no schemas of its own, because its state type is not registered; its schemas are empty.
+/// Returns the schemas of the subgraphs of an assistant by namespace. The names of nested subgraphs are joined with
+/// `|`. A subgraph whose schemas were not registered has null schemas.
 fn subgraphs_json(
     manager: &Manager,
     id: &str,
@@ -107,16 +98,15 @@ fn subgraphs_json(
 ) -> ApiResult<Value> {
     let assistant = find_assistant(&manager.graphs, &manager.database, id)?;
     let depth = if recurse || namespace.is_some() { MAX_DEPTH } else { 0 };
-    let drawing = manager.graph(&assistant.graph_id)?.drawing(depth);
+    let graph = manager.graph(&assistant.graph_id)?;
+    let (drawing, schemas) = (graph.drawing(depth), graph.schemas());
     let subgraphs = drawing.nodes.iter().filter(|it| it.kind == DrawnKind::Subgraph);
     let names = subgraphs.map(|it| it.id.replace(':', "|"));
     let selected = names.filter(|name| namespace.is_none_or(|it| it == name));
-    let empty = json!({
-        "input_schema": {},
-        "output_schema": {},
-        "state_schema": {},
-        "config_schema": {},
-        "context_schema": {},
+    let unknown = Schemas::default();
+    let with_schemas = selected.map(|name| {
+        let own = schemas.subgraphs.get(&name).unwrap_or(&unknown);
+        (name, schemas_json(own))
     });
-    Ok(Value::Object(selected.map(|name| (name, empty.clone())).collect::<Map<_, _>>()))
+    Ok(Value::Object(with_schemas.collect::<Map<_, _>>()))
 }

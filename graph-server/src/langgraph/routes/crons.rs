@@ -7,12 +7,13 @@ use std::{sync::Arc, time::SystemTime};
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
+    http::StatusCode,
     response::Response,
     routing::{get, post},
 };
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub(in crate::langgraph) use self::timer::start_timer;
@@ -21,6 +22,7 @@ use self::{
     timer::run_request,
 };
 use crate::langgraph::{
+    access::Access,
     assistants::find_assistant,
     database::Select,
     error::{ApiError, ApiResult},
@@ -30,7 +32,7 @@ use crate::langgraph::{
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, contains_all, select, sort},
     },
     time::now,
 };
@@ -62,15 +64,12 @@ struct Settings {
     payload: Map<String, Value>,
 }
 
-async fn create(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<Settings>,
-) -> ApiResult<Json<Cron>> {
+async fn create(Access(manager): Access, Body(body): Body<Settings>) -> ApiResult<Json<Cron>> {
     create_cron(&manager, None, body)
 }
 
 async fn create_for_thread(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     Body(body): Body<Settings>,
 ) -> ApiResult<Json<Cron>> {
@@ -94,7 +93,8 @@ fn create_cron(
         cron_id: new_id(),
         assistant_id: assistant.assistant_id,
         thread_id: thread,
-        on_run_completed: None,
+        // As in LangGraph, the thread that each run of a cron creates is deleted, unless the client keeps it.
+        on_run_completed: thread.is_none().then(|| "delete".to_owned()),
         end_time: None,
         schedule: String::new(),
         timezone: None,
@@ -145,15 +145,12 @@ fn find(manager: &Manager, id: &str) -> ApiResult<Cron> {
         .ok_or_else(|| ApiError::not_found(format!("cron {id} does not exist")))
 }
 
-async fn read(
-    State(manager): State<Arc<Manager>>,
-    Path(id): Path<String>,
-) -> ApiResult<Json<Cron>> {
+async fn read(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Cron>> {
     find(&manager, &id).map(Json)
 }
 
 async fn update(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<Settings>,
 ) -> ApiResult<Json<Cron>> {
@@ -164,13 +161,10 @@ async fn update(
     store(&manager, cron, body)
 }
 
-async fn delete(
-    State(manager): State<Arc<Manager>>,
-    Path(id): Path<String>,
-) -> ApiResult<Json<Value>> {
+async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {
     let cron = find(&manager, &id)?;
     manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
-    Ok(Json(json!({})))
+    Ok(StatusCode::NO_CONTENT)
 }
 
 #[derive(Deserialize)]
@@ -224,7 +218,18 @@ const SORT_FIELDS: [&str; 7] = [
 ];
 
 impl SearchCrons {
+    /// Returns the name of the field by which crons are sorted.
+    fn sort_field(&self) -> ApiResult<&str> {
+        let field = self.sort_by.as_deref().unwrap_or("created_at");
+        if !SORT_FIELDS.contains(&field) {
+            let detail = format!("`sort_by` must be one of {}", SORT_FIELDS.join(", "));
+            return Err(ApiError::invalid(detail));
+        }
+        Ok(field)
+    }
+
     fn find(&self, manager: &Manager) -> ApiResult<Vec<Cron>> {
+        check_fields(&self.select, &FIELDS)?;
         let assistant = match &self.assistant_id {
             Some(id) => Some(find_assistant(&manager.graphs, &manager.database, id)?.assistant_id),
             None => None,
@@ -240,16 +245,9 @@ impl SearchCrons {
     }
 }
 
-async fn search(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<SearchCrons>,
-) -> ApiResult<Response> {
+async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let sort_by = body.sort_by.as_deref().unwrap_or("created_at");
-    if !SORT_FIELDS.contains(&sort_by) {
-        let detail = format!("`sort_by` must be one of {}", SORT_FIELDS.join(", "));
-        return Err(ApiError::invalid(detail));
-    }
+    let sort_by = body.sort_field()?;
     let found = body.find(&manager)?;
     let mut found: Vec<_> =
         found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
@@ -258,9 +256,8 @@ async fn search(
     Ok(page.respond(found.collect::<ApiResult<_>>()?))
 }
 
-async fn count(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<SearchCrons>,
-) -> ApiResult<Json<usize>> {
+async fn count(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Json<usize>> {
+    Page::new(body.limit, body.offset)?;
+    body.sort_field()?;
     Ok(Json(body.find(&manager)?.len()))
 }

@@ -1,20 +1,20 @@
 //! The event protocol of newer clients: commands for a thread, and the stream of its events.
 
 mod command;
+mod release_feed;
+mod socket;
 
 use std::sync::Arc;
 
-use axum::{
-    Json, Router,
-    extract::{Path, State},
-    http::HeaderMap,
-    response::Response,
-    routing::post,
-};
+use axum::{Json, Router, extract::Path, http::HeaderMap, response::Response, routing::post};
 use serde_json::Value;
 
-use self::command::{CommandRequest, execute};
+use self::{
+    command::{CommandRequest, execute},
+    release_feed::ReleaseFeed,
+};
 use crate::langgraph::{
+    access::Access,
     error::ApiResult,
     id::parse_id,
     manager::{Manager, ProtocolEvents},
@@ -25,39 +25,30 @@ use crate::langgraph::{
 pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new()
         .route("/threads/{thread}/commands", post(run_command))
-        .route("/threads/{thread}/stream/events", post(stream))
+        .route("/threads/{thread}/stream/events", post(stream).get(socket::open))
 }
 
 async fn run_command(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     Body(body): Body<CommandRequest>,
 ) -> ApiResult<Json<Value>> {
-    execute(&manager, parse_id("thread", &thread)?, body).await.map(Json)
+    let thread = parse_id("thread", &thread)?;
+    manager.check_access(thread)?;
+    execute(&manager, thread, body).await.map(Json)
 }
 
 /// Streams events of a thread. The thread need not exist yet: clients open streams before they start the first run.
 async fn stream(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     headers: HeaderMap,
     Body(filter): Body<Filter>,
 ) -> ApiResult<Response> {
     let thread = parse_id("thread", &thread)?;
+    manager.check_access(thread)?;
     filter.check()?;
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse().ok());
     let events = ProtocolEvents::new(manager.feed(thread), filter.after(last));
     Ok(respond(events, ReleaseFeed { manager, thread }))
-}
-
-/// Releases the events of a thread that was never created.
-struct ReleaseFeed {
-    manager: Arc<Manager>,
-    thread: uuid::Uuid,
-}
-
-impl Drop for ReleaseFeed {
-    fn drop(&mut self) {
-        self.manager.release_feed(self.thread);
-    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -17,6 +17,7 @@ use super::run_response::{
     CancelOnDrop, address, selection, stream_run, wait_for_run, with_location,
 };
 use crate::langgraph::{
+    access::Access,
     database::Select,
     error::{ApiError, ApiResult},
     id::parse_id,
@@ -60,7 +61,7 @@ const FIELDS: [&str; 11] = [
 ];
 
 async fn list(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Vec<Value>>> {
@@ -81,7 +82,7 @@ fn ids(thread: &str, run: &str) -> ApiResult<(Uuid, Uuid)> {
 }
 
 async fn read(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((thread, run)): Path<(String, String)>,
 ) -> ApiResult<Json<Run>> {
     let (thread, run) = ids(&thread, &run)?;
@@ -90,7 +91,7 @@ async fn read(
 
 /// Deletes a run. An active run is cancelled first. Its checkpoints are kept.
 async fn delete(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((thread, run)): Path<(String, String)>,
 ) -> ApiResult<StatusCode> {
     let (thread, run) = ids(&thread, &run)?;
@@ -104,7 +105,7 @@ async fn delete(
 }
 
 async fn cancel(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((thread, run)): Path<(String, String)>,
     mut query: Query,
 ) -> ApiResult<Response> {
@@ -113,11 +114,12 @@ async fn cancel(
     query.finish()?;
     let (thread, run) = ids(&thread, &run)?;
     let live = manager.cancel(thread, run, Cancellation::new(action, BY_REQUEST)).await?;
+    let own = format!("/threads/{thread}/runs/{run}");
     if !wait {
-        return Ok(StatusCode::ACCEPTED.into_response());
+        return Ok(with_location(StatusCode::ACCEPTED.into_response(), &own, Some("join")));
     }
     live.result().await;
-    Ok(Json(json!({})).into_response())
+    Ok(with_location(Json(json!({})).into_response(), &own, Some("join")))
 }
 
 #[derive(Deserialize)]
@@ -140,7 +142,7 @@ enum CancelStatus {
 }
 
 async fn cancel_many(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     mut query: Query,
     Body(body): Body<CancelMany>,
 ) -> ApiResult<StatusCode> {
@@ -174,7 +176,7 @@ async fn cancel_many(
 
 /// Waits for the end of a run. Responds with the values of the thread if the run ended long ago.
 async fn join(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((thread, run)): Path<(String, String)>,
     mut query: Query,
 ) -> ApiResult<Response> {
@@ -220,7 +222,7 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> ApiResult<Option<EventId>> {
 
 /// Streams the events of a run: all of them after `Last-Event-ID`, or without this header, those from now on.
 async fn join_stream(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((thread, run)): Path<(String, String)>,
     headers: HeaderMap,
     mut query: Query,

@@ -30,6 +30,9 @@ use crate::langgraph::{
 /// Interval between keep-alive bytes of a response that waits for a run.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Configurable value that contains the owner of a run.
+const OWNER_KEY: &str = "langgraph_auth_user_id";
+
 /// Checks a request to create a run, and returns the run and its thread. Without a thread, the thread is a new one.
 pub(super) fn check_run(
     manager: &Manager,
@@ -47,6 +50,10 @@ pub(super) fn check_run(
         manager.webhooks.check(url)?;
     }
     let thread = thread_of_run(manager, thread, body)?;
+    if let Some(owner) = manager.database.view().owner() {
+        // Nodes read the owner under the name that LangGraph uses. A client cannot choose another one.
+        kwargs.config.configurable.insert(OWNER_KEY.to_owned(), json!(owner));
+    }
     let now = now();
     let mut metadata = assistant.metadata.clone();
     metadata.extend(body.config.metadata.clone());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     response::{IntoResponse, Response},
     routing::post,
 };
@@ -13,6 +13,7 @@ use super::run_response::{
     CancelOnDrop, address, create_run, selection, stream_run, wait_for_run, with_location,
 };
 use crate::langgraph::{
+    access::Access,
     error::ApiResult,
     id::parse_id,
     manager::Manager,
@@ -27,7 +28,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 }
 
 async fn create(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
 ) -> ApiResult<Response> {
@@ -36,7 +37,7 @@ async fn create(
 }
 
 async fn wait(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
 ) -> ApiResult<Response> {
@@ -46,7 +47,7 @@ async fn wait(
 }
 
 async fn stream(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
 ) -> ApiResult<Response> {

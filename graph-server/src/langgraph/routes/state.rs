@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     routing::{get, post},
 };
 use graph_core::{HistoryFilter, checkpoint::CheckpointId};
@@ -13,13 +13,14 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    access::Access,
     edit::{UpdateRequest, apply},
     error::{ApiError, ApiResult},
     id::{parse_checkpoint, parse_id, wire_id},
     manager::Manager,
     records::Thread,
     request::{
-        body::{Body, or_default},
+        body::{Body, object, or_default},
         checkpoint::CheckpointRef,
         history::HistoryRequest,
         page::{Page, contains_all, select},
@@ -37,7 +38,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 }
 
 async fn read(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
@@ -49,7 +50,7 @@ async fn read(
 }
 
 async fn read_at(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path((id, checkpoint)): Path<(String, String)>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
@@ -64,6 +65,7 @@ async fn read_at(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReadCheckpoint {
+    #[serde(deserialize_with = "object")]
     checkpoint: CheckpointRef,
     #[serde(default, deserialize_with = "or_default")]
     subgraphs: bool,
@@ -72,7 +74,7 @@ struct ReadCheckpoint {
 }
 
 async fn read_checkpoint(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<ReadCheckpoint>,
 ) -> ApiResult<Json<Value>> {
@@ -110,7 +112,7 @@ async fn state_of(
 }
 
 async fn update(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<UpdateRequest>,
 ) -> ApiResult<Json<Value>> {
@@ -128,7 +130,7 @@ fn reference(thread: Uuid, checkpoint: CheckpointId) -> Value {
 }
 
 async fn short_history(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Vec<Value>>> {
@@ -139,7 +141,7 @@ async fn short_history(
 }
 
 async fn history(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<HistoryRequest>,
 ) -> ApiResult<Json<Vec<Value>>> {

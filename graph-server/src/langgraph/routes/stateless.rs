@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     http::HeaderMap,
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -18,6 +18,7 @@ use super::{
     },
 };
 use crate::langgraph::{
+    access::Access,
     error::{ApiError, ApiResult},
     id::parse_id,
     manager::Manager,
@@ -42,27 +43,18 @@ fn short_address(run: &Run) -> String {
     format!("/runs/{}", run.run_id)
 }
 
-async fn create(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<RunCreate>,
-) -> ApiResult<Response> {
+async fn create(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult<Response> {
     let (run, _) = create_run(&manager, None, &body)?;
     Ok(with_location(Json(&run).into_response(), &short_address(&run), None))
 }
 
-async fn wait(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<RunCreate>,
-) -> ApiResult<Response> {
+async fn wait(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult<Response> {
     let (run, live) = create_run(&manager, None, &body)?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     Ok(with_location(wait_for_run(&live, guard), &address(&run), Some("join")))
 }
 
-async fn stream(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<RunCreate>,
-) -> ApiResult<Response> {
+async fn stream(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult<Response> {
     let (run, live) = create_run(&manager, None, &body)?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     let response = stream_run(&live, selection(&run), None, guard);
@@ -74,7 +66,7 @@ const MAX_BATCH: usize = 1000;
 
 /// Creates several runs. If one of them is invalid, none is created.
 async fn batch(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     BodyList(bodies): BodyList<RunCreate>,
 ) -> ApiResult<Json<Vec<Run>>> {
     if bodies.len() > MAX_BATCH {
@@ -89,7 +81,7 @@ async fn batch(
 
 /// Streams the events of a run that is active or ended recently.
 async fn join_stream(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(run): Path<String>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {

@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::State,
     http::StatusCode,
     routing::{get, post},
 };
@@ -13,10 +12,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::langgraph::{
+    access::Access,
     error::{ApiError, ApiResult},
     manager::Manager,
     request::{
         body::{Body, or_default},
+        page::check_offset,
         query::Query,
     },
     time::wire_time,
@@ -50,11 +51,13 @@ enum IndexedFields {
     Paths(Vec<String>),
 }
 
-async fn put(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<PutItem>,
-) -> ApiResult<StatusCode> {
-    let mut put = Put::new(&body.namespace, &body.key, body.value)?;
+async fn put(Access(manager): Access, Body(body): Body<PutItem>) -> ApiResult<StatusCode> {
+    // An empty namespace is refused, so it must not become the namespace of the owner.
+    let namespace = match body.namespace.is_empty() {
+        true => Vec::new(),
+        false => StoreArea::of(&manager).inside(body.namespace),
+    };
+    let mut put = Put::new(&namespace, &body.key, body.value)?;
     put = match body.index {
         None | Some(IndexedFields::Default(true)) => put,
         Some(IndexedFields::Default(false)) => put.without_index(),
@@ -83,20 +86,18 @@ enum Refresh {
     Keep,
 }
 
-async fn read(
-    State(manager): State<Arc<Manager>>,
-    mut query: Query,
-) -> ApiResult<Json<Option<Value>>> {
+async fn read(Access(manager): Access, mut query: Query) -> ApiResult<Json<Option<Value>>> {
     let missing = |name| ApiError::invalid(format!("the query parameter `{name}` is missing"));
     let namespace = query.text("namespace")?.ok_or_else(|| missing("namespace"))?;
     let key = query.text("key")?.ok_or_else(|| missing("key"))?;
     let refresh = query.choice::<Refresh>("refresh_ttl")?;
     query.finish()?;
-    let labels: Vec<_> = namespace.split('.').collect();
-    let mut request = Get::new(&labels, &key)?;
+    let area = StoreArea::of(&manager);
+    let labels = area.inside(namespace.split('.').map(str::to_owned).collect());
+    let mut request = Get::new(&labels.iter().map(String::as_str).collect::<Vec<_>>(), &key)?;
     request.refresh_ttl = refresh.map(|it| matches!(it, Refresh::Restart));
     let item = manager.graphs.store().get_item(request).await?;
-    Ok(Json(item.map(|it| item_json(&it))))
+    Ok(Json(item.map(|it| item_json(&it, &area))))
 }
 
 #[derive(Deserialize)]
@@ -106,11 +107,9 @@ struct DeleteItem {
     key: String,
 }
 
-async fn delete(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<DeleteItem>,
-) -> ApiResult<StatusCode> {
-    let labels: Vec<_> = body.namespace.iter().map(String::as_str).collect();
+async fn delete(Access(manager): Access, Body(body): Body<DeleteItem>) -> ApiResult<StatusCode> {
+    let labels = StoreArea::of(&manager).inside(body.namespace);
+    let labels: Vec<_> = labels.iter().map(String::as_str).collect();
     manager.graphs.store().delete(&labels, &body.key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -132,16 +131,14 @@ struct SearchItems {
     refresh_ttl: Option<bool>,
 }
 
-async fn search(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<SearchItems>,
-) -> ApiResult<Json<Value>> {
+async fn search(Access(manager): Access, Body(body): Body<SearchItems>) -> ApiResult<Json<Value>> {
     let filter = Filter::parse(&Value::Object(body.filter)).map_err(StoreError::from)?;
-    let mut search = match body.namespace_prefix.as_slice() {
+    let area = StoreArea::of(&manager);
+    let mut search = match area.inside(body.namespace_prefix).as_slice() {
         [] => Search::everything(),
         prefix => Search::under(prefix)?,
     };
-    search = search.filter(filter).offset(body.offset.unwrap_or(0));
+    search = search.filter(filter).offset(check_offset(body.offset)?);
     search.refresh_ttl = body.refresh_ttl;
     if let Some(limit) = body.limit {
         search = search.limit(limit);
@@ -150,7 +147,7 @@ async fn search(
         search = search.query(query);
     }
     let items = manager.graphs.store().search(search).await?;
-    let items: Vec<_> = items.iter().map(|it| with_score(item_json(it), it.score)).collect();
+    let items: Vec<_> = items.iter().map(|it| with_score(item_json(it, &area), it.score)).collect();
     Ok(Json(json!({ "items": items })))
 }
 
@@ -170,30 +167,60 @@ struct NamespaceQuery {
 }
 
 async fn namespaces(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<NamespaceQuery>,
 ) -> ApiResult<Json<Value>> {
-    let mut list = ListNamespaces::new().offset(body.offset.unwrap_or(0));
-    if !body.prefix.is_empty() {
-        list = list.prefix(&body.prefix)?;
+    let mut list = ListNamespaces::new().offset(check_offset(body.offset)?);
+    let area = StoreArea::of(&manager);
+    let prefix = area.inside(body.prefix);
+    if !prefix.is_empty() {
+        list = list.prefix(&prefix)?;
     }
     if !body.suffix.is_empty() {
         list = list.suffix(&body.suffix)?;
     }
     if let Some(depth) = body.max_depth {
-        list = list.max_depth(depth);
+        list = list.max_depth(depth.saturating_add(area.depth()));
     }
     if let Some(limit) = body.limit {
         list = list.limit(limit);
     }
     let found = manager.graphs.store().list_namespaces(list).await?;
-    let found: Vec<_> = found.iter().map(|it| it.labels()).collect();
+    let found: Vec<_> = found.iter().map(|it| area.outside(it.labels())).collect();
     Ok(Json(json!({ "namespaces": found })))
 }
 
-fn item_json(item: &Item) -> Value {
+/// The part of the store that a client sees. The items of an owner are kept below a namespace of their own, which the
+/// clients of the owner do not see.
+struct StoreArea(Option<String>);
+
+impl StoreArea {
+    fn of(manager: &Manager) -> Self {
+        // A label must not contain a dot.
+        let label =
+            |owner: &str| format!("owner:{}", owner.replace('%', "%25").replace('.', "%2E"));
+        Self(manager.database.view().restricted_to().map(label))
+    }
+
+    /// Returns the namespace in the store for a namespace of the client.
+    fn inside(&self, labels: Vec<String>) -> Vec<String> {
+        self.0.iter().cloned().chain(labels).collect()
+    }
+
+    /// Returns the namespace of the client for a namespace in the store.
+    fn outside<'a>(&self, labels: Vec<&'a str>) -> Vec<&'a str> {
+        labels.into_iter().skip(self.depth()).collect()
+    }
+
+    /// Returns the number of labels that the client does not see.
+    fn depth(&self) -> usize {
+        usize::from(self.0.is_some())
+    }
+}
+
+fn item_json(item: &Item, area: &StoreArea) -> Value {
     json!({
-        "namespace": item.namespace.labels(),
+        "namespace": area.outside(item.namespace.labels()),
         "key": item.key,
         "value": item.value,
         "created_at": wire_time(item.created_at),

@@ -1,14 +1,48 @@
-//! `/ok` and `/info`.
+//! Health, version, metrics and documentation of the server.
 
-use axum::{Json, Router, routing::get};
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use serde_json::{Value, json};
 
-pub(super) fn routes() -> Router {
-    Router::new().route("/ok", get(ok)).route("/info", get(info))
+use crate::langgraph::{
+    access::Access,
+    error::ApiResult,
+    manager::Manager,
+    openapi::document,
+    records::{Run, RunStatus},
+    request::query::Query,
+};
+
+/// Returns the routes that need no credentials.
+pub(super) fn open_routes() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/ok", get(ok))
+        .route("/info", get(info))
+        .route("/openapi.json", get(async || Json(document())))
+        .route("/docs", get(async || page("text/html", include_str!("../docs/index.html"))))
+        .route(
+            "/docs/docs.js",
+            get(async || page("text/javascript", include_str!("../docs/docs.js"))),
+        )
 }
 
-async fn ok() -> Json<Value> {
-    Json(json!({ "ok": true }))
+pub(super) fn routes() -> Router<Arc<Manager>> {
+    Router::new().route("/metrics", get(metrics))
+}
+
+/// Reports that the server runs. With `check_db=1`, also reads from the database.
+async fn ok(State(manager): State<Arc<Manager>>, mut query: Query) -> ApiResult<Json<Value>> {
+    if query.flag("check_db")? {
+        manager.database.count_by_status::<Run>()?;
+    }
+    Ok(Json(json!({ "ok": true })))
 }
 
 async fn info() -> Json<Value> {
@@ -18,4 +52,21 @@ async fn info() -> Json<Value> {
         "flags": { "assistants": true, "crons": true, "langsmith": false },
         "host": { "kind": "self-hosted" },
     }))
+}
+
+async fn metrics(Access(manager): Access) -> ApiResult<Response> {
+    let counts = manager.database.count_by_status::<Run>()?;
+    for status in RunStatus::ALL {
+        let count = counts.iter().find(|it| it.0 == status.name()).map_or(0, |it| it.1);
+        manager.metrics.set_runs(status.name(), count);
+    }
+    Ok(manager.metrics.render_prometheus()?)
+}
+
+/// Responds with a file of the documentation page. The page loads nothing from other servers.
+fn page(kind: &'static str, text: &'static str) -> Response {
+    let policy =
+        "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'";
+    let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, policy)];
+    (headers.map(|(name, value)| (name, HeaderValue::from_static(value))), text).into_response()
 }

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Json, Router, extract::State, response::Response, routing::post};
+use axum::{Json, Router, response::Response, routing::post};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    access::Access,
     database::Select,
     error::{ApiError, ApiResult},
     manager::Manager,
@@ -15,7 +16,7 @@ use crate::langgraph::{
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, contains_all, select, sort},
     },
 };
 
@@ -87,6 +88,7 @@ const FIELDS: [&str; 11] = [
 
 impl SearchThreads {
     fn find(&self, manager: &Manager) -> ApiResult<Vec<Thread>> {
+        check_fields(&self.select, &FIELDS)?;
         let mut found = manager.database.list::<Thread>(Select::default())?;
         found.retain(|it| {
             contains_all(&it.metadata, &self.metadata)
@@ -103,10 +105,7 @@ impl SearchThreads {
     }
 }
 
-async fn search(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<SearchThreads>,
-) -> ApiResult<Response> {
+async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
     let found = body.find(&manager)?;
     let mut found: Vec<_> =
@@ -122,10 +121,8 @@ async fn search(
     Ok(page.respond(found.collect::<ApiResult<_>>()?))
 }
 
-async fn count(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<SearchThreads>,
-) -> ApiResult<Json<usize>> {
+async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {
+    Page::new(body.limit, body.offset)?;
     Ok(Json(body.find(&manager)?.len()))
 }
 

@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Router,
-    extract::{Path, State},
-    http::HeaderMap,
-    response::Response,
-    routing::get,
-};
+use axum::{Router, extract::Path, http::HeaderMap, response::Response, routing::get};
 
 use super::run_control::last_event_id;
 use crate::langgraph::{
+    access::Access,
     error::{ApiError, ApiResult},
     id::parse_id,
-    manager::{Manager, ThreadEvents},
+    manager::{Manager, ThreadEvents, ThreadSelection},
     request::query::Query,
     stream::sse::respond,
 };
@@ -25,7 +20,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 
 /// Streams the events of all runs of a thread until the client disconnects.
 async fn stream(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(thread): Path<String>,
     headers: HeaderMap,
     mut query: Query,
@@ -33,15 +28,23 @@ async fn stream(
     let mut modes = query.list("stream_mode");
     modes.extend(query.list("stream_modes"));
     query.finish()?;
+    let mut selection = ThreadSelection::default();
     for mode in &modes {
-        if !matches!(mode.as_str(), "run_modes" | "lifecycle") {
-            let detail = format!("invalid stream mode `{mode}`; use `run_modes` or `lifecycle`");
-            return Err(ApiError::invalid(detail));
+        match mode.as_str() {
+            "run_modes" => selection.run_events = true,
+            "lifecycle" => selection.lifecycle = true,
+            "state_update" => selection.state_updates = true,
+            _ => {
+                let detail = format!(
+                    "invalid stream mode `{mode}`; the modes are `run_modes`, `lifecycle` and `state_update`"
+                );
+                return Err(ApiError::invalid(detail));
+            }
         }
     }
-    let lifecycle_only = !modes.is_empty() && modes.iter().all(|it| it == "lifecycle");
+    selection.run_events |= modes.is_empty();
     let seen = last_event_id(&headers)?;
     let thread = manager.thread(parse_id("thread", &thread)?)?.thread_id;
-    let events = ThreadEvents::new(manager.feed(thread), seen, lifecycle_only);
+    let events = ThreadEvents::new(manager.feed(thread), seen, selection);
     Ok(respond(events, ()))
 }

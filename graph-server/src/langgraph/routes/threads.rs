@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     http::StatusCode,
     routing::{get, post},
 };
@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
+    access::Access,
     edit::{Superstep, apply},
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
@@ -59,7 +60,7 @@ enum IfExists {
 }
 
 async fn create(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Body(body): Body<CreateThread>,
 ) -> ApiResult<Json<Thread>> {
     let id = body.thread_id.unwrap_or_else(new_id);
@@ -106,7 +107,7 @@ pub(super) fn new_thread(thread_id: Uuid, metadata: Metadata) -> Thread {
 }
 
 async fn read(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Thread>> {
@@ -124,7 +125,7 @@ struct UpdateThread {
 }
 
 async fn update(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<UpdateThread>,
 ) -> ApiResult<Json<Thread>> {
@@ -135,20 +136,14 @@ async fn update(
     changed.map(Json)
 }
 
-async fn delete(
-    State(manager): State<Arc<Manager>>,
-    Path(id): Path<String>,
-) -> ApiResult<StatusCode> {
+async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {
     let id = manager.thread(parse_id("thread", &id)?)?.thread_id;
     manager.delete_thread(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Copies a thread with all its checkpoints.
-async fn copy(
-    State(manager): State<Arc<Manager>>,
-    Path(id): Path<String>,
-) -> ApiResult<Json<Thread>> {
+async fn copy(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
     let original = manager.thread(parse_id("thread", &id)?)?;
     if manager.is_busy(original.thread_id) {
         let detail = "the thread is busy: a run is in progress; wait for it or cancel it";
@@ -187,10 +182,7 @@ enum PruneStrategy {
     KeepLatest,
 }
 
-async fn prune(
-    State(manager): State<Arc<Manager>>,
-    Body(body): Body<PruneThreads>,
-) -> ApiResult<Json<Value>> {
+async fn prune(Access(manager): Access, Body(body): Body<PruneThreads>) -> ApiResult<Json<Value>> {
     let mut pruned = Vec::new();
     for id in body.thread_ids {
         if manager.database.get::<Thread>(&id.to_string())?.is_some() {

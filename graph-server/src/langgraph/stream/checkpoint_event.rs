@@ -3,7 +3,7 @@
 use graph_core::{Event, EventKind};
 use serde_json::{Map, Value, json};
 
-use super::item::RunFacts;
+use super::{item::RunFacts, message::complete_fields};
 use crate::langgraph::id::{wire_id, wire_namespace};
 
 /// Encodes a checkpoint for the `checkpoints` stream.
@@ -30,7 +30,7 @@ pub(super) fn checkpoint(event: &Event, run: &RunFacts) -> Option<Value> {
     Some(json!({
         "config": config(wire_id(id)),
         "parent_config": parent.map(|it| config(wire_id(it))),
-        "values": values,
+        "values": complete_fields(json!(values)),
         "metadata": metadata,
         "next": next,
         "tasks": tasks.collect::<Vec<_>>(),

@@ -38,14 +38,13 @@ impl Collector {
                 }
             }
             EventKind::Message(value) => {
-                bodies.extend(self.message(&event, value.clone()).map(Body::Message));
+                bodies.extend(self.message(&event, value.clone()));
                 return bodies;
             }
             EventKind::Update { writes, .. } => {
                 if let Value::Object(fields) = writes_to_json(writes) {
                     let whole = message::messages_in(&fields);
-                    let whole = whole.into_iter().filter_map(|it| self.whole(&event, it));
-                    bodies.extend(whole.map(Body::Message));
+                    bodies.extend(whole.into_iter().filter_map(|it| self.whole(&event, it)));
                 }
             }
             EventKind::Interrupted(interrupts) if !interrupts.is_empty() => {
@@ -73,7 +72,7 @@ impl Collector {
     }
 
     /// Returns the event for a message that a node sent.
-    fn message(&mut self, event: &Event, value: Value) -> Option<MessageItem> {
+    fn message(&mut self, event: &Event, value: Value) -> Option<Body> {
         if !message::is_message(&value) {
             return None;
         }
@@ -87,16 +86,22 @@ impl Collector {
         let first = self.sent.insert(id.clone());
         let so_far = message::append(self.open_messages.remove(&id), &piece);
         self.open_messages.insert(id, so_far.clone());
-        Some(MessageItem { origin, message: piece, so_far: Some(so_far), first })
+        Some(Body::Message(MessageItem { origin, message: piece, so_far: Some(so_far), first }))
     }
 
-    /// Returns the event for a whole message, unless the message was already sent.
-    fn whole(&mut self, event: &Event, value: Value) -> Option<MessageItem> {
-        if message::id(&value).is_some_and(|id| !self.sent.insert(id.to_owned())) {
-            return None;
-        }
+    /// Returns the event for a whole message: the message, its end if its pieces were sent, or nothing if it was sent
+    /// before.
+    fn whole(&mut self, event: &Event, value: Value) -> Option<Body> {
+        let id = message::id(&value).map(str::to_owned);
+        let first = id.as_ref().is_none_or(|id| self.sent.insert(id.clone()));
+        let has_pieces = id.is_some_and(|id| self.open_messages.remove(&id).is_some());
         let message = message::complete(value);
-        Some(MessageItem { origin: origin(event), message, so_far: None, first: true })
+        let item = MessageItem { origin: origin(event), message, so_far: None, first };
+        match (first, has_pieces) {
+            (true, _) => Some(Body::Message(item)),
+            (false, true) => Some(Body::MessageEnd(item)),
+            (false, false) => None,
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Encodes the events of a run for the stream modes that a client selected.
 
-use graph_core::{Event, EventKind, FieldWrite, Interrupt, stream::writes_to_json};
+use graph_core::{Event, EventKind, FieldWrite};
 use serde_json::{Map, Value, json};
 
 use super::{
     checkpoint_event::{checkpoint, with_references},
-    item::{Body, Item, MessageItem, Origin, RunFacts},
+    item::{Body, Item, MessageItem, RunFacts},
+    json::{interrupts_json, message_metadata, writes_json},
+    message::complete_fields,
     tool_event::tool_events,
     tracing_event::tracing_events,
 };
@@ -66,11 +68,12 @@ pub(in crate::langgraph) fn encode(
         match (mode, &item.body) {
             (Mode::Values, Body::Engine(event)) => {
                 if let EventKind::Values(values) = &event.kind {
-                    send("values", &suffix, values.to_json());
+                    send("values", &suffix, complete_fields(values.to_json()));
                 }
             }
             (Mode::Values, Body::Interrupted { values, interrupts, .. }) => {
-                let mut values = values.as_ref().map_or_else(|| json!({}), |it| it.to_json());
+                let mut values =
+                    values.as_ref().map_or_else(|| json!({}), |it| complete_fields(it.to_json()));
                 values["__interrupt__"] = interrupts_json(interrupts);
                 send("values", &suffix, values);
             }
@@ -100,8 +103,10 @@ pub(in crate::langgraph) fn encode(
                     send(event, &suffix, data);
                 }
             }
-            (Mode::Tools, Body::Message(message)) => {
-                tool_events(&message.message).into_iter().for_each(|it| send("tools", &suffix, it));
+            (Mode::Tools, Body::Message(message) | Body::MessageEnd(message)) => {
+                tool_events(message)
+                    .into_iter()
+                    .for_each(|it| send("tools", &suffix, it.to_json()));
             }
             (Mode::Events, _) => {
                 tracing_events(item, run).into_iter().for_each(|it| send("events", "", it));
@@ -116,14 +121,9 @@ fn namespace_of(body: &Body) -> &str {
     match body {
         Body::Engine(event) => &event.namespace,
         Body::Interrupted { namespace, .. } => namespace,
-        Body::Message(message) => &message.origin.namespace,
+        Body::Message(message) | Body::MessageEnd(message) => &message.origin.namespace,
         Body::Started(_) | Body::Finished(_) | Body::Failed(_) => "",
     }
-}
-
-/// Encodes interrupts.
-pub(in crate::langgraph) fn interrupts_json(interrupts: &[Interrupt]) -> Value {
-    interrupts.iter().map(|it| json!({ "id": it.id, "value": it.value })).collect()
 }
 
 /// Encodes an event for the `updates` stream.
@@ -151,9 +151,9 @@ pub(super) fn update(writes: &[FieldWrite]) -> Value {
     if writes.is_empty() {
         Value::Null
     } else if writes.iter().any(repeated) {
-        writes.iter().map(|it| writes_to_json(std::slice::from_ref(it))).collect()
+        writes.iter().map(|it| writes_json(std::slice::from_ref(it))).collect()
     } else {
-        writes_to_json(writes)
+        writes_json(writes)
     }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value
             let task = json!({
                 "id": id,
                 "name": name,
-                "input": input,
+                "input": complete_fields(json!(input)),
                 "triggers": [trigger],
                 "metadata": run.to_metadata(),
             });
@@ -179,7 +179,7 @@ pub(super) fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value
                 "id": id,
                 "name": name,
                 "error": error.as_deref().map(NamedError::parse),
-                "result": writes_to_json(writes),
+                "result": writes_json(writes),
                 "interrupts": interrupts_json(interrupts),
             });
             Some(("task_result", task))
@@ -196,24 +196,6 @@ fn debug(event: &Event, item: &Item, run: &RunFacts) -> Option<Value> {
     };
     let timestamp = wire_time(item.at);
     Some(json!({ "step": event.step, "timestamp": timestamp, "type": kind, "payload": payload }))
-}
-
-/// Returns the metadata of a message.
-pub(in crate::langgraph) fn message_metadata(origin: &Origin, run: &RunFacts) -> Value {
-    let mut metadata = run.to_metadata();
-    let outer = wire_namespace(&origin.namespace);
-    let own = format!("{}:{}", origin.node, origin.task);
-    let namespace = if outer.is_empty() { own } else { format!("{outer}|{own}") };
-    let facts = [
-        ("langgraph_node", json!(origin.node)),
-        ("langgraph_step", json!(origin.step)),
-        ("langgraph_triggers", json!([format!("branch:to:{}", origin.node)])),
-        ("langgraph_path", json!(["__pregel_pull", origin.node])),
-        ("langgraph_checkpoint_ns", json!(namespace)),
-        ("checkpoint_ns", json!(namespace)),
-    ];
-    metadata.extend(facts.map(|(key, value)| (key.to_owned(), value)));
-    Value::Object(metadata)
 }
 
 /// Encodes a message for the `messages` stream, which repeats the whole message so far with every piece.

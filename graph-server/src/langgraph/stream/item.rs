@@ -32,6 +32,8 @@ pub(in crate::langgraph) enum Body {
     Interrupted { namespace: Arc<str>, values: Option<Values>, interrupts: Vec<Interrupt> },
     /// A message, or one piece of a message.
     Message(MessageItem),
+    /// A message whose pieces were sent is complete.
+    MessageEnd(MessageItem),
     /// The run ended with this output.
     Finished(Value),
     /// The run failed.

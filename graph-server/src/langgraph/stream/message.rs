@@ -38,8 +38,10 @@ pub(in crate::langgraph) fn complete_piece(piece: Value, id: &str) -> Value {
     let mut piece = complete(piece);
     piece["type"] = json!("AIMessageChunk");
     piece["id"] = json!(id);
-    if piece.get("tool_call_chunks").is_none() {
-        piece["tool_call_chunks"] = json!([]);
+    for (field, default) in [("tool_call_chunks", json!([])), ("chunk_position", Value::Null)] {
+        if piece.get(field).is_none() {
+            piece[field] = default;
+        }
     }
     piece
 }
@@ -47,24 +49,48 @@ pub(in crate::langgraph) fn complete_piece(piece: Value, id: &str) -> Value {
 /// Adds the fields that clients expect in every message.
 pub(in crate::langgraph) fn complete(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
-    let is_ai = fields["type"].as_str().is_some_and(|it| it == "ai" || it == "AIMessageChunk");
     let mut defaults = vec![
         ("additional_kwargs", json!({})),
         ("response_metadata", json!({})),
         ("name", Value::Null),
         ("id", Value::Null),
     ];
-    if is_ai {
-        defaults.extend([
+    match fields.get("type").and_then(Value::as_str) {
+        Some("ai" | "AIMessageChunk") => defaults.extend([
             ("tool_calls", json!([])),
             ("invalid_tool_calls", json!([])),
             ("usage_metadata", Value::Null),
-        ]);
+        ]),
+        Some("tool") => {
+            defaults.extend([("artifact", Value::Null), ("status", json!("success"))]);
+        }
+        _ => {}
     }
     for (name, value) in defaults {
         fields.entry(name).or_insert(value);
     }
+    if let Some(Value::Array(calls)) = fields.get_mut("tool_calls") {
+        for call in calls.iter_mut().filter_map(Value::as_object_mut) {
+            call.entry("type").or_insert_with(|| json!("tool_call"));
+        }
+    }
     Value::Object(fields)
+}
+
+/// Completes the messages among the fields of a state or an update: fields that are a message or a list of messages.
+pub(in crate::langgraph) fn complete_fields(mut values: Value) -> Value {
+    let complete_in_place = |value: &mut Value| {
+        if is_message(value) {
+            *value = complete(value.take());
+        }
+    };
+    for field in values.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        match field {
+            Value::Array(items) => items.iter_mut().for_each(complete_in_place),
+            field => complete_in_place(field),
+        }
+    }
+    values
 }
 
 /// Appends a piece to the message so far, and returns the longer message.

@@ -1,9 +1,13 @@
 //! The `events` stream: the start and end of graphs, nodes and models, in LangChain's tracing format.
 
-use graph_core::{Event, EventKind, stream::writes_to_json};
+use graph_core::{Event, EventKind};
 use serde_json::{Value, json};
 
-use super::item::{Body, Item, MessageItem, RunFacts};
+use super::{
+    item::{Body, Item, MessageItem, Origin, RunFacts},
+    json::{message_metadata, writes_json},
+    message::complete_fields,
+};
 use crate::langgraph::id::wire_id;
 
 /// Returns the tracing events that an event of a run stands for.
@@ -12,7 +16,8 @@ pub(super) fn tracing_events(item: &Item, run: &RunFacts) -> Vec<Value> {
         Body::Started(input) => vec![of_graph("on_chain_start", &json!({ "input": input }), run)],
         Body::Finished(output) => vec![of_graph("on_chain_end", &json!({ "output": output }), run)],
         Body::Engine(event) => of_node(event, run),
-        Body::Message(message) => vec![of_model(message, run)],
+        Body::Message(message) => of_model(message, run),
+        Body::MessageEnd(message) => vec![model_end(message, run)],
         Body::Interrupted { .. } | Body::Failed(_) => Vec::new(),
     }
 }
@@ -31,26 +36,23 @@ fn of_graph(event: &str, data: &Value, run: &RunFacts) -> Value {
 
 fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
     let (Some(task), Some(node)) = (event.task, event.node.as_deref()) else { return Vec::new() };
+    let origin = Origin {
+        namespace: event.namespace.clone(),
+        step: event.step,
+        node: node.to_owned(),
+        task: wire_id(task),
+    };
     let traced = |name: &str, data: Value| {
-        let mut metadata = run.to_metadata();
-        metadata.insert("langgraph_node".to_owned(), json!(node));
-        metadata.insert("langgraph_step".to_owned(), json!(event.step));
-        json!({
-            "event": name,
-            "name": node,
-            "run_id": wire_id(task),
-            "parent_ids": [run.run],
-            "tags": [format!("graph:step:{}", event.step)],
-            "metadata": metadata,
-            "data": data,
-        })
+        let mut traced = of_task(name, node, &origin, run, &data);
+        traced["tags"] = json!([format!("graph:step:{}", event.step)]);
+        traced
     };
     match &event.kind {
         EventKind::TaskStarted { input, .. } => {
-            vec![traced("on_chain_start", json!({ "input": input }))]
+            vec![traced("on_chain_start", json!({ "input": complete_fields(json!(input)) }))]
         }
         EventKind::TaskFinished { writes, error: None, .. } => {
-            let output = writes_to_json(writes);
+            let output = writes_json(writes);
             vec![
                 traced("on_chain_stream", json!({ "chunk": output })),
                 traced("on_chain_end", json!({ "output": output })),
@@ -61,21 +63,38 @@ fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
     }
 }
 
-fn of_model(message: &MessageItem, run: &RunFacts) -> Value {
-    let mut metadata = run.to_metadata();
-    metadata.insert("langgraph_node".to_owned(), json!(message.origin.node));
-    metadata.insert("langgraph_step".to_owned(), json!(message.origin.step));
-    let (event, data) = match &message.so_far {
-        Some(_) => ("on_chat_model_stream", json!({ "chunk": message.message })),
-        None => ("on_chat_model_end", json!({ "output": message.message })),
-    };
+/// Returns the events of a message that a model sent whole, or of one piece of a message.
+fn of_model(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
+    let is_of_model = matches!(message.message["type"].as_str(), Some("ai" | "AIMessageChunk"));
+    let event =
+        |name: &str, data: Value| of_task(name, &message.origin.node, &message.origin, run, &data);
+    let mut events = Vec::new();
+    if is_of_model && message.first {
+        events.push(event("on_chat_model_start", json!({})));
+    }
+    match &message.so_far {
+        Some(_) => {
+            events.push(event("on_chat_model_stream", json!({ "chunk": message.message })));
+        }
+        None if is_of_model => events.push(model_end(message, run)),
+        None => {}
+    }
+    events
+}
+
+fn model_end(message: &MessageItem, run: &RunFacts) -> Value {
+    let data = json!({ "output": message.message });
+    of_task("on_chat_model_end", &message.origin.node, &message.origin, run, &data)
+}
+
+fn of_task(event: &str, name: &str, origin: &Origin, run: &RunFacts, data: &Value) -> Value {
     json!({
         "event": event,
-        "name": message.origin.node,
-        "run_id": message.origin.task,
+        "name": name,
+        "run_id": origin.task,
         "parent_ids": [run.run],
         "tags": [],
-        "metadata": metadata,
+        "metadata": message_metadata(origin, run),
         "data": data,
     })
 }

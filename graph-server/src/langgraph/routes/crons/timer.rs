@@ -14,7 +14,7 @@ use super::{
     schedule::{next_date, parse_time},
 };
 use crate::langgraph::{
-    database::Select,
+    database::{Select, View},
     error::{ApiError, ApiResult},
     manager::Manager,
     records::{Cron, Thread},
@@ -74,7 +74,13 @@ fn fire(manager: &Arc<Manager>, cron: &Cron) -> ApiResult<()> {
         manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
         return Ok(());
     }
-    create_run(manager, cron.thread_id, &run_request(cron)?)?;
+    // The run belongs to the owner of the cron.
+    let owner = manager.database.owner_of::<Cron>(&cron.cron_id.to_string())?.flatten();
+    let manager = match owner {
+        Some(owner) => manager.with_view(View::of_owner(&owner)),
+        None => manager.clone(),
+    };
+    create_run(&manager, cron.thread_id, &run_request(cron)?)?;
     Ok(())
 }
 

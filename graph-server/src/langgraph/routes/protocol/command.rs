@@ -19,10 +19,10 @@ use crate::langgraph::{
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommandRequest {
-    id: u64,
-    method: String,
+    pub(super) id: u64,
+    pub(super) method: String,
     #[serde(default)]
-    params: Map<String, Value>,
+    pub(super) params: Map<String, Value>,
 }
 
 /// Why a command failed: a code of the protocol and a description.

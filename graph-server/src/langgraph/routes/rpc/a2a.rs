@@ -1,32 +1,44 @@
 //! A2A: each assistant is an agent. A message starts a run on the thread with the message's context id; the run is a
 //! task. The graph must have a `messages` field.
 
+mod events;
+mod task;
+
 use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::Path,
     http::HeaderMap,
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use self::{
+    events::TaskEvents,
+    task::{Outcome, Task, answer},
+};
 use super::{
     envelope::{Request, RpcError, response},
-    run::{error_of, run_to_end},
+    run::start_run,
 };
 use crate::langgraph::{
+    access::Access,
     assistants::find_assistant,
     error::{ApiError, ApiResult},
     id::new_id,
-    manager::Manager,
+    manager::{CancelAction, Cancellation, LiveRun, Manager},
     records::{Run, RunStatus},
     request::{body::Body, query::Query},
+    stream::sse::respond,
 };
 
 /// The code of A2A for a task that does not exist.
 const UNKNOWN_TASK: i32 = -32001;
+/// The code of A2A for a task that has ended, so that it cannot be cancelled.
+const NOT_CANCELABLE: i32 = -32002;
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new()
@@ -35,23 +47,35 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 }
 
 async fn handle(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     Path(assistant): Path<String>,
     Body(request): Body<Request>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Response> {
     let assistant = find_assistant(&manager.graphs, &manager.database, &assistant)?;
     let assistant = assistant.assistant_id.to_string();
+    let params = &request.params;
     let result = match (request.check(), request.method.as_str()) {
         (Err(error), _) => Err(error),
-        (Ok(()), "message/send") => send(&manager, &assistant, &request.params).await,
-        (Ok(()), "tasks/get") => read(&manager, &request.params),
+        (Ok(()), "message/send") => send(&manager, &assistant, params).await,
+        (Ok(()), "message/stream") => match start(&manager, &assistant, params) {
+            Ok((task, live)) => {
+                return Ok(respond(TaskEvents::new(request.id, task, live), ()));
+            }
+            Err(error) => Err(error),
+        },
+        (Ok(()), "tasks/get") => read(&manager, params),
+        (Ok(()), "tasks/cancel") => cancel(&manager, params).await,
         (Ok(()), method) => Err(RpcError::unknown_method(method)),
     };
-    Ok(Json(response(request.id.as_ref(), result)))
+    Ok(Json(response(request.id.as_ref(), result)).into_response())
 }
 
-/// Runs the assistant on a message, and returns the run as a task.
-async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result<Value, RpcError> {
+/// Starts a run of the assistant on a message.
+fn start(
+    manager: &Arc<Manager>,
+    assistant: &str,
+    params: &Value,
+) -> Result<(Task, Arc<LiveRun>), RpcError> {
     let message = &params["message"];
     let parts = message["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
     if parts.is_empty() || parts.iter().any(|it| !it["text"].is_string()) {
@@ -59,36 +83,34 @@ async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result
         return Err(RpcError::invalid_params(problem));
     }
     let text: Vec<_> = parts.iter().filter_map(|it| it["text"].as_str()).collect();
-    let context = match message["contextId"].as_str() {
+    let thread = match message["contextId"].as_str() {
         None => new_id(),
         Some(id) => Uuid::try_parse(id)
             .map_err(|_| RpcError::invalid_params("`message.contextId` must be a UUID"))?,
     };
     let input = json!({ "messages": [{ "role": "user", "content": text.join("\n") }] });
-    let (run, output) = run_to_end(manager, Some(context), assistant, input).await?;
-    let state = match error_of(&output) {
-        Some(_) => "failed",
-        None if output.get("__interrupt__").is_some() => "input-required",
-        None => "completed",
-    };
-    let text = error_of(&output).unwrap_or_else(|| answer(&output));
-    Ok(task(run, context, state, Some(&text)))
+    let (run, live) = start_run(manager, Some(thread), assistant, &input)?;
+    Ok((Task { run, thread }, live))
 }
 
-/// Returns the text of the last message, or the whole output if it has no messages.
-fn answer(output: &Value) -> String {
-    let last = output["messages"].as_array().and_then(|it| it.last());
-    match last.map(|it| &it["content"]) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(blocks)) => blocks.iter().filter_map(|it| it["text"].as_str()).collect(),
-        _ => output.to_string(),
-    }
+/// Runs the assistant on a message, and returns the run as a task.
+async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result<Value, RpcError> {
+    let (task, live) = start(manager, assistant, params)?;
+    let result = live.result().await;
+    let output = result.ok_or_else(|| ApiError::conflict("the server is shutting down"))?.output;
+    let Outcome { state, text } = Outcome::of(&output);
+    Ok(task.to_json(state, Some(&text)))
+}
+
+/// Returns the run that the request names.
+fn find_run(manager: &Manager, params: &Value) -> Result<Run, RpcError> {
+    let id = params["id"].as_str().unwrap_or_default();
+    let run = manager.database.get::<Run>(id).map_err(ApiError::from)?;
+    run.ok_or_else(|| RpcError(UNKNOWN_TASK, format!("task `{id}` does not exist")))
 }
 
 fn read(manager: &Manager, params: &Value) -> Result<Value, RpcError> {
-    let id = params["id"].as_str().unwrap_or_default();
-    let run = manager.database.get::<Run>(id).map_err(ApiError::from)?;
-    let run = run.ok_or_else(|| RpcError(UNKNOWN_TASK, format!("task `{id}` does not exist")))?;
+    let run = find_run(manager, params)?;
     let state = match run.status {
         RunStatus::Pending => "submitted",
         RunStatus::Running => "working",
@@ -98,29 +120,23 @@ fn read(manager: &Manager, params: &Value) -> Result<Value, RpcError> {
     };
     let stored = manager.thread(run.thread_id)?;
     let text = stored.values.filter(|_| state == "completed").map(|it| answer(&it));
-    Ok(task(run.run_id, run.thread_id, state, text.as_deref()))
+    let task = Task { run: run.run_id, thread: run.thread_id };
+    Ok(task.to_json(state, text.as_deref()))
 }
 
-fn task(run: Uuid, thread: Uuid, state: &str, text: Option<&str>) -> Value {
-    let artifact = |text: &str| {
-        json!({
-            "artifactId": run,
-            "name": "answer",
-            "parts": [{ "kind": "text", "text": text }],
-        })
-    };
-    json!({
-        "kind": "task",
-        "id": run,
-        "contextId": thread,
-        "status": { "state": state },
-        "artifacts": text.map(artifact).into_iter().collect::<Vec<_>>(),
-    })
+async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcError> {
+    let run = find_run(manager, params)?;
+    let (thread, run) = (run.thread_id, run.run_id);
+    let cancellation = Cancellation::new(CancelAction::Interrupt, "a client cancelled the task");
+    let live = manager.cancel(thread, run, cancellation).await;
+    let ended = |_| RpcError(NOT_CANCELABLE, format!("task `{run}` has ended"));
+    live.map_err(ended)?.result().await;
+    Ok(Task { run, thread }.to_json("canceled", None))
 }
 
 /// Describes the assistant that the query names.
 async fn agent_card(
-    State(manager): State<Arc<Manager>>,
+    Access(manager): Access,
     mut query: Query,
     headers: HeaderMap,
 ) -> ApiResult<Json<Value>> {
@@ -140,7 +156,11 @@ async fn agent_card(
         "url": format!("http://{host}/a2a/{}", assistant.assistant_id),
         "preferredTransport": "JSONRPC",
         "version": assistant.version.to_string(),
-        "capabilities": { "streaming": false, "pushNotifications": false },
+        "capabilities": {
+            "streaming": true,
+            "pushNotifications": false,
+            "stateTransitionHistory": false,
+        },
         "defaultInputModes": ["text/plain"],
         "defaultOutputModes": ["text/plain"],
         "skills": [{

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
     routing::post,
@@ -13,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::{
     envelope::{Request, RpcError, response},
-    run::{error_of, run_to_end},
+    run::{error_of, start_run},
 };
-use crate::langgraph::{manager::Manager, request::body::Body};
+use crate::langgraph::{access::Access, error::ApiError, manager::Manager, request::body::Body};
 
 /// Versions of the protocol that the endpoint speaks, newest first.
 const VERSIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
@@ -25,7 +24,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new().route("/mcp", post(handle)).route("/mcp/", post(handle))
 }
 
-async fn handle(State(manager): State<Arc<Manager>>, Body(request): Body<Request>) -> Response {
+async fn handle(Access(manager): Access, Body(request): Body<Request>) -> Response {
     if request.id.is_none() {
         return StatusCode::ACCEPTED.into_response();
     }
@@ -80,7 +79,9 @@ async fn call_tool(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcE
         Value::Object(arguments) => json!(arguments),
         _ => return Err(RpcError::invalid_params("`arguments` must be an object")),
     };
-    let (_, output) = run_to_end(manager, None, name, input).await?;
+    let (_, live) = start_run(manager, None, name, &input)?;
+    let result = live.result().await;
+    let output = result.ok_or_else(|| ApiError::conflict("the server is shutting down"))?.output;
     Ok(match error_of(&output) {
         Some(error) => {
             json!({ "content": [{ "type": "text", "text": error }], "isError": true })

@@ -8,23 +8,21 @@ use uuid::Uuid;
 use super::super::run_response::create_run;
 use crate::langgraph::{
     error::{ApiError, ApiResult},
-    manager::Manager,
+    manager::{LiveRun, Manager},
 };
 
-/// Runs an assistant to its end. Returns the id of the run and its output. Without a thread, the run has its own.
-pub(super) async fn run_to_end(
+/// Starts a run of an assistant. Returns its id and the active run. Without a thread, the run has its own.
+pub(super) fn start_run(
     manager: &Arc<Manager>,
     thread: Option<Uuid>,
     assistant: &str,
-    input: Value,
-) -> ApiResult<(Uuid, Value)> {
+    input: &Value,
+) -> ApiResult<(Uuid, Arc<LiveRun>)> {
     let body = json!({ "assistant_id": assistant, "input": input, "if_not_exists": "create" });
     let body =
         serde_json::from_value(body).map_err(|error| ApiError::invalid(error.to_string()))?;
     let (run, live) = create_run(manager, thread, &body)?;
-    let result = live.result().await;
-    let output = result.ok_or_else(|| ApiError::conflict("the server is shutting down"))?.output;
-    Ok((run.run_id, output))
+    Ok((run.run_id, live))
 }
 
 /// Returns the error of a failed run's output.

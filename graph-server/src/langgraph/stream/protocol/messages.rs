@@ -7,8 +7,8 @@ use super::event::Content;
 use crate::langgraph::{
     id::wire_namespace,
     stream::{
-        encode::message_metadata,
         item::{MessageItem, RunFacts},
+        json::message_metadata,
     },
 };
 

@@ -13,7 +13,9 @@ use crate::langgraph::{
     id::wire_id,
     stream::{
         encode::{task, update},
-        item::{Body, Item, RunFacts},
+        item::{Body, Item, MessageItem, RunFacts},
+        message::complete_fields,
+        tool_event::tool_events,
     },
 };
 
@@ -66,8 +68,10 @@ impl RunEncoder {
             Body::Message(message) => {
                 let mut contents = self.start_subgraphs(&segments(&message.origin.namespace));
                 contents.extend(self.messages.encode(message, &self.run));
+                contents.extend(tools(message));
                 contents
             }
+            Body::MessageEnd(message) => tools(message),
             Body::Finished(_) => {
                 self.outcome = Outcome::Finished;
                 self.messages.finish_all()
@@ -148,7 +152,9 @@ impl RunEncoder {
         let mut contents = self.start_subgraphs(&namespace);
         let content = |method, data| Content::new(method, &namespace, data);
         match &event.kind {
-            EventKind::Values(values) => contents.push(content("values", values.to_json())),
+            EventKind::Values(values) => {
+                contents.push(content("values", complete_fields(values.to_json())));
+            }
             EventKind::Update { writes, .. } => {
                 let data = json!({ "node": node, "values": update(writes) });
                 contents.push(content("updates", data).of_node(node));
@@ -226,6 +232,13 @@ impl RunEncoder {
         ended.reverse();
         ended.iter().map(|it| lifecycle(it, event, error)).collect()
     }
+}
+
+/// Returns the starts and ends of tool calls that a message stands for.
+fn tools(message: &MessageItem) -> Vec<Content> {
+    let namespace = segments(&message.origin.namespace);
+    let content = |data| Content::new("tools", &namespace, data).of_node(&message.origin.node);
+    tool_events(message).iter().map(|it| content(it.to_protocol_json())).collect()
 }
 
 /// Returns the event that a subgraph changed its status.

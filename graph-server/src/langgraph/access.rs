@@ -1,0 +1,112 @@
+//! What the client of a request may do and see.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::FromRequestParts,
+    http::{Method, Uri, request::Parts},
+};
+
+use super::{
+    database::View,
+    error::{ApiError, ApiResult},
+    manager::Manager,
+};
+use crate::http::{Client, Scope};
+
+/// Extracts the manager as the client of a request sees it. Fails if the client's scope does not allow the request.
+///
+/// All handlers use this extractor, so none can see the objects of another owner. Requests without a client come from
+/// the operator, or from a server without authentication, and see everything.
+pub(super) struct Access(pub(super) Arc<Manager>);
+
+impl FromRequestParts<Arc<Manager>> for Access {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        manager: &Arc<Manager>,
+    ) -> Result<Self, ApiError> {
+        let Some(client) = parts.extensions.get::<Client>() else {
+            return Ok(Self(manager.clone()));
+        };
+        let needed = needed_scope(&parts.method, &parts.uri);
+        if client.scope < needed {
+            let detail = format!("this request needs the scope `{}`", name(needed));
+            return Err(ApiError::forbidden(detail));
+        }
+        let view = match client.scope {
+            Scope::Admin => View::of_admin(&client.owner),
+            Scope::Read | Scope::Write => View::of_owner(&client.owner),
+        };
+        Ok(Self(manager.with_view(view)))
+    }
+}
+
+/// Last parts of the paths of POST requests that only read.
+const READS: [&str; 7] = [
+    "/search",
+    "/count",
+    "/history",
+    "/versions",
+    "/state/checkpoint",
+    "/store/namespaces",
+    "/stream/events",
+];
+
+/// Returns the scope that a request needs.
+fn needed_scope(method: &Method, uri: &Uri) -> Scope {
+    let path = uri.path();
+    // A client that disconnects can cancel the run that it reads.
+    let cancels = ["cancel_on_disconnect=1", "cancel_on_disconnect=true"];
+    let cancels = uri.query().is_some_and(|query| cancels.iter().any(|it| query.contains(it)));
+    match *method {
+        Method::GET | Method::HEAD if path == "/metrics" => Scope::Admin,
+        // A WebSocket carries commands too.
+        Method::GET if path.ends_with("/stream/events") => Scope::Write,
+        Method::GET | Method::HEAD if !cancels => Scope::Read,
+        Method::POST if READS.iter().any(|it| path.ends_with(it)) => Scope::Read,
+        _ => Scope::Write,
+    }
+}
+
+fn name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Read => "read",
+        Scope::Write => "write",
+        Scope::Admin => "admin",
+    }
+}
+
+impl Manager {
+    /// Fails if the client may not change an object that it sees, such as the assistant of a graph.
+    pub(super) fn check_change<T: super::database::Document>(&self, id: &str) -> ApiResult<()> {
+        match self.database.is_hidden::<T>(id)? {
+            true => Err(ApiError::forbidden(format!(
+                "`{id}` belongs to the server; only admins may change it"
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_only_read_need_the_read_scope() {
+        let needed = |method: Method, uri: &str| needed_scope(&method, &uri.parse().unwrap());
+        assert_eq!(needed(Method::GET, "/threads/t"), Scope::Read);
+        assert_eq!(needed(Method::GET, "/metrics"), Scope::Admin);
+        assert_eq!(needed(Method::POST, "/threads/search"), Scope::Read);
+        assert_eq!(needed(Method::POST, "/threads/t/stream/events"), Scope::Read);
+        assert_eq!(needed(Method::GET, "/threads/t/stream/events"), Scope::Write);
+        assert_eq!(needed(Method::POST, "/threads/t/state"), Scope::Write);
+        assert_eq!(needed(Method::POST, "/threads"), Scope::Write);
+        assert_eq!(needed(Method::DELETE, "/threads/search"), Scope::Write);
+        let joined = "/threads/t/runs/r/join?cancel_on_disconnect=true";
+        assert_eq!(needed(Method::GET, joined), Scope::Write);
+        assert_eq!(needed(Method::GET, &joined.replace("true", "0")), Scope::Read);
+    }
+}
