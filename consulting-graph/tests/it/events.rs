@@ -66,7 +66,7 @@ async fn debates_without_isolation_are_announced_once() {
         .into_iter()
         .filter(|it| matches!(it, PipelineEvent::SandboxDegraded { .. }))
         .collect();
-    let [PipelineEvent::SandboxDegraded { backend, reason }] = degraded.as_slice() else {
+    let [PipelineEvent::SandboxDegraded { backend, reason, .. }] = degraded.as_slice() else {
         panic!("{degraded:?}")
     };
     assert_eq!((backend.as_str(), reason.as_str()), ("in-process", "isolation is off"));

@@ -77,5 +77,4 @@ pub(crate) async fn run_agent(
     let state = state.ok_or_else(|| failed("did not answer".to_owned()))?;
     let fields = state.to_value();
     AgentState::from_fields(fields.as_object().cloned().unwrap_or_default())
-        .map_err(NodeError::terminal)
 }
