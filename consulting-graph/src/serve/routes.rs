@@ -171,11 +171,10 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<
         max_dollars: manifest.limit.money.map(|it| it.dollars()).or(input.limit.max_dollars),
     };
     let inherited_calls = manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
-    let planned_calls = app.plan(config, run_config.baseline, input.concurrency).all.calls;
     Ok(Json(RunDetail {
         summary: RunSummary::of(&info),
         usage: app.spending(&id, inherited_calls).await?.into(),
-        planned_calls: planned_calls.saturating_sub(inherited_calls as u64),
+        planned_calls: app.plan(config, run_config.baseline, input.concurrency).all.calls,
         settings: Settings {
             rounds: config.rounds,
             concurrency: input.concurrency,

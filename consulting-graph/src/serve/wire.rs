@@ -156,7 +156,7 @@ pub(super) struct RunDetail {
     pub(super) summary: RunSummary,
     /// Spending so far. A fork does not count the calls that it inherited.
     pub(super) usage: Usage,
-    /// Expected number of calls, without retries and without the calls that a fork inherited.
+    /// Expected number of calls of the whole run, without retries. A fork makes fewer.
     pub(super) planned_calls: u64,
     /// Settings of the run.
     pub(super) settings: Settings,
