@@ -153,10 +153,7 @@ async fn failure_of_a_sub_agent_is_returned_to_the_model() {
     let outcome = agent.compile().unwrap().run("go").await.unwrap();
     let results = tool_messages(&outcome);
     assert!(results.iter().all(|it| it.status == Status::Error), "{results:?}");
-    assert!(
-        results[0].content.text().starts_with("the sub-agent `writer` failed: "),
-        "{results:?}"
-    );
+    assert!(results[0].content.text().starts_with("the agent `writer` failed: "), "{results:?}");
     assert!(results[1].content.text().contains("'general-purpose' or 'writer'"), "{results:?}");
 }
 

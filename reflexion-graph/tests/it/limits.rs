@@ -109,7 +109,9 @@ async fn file_limits() {
     let fill = "for number in range(10 ** 6): open(f'file-{number}', 'w').close()";
     check(&run(fill, &job(default_limits())).await, Status::TooManyFiles);
     let open = "held = [open('/dev/null') for _ in range(10 ** 5)]";
-    check_refused(&run(open, &job(default_limits())).await, "Too many open files");
+    let execution = run(open, &job(default_limits())).await;
+    check(&execution, Status::TooManyFiles);
+    assert!(execution.stderr.contains("Too many open files"), "{execution:?}");
 }
 
 #[tokio::test]

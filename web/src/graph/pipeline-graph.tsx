@@ -53,11 +53,13 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
     onStage(stage);
     if (narrow) document.getElementById("focus")?.scrollIntoView();
   };
-  // Zoom to the selected stage, or to that of the selected agent, also if a link selects it. Otherwise restore the
-  // chosen zoom level. Do so again when the graph or the window width changes.
+  // Zoom to the selected stage, also if a link selects it. Otherwise restore the chosen zoom level. Do so again when the
+  // graph or the window width changes. Selecting an agent does not move the graph.
   const width = useStore((it) => it.width);
   const picked = nodes.find((it) => it.id === selected);
-  const stage = picked?.parentId ?? picked?.id;
+  const [stage, setStage] = useState<string>();
+  const pickedStage = picked?.parentId ? stage : picked?.id;
+  if (pickedStage !== stage) setStage(pickedStage);
   useEffect(() => {
     const timer = setTimeout(() => {
       if (stage && !narrow) {

@@ -7,6 +7,9 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, backend::names::MICRO_VM as NAME, image::cpio::Archive};
 
+/// Size of a page of memory in bytes.
+const PAGE: usize = 4096;
+
 /// The agent's archive, which is appended to the image.
 pub(super) struct AgentArchive {
     /// Archive with the agent and a link that makes the agent the first program.
@@ -34,7 +37,12 @@ pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, 
     let mut archive = Archive::default();
     archive.file("agent", true, &program);
     archive.link("init", "agent");
-    Ok(AgentArchive { archive: archive.finish(), hash })
+    let mut archive = archive.finish();
+    // The kernel skips the padding. Without it, the first program panicked at its start if the last page of the initrd
+    // was 512 bytes short (observed with QEMU 8.2 and Linux 6.1, with two agents of different sizes).
+    let initrd_len = (image.len() + archive.len()).next_multiple_of(PAGE);
+    archive.resize(initrd_len - image.len(), 0);
+    Ok(AgentArchive { archive, hash })
 }
 
 /// Returns whether an ELF file specifies an interpreter, which would load shared libraries.
