@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, Query},
     http::{Method, Uri, request::Parts},
 };
 
@@ -58,14 +58,21 @@ const READS: [&str; 7] = [
 fn needed_scope(method: &Method, uri: &Uri) -> Scope {
     let path = uri.path();
     // A client that disconnects can cancel the run that it reads.
-    let cancels = ["cancel_on_disconnect=1", "cancel_on_disconnect=true"];
-    let cancels = uri.query().is_some_and(|query| cancels.iter().any(|it| query.contains(it)));
+    let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let cancels = parameters.map_or(true, |Query(parameters)| {
+        let cancels = |(name, value): &(String, String)| {
+            name == "cancel_on_disconnect"
+                && !["0", "false"].contains(&value.to_ascii_lowercase().as_str())
+        };
+        parameters.iter().any(cancels)
+    });
+    let reads = !path.starts_with("/a2a/") && READS.iter().any(|it| path.ends_with(it));
     match *method {
         Method::GET | Method::HEAD if path == "/metrics" => Scope::Admin,
         // A WebSocket carries commands too.
         Method::GET if path.ends_with("/stream/events") => Scope::Write,
         Method::GET | Method::HEAD if !cancels => Scope::Read,
-        Method::POST if READS.iter().any(|it| path.ends_with(it)) => Scope::Read,
+        Method::POST if reads => Scope::Read,
         _ => Scope::Write,
     }
 }
@@ -108,5 +115,11 @@ mod tests {
         let joined = "/threads/t/runs/r/join?cancel_on_disconnect=true";
         assert_eq!(needed(Method::GET, joined), Scope::Write);
         assert_eq!(needed(Method::GET, &joined.replace("true", "0")), Scope::Read);
+        for disguised in ["cancel_on_disconnect=True", "cancel%5Fon_disconnect=1"] {
+            let joined = format!("/threads/t/runs/r/join?{disguised}");
+            assert_eq!(needed(Method::GET, &joined), Scope::Write, "{disguised}");
+        }
+        // A message to an agent with the name `search`.
+        assert_eq!(needed(Method::POST, "/a2a/search"), Scope::Write);
     }
 }

@@ -18,7 +18,7 @@ mod thread_events;
 mod thread_feed;
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
@@ -64,7 +64,7 @@ pub(super) struct Manager {
     slots: Arc<Semaphore>,
     shutting_down: Arc<AtomicBool>,
     /// Locked while this process uses the database, so that no other process executes the same runs.
-    lock_file: Arc<File>,
+    lock_file: Option<Arc<File>>,
 }
 
 /// Why the manager could not be opened.
@@ -72,10 +72,22 @@ pub(super) struct Manager {
 pub(super) enum OpenError {
     #[error("{0}")]
     Database(#[from] rusqlite::Error),
-    #[error("cannot create the lock file {path}: {cause}")]
+    #[error("cannot create or lock the file {path}: {cause}")]
     LockFile { path: String, cause: std::io::Error },
     #[error("{path} is locked by another server; stop that server or use another database")]
     InUse { path: String },
+}
+
+/// Creates and locks the file at `path`.
+fn create_locked(path: &Path) -> Result<File, OpenError> {
+    let shown = path.display().to_string();
+    let failed = |cause| OpenError::LockFile { path: shown.clone(), cause };
+    let file = File::create(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: shown }),
+        Err(TryLockError::Error(cause)) => Err(failed(cause)),
+    }
 }
 
 impl Manager {
@@ -85,13 +97,13 @@ impl Manager {
         path: &Path,
         webhooks: Webhooks,
     ) -> Result<Arc<Self>, OpenError> {
-        let lock_path = path.with_extension("lock");
-        let shown = lock_path.display().to_string();
-        let lock_file = File::create(&lock_path)
-            .map_err(|cause| OpenError::LockFile { path: shown.clone(), cause })?;
-        lock_file.try_lock().map_err(|_| OpenError::InUse { path: shown })?;
+        let lock_file = match path.to_str() {
+            // No other process can open a database in memory.
+            Some(":memory:") => None,
+            _ => Some(Arc::new(create_locked(&path.with_extension("lock"))?)),
+        };
         Ok(Arc::new(Self {
-            lock_file: Arc::new(lock_file),
+            lock_file,
             graphs: Arc::new(graphs),
             database: Database::open(path)?,
             webhooks,
@@ -105,7 +117,7 @@ impl Manager {
 
     /// Lets another process use the database.
     fn unlock(&self) {
-        if let Err(error) = self.lock_file.unlock() {
+        if let Some(Err(error)) = self.lock_file.as_ref().map(|it| it.unlock()) {
             tracing::warn!(%error, "cannot unlock the database");
         }
     }

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::page::routes;
 use crate::{
-    http::{Guard, Metrics},
+    http::Guard,
     langgraph::{Graphs, LangGraphApi, OpenApiError},
     server::serve_until,
 };
@@ -103,7 +103,7 @@ impl DevServer {
         let start = get(async || Redirect::temporary("/studio"));
         let open = api.open_routes().merge(routes()).route("/", start);
         let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(MAX_BODY);
-        let guarded = guard.wrap(open, api.routes(), Metrics::default());
+        let guarded = guard.wrap(open, api.routes(), api.metrics());
         let listen = |source| DevError::Listen { port: self.port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await.map_err(listen)?;
         println!("studio: http://{}/studio", listener.local_addr().map_err(listen)?);

@@ -39,7 +39,7 @@ pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, 
     archive.link("init", "agent");
     let mut archive = archive.finish();
     // The kernel skips the padding. Without it, the first program panicked at its start if the last page of the initrd
-    // was 512 bytes short (observed with QEMU 8.2 and Linux 6.1, with two agents of different sizes).
+    // was 512 bytes short (observed with QEMU 10.0 and Linux 6.1, with two agents of different sizes).
     let initrd_len = (image.len() + archive.len()).next_multiple_of(PAGE);
     archive.resize(initrd_len - image.len(), 0);
     Ok(AgentArchive { archive, hash })
