@@ -107,7 +107,8 @@ impl Drop for Link {
 }
 
 impl Namespace {
-    /// Returns a checkpoint. Runs ask for the newest one and for ids that are newer still, which needs no search.
+    /// Returns a checkpoint. Runs mostly look up the newest checkpoint, or an id that is newer and not stored yet.
+    /// Neither case searches the map.
     fn find(&self, id: CheckpointId) -> Option<&Stored> {
         let (newest, stored) = self.checkpoints.last_key_value()?;
         match id.cmp(newest) {

@@ -56,8 +56,8 @@ impl Source {
 pub struct Header {
     /// Id of the parent checkpoint.
     pub parent: Option<CheckpointId>,
-    /// Among this checkpoint and its ancestors, the newest one not created by a superstep. Task ids are derived from
-    /// it.
+    /// Id of the newest checkpoint that was not created by a superstep, among this checkpoint and its ancestors. Task
+    /// ids are derived from it.
     pub origin: CheckpointId,
     /// Number of the step. The first input of a thread is step -1.
     pub step: i64,

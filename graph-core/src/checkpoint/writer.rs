@@ -154,7 +154,7 @@ pub(crate) struct Closer {
     queue: Option<QueueEnd>,
 }
 
-/// The run's end of its queue.
+/// The sending end of a run's queue.
 #[derive(Debug)]
 struct QueueEnd {
     queue: mpsc::Sender<Op>,

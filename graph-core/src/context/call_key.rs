@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::{context::task::TaskContext, error::NodeError};
 
 /// The key under which the result of a call is journaled: the call's name, the caller's key and, from the second equal
-/// call on, a number. If the call ends without a result, dropping the key makes the number available again, so that
-/// the next equal call has the number that it has when the node runs again.
+/// call on, a number. If the call ends without a result, dropping the key releases the number, and the next
+/// equal call takes it. That call then has the same number when the node runs again.
 pub(super) struct CallKey<'a> {
     task: &'a TaskContext,
     key: String,

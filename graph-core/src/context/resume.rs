@@ -51,7 +51,8 @@ impl Replay {
 
     /// Returns the bound for a subgraph that the run enters for the first time, and `None` for a later invocation.
     ///
-    /// The task id is ignored, so that later invocations in a loop are not mistaken for the first one.
+    /// The task id at the end of `namespace` is ignored. It differs in each iteration of a loop, so later invocations
+    /// would otherwise count as the first one.
     pub(crate) fn enter(&self, namespace: &str) -> Option<CheckpointId> {
         let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
         lock(&self.visited).insert(stable.to_owned()).then_some(self.bound)

@@ -72,7 +72,7 @@ pub(crate) struct Scope {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskStep {
     pub(crate) number: i64,
-    /// Number of the last step that the step limit allows, plus 1.
+    /// Number of the first step that the step limit does not allow.
     pub(crate) max: i64,
     /// Checkpoint that task ids are derived from.
     pub(crate) origin: CheckpointId,
@@ -383,7 +383,8 @@ impl TaskContext {
         }
     }
 
-    /// Returns the name and key of a journaled call and the smallest number that no equal call of this attempt has.
+    /// Returns the key of a journaled call, which contains the call's name, and the smallest number that no equal call
+    /// of this attempt has taken.
     pub(super) fn number_call(
         &self,
         name: &str,
@@ -403,7 +404,8 @@ impl TaskContext {
         });
     }
 
-    /// Returns the cache key of a journaled call. Calls of all tasks of a graph share their cached results.
+    /// Returns the cache key of a journaled call. Equal calls share a cached result across all tasks, and across all
+    /// graphs that use the same cache.
     pub(super) fn cache_key(&self, name: &str, key: &impl Serialize) -> CacheKey {
         let key = serde_json::to_string(key).unwrap_or_default();
         let input = TaskId::from_parts(&[b"task", name.as_bytes(), key.as_bytes()]);

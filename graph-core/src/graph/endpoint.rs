@@ -98,8 +98,8 @@ where
     }
 }
 
-// One implementation for each signature that runs on the state. A single one over all signatures, with the bound
-// `Input = S`, would make the compiler treat a node that takes a payload as one that takes the state by value.
+// One implementation for each signature that runs on the state. A single implementation for all signatures, with the
+// bound `Input = S`, would make the compiler treat a node that takes a payload as one that takes the state by value.
 #[diagnostic::do_not_recommend]
 impl<F, S, C, R> Target<S, C, IsNode<(OnState, R)>> for F
 where

@@ -41,8 +41,8 @@ pub trait IntoNode<S: State, C, M>: NodeShape<S, C, M, Checked = Self> + Sized {
     note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`"
 )]
 pub trait NodeShape<S: State, C, M> {
-    /// The type itself. The bound `N::Checked: IntoNode` is only checked if `N` implements this trait, so that one
-    /// mistake is reported once.
+    /// The implementing type itself. The compiler checks the bound `N::Checked: IntoNode` only if `N` implements this
+    /// trait, so a mistake causes one error instead of two.
     type Checked;
 }
 

@@ -123,7 +123,7 @@ fn rename_node(checkpoint: &mut Checkpoint, old: &str, new: &str) {
     }
 }
 
-/// Returns the new id of each task that the renamed node may have in the step after the checkpoint.
+/// Maps old to new ids of all tasks that the renamed node may have in the step after the checkpoint.
 fn renamed_tasks(checkpoint: &Checkpoint, old: &str, new: &str) -> BTreeMap<TaskId, TaskId> {
     let header = &checkpoint.header;
     let id = |node: &str, kind| {

@@ -407,8 +407,8 @@ fn find(nodes: &[NodeEntry], label: &Label) -> Option<NodeIdx> {
     nodes.binary_search_by(|it| it.label.cmp(label)).ok().map(index_of)
 }
 
-/// Reports a join that never fires because it waits for two nodes, and the only branch that leads to these nodes
-/// chooses one of them.
+/// Reports a join that never fires because it waits for two nodes that are alternatives of one branch, and no other
+/// path leads to them.
 fn exclusive_join(
     nodes: &[NodeEntry],
     joins: &[Join],

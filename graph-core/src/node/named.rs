@@ -1,4 +1,4 @@
-//! Nodes with a name that is a value, so that the compiler checks the edges to closures.
+//! Named nodes. A value stands for the node in edges, so the compiler checks edges to closures.
 
 use crate::{
     command::target::{AcceptsPayload, RunsOnState},
