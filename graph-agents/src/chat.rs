@@ -19,7 +19,7 @@ use crate::{
 const HELP: &str = "\
 /history      Print the conversation
 /thread NAME  Switch to another conversation
-/retry        Continue a run that failed or was stopped
+/retry        Resume a run that failed or was stopped
 /exit         End the chat";
 
 /// Starts a chat with an agent in the terminal, in the conversation `chat`. Returns when the user types `/exit` or ends

@@ -1,4 +1,4 @@
-//! Tools that run programs which the model writes, in a sandbox.
+//! Tools that run programs, written by the model, in a sandbox.
 
 use std::{fmt, time::Duration};
 
@@ -26,14 +26,14 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Maximum depth of directories whose files are stored.
 const MAX_DEPTH: usize = 8;
 
-/// Gives the model a sandbox: the tools `python` and `shell`.
+/// Gives the model the tools `python` and `shell`, which run programs in a sandbox.
 ///
 /// Each thread has a sandbox. The text files in its working directory are stored in the state field `files`, together
 /// with those of [`FileTools`](crate::files::FileTools): they are written to the sandbox before a program runs, and its
-/// changes are stored afterwards. They therefore stay for the thread even if the sandbox expires or the program restarts.
-/// Binary files, hidden files, and files beyond 200 files or 1 MiB stay only in the sandbox.
+/// changes are stored afterwards. They are therefore kept for the thread even if the sandbox expires or the program
+/// restarts. Binary files, hidden files, and files beyond 200 files or 1 MiB are kept only in the sandbox.
 ///
-/// A program's output has a maximum size, and a program that fails or exceeds a limit becomes a failed tool message.
+/// A program's output has a maximum size, and a program that fails or exceeds a limit produces a failed tool message.
 ///
 /// ```no_run
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, code::CodeTools};
@@ -162,8 +162,10 @@ impl Middleware for CodeTools {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let python = "Runs a Python program in a sandbox without network access. Files in the working directory stay.";
-        let shell = "Runs a shell command in a sandbox without network access. Files in the working directory stay.";
+        let python = "Runs a Python program in a sandbox without network access. Files in the working directory \
+                      are kept.";
+        let shell = "Runs a shell command in a sandbox without network access. Files in the working directory \
+                     are kept.";
         vec![
             self.tool("python", python, |args: Python| {
                 Program::new("python3").arg("-").input(args.code)

@@ -99,7 +99,7 @@ pub enum JumpTo {
 }
 
 impl JumpTo {
-    /// Returns the text that stands for this place in the state field `jump_to`.
+    /// Returns the value of the state field `jump_to` for this place.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::End => "end",

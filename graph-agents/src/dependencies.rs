@@ -44,8 +44,8 @@ impl fmt::Debug for Dependencies {
     }
 }
 
-/// A dependency of a tool. Dereferences to the value. A parameter of this type of a function with
-/// [`tool`](macro@crate::tool) is filled in by the agent; the model does not see it.
+/// A dependency of a tool. Dereferences to the value. If a function with the attribute [`tool`](macro@crate::tool) has
+/// a parameter of this type, the agent fills it in, and the model does not see it.
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, Dep, ScriptedModel, ToolCall, tool};

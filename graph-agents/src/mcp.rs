@@ -1,6 +1,6 @@
 //! The Model Context Protocol: tools, resources and prompts of other programs, and agents as MCP servers.
 //!
-//! An [`McpClient`] connects to a server that runs as a child process or that speaks streamable HTTP. The server's tools
+//! An [`McpClient`] connects to a server that runs as a child process or supports streamable HTTP. The server's tools
 //! become ordinary [`Tool`](crate::Tool)s.
 //!
 //! ```no_run

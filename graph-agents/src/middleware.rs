@@ -3,7 +3,8 @@
 //! | middleware | purpose |
 //! |---|---|
 //! | [`ModelCallLimit`], [`ToolCallLimit`] | limit the number of calls per run and per thread |
-//! | [`ModelFallback`], [`ModelRetry`], [`ToolRetry`], [`ToolErrorAnswers`], [`ReturnMalformedCalls`] | deal with failures |
+//! | [`ModelFallback`], [`ModelRetry`], [`ToolRetry`] | retry failed calls, or make them with other models |
+//! | [`ToolErrorAnswers`], [`ReturnMalformedCalls`] | return errors to the model |
 //! | [`HumanInTheLoop`] | asks a person before tools run |
 //! | [`Summarization`], [`ContextEditing`] | keep long conversations short |
 //! | [`Pii`] | redacts, masks, hashes or blocks personal data |

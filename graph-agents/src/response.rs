@@ -18,12 +18,13 @@ pub struct ResponseFormat {
     pub schemas: Vec<ResponseSchema>,
     /// Whether the response is obtained through the provider or through a tool call.
     pub strategy: Strategy,
-    /// What happens when the model's data does not match the schema. Applies only to `Strategy::Tool`.
+    /// Handling of data that does not match the schema. Applies only to `Strategy::Tool`.
     pub errors: OutputErrors,
     /// Text of the tool message that confirms a response. `None`: a text that contains the response. Applies only to
     /// `Strategy::Tool`.
     pub tool_message: Option<String>,
     /// Whether the provider must follow the schema exactly. Applies only to `Strategy::Provider`.
+    /// [`LlmModel`](crate::LlmModel) ignores it.
     pub strict: Option<bool>,
 }
 
@@ -54,7 +55,7 @@ pub struct ResponseSchema {
     pub format: Arc<dyn Fn(&Value) -> String + Send + Sync>,
 }
 
-/// What happens when the model's data does not match the schema, or when the model returns several responses.
+/// Handling of data that does not match the schema, and of several responses to one request.
 #[derive(Clone)]
 pub struct OutputErrors(Arc<dyn Fn(&AgentError) -> Option<String> + Send + Sync>);
 

@@ -6,7 +6,7 @@ use graph_core::NodeError;
 
 use crate::error::{error_name, is_failure};
 
-/// When and how often a failed call is retried.
+/// Options for retrying failed calls.
 #[derive(Clone)]
 pub struct RetryOptions {
     /// Maximum number of retries after the first attempt.
@@ -75,9 +75,9 @@ impl fmt::Debug for RetryOptions {
 }
 
 impl RetryOptions {
-    /// Makes a call until it succeeds, fails with an error that is not retried, or has used up its attempts. In the last
-    /// case, `answer` converts a text to the answer, unless the error is to be returned. `subject` adds to a description of
-    /// the failure what has failed.
+    /// Makes a call until it succeeds, fails with an error that is not retried, or has used up its attempts. In the
+    /// last case, `on_failure` applies: the error is returned, or `answer` converts a text to the answer. `subject`
+    /// completes the text of the failure with the name of the call.
     pub(crate) async fn retry<T, F>(
         &self,
         mut call: impl FnMut() -> F,

@@ -21,7 +21,7 @@ use crate::{
     tool::{InputKind, Tool, ToolAnswer, ToolErrors, ToolHandler, ToolRequest, ToolWrapper},
 };
 
-/// Executes the tool calls of the newest AI message, all at once, and answers in the order of the calls.
+/// Executes the tool calls of the newest AI message concurrently, and answers in the order of the calls.
 ///
 /// ```
 /// use graph_agents::{Tool, ToolErrors, ToolNode};

@@ -68,7 +68,8 @@ impl Registry {
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version != 0 && version != VERSION {
             let text = format!(
-                "its schema version is {version}, but this program supports only version {VERSION}"
+                "its schema version is {version}, but this program supports only version {VERSION}; open it with the \
+                 program that created it, or use another file"
             );
             return Err(RegistryError(rusqlite::Error::ToSqlConversionFailure(text.into())));
         }

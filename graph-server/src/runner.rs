@@ -35,7 +35,7 @@ pub trait Runner: Send + Sync + 'static {
     fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>>;
 }
 
-/// How [`Runner::execute`] ended without an error.
+/// Outcome of a [`Runner::execute`] call that did not fail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunnerOutcome {
     /// The run has finished. The value is a short result for display in lists of runs.

@@ -46,7 +46,7 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
 /// Serves requests until `shutdown_signal` completes. Then stops accepting runs, gives active runs up to `grace` to
 /// finish, and preempts the remaining ones.
 ///
-/// Fails if `listener` is reachable from other machines and the guard has no API key.
+/// Fails if `listener` is reachable from other machines and the guard has neither API keys nor authenticators.
 pub async fn serve(
     listener: TcpListener,
     guarded: Guarded,
@@ -62,10 +62,10 @@ pub async fn serve(
     serve_until(listener, guarded, shutdown).await
 }
 
-/// Serves requests until `shutdown` completes. `shutdown` waits for the signal to shut down, and then stops whatever
-/// the requests have started.
+/// Serves requests until `shutdown` completes. `shutdown` must wait for the signal to shut down, and then stop the work
+/// that requests have started.
 ///
-/// Fails if `listener` is reachable from other machines and the guard has no API key.
+/// Fails if `listener` is reachable from other machines and the guard has neither API keys nor authenticators.
 pub async fn serve_until(
     listener: TcpListener,
     guarded: Guarded,
@@ -73,8 +73,8 @@ pub async fn serve_until(
 ) -> io::Result<()> {
     let Guarded { router, guard } = guarded;
     if !guard.may_listen_on(listener.local_addr()?) {
-        let message =
-            "this address is reachable from other machines, so the server needs an API key";
+        let message = "other machines can reach this address, so the server requires credentials; add an API key \
+                       or an authenticator to the `Guard`, or listen on 127.0.0.1";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let closing = watch::Sender::new(false);
@@ -95,7 +95,7 @@ pub async fn serve_until(
                 serve_connection(stream, client, permit, &router, &closing)
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "cannot accept a connection; retrying");
                 time::sleep(ACCEPT_RETRY).await;
             }
         }

@@ -112,8 +112,8 @@ impl Service {
         }
     }
 
-    /// Cancels a run. If the run is active, waits until nothing executes it any more. A run that is waiting for an
-    /// answer can be cancelled too. Cancelled runs can be resumed.
+    /// Cancels a run. If the run is active, waits until it has stopped. A run that is waiting for an answer can be
+    /// cancelled too. Cancelled runs can be resumed.
     pub async fn cancel(&self, id: &str) -> Result<RunInfo, ServiceError> {
         let run = self.inner.get(id).await?;
         if let Some(active) = self.inner.active(id) {
@@ -129,9 +129,9 @@ impl Service {
         tokio::spawn(async move { inner.cancel_waiting(&run.id).await }).await?
     }
 
-    /// Deletes an inactive run. `delete_files` deletes what the runner stored; until it returns, no caller can resume
-    /// the run. If it fails, the run remains, and its error is the inner result. If the returned future is dropped,
-    /// the run is deleted nevertheless.
+    /// Deletes an inactive run. `delete_files` deletes the data that the runner stored; no caller can resume the run
+    /// before it returns. If `delete_files` fails, the run is kept, and the inner result is the error. If the returned
+    /// future is dropped, the run is deleted nevertheless.
     pub async fn delete<E: Send + 'static>(
         &self,
         id: &str,

@@ -145,8 +145,8 @@ impl Agent {
         self
     }
 
-    /// Adds a value that tools and middleware can use, replacing a value of the same type. A tool declares a parameter of
-    /// type [`Dep<T>`](crate::Dep); middleware finds the values in its requests.
+    /// Adds a value that tools and middleware can use. It replaces a value of the same type. A tool declares a
+    /// parameter of type [`Dep<T>`](crate::Dep); middleware finds the values in its requests.
     pub fn dependency<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.dependencies = self.dependencies.with(value);
         self

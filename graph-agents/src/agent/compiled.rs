@@ -31,7 +31,7 @@ pub struct CompiledAgent {
 pub struct AgentOutcome {
     /// The conversation.
     pub messages: Vec<Message>,
-    /// Questions that the run waits for. Empty if the run is done.
+    /// Interrupts that the run waits for. Empty if the run is done.
     pub interrupts: Vec<Interrupt>,
     /// The state.
     pub state: JsonState,
@@ -101,12 +101,12 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Sends messages and returns when the agent has answered or asks a question.
+    /// Sends messages, and returns when the agent has answered or the run is interrupted.
     pub async fn send(&self, messages: impl Into<NewMessages>) -> Result<AgentOutcome, RunError> {
         AgentOutcome::new(self.thread.run(self.agent.input(messages)?).await?)
     }
 
-    /// Answers the only pending question.
+    /// Answers the pending interrupt and resumes the run. Fails if several interrupts are pending.
     pub async fn resume(&self, answer: impl Serialize) -> Result<AgentOutcome, RunError> {
         AgentOutcome::new(self.thread.resume(answer).await?)
     }

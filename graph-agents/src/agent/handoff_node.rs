@@ -1,4 +1,4 @@
-//! The node that executes handoffs which the model requested beside other calls.
+//! The node that executes handoffs that the model requested together with other calls.
 
 use graph_core::{
     Context, JsonStateSchema, NodeError,
@@ -34,8 +34,8 @@ pub(super) async fn run_handoff(
     results.into_return(schema)
 }
 
-/// Adds an answer for each handoff that lost to the one in `command`, if the command keeps the call in the
-/// conversation. Providers reject a conversation with unanswered calls.
+/// Adds an error result for each handoff that is not executed because `command` already transfers the conversation, if
+/// the command keeps the call in the conversation. Providers reject a conversation with unanswered calls.
 fn answer_losing(command: &mut Command, losing: &[&ToolCall]) {
     let mut messages = command.written_messages();
     let calls: Vec<_> = messages.iter().filter_map(Message::as_ai).collect();

@@ -1,4 +1,4 @@
-//! Hooks of middleware as nodes.
+//! Middleware hooks that run as nodes.
 
 use graph_core::{
     Context, JsonStateSchema, NodeError,

@@ -1,4 +1,4 @@
-//! Where an agent's loop continues.
+//! Chooses the next nodes of an agent's loop.
 
 use graph_core::{Goto, NodeError};
 use serde_json::Map;
@@ -11,7 +11,7 @@ use crate::{
     tool_node::SentCall,
 };
 
-/// Name of the node that executes handoffs which the model requested beside other calls.
+/// Name of the node that executes handoffs that the model requested together with other calls.
 pub(super) const HANDOFF: &str = "handoff";
 
 /// The nodes at which a run can continue after the model or after the tools.
@@ -121,8 +121,9 @@ pub(super) fn after_response(state: &AgentState, to: &Destinations) -> Vec<Goto>
     }
 }
 
-/// Chooses the next node after the tools: a handoff if one was requested beside the executed calls, the exit if all tools that ran return directly or if a structured response
-/// was given, otherwise another round of the loop.
+/// Chooses the next node after the tools: a handoff if the model requested one together with the executed calls, the
+/// exit if all tools that ran return directly or if there is a structured response, otherwise another round of the
+/// loop.
 pub(super) fn after_tools(
     state: &AgentState,
     to: &Destinations,

@@ -15,8 +15,8 @@ type Graph = StateGraph<JsonState>;
 const MODEL: &str = "model";
 const END_NAME: &str = "__end__";
 
-/// The line of nodes of an agent:
-/// START → before-agent hooks → (before-model hooks → model → after-model hooks → tools)* → after-agent hooks → END.
+/// The order of the nodes of an agent: START → before-agent hooks → (before-model hooks → model → after-model hooks →
+/// tools)* → after-agent hooks → END.
 pub(super) struct Shape {
     before_agent: Vec<HookNode>,
     before_model: Vec<HookNode>,

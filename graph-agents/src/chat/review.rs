@@ -14,7 +14,7 @@ pub(super) struct ReviewRequest {
     allowed: Vec<String>,
 }
 
-/// Returns the tool calls to review, or an empty list if the question is no review.
+/// Returns the tool calls to review, or an empty list if the question is not a review.
 pub(super) fn requests(question: &Value) -> Vec<ReviewRequest> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let request = |call: &Value, config: Option<&Value>| ReviewRequest {
@@ -53,7 +53,8 @@ impl ReviewRequest {
         format!("{}? ", forms.join(" | "))
     }
 
-    /// Parses the line that the user typed. Returns a text for the user if it is no allowed decision.
+    /// Parses the line that the user typed. Returns an error message for the user if the line is not an allowed
+    /// decision.
     pub(super) fn decision(&self, line: &str) -> Result<Value, String> {
         let (kind, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
         let rest = rest.trim();

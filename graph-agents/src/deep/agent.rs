@@ -23,8 +23,8 @@ const GENERAL: &str = "general-purpose";
 ///
 /// The agent has a to-do list (the tool `write_todos`), files in its state ([`FileTools`]), and the tool `task`, which
 /// runs a sub-agent with an empty conversation and the same files. The sub-agent `general-purpose` has the agent's
-/// model and tools. Sub-agents cannot delegate further. Programs can be run with
-/// [`middleware`](Self::middleware): add `CodeTools`, whose programs see the same files.
+/// model and tools. Sub-agents cannot delegate further. To run programs, add `CodeTools` with
+/// [`middleware`](Self::middleware); its programs see the same files.
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, deep::DeepAgent};

@@ -56,8 +56,12 @@ async fn run(
 ) -> Result<Command, NodeError> {
     let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
     let agent = agents.iter().find(|it| it.name == text("agent"));
-    let SubAgent { name, agent, .. } =
-        agent.ok_or_else(|| AgentError::tool(format!("unknown sub-agent `{}`", text("agent"))))?;
+    let SubAgent { name, agent, .. } = agent.ok_or_else(|| {
+        AgentError::tool(format!(
+            "unknown sub-agent `{}`; use one that this tool describes",
+            text("agent")
+        ))
+    })?;
     let before = read_files(runtime.state());
     let input = json!({ MESSAGES: [Message::human(text("description"))], FILES: before });
     let state = run_agent(agent, name, input, runtime).await?;

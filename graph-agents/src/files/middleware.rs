@@ -28,8 +28,8 @@ const CHANGING: [&str; 2] = ["write_file", "edit_file"];
 
 /// Gives the model files: the tools `list_files`, `read_file`, `write_file` and `edit_file`.
 ///
-/// The files are in the state field `files`, an object with their contents by path. They are stored with the thread, and
-/// a run can start with files in its input. They are not files of this machine.
+/// The files are in the state field `files`, an object that maps paths to contents. They are stored with the thread,
+/// and a run can start with files in its input. They are not files of this machine.
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, files::FileTools};
@@ -178,8 +178,8 @@ fn change(
     Ok(Command::new().update(Update::new().set(FILES, json!({ path: content })).messages([answer])))
 }
 
-/// Returns whether an earlier call of the same message changes the file. Parallel calls do not see each other's changes,
-/// so the later change would undo the earlier one.
+/// Returns whether an earlier call of the same message changes the file. Parallel calls do not see each other's
+/// changes, so the later change would undo the earlier one.
 fn changes_earlier(runtime: &ToolRuntime, path: &str) -> bool {
     let Some((message, _)) = last_ai(runtime.state().messages()) else { return false };
     let earlier = message.tool_calls.iter().take_while(|it| it.id != runtime.call().id);
@@ -192,7 +192,9 @@ fn changes_earlier(runtime: &ToolRuntime, path: &str) -> bool {
 fn edited(content: Option<&String>, args: &EditFile) -> Result<String, AgentError> {
     let content = content.ok_or_else(|| AgentError::tool("it does not exist; use `write_file`"))?;
     match content.matches(args.old.as_str()).count() {
-        _ if args.old.is_empty() => Err(AgentError::tool("`old` is empty")),
+        _ if args.old.is_empty() => {
+            Err(AgentError::tool("`old` is empty; set it to the text to replace"))
+        }
         0 => Err(AgentError::tool("it does not contain the text `old`; read it first")),
         count if count > 1 && !args.all => Err(AgentError::tool(format!(
             "the text `old` occurs {count} times; make it longer, or set `all`"

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{AgentState, state::StateField};
 
-/// Name of the state field that contains the files: an object with their contents by path. The content of a deleted
+/// Name of the state field that contains the files: an object that maps paths to contents. The content of a deleted
 /// file is null.
 pub(crate) const FILES: &str = "files";
 

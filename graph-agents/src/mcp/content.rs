@@ -8,7 +8,8 @@ use crate::message::{Content, text_block};
 
 /// Converts blocks to content: a text if all blocks are texts, and a list of blocks otherwise.
 ///
-/// Text beyond [`McpOptions::max_text`] is cut off. Binary data beyond [`McpOptions::max_binary`] is replaced with a note.
+/// Text beyond [`McpOptions::max_text`] is cut off. Binary data beyond [`McpOptions::max_binary`] is replaced with a
+/// note.
 pub(super) fn to_content(blocks: Vec<ContentBlock>, options: &McpOptions) -> Content {
     let mut bounds = Bounds { text: options.max_text, binary: options.max_binary };
     let blocks: Vec<Value> = blocks.into_iter().map(|it| bounds.block(it)).collect();
@@ -70,7 +71,7 @@ impl Bounds {
     fn binary(&mut self, kind: &str, data: &str, mime_type: &str) -> Value {
         if data.len() > self.binary {
             let note =
-                format!("[omitted {mime_type}: {} bytes in base64 are too many]", data.len());
+                format!("[omitted {mime_type}: its {} base64 bytes exceed the limit]", data.len());
             return self.text(&note);
         }
         self.binary -= data.len();

@@ -18,10 +18,14 @@ pub enum McpError {
     #[error("the address of the MCP server is invalid: {0}; use an http or https URL")]
     Address(String),
     /// An HTTP header is invalid.
-    #[error("the HTTP header `{0}` has an invalid name or value")]
+    #[error(
+        "the HTTP header `{0}` has an invalid name or value; use only characters that HTTP allows"
+    )]
     Header(String),
     /// The connection cannot be established.
-    #[error("cannot connect to the MCP server `{server}`: {reason}")]
+    #[error(
+        "cannot connect to the MCP server `{server}`: {reason}; check that it is running and supports MCP"
+    )]
     Connect {
         /// Name of the server.
         server: String,
@@ -52,7 +56,10 @@ pub enum McpError {
         limit: Duration,
     },
     /// A server lists more entries than the client accepts.
-    #[error("the MCP server `{server}` lists more than {limit} entries for `{request}`")]
+    #[error(
+        "the MCP server `{server}` lists more than {limit} entries for `{request}`, the maximum that the client \
+         accepts"
+    )]
     TooMany {
         /// Name of the server.
         server: String,
@@ -71,7 +78,7 @@ pub enum McpError {
         /// The name.
         name: String,
     },
-    /// A server of an agent failed.
+    /// An agent could not be served over MCP.
     #[error("cannot serve the agent over MCP: {0}")]
     Serve(String),
 }

@@ -84,7 +84,7 @@ fn ai_parts(message: &AiMessage) -> Vec<Part> {
     message.reasoning.iter().cloned().chain(text).chain(calls).collect()
 }
 
-/// Converts a model's response. A tool call whose arguments are not an object and contain none becomes an invalid call.
+/// Converts a model's response. A tool call whose arguments contain no JSON object becomes an invalid call.
 pub(crate) fn from_response(response: llm::Response) -> AiMessage {
     let mut message = AiMessage::new(response.text());
     message.usage = response.usage;
@@ -120,7 +120,7 @@ pub(crate) fn from_response(response: llm::Response) -> AiMessage {
     message
 }
 
-/// Returns the JSON object in a text of a weak model, such as an object in a code block, an object that is followed by
+/// Extracts a JSON object from malformed arguments, such as an object in a code block, an object that is followed by
 /// other text, or an object that was encoded twice. An incomplete object is never completed.
 fn object_in(text: &str) -> Option<Map<String, Value>> {
     let inner: Option<String> = serde_json::from_str(text).ok();

@@ -68,7 +68,7 @@ fn characters(message: &Message) -> usize {
     content + extra + length(role) + message.name().map_or(0, length)
 }
 
-/// How [`trim_messages`] shortens a conversation.
+/// Options of [`trim_messages`].
 #[derive(Clone, Debug, Default)]
 pub struct TrimOptions {
     /// Maximum number of tokens.

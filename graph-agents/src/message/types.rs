@@ -73,7 +73,7 @@ pub struct AiMessage {
     /// Token counts of the model call, if the provider reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Reasoning, which some providers require back when the conversation continues.
+    /// Reasoning, which some providers require to be sent back with the conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasoning: Vec<Part>,
 }

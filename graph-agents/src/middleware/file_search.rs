@@ -101,7 +101,8 @@ impl FileSearch {
     }
 
     fn grep(&self, args: &GrepArgs) -> Result<String, AgentError> {
-        let invalid = |error: regex::Error| AgentError::tool(format!("invalid pattern: {error}"));
+        let invalid =
+            |error: regex::Error| AgentError::tool(format!("invalid regular expression: {error}"));
         let pattern = Regex::new(&args.pattern).map_err(invalid)?;
         let include = args.include.as_deref().map(glob::to_regex).transpose()?;
         let is_included = |file: &VisitedFile| {

@@ -14,15 +14,15 @@ use crate::{
 /// Asks the model again if all tool calls of its message are malformed.
 ///
 /// Without this middleware, such a message ends the run like an answer, and the model learns of the malformed calls in
-/// the next run. The agent itself answers malformed calls beside valid ones.
+/// the next run. If a message also has valid calls, the agent itself answers the malformed ones.
 #[derive(Clone, Copy, Debug)]
 pub struct ReturnMalformedCalls {
     max_retries: usize,
 }
 
 impl ReturnMalformedCalls {
-    /// Creates the middleware. After `max_retries` consecutive messages with only malformed calls, the next one ends the
-    /// run.
+    /// Creates the middleware. After `max_retries` consecutive messages with only malformed calls, the next one ends
+    /// the run.
     pub fn new(max_retries: usize) -> Self {
         Self { max_retries }
     }

@@ -79,7 +79,10 @@ impl MoneyBudget {
         let cost = self.prices.cost(usage).ok_or_else(|| {
             AgentError::named(
                 "BudgetExceededError",
-                format!("the price of a request with {} tokens is unknown", usage.input),
+                format!(
+                    "the price of a request with {} input tokens is unknown; raise or remove `Prices::up_to_input`",
+                    usage.input
+                ),
             )
         })?;
         Ok(cost.nanos())
@@ -97,7 +100,7 @@ impl MoneyBudget {
             return Err(AgentError::named(
                 "BudgetExceededError",
                 format!(
-                    "the model call may cost ${:.6}, but only ${:.6} of the budget of ${:.6} are left; raise the \
+                    "the model call may cost ${:.6}, but only ${:.6} of the budget of ${:.6} is left; raise the \
                      budget or shorten the conversation",
                     dollars(amount),
                     dollars(free),

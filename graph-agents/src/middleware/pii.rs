@@ -19,7 +19,7 @@ use crate::{
     notation,
 };
 
-/// What happens to personal data.
+/// Treatment of detected personal data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PiiStrategy {
     /// It is replaced with `[REDACTED_KIND]`.
@@ -82,7 +82,7 @@ impl Pii {
         }
     }
 
-    /// Sets what happens to personal data.
+    /// Sets the treatment of detected personal data.
     #[must_use]
     pub fn strategy(mut self, strategy: PiiStrategy) -> Self {
         self.strategy = strategy;

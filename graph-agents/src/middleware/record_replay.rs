@@ -26,8 +26,8 @@ use crate::{
 /// or a tool.
 ///
 /// A call is identified by a hash of its request without message ids; equal requests are answered in the order in which
-/// they were recorded. A replayed call that is not in the file fails. Errors are not recorded, and neither are commands:
-/// recording fails for a tool that returns one.
+/// they were recorded. A replayed call that is not in the file fails. Errors and commands are not recorded: recording
+/// fails for a tool that returns a command.
 ///
 /// Add it last, so that the other middleware also runs during a replay. The file contains the conversation in plain
 /// text.

@@ -27,7 +27,7 @@ pub struct ToolCallLimit {
     exit: ToolLimitExit,
 }
 
-/// What happens to a call that exceeds the limit.
+/// Handling of a call that exceeds the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolLimitExit {
     /// The call is answered with an error; other calls run and the loop continues.
@@ -61,7 +61,7 @@ impl ToolCallLimit {
         self
     }
 
-    /// Sets what happens to a call that exceeds the limit.
+    /// Sets the handling of a call that exceeds the limit.
     #[must_use]
     pub fn exit(mut self, exit: ToolLimitExit) -> Self {
         self.exit = exit;

@@ -176,7 +176,8 @@ impl ToolSelector {
                 OnParsingFailure::Tools(names) => Ok(names.clone()),
                 OnParsingFailure::With(names) => Ok(names()),
                 OnParsingFailure::Fail => {
-                    let text = "the tool selector cannot read the model's choice of tools";
+                    let text = "the tool selector cannot parse the model's choice of tools; use a model with \
+                                structured output, or set `on_parsing_failure`";
                     Err(AgentError::value(text).into())
                 }
             };

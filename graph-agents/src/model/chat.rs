@@ -60,7 +60,7 @@ pub struct Prompt {
     pub tool_choice: Option<ToolChoice>,
     /// Schema that the response must match.
     pub output: Option<OutputSchema>,
-    /// Settings in the provider's format.
+    /// Settings in the provider's format. [`LlmModel`](super::LlmModel) uses only `temperature`.
     pub settings: Map<String, Value>,
 }
 
@@ -109,6 +109,7 @@ pub struct OutputSchema {
     /// The JSON Schema.
     pub schema: Value,
     /// Whether the provider must follow the schema exactly. `None`: the provider's default.
+    /// [`LlmModel`](super::LlmModel) ignores it.
     pub strict: Option<bool>,
 }
 

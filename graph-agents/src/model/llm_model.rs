@@ -30,7 +30,8 @@ impl LlmModel {
         self
     }
 
-    /// Sets the options of all requests, such as the temperature. Messages and tools of `request` are ignored.
+    /// Sets the options of all requests, such as the temperature. The system prompt, messages, tools, tool choice and
+    /// schema of `request` are ignored. Its provider tools are kept.
     #[must_use]
     pub fn with_options(mut self, request: Request) -> Self {
         self.request = request;

@@ -15,9 +15,9 @@ use crate::{
 
 /// Lets a model without native tool calls use tools.
 ///
-/// The prompt describes the tools, and the provider restricts each response to a JSON Schema of which either a tool call
-/// or an answer is an instance. The model therefore has to support schemas, which local servers such as llama.cpp's do
-/// for every model. One response contains at most one call.
+/// The prompt describes the tools, and the provider restricts each response to a JSON Schema that allows either a tool
+/// call or an answer. The provider must therefore support schemas, which local servers such as llama.cpp's do for every
+/// model. One response contains at most one call.
 ///
 /// ```
 /// use graph_agents::{Agent, LlmModel, Tool, model::PromptedTools};
@@ -139,7 +139,7 @@ fn messages(prompt: &Prompt) -> Vec<Message> {
     [Message::system(system)].into_iter().chain(rest).collect()
 }
 
-/// Returns a message of the model in the form in which it wrote it.
+/// Returns a message of the model in the JSON form that the prompt requests.
 fn step_text(message: &AiMessage) -> String {
     match message.tool_calls.first() {
         Some(call) => json!({ "tool": call.name, "arguments": call.args }),
@@ -158,8 +158,8 @@ fn to_message(step: &Value) -> Result<AiMessage, NodeError> {
             Ok(AiMessage::new("").tool_call(call))
         }
         None => Err(AgentError::value(format!(
-            "the model returned neither a tool call nor an answer: {step}; check that its server restricts responses to a \
-             schema, and that its token limit is high enough"
+            "the model returned neither a tool call nor an answer: {step}; check that its server restricts responses to \
+             a schema, and that its token limit is high enough"
         ))
         .into()),
     }

@@ -20,8 +20,8 @@ pub(super) const ACTIVE_AGENT: &str = "active_agent";
 /// Creates a tool that hands the conversation to another agent of a [`Swarm`](super::Swarm).
 ///
 /// The handoff runs after all other tools that were called in the same message, so that the other agent sees their
-/// results. Of several handoffs in one message, the first one wins. With [`Tool::hands_off`]`(false)`, the handoff ends
-/// the agent at once and those results are lost, as in `langgraph-swarm`.
+/// results. If a message contains several handoffs, the first one wins. With [`Tool::hands_off`]`(false)`, the handoff
+/// ends the agent at once and those results are lost, as in `langgraph-swarm`.
 pub fn handoff_tool(agent: impl Into<String>) -> Tool {
     handoff(agent.into(), None, |messages, answer, agent| {
         let messages = messages.iter().cloned().chain([answer.into()]);

@@ -94,8 +94,8 @@ impl Supervisor {
         self
     }
 
-    /// Sets whether the messages of a handoff are added to the conversation that the agent sees, and those of the
-    /// return to the one that the supervisor sees.
+    /// Sets whether the messages of a handoff are added to the conversation that the agent sees. Also applies to the
+    /// return to the supervisor, unless [`handoff_back_messages`](Self::handoff_back_messages) is set.
     pub fn handoff_messages(mut self, add: bool) -> Self {
         self.handoff_messages = add;
         self

@@ -37,7 +37,7 @@ impl ToolCache {
         Self { ttl: None, capacity: Self::CAPACITY, results: Arc::default() }
     }
 
-    /// Sets how long a result is used.
+    /// Sets the lifetime of a result.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);

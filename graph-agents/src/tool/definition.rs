@@ -193,7 +193,7 @@ impl Tool {
         self.edit(|it| it.reads_state = reads)
     }
 
-    /// Declares that the tool needs a dependency of type `T`. An agent without it does not compile.
+    /// Declares that the tool needs a dependency of type `T`. Compiling an agent without it fails.
     #[must_use]
     pub fn requires<T: Send + Sync + 'static>(self) -> Self {
         self.edit(|it| it.dependencies.push(dependencies::check::<T>()))
@@ -201,8 +201,8 @@ impl Tool {
 
     /// Sets whether the tool hands the conversation to another agent with a command to the parent graph.
     ///
-    /// In an agent, such a call runs after all other calls of the same message, so that their results are kept. Of
-    /// several such calls in one message, the first that succeeds wins; the others are answered with an error.
+    /// In an agent, such a call runs after all other calls of the same message, so that their results are kept. If a
+    /// message contains several such calls, the first that succeeds wins, and the others are answered with an error.
     #[must_use]
     pub fn hands_off(self, hands_off: bool) -> Self {
         self.edit(|it| it.hands_off = hands_off)

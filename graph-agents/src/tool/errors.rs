@@ -1,4 +1,4 @@
-//! Which errors are answered with a message to the model instead of failing the run.
+//! Rules for answering errors with a message to the model instead of failing the run.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     message::{ToolCall, ToolMessage},
 };
 
-/// Which errors a tool node answers with a message to the model, instead of failing the run.
+/// Rules by which a tool node answers errors with a message to the model, instead of failing the run.
 ///
 /// The default answers invalid arguments only. Interrupts are never answered.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl ToolErrors {
     }
 
     /// Converts a tool's error into the message that answers `call`. Returns the error if the rules do not cover it or
-    /// if it is no failure, such as an interrupt.
+    /// if it is not a failure, such as an interrupt.
     pub(crate) fn answer(
         &self,
         call: &ToolCall,

@@ -5,7 +5,7 @@ use crate::message::Content;
 /// Default maximum number of characters of a tool result.
 pub(super) const MAX_OUTPUT: usize = 100_000;
 
-/// Shortens the texts of a result to `max` characters in total, and says so at the end of the last text that is kept.
+/// Shortens the texts of a result to `max` characters in total, and adds a note to the last text that is kept.
 pub(super) fn truncate(content: Content, max: usize) -> Content {
     let total = content.text().chars().count();
     if total <= max {

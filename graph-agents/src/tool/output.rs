@@ -41,7 +41,7 @@ pub trait IntoToolOutput<M> {
     fn into_tool_output(self) -> Result<ToolOutput, NodeError>;
 }
 
-/// A type of which a model can pass a value to a tool.
+/// A type that a model can pass to a tool as an argument.
 #[diagnostic::on_unimplemented(
     message = "a model cannot pass a `{Self}` to a tool",
     label = "not a valid argument of a tool",

@@ -1,4 +1,4 @@
-//! How the calls of one tool are executed.
+//! Execution policy of a tool.
 
 use std::{future::Future, time::Duration};
 

@@ -84,7 +84,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         let Some(state) = state.filter(|it| it.run == run) else {
             if log.has_events(run) {
                 let message = if thread_exists {
-                    "a later run uses the thread of this run; start a new run"
+                    "a later run has used the thread of this run, so this run cannot be resumed; start a new run"
                 } else {
                     "the thread of this run no longer exists in the checkpointer; start a new run"
                 };
@@ -170,7 +170,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
 fn run_error(error: RunError) -> RunnerError {
     match error {
         RunError::Checkpoint(CheckpointError::Storage(cause)) => {
-            tracing::error!(%cause, "cannot read or write a thread");
+            tracing::error!(%cause, "cannot read or write the thread of a run");
             RunnerError("cannot read or write the thread of the run; see the server log".into())
         }
         other => RunnerError(other.to_string()),

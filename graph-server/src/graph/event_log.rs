@@ -47,8 +47,9 @@ impl EventLog {
     ) -> Result<Vec<RunEvent>, RunnerError> {
         let (registry, run) = (self.0.clone(), run.to_owned());
         let stored = tokio::task::spawn_blocking(move || append(&registry, &run, events)).await;
-        let failed =
-            |error: &dyn fmt::Display| RunnerError(format!("cannot store events: {error}"));
+        let failed = |error: &dyn fmt::Display| {
+            RunnerError(format!("cannot store the events of the run: {error}"))
+        };
         stored.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
 }

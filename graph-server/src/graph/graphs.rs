@@ -71,7 +71,7 @@ impl Runner for Graphs {
             .map_err(|error| RunnerError(format!("cannot read the input of the run: {error}")))?;
         let Some(graph) = self.graphs.get(&config.graph) else {
             return Err(RunnerError(format!(
-                "graph `{}` does not exist on this server",
+                "graph `{}` does not exist on this server; add the graph to the server and resume the run",
                 config.graph
             )));
         };

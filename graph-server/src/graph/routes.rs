@@ -189,7 +189,9 @@ async fn state(
     Path((graph, thread)): Path<(String, String)>,
 ) -> ApiResult<Json<Value>> {
     let state = app.graph(&graph)?.state(&thread).await.map_err(internal)?;
-    state.map(Json).ok_or_else(|| Problem::not_found("the thread has no checkpoints"))
+    state
+        .map(Json)
+        .ok_or_else(|| Problem::not_found("the thread has no checkpoints; start a run on it first"))
 }
 
 /// Lists the checkpoints of a thread, newest first.
@@ -251,7 +253,7 @@ async fn resume(
     let questions = match here {
         Some((asking, _)) if asking != id => {
             return Err(Problem::conflict(
-                "a later run uses the thread of this run; start a new run",
+                "a later run has used the thread of this run, so this run cannot be resumed; start a new run",
             ));
         }
         here => here.map_or_else(Vec::new, |it| it.1),
@@ -261,7 +263,8 @@ async fn resume(
         // The answer is stored under the id of its interrupt, so it cannot be applied to a later interrupt.
         let [question] = &questions[..] else {
             let message = format!(
-                "`answer` requires exactly one pending interrupt, but the number of pending interrupts is {}; use `answers` with interrupt ids",
+                "`answer` requires exactly one pending interrupt, but {} are pending; use `answers` with \
+                 interrupt ids",
                 questions.len()
             );
             return Err(Problem::conflict(message));
@@ -269,7 +272,9 @@ async fn resume(
         answers.insert(question.id.clone(), answer);
     }
     if let Some(id) = answers.keys().find(|id| questions.iter().all(|it| it.id != **id)) {
-        return Err(Problem::conflict(format!("no interrupt `{id}` is pending")));
+        return Err(Problem::conflict(format!(
+            "no interrupt `{id}` is pending; the state of the thread lists the pending interrupts"
+        )));
     }
     let run = app.service.resume(&id, json!(ResumeArgs { answers })).await?;
     Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())

@@ -1,4 +1,4 @@
-//! Authentication: which client sent a request, and what the client may do.
+//! Authentication: identifies the client that sent a request, and its permissions.
 
 mod api_keys;
 mod authenticator;

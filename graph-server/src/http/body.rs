@@ -46,12 +46,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "too_slow",
-                "the request body was not received in time",
+                "the request body was not received in time; send the whole body without pauses",
             )
         };
         let bytes = bytes.map_err(too_slow)?.map_err(|error| match error {
             BytesRejection::FailedToBufferBody(_) => {
-                let message = "the request body is too large or incomplete";
+                let message = "the request body is larger than this server accepts, or incomplete";
                 Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
             }
             other => Problem::invalid(other.to_string()),
@@ -98,7 +98,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
-        let missing = |_| Problem::not_found("there is nothing at this URL");
+        let missing = |_| Problem::not_found("no resource exists at this URL; check the path");
         read.map(|it| Self(it.0)).map_err(missing)
     }
 }

@@ -95,7 +95,8 @@ impl StreamLimit {
     }
 
     fn acquire(&self) -> Result<StreamPermit, Problem> {
-        let full = |_| Problem::too_many("too many event streams are open", 5);
+        let full =
+            |_| Problem::too_many("too many event streams are open; close one or retry later", 5);
         let permit = self.free.clone().try_acquire_owned().map_err(full)?;
         self.metrics.streams.inc();
         Ok(StreamPermit { metrics: self.metrics.clone(), _permit: permit })
@@ -196,7 +197,7 @@ impl EventStream {
                 }
                 Ok(ReadOutcome::ShuttingDown) => return None,
                 Err(error) => {
-                    tracing::error!(%error, "an event stream failed");
+                    tracing::error!(%error, "cannot read the events of a run; closing the event stream");
                     return None;
                 }
             }

@@ -67,8 +67,8 @@ impl Guard {
         Self::default()
     }
 
-    /// Adds the hash of an API key of the operator. Its requests belong to no owner and see the objects of all owners.
-    /// Servers with several users give each of them a key of their own through [`authenticator`](Self::authenticator).
+    /// Adds the hash of an API key of the operator. Requests with this key belong to no owner and can access the
+    /// objects of all owners. To give each user a separate key, use [`authenticator`](Self::authenticator).
     #[must_use]
     pub fn key(mut self, key: KeyHash) -> Self {
         self.keys.push(key);
@@ -129,15 +129,15 @@ impl Guard {
         !self.needs_key() || self.keys.iter().any(|it| it.matches(headers))
     }
 
-    /// Returns whether the server may listen on an address. An address that other machines can reach requires an
-    /// API key.
+    /// Returns whether the server may listen on an address. An address that other machines can reach requires API keys
+    /// or authenticators.
     pub fn may_listen_on(&self, address: SocketAddr) -> bool {
         address.ip().is_loopback() || self.needs_key()
     }
 
     /// Adds access control and request limits to routes. The routes in `open` are accessible to everyone; the routes in
-    /// `locked` require an API key if the guard has any. Unknown paths and methods get the same kind of error response
-    /// as other failures.
+    /// `locked` require credentials if the guard has API keys or authenticators. Unknown paths and methods get the same
+    /// kind of error response as other failures.
     pub fn wrap(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
         let expose = [
             "x-request-id",
@@ -169,7 +169,7 @@ impl Guard {
         // The layer that is added last sees a request first.
         let router = open
             .merge(locked)
-            .fallback(async || Problem::not_found("there is nothing at this URL"))
+            .fallback(async || Problem::not_found("no resource exists at this URL; check the path"))
             .method_not_allowed_fallback(async || {
                 let message = "this URL does not support the method; see the `Allow` header";
                 Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
@@ -184,7 +184,7 @@ impl Guard {
     }
 }
 
-/// Passes on requests with valid credentials, and adds the [`Client`] to those that belong to one.
+/// Rejects requests without valid credentials, and adds the [`Client`] to requests that belong to one.
 async fn require_key(
     State(guard): State<Arc<Guard>>,
     mut request: Request,
@@ -224,7 +224,8 @@ async fn limit_rate(
     if let Some(client) = client
         && let Err(wait) = rate.check(client, Instant::now())
     {
-        let message = "too many requests from this address";
+        let message =
+            "too many requests from this address; retry after the time in the `Retry-After` header";
         return Problem::too_many(message, wait.as_secs() + 1).into_response();
     }
     next.run(request).await
@@ -238,8 +239,8 @@ async fn check_origin(State(guard): State<Arc<Guard>>, request: Request, next: N
 }
 
 impl Guard {
-    /// Returns the client that sent a request, or `None` if the request belongs to the operator. The error says why the
-    /// request is refused.
+    /// Returns the client that sent a request, or `None` if the request belongs to the operator. The error states why
+    /// the request is refused.
     async fn identify(&self, headers: &HeaderMap) -> Result<Option<Client>, String> {
         if self.authorizes(headers) {
             return Ok(None);
@@ -251,8 +252,8 @@ impl Guard {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        let message =
-            "an API key is required; send it as `Authorization: Bearer KEY` or `X-Api-Key: KEY`";
+        let message = "credentials are required; send an API key or token as `Authorization: Bearer KEY`, or an API \
+                       key as `X-Api-Key: KEY`";
         Err(message.to_owned())
     }
 
@@ -262,7 +263,8 @@ impl Guard {
         if !self.is_known_host(host) {
             return refuse(
                 "unknown_host",
-                "the `Host` header does not match a name of this server; the operator can add a name with --host",
+                "the `Host` header does not match a name of this server; the operator can allow a name \
+                 with `--host` or `Guard::host`",
             );
         }
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
@@ -276,7 +278,11 @@ impl Guard {
         if is_own || self.allows_origin(origin) {
             return Ok(());
         }
-        refuse("other_site", "requests from web pages of other sites are not allowed")
+        refuse(
+            "other_site",
+            "requests from web pages of other sites are not allowed; the operator can allow an origin \
+             with `--origin` or `Guard::origin`",
+        )
     }
 
     fn allows_origin(&self, origin: &HeaderValue) -> bool {

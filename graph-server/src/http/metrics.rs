@@ -91,7 +91,7 @@ impl Metrics {
         Ok(respond(kind, self.encode()?))
     }
 
-    /// Renders all metrics in the older Prometheus text format, which every scraper reads.
+    /// Renders all metrics in the older Prometheus text format, which every scraper supports.
     pub(crate) fn render_prometheus(&self) -> Result<Response, Problem> {
         Ok(respond("text/plain; version=0.0.4; charset=utf-8", to_prometheus(&self.encode()?)))
     }
@@ -114,7 +114,7 @@ fn respond(kind: &'static str, text: String) -> Response {
 }
 
 /// Converts metrics from the OpenMetrics format. In the older format, the description of a counter has the suffix
-/// `_total` too, and there is no end mark.
+/// `_total` too, and there is no `# EOF` line.
 fn to_prometheus(text: &str) -> String {
     let mut converted = String::with_capacity(text.len());
     let mut pending_help = None;

@@ -14,7 +14,7 @@ const BEARER: &str = "bearer";
 const HEADER: &str = "api_key";
 
 impl Guard {
-    /// Adds the authentication schemes to the OpenAPI document of the locked routes, if the guard has API keys.
+    /// Adds the authentication schemes to the OpenAPI document of the locked routes, if the guard requires credentials.
     pub fn add_security_schemes(&self, locked: &mut OpenApi) {
         if !self.needs_key() {
             return;

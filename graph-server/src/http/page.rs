@@ -28,7 +28,8 @@ pub fn page<S: Clone + Send + Sync + 'static>(file: fn(&str) -> Option<Asset>) -
 fn respond(file: fn(&str) -> Option<Asset>, path: &str) -> Response {
     let name = path.trim_start_matches('/');
     if name == "api" || name.starts_with("api/") {
-        return Problem::not_found("there is nothing at this URL").into_response();
+        return Problem::not_found("no resource exists at this URL; check the path")
+            .into_response();
     }
     if let Some(bytes) = file(name).filter(|_| name != "index.html") {
         // The names of assets contain a hash of their content, so assets never change.

@@ -1,4 +1,4 @@
-//! What the client of a request may do and see.
+//! Permissions of the client that sent a request, and the objects that it sees.
 
 use std::sync::Arc;
 
@@ -32,7 +32,10 @@ impl FromRequestParts<Arc<Manager>> for Access {
         };
         let needed = needed_scope(&parts.method, &parts.uri);
         if client.scope < needed {
-            let detail = format!("this request needs the scope `{}`", name(needed));
+            let detail = format!(
+                "this request requires the scope `{}`; use credentials with that scope",
+                name(needed)
+            );
             return Err(ApiError::forbidden(detail));
         }
         let view = match client.scope {
@@ -43,7 +46,7 @@ impl FromRequestParts<Arc<Manager>> for Access {
     }
 }
 
-/// Last parts of the paths of POST requests that only read.
+/// Path suffixes of POST requests that only read.
 const READS: [&str; 7] = [
     "/search",
     "/count",
@@ -57,7 +60,7 @@ const READS: [&str; 7] = [
 /// Returns the scope that a request needs.
 fn needed_scope(method: &Method, uri: &Uri) -> Scope {
     let path = uri.path();
-    // A client that disconnects can cancel the run that it reads.
+    // With this parameter, a client cancels the run when it disconnects.
     let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
     let cancels = parameters.map_or(true, |Query(parameters)| {
         let cancels = |(name, value): &(String, String)| {

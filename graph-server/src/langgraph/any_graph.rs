@@ -35,7 +35,7 @@ pub(super) struct GraphRun<'a> {
     pub(super) control: RunControl,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 pub(super) struct GraphEnd {
     /// The output of the run.
     pub(super) output: Value,
@@ -66,7 +66,7 @@ pub(super) struct Edit {
 /// A graph whose state type is erased.
 #[async_trait]
 pub(super) trait AnyGraph: Send + Sync {
-    /// Executes or continues a run, and passes its events to `publish`.
+    /// Executes or resumes a run, and passes its events to `publish`.
     async fn run(
         &self,
         run: GraphRun<'_>,
@@ -136,7 +136,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
             (Some(Value::Object(fields)), None) => Ok(Input::update(self.input_update(fields)?)),
             (Some(Value::Null) | None, None) => Ok(Input::proceed()),
             (Some(_), None) => {
-                let problem = "the input must be an object with fields of the state";
+                let problem = "the input must be a JSON object of state fields";
                 Err(RunError::InvalidUpdate(problem.to_owned()))
             }
         }

@@ -66,7 +66,7 @@ pub(super) fn find_assistant(
         Err(_) => {
             let names: Vec<_> = graphs.names().collect();
             return Err(ApiError::invalid(format!(
-                "`{id_or_graph}` is neither the id of an assistant nor one of the graphs {}",
+                "`{id_or_graph}` is neither the id of an assistant nor the name of a graph; the graphs are {}",
                 names.join(", ")
             )));
         }

@@ -229,7 +229,7 @@ impl Database {
     }
 }
 
-/// Adds the column of owners to a database that was created without it.
+/// Adds the column `owner` to a database that was created without it.
 fn add_owner_column(connection: &Connection) -> rusqlite::Result<()> {
     let columns =
         "SELECT COUNT(*), COALESCE(SUM(name = 'owner'), 0) FROM pragma_table_info('documents')";

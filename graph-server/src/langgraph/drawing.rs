@@ -1,4 +1,4 @@
-//! Drawings of graphs on the wire.
+//! JSON encoding of graph drawings.
 
 use graph_core::draw::{Drawing, DrawnKind};
 use serde_json::{Value, json};

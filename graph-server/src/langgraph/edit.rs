@@ -48,7 +48,7 @@ pub(super) struct Superstep {
 
 /// Values of an edit: an object, or a list of objects whose fields are merged.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "values are an object or a list of objects")]
+#[serde(untagged, expecting = "`values` must be an object or a list of objects")]
 enum Values {
     One(Map<String, Value>),
     Many(Vec<Map<String, Value>>),
@@ -73,7 +73,9 @@ impl Superstep {
             Some(command) if command.resume.is_none() && command.goto.is_none() => {
                 Ok(Edit { fields: command.fields(), as_node: as_node(item.as_node.as_deref()) })
             }
-            Some(_) => Err(ApiError::invalid("a superstep supports only commands with `update`")),
+            Some(_) => Err(ApiError::invalid(
+                "a superstep supports only commands with `update`; remove `resume` and `goto`",
+            )),
         };
         self.updates.into_iter().map(edit).collect()
     }

@@ -27,7 +27,7 @@ impl ApiError {
         Self { status, detail: detail.into() }
     }
 
-    /// Creates the response for a request that the API does not allow (422).
+    /// Creates the response for an invalid request (422).
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
@@ -140,7 +140,7 @@ impl NamedError {
         Self { name: name.into(), message: message.into() }
     }
 
-    /// Returns the name and message under which clients see the failure of a run.
+    /// Returns the name and message that clients receive for a failed run.
     pub(super) fn of_run(error: &RunError) -> Self {
         if let Some(named) = error.node_error::<Self>() {
             return named.clone();
@@ -165,8 +165,11 @@ impl NamedError {
             RunError::UnknownInterrupt { .. } => "UnknownInterruptError",
             RunError::Cancelled => "CancelledError",
             RunError::Checkpoint(CheckpointError::Storage(cause)) => {
-                tracing::error!(%cause, "cannot read or write a thread");
-                return Self::new("StorageError", "cannot read or write the thread of the run");
+                tracing::error!(%cause, "cannot read or write the thread of a run");
+                return Self::new(
+                    "StorageError",
+                    "cannot read or write the thread of the run; see the server log",
+                );
             }
             _ => "GraphError",
         };

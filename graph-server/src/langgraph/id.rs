@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::error::{ApiError, ApiResult};
 
-/// UUID namespace of system assistants. Clients know it, because they compute the ids of system assistants.
+/// UUID namespace of system assistants. Clients use the same namespace to compute the ids of system assistants.
 const SYSTEM_NAMESPACE: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
 
 /// Returns a new id. Later ids are greater.

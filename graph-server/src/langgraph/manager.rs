@@ -50,7 +50,7 @@ const MAX_CONCURRENT: usize = 256;
 
 /// Manages the runs of all threads.
 ///
-/// Each request has its own value, whose database is limited to the objects that the client sees. All values share the
+/// Each request uses its own copy, whose database shows only the objects that the client sees. All copies share the
 /// same runs.
 #[derive(Debug, Clone)]
 pub(super) struct Manager {
@@ -67,7 +67,7 @@ pub(super) struct Manager {
     lock_file: Option<Arc<File>>,
 }
 
-/// Why the manager could not be opened.
+/// The error returned when the manager cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
     #[error("{0}")]
@@ -115,10 +115,10 @@ impl Manager {
         }))
     }
 
-    /// Lets another process use the database.
+    /// Releases the lock file, so that another process can use the database.
     fn unlock(&self) {
         if let Some(Err(error)) = self.lock_file.as_ref().map(|it| it.unlock()) {
-            tracing::warn!(%error, "cannot unlock the database");
+            tracing::warn!(%error, "cannot release the lock file of the database");
         }
     }
 
@@ -154,7 +154,7 @@ impl Manager {
         self.lock().queues.contains_key(&thread)
     }
 
-    /// Returns the events of a thread.
+    /// Returns the event feed of a thread, and creates it if necessary.
     pub(super) fn feed(&self, thread: Uuid) -> Arc<ThreadFeed> {
         self.lock().feed(thread)
     }
@@ -166,7 +166,7 @@ impl Manager {
         }
     }
 
-    /// Drops the events of a thread that was never created, if no one else reads them.
+    /// Drops the event feed of a thread that was never created, unless a client reads it.
     pub(super) fn release_feed(&self, thread: Uuid) {
         let exists = self.database.get::<Thread>(&thread.to_string()).is_ok_and(|it| it.is_some());
         if !exists {
@@ -181,7 +181,7 @@ impl Manager {
             .ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
     }
 
-    /// Changes a thread. Changes of the same thread exclude each other, so none is lost.
+    /// Changes a thread. Concurrent changes are serialized, so that none is lost.
     pub(super) fn change_thread(
         &self,
         id: Uuid,

@@ -67,7 +67,7 @@ pub(super) struct Run {
     pub(super) updated_at: String,
     /// Number of times that the run was started. It is greater than 1 if a server was killed during the run.
     pub(super) attempt: u32,
-    /// Why the run was cancelled.
+    /// Reason for the cancellation.
     #[serde(default)]
     pub(super) cancel_reason: Option<String>,
 }

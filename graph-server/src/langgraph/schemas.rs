@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// JSON Schemas of a graph, for clients that draw forms and for tools that call the graph. A missing schema is shown
-/// as `null`.
+/// JSON Schemas of a graph, for clients that render input forms and for programs that call the graph as a tool. A
+/// missing schema is shown as `null`.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Schemas {

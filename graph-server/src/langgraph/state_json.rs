@@ -1,4 +1,4 @@
-//! States of threads on the wire.
+//! JSON encoding of thread states.
 
 use graph_core::{SubgraphState, TaskState, checkpoint::Source};
 use serde_json::{Value, json};

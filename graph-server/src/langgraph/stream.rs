@@ -1,4 +1,4 @@
-//! Events of runs: how they are collected, buffered, and encoded for clients.
+//! Collects and buffers the events of runs, and encodes them for clients.
 
 pub(super) mod buffer;
 pub(super) mod checkpoint_event;

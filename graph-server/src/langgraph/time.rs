@@ -14,7 +14,7 @@ pub(super) fn now() -> String {
     wire_time(SystemTime::now())
 }
 
-/// Returns the time that remains until `seconds` after `start`, a time on the wire. Returns zero if that moment has
+/// Returns the time that remains until `seconds` after `start`, an RFC 3339 timestamp. Returns zero if that moment has
 /// passed.
 pub(super) fn time_until(start: &str, seconds: f64) -> Duration {
     let start = DateTime::parse_from_rfc3339(start).map_or_else(|_| SystemTime::now(), Into::into);

@@ -85,7 +85,7 @@ impl Webhooks {
             let problem = match request.body(body.to_string()).send().await {
                 Ok(response) if response.status().is_success() => return,
                 Ok(response) if !is_retryable(response.status().as_u16()) => {
-                    tracing::warn!(status = %response.status(), "a webhook was rejected");
+                    tracing::warn!(status = %response.status(), "the receiver rejected a webhook; not retrying");
                     return;
                 }
                 Ok(response) => response.status().to_string(),
@@ -93,7 +93,7 @@ impl Webhooks {
                 Err(error) => error.without_url().to_string(),
             };
             let Some(delay) = delays.next() else {
-                tracing::warn!(%problem, "a webhook could not be delivered");
+                tracing::warn!(%problem, "cannot deliver a webhook; giving up");
                 return;
             };
             sleep(*delay).await;
@@ -101,7 +101,7 @@ impl Webhooks {
     }
 }
 
-/// Returns whether a request with this response status can succeed later.
+/// Returns whether a request that failed with this status may succeed when it is retried.
 fn is_retryable(status: u16) -> bool {
     status >= 500 || status == 408 || status == 429
 }

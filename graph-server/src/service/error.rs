@@ -12,10 +12,12 @@ pub enum ServiceError {
     #[error("run `{0}` does not exist")]
     UnknownRun(String),
     /// The requested run id is invalid or already in use.
-    #[error("run id `{0}` is invalid or already in use")]
+    #[error(
+        "run id `{0}` is invalid or already in use; choose another id of 1 to 100 letters, digits, `-`, `_` and `.`"
+    )]
     InvalidId(String),
     /// The run is queued or executing.
-    #[error("run `{0}` is already active")]
+    #[error("run `{0}` is already active; wait for it or cancel it")]
     AlreadyActive(String),
     /// The run is complete, so there is nothing to resume.
     #[error("run `{0}` is complete and cannot be resumed; start a new run or fork it")]

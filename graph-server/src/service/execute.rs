@@ -45,8 +45,9 @@ impl Inner {
         });
     }
 
-    /// Stores the state of a run and retries until this succeeds. Returns false if the server shuts down first; the
-    /// run is then resumed when the server starts again. Readers and callers see the new state only after it is on disk.
+    /// Stores the state of a run, and retries until this succeeds. Returns false if the server shuts down first; the
+    /// run is then resumed when the server starts again. Readers and callers see the new state only after it is on
+    /// disk.
     async fn store_state(&self, id: &str, state: RunState) -> bool {
         let state = Arc::new(state);
         loop {

@@ -12,7 +12,7 @@ use crate::{
     server::serve_until,
 };
 
-/// Port of LangGraph's own development server, where its clients look for a server.
+/// Port of LangGraph's development server, to which its clients connect by default.
 const DEFAULT_PORT: u16 = 2024;
 /// Largest size of a request body, in bytes.
 const MAX_BODY: usize = 16 << 20;
@@ -53,13 +53,14 @@ pub struct DevServer {
     database: PathBuf,
 }
 
-/// The error of a [`DevServer`].
+/// The error returned when a [`DevServer`] cannot start or stops with a failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevError {
     /// The port cannot be used.
     #[error(
-        "cannot listen on 127.0.0.1:{port}: {source}; stop the other server or choose another port with `DevServer::port`"
+        "cannot listen on 127.0.0.1:{port}: {source}; stop the other server or choose another port with \
+         `DevServer::port`"
     )]
     Listen {
         /// The port.
@@ -88,8 +89,8 @@ impl DevServer {
         self
     }
 
-    /// Sets the file in which threads and runs are listed, so that they survive a restart. The checkpointer of the
-    /// graphs must then be persistent too.
+    /// Sets the database file of threads and runs, so that they survive a restart. The checkpointer of the graphs must
+    /// then be persistent too.
     #[must_use]
     pub fn database(mut self, path: impl Into<PathBuf>) -> Self {
         self.database = path.into();
@@ -97,7 +98,7 @@ impl DevServer {
     }
 
     /// Serves requests until the process ends.
-    #[expect(clippy::print_stdout, reason = "tells the developer the URL")]
+    #[expect(clippy::print_stdout, reason = "shows the URL to the developer")]
     pub async fn run(self) -> Result<(), DevError> {
         let api = LangGraphApi::open(self.graphs, &self.database)?;
         let start = get(async || Redirect::temporary("/studio"));

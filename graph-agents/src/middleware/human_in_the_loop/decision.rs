@@ -34,7 +34,7 @@ pub(super) struct Decision {
     edited_action: Option<EditedCall>,
 }
 
-/// What happens to a reviewed call.
+/// Effect of a decision on the reviewed call.
 pub(super) enum Resolution {
     Run,
     Answer(ToolMessage),

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use super::kind::DecisionKind;
 use crate::message::ToolCall;
 
-/// How calls of a tool are reviewed.
+/// Rule for the review of calls of a tool.
 #[derive(Clone)]
 pub struct ReviewRule {
     pub(super) allowed: Vec<DecisionKind>,

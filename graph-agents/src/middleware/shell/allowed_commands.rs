@@ -1,4 +1,4 @@
-//! Runs programs of a list on the host.
+//! Runs allowed programs on the host.
 
 use std::{
     collections::BTreeSet,
@@ -20,12 +20,12 @@ use super::{
     split::words,
 };
 
-/// Runs programs on the host, without a shell, if they are on a list. Everything else is refused.
+/// Runs allowed programs on the host, without a shell. All other commands are refused.
 ///
 /// The command line is split into words like in a shell; operators, redirections, variables and patterns are refused. A
 /// program runs in the working directory, with an environment that contains only `PATH`, without input, and with a time
-/// limit. It can still read and write all files that this process can, so list only programs that are harmless with any
-/// arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, implement
+/// limit. It can still read and write all files that this process can, so allow only programs that are harmless with
+/// any arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, implement
 /// [`CommandExecutor`] for a sandbox.
 #[derive(Clone, Debug)]
 pub struct AllowedCommands {
@@ -38,7 +38,8 @@ pub struct AllowedCommands {
 const MAX_BYTES: u64 = 1_000_000;
 
 impl AllowedCommands {
-    /// Creates an executor that runs these programs in a directory, which must exist. Programs are names without a path.
+    /// Creates an executor that allows these programs and runs them in a directory, which must exist. Programs are
+    /// names without a path.
     pub fn new<N: Into<String>>(
         directory: impl AsRef<Path>,
         programs: impl IntoIterator<Item = N>,

@@ -5,10 +5,11 @@ use std::fmt;
 use async_trait::async_trait;
 use graph_core::NodeError;
 
-/// Executes the commands of a [`Shell`](super::Shell). Implement it for a sandbox, or use [`AllowedCommands`](super::AllowedCommands).
+/// Executes the commands of a [`Shell`](super::Shell). Implement it for a sandbox, or use
+/// [`AllowedCommands`](super::AllowedCommands).
 #[async_trait]
 pub trait CommandExecutor: fmt::Debug + Send + Sync {
-    /// Executes a command. A command that fails is a result and no error; an error fails the agent's run.
+    /// Executes a command. Returns a result for a command that fails; an error fails the agent's run.
     async fn execute(&self, command: &str) -> Result<CommandResult, NodeError>;
 }
 

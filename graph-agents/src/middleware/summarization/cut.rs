@@ -1,4 +1,4 @@
-//! Where a conversation is cut: messages before the cut are summarised, messages from the cut on are kept.
+//! Determines where to cut a conversation: messages before the cut are summarised, messages from the cut on are kept.
 
 use crate::message::Message;
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub struct Client {
     /// Name of the owner: a user or a tenant.
     pub owner: String,
-    /// What the client may do.
+    /// Permissions of the client.
     pub scope: Scope,
 }
 
@@ -19,7 +19,7 @@ impl Client {
         Self { owner: owner.into(), scope: Scope::Write }
     }
 
-    /// Sets what the client may do.
+    /// Sets the permissions of the client.
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
@@ -27,7 +27,7 @@ impl Client {
     }
 }
 
-/// What a client may do. Each scope includes the scopes before it.
+/// Permissions of a client. Each scope includes the scopes before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Read the objects of the client's owner.

@@ -9,7 +9,7 @@ use std::{
 use jsonwebtoken::jwk::{Jwk, JwkSet};
 use tokio::sync::Mutex;
 
-/// Minimum time between two requests for the keys. Tokens with invented key ids cannot cause more requests.
+/// Minimum time between two requests for the keys. It bounds the requests that tokens with invented key ids can cause.
 const MIN_REFRESH: Duration = Duration::from_secs(60);
 /// Time after which the keys are requested again, so that revoked keys become invalid.
 const MAX_AGE: Duration = Duration::from_secs(3600);
@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The error returned when a set of keys cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot load the keys from {from}: {cause}")]
+#[error("cannot load the JSON Web Key Set from {from}: {cause}")]
 pub struct JwksError {
     from: String,
     cause: String,
@@ -80,7 +80,9 @@ impl Jwks {
                 *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
             }
             // The earlier keys stay valid while the identity provider cannot be reached.
-            Err(error) => tracing::warn!(%error, "cannot refresh the keys of tokens"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot refresh the keys that verify tokens; keeping the earlier keys");
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct Jwt {
     options: JwtOptions,
 }
 
-/// Restrictions of the tokens that are accepted.
+/// Requirements that tokens must meet.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct JwtOptions {
@@ -101,7 +101,7 @@ enum Scopes {
 }
 
 impl Scopes {
-    /// Returns the widest scope of this server, if there is one.
+    /// Returns the widest of this server's scopes that the claim contains.
     fn widest(&self) -> Option<Scope> {
         let names: Vec<&str> = match self {
             Self::None => Vec::new(),
@@ -141,7 +141,9 @@ impl Jwt {
                 Ok((key.clone(), vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512]))
             }
             Keys::Public(keys) => {
-                let unknown = || AuthError::new("the key of the token is unknown");
+                let unknown = || {
+                    AuthError::new("no key of this server matches the key id (`kid`) of the token")
+                };
                 let jwk = keys.find(id).await.ok_or_else(unknown)?;
                 let key = DecodingKey::from_jwk(&jwk).map_err(|_| unknown())?;
                 Ok((key, algorithms(&jwk)))
@@ -201,19 +203,25 @@ impl Authenticator for Jwt {
         let Ok(header) = decode_header(token) else { return Ok(None) };
         let (key, algorithms) = self.key(header.kid.as_deref()).await?;
         if !algorithms.contains(&header.alg) {
-            return Err(AuthError::new("the key does not accept the algorithm of the token"));
+            return Err(AuthError::new(
+                "the signature algorithm of the token does not match its key",
+            ));
         }
         let validation = self.validation(algorithms);
         let claims = decode::<Claims>(token, &key, &validation).map_err(|error| {
             AuthError::new(match error.kind() {
-                ErrorKind::ExpiredSignature => "the token has expired",
+                ErrorKind::ExpiredSignature => "the token has expired; request a new one",
                 ErrorKind::ImmatureSignature => "the token is not valid yet",
-                ErrorKind::InvalidIssuer => "the token has another issuer",
-                ErrorKind::InvalidAudience => "the token has another audience",
-                ErrorKind::MissingRequiredClaim(_) => {
-                    "the token lacks one of the claims `exp`, `sub`, `iss` and `aud`"
+                ErrorKind::InvalidIssuer => {
+                    "the issuer (`iss`) of the token is not the one that this server requires"
                 }
-                _ => "the token is invalid",
+                ErrorKind::InvalidAudience => {
+                    "the audience (`aud`) of the token is not the one that this server requires"
+                }
+                ErrorKind::MissingRequiredClaim(_) => {
+                    "the token lacks a required claim: `exp`, `sub`, or a required `iss` or `aud`"
+                }
+                _ => "the token is malformed, or its signature is invalid",
             })
         })?;
         let scope = claims.claims.scope.widest().unwrap_or(self.options.default_scope);

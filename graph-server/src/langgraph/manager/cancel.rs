@@ -70,7 +70,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Stops all runs without ending them. They continue when the server starts again.
+    /// Stops all runs without marking them as ended, so that they resume when the server starts again.
     pub(in crate::langgraph) async fn shut_down(&self) {
         self.shutting_down.store(true, Ordering::Release);
         let active = self.active(None);

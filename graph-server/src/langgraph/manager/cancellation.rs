@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What happens to the progress of a cancelled run.
+/// Effect of a cancellation on the progress of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::langgraph) enum CancelAction {
@@ -17,7 +17,7 @@ pub(in crate::langgraph) enum CancelAction {
 #[derive(Debug, Clone)]
 pub(in crate::langgraph) struct Cancellation {
     pub(in crate::langgraph) action: CancelAction,
-    /// Why the run is cancelled, for clients.
+    /// Reason for the cancellation, which clients see.
     pub(in crate::langgraph) reason: String,
 }
 

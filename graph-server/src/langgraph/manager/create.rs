@@ -29,8 +29,8 @@ impl Manager {
         let active: Vec<_> =
             schedule.queues.get(&run.thread_id).into_iter().flatten().cloned().collect();
         if !active.is_empty() && run.multitask_strategy == MultitaskStrategy::Reject {
-            let detail = "the thread is already running a task; wait for it, cancel it or choose another multitask \
-                          strategy";
+            let detail = "the thread already has an active run; wait for it, cancel it or choose another \
+                          `multitask_strategy`";
             return Err(ApiError::conflict(detail));
         }
         // The thread may have been changed since the caller read it.
@@ -46,7 +46,7 @@ impl Manager {
         thread.status = ThreadStatus::Busy;
         let delay = Duration::try_from_secs_f64(run.kwargs.after_seconds).unwrap_or_default();
         self.database.put(&thread)?;
-        // The run belongs to the owner of its thread, who need not be the one that starts the run.
+        // The run belongs to the owner of its thread, which can differ from the owner that starts the run.
         let owner = self.database.owner_of::<Thread>(&id)?.flatten();
         self.database.put_owned(run, owner.as_deref())?;
         let counter = schedule.feed(run.thread_id).counter.clone();

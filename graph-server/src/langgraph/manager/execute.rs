@@ -26,7 +26,10 @@ impl Manager {
             let thread = live.facts.thread;
             if let Err(error) = self.execute(&live).await {
                 tracing::error!(run = %live.facts.run, ?error, "cannot execute a run");
-                let failure = NamedError::new("StorageError", "the server cannot store the run");
+                let failure = NamedError::new(
+                    "StorageError",
+                    "the server cannot store the run; see the server log",
+                );
                 let output = json!({ "__error__": failure });
                 live.end(RunResult { output });
             }
@@ -78,8 +81,12 @@ impl Manager {
     }
 
     async fn run_graph(&self, live: &Arc<LiveRun>, run: &Run) -> Result<GraphEnd, RunError> {
-        let missing =
-            || RunError::InvalidUpdate(format!("graph `{}` does not exist", live.facts.graph));
+        let missing = || {
+            RunError::InvalidUpdate(format!(
+                "graph `{}` does not exist on this server",
+                live.facts.graph
+            ))
+        };
         let graph = self.graphs.get(&live.facts.graph).ok_or_else(missing)?;
         let checkpoint = run.kwargs.checkpoint_id.as_deref();
         let request = GraphRun {

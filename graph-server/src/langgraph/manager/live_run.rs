@@ -27,20 +27,20 @@ pub(in crate::langgraph) struct LiveRun {
     /// Owner of the run.
     pub(super) owner: Option<String>,
     pub(in crate::langgraph) buffer: Arc<EventBuffer>,
-    /// The events that the run was created with.
+    /// Events that the request to create the run selected.
     pub(in crate::langgraph) selection: Selection,
     pub(super) control: RunControl,
     pub(super) started: AtomicBool,
-    /// Wakes a run that waits for its start time when it is cancelled.
+    /// Notified on cancellation, to wake a run that waits for its start time.
     pub(super) wake: Notify,
     cancelled: Mutex<Option<Cancellation>>,
     result: OnceLock<RunResult>,
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug, Clone)]
 pub(in crate::langgraph) struct RunResult {
-    /// The answer to a client that waits for the run: the final values, or an error.
+    /// Response to a client that waits for the run: the final values, or an error.
     pub(in crate::langgraph) output: Value,
 }
 
@@ -70,7 +70,7 @@ impl LiveRun {
         }
     }
 
-    /// Asks the run to stop. The first request wins, except that a rollback overrides an interrupt.
+    /// Requests the cancellation of the run. The first request wins, except that a rollback overrides an interrupt.
     pub(super) fn request_cancel(&self, cancellation: Cancellation) {
         let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
         let overrides = match &*cancelled {
@@ -85,7 +85,7 @@ impl LiveRun {
         self.wake.notify_one();
     }
 
-    /// Returns how the run was asked to stop, if it was.
+    /// Returns the requested cancellation, if there is one.
     pub(super) fn cancellation(&self) -> Option<Cancellation> {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -117,7 +117,7 @@ impl LiveRun {
         selection: Selection,
         seen: Option<EventId>,
     ) -> RunEvents {
-        // The event `seen` itself is read again, because several wire events can stand for it.
+        // The event `seen` itself is read again, because one buffered event can produce several wire events.
         let after = seen.map_or(0, |(seq, _)| seq.saturating_sub(1));
         let reader = BufferReader::new(self.buffer.clone(), after);
         RunEvents::new(reader, selection, self.facts.clone(), seen)

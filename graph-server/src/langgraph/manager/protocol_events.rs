@@ -20,7 +20,7 @@ pub(in crate::langgraph) struct ProtocolEvents {
     _feed: Arc<ThreadFeed>,
     filter: Filter,
     current: Option<Current>,
-    /// Number of the last buffered event of the runs that were read to their end.
+    /// Number of the last event of the latest run that was read to its end.
     seen: u64,
     ready: VecDeque<ProtocolEvent>,
 }

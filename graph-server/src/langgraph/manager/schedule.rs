@@ -1,4 +1,4 @@
-//! Which runs are active, in which order they execute, and which ended runs are still in memory.
+//! The active runs, their order of execution, and the ended runs that are still in memory.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,17 +28,17 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the events of a thread.
+    /// Returns the event feed of a thread, and creates it if necessary.
     pub(super) fn feed(&mut self, thread: Uuid) -> Arc<ThreadFeed> {
         self.feeds.entry(thread).or_insert_with(|| Arc::new(ThreadFeed::new())).clone()
     }
 
-    /// Returns the events of a thread if a client reads them.
+    /// Returns the event feed of a thread if a client reads it.
     pub(super) fn read_feed(&self, thread: Uuid) -> Option<&Arc<ThreadFeed>> {
         self.feeds.get(&thread).filter(|it| it.has_readers())
     }
 
-    /// Drops the events of a thread unless someone reads them.
+    /// Drops the event feed of a thread unless a client reads it.
     pub(super) fn release_feed(&mut self, thread: Uuid) {
         if self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1) {
             self.feeds.remove(&thread);
@@ -92,7 +92,7 @@ impl Schedule {
         }
     }
 
-    /// Drops everything about a thread that was deleted.
+    /// Drops all data in memory of a thread that was deleted.
     pub(super) fn forget_thread(&mut self, thread: Uuid) {
         self.feeds.remove(&thread);
         self.live.retain(|_, run| run.facts.thread != thread || !run.has_ended());

@@ -14,7 +14,8 @@ use crate::langgraph::stream::{
     sse::{EventId, EventSource, RunEvents},
 };
 
-/// Position of the event that reports the end of a run, after all wire events of the run's last event.
+/// Position in the id of the event that reports the end of a run. It is greater than the positions of all wire events
+/// of the run's last event.
 const END_POSITION: usize = 1_000_000;
 
 /// The events of a thread that a client receives.
@@ -22,7 +23,7 @@ const END_POSITION: usize = 1_000_000;
 pub(in crate::langgraph) struct ThreadSelection {
     /// Start and end of runs.
     pub(in crate::langgraph) lifecycle: bool,
-    /// All events that the runs were created with.
+    /// Events of the runs, as selected when each run was created.
     pub(in crate::langgraph) run_events: bool,
     /// Edits of the state.
     pub(in crate::langgraph) state_updates: bool,
@@ -40,7 +41,7 @@ pub(in crate::langgraph) struct ThreadEvents {
     current: Option<(Arc<LiveRun>, RunEvents)>,
 }
 
-/// What the stream continues with.
+/// Next run or edit in the stream.
 enum Next {
     Run(Arc<LiveRun>),
     Update(Arc<StateUpdate>),

@@ -18,7 +18,7 @@ use crate::langgraph::stream::item::SEQ_STEP;
 /// events of its runs, one run after the other.
 #[derive(Debug)]
 pub(in crate::langgraph) struct ThreadFeed {
-    /// Counter of the numbers of the thread's events.
+    /// Number of the thread's latest event.
     pub(super) counter: Arc<AtomicU64>,
     /// Recent runs, in the order in which they were started.
     pub(in crate::langgraph) runs: watch::Sender<Vec<Arc<LiveRun>>>,

@@ -13,7 +13,7 @@ pub(super) struct Operation {
     pub(super) answer: Answer,
 }
 
-/// The answer to a request that succeeds.
+/// Response to a request that succeeds.
 pub(super) enum Answer {
     /// An object with this schema.
     Object(&'static str),

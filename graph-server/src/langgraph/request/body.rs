@@ -44,7 +44,7 @@ where
     T::deserialize(Value::Object(fields)).map_err(Error::custom)
 }
 
-/// Deserialises a value that may be null or missing. Null is the same as missing.
+/// Deserialises a value. Null becomes the default value.
 pub(in crate::langgraph) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

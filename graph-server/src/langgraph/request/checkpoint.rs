@@ -44,7 +44,7 @@ impl CheckpointRef {
         if self.namespace().is_empty() {
             return self.id();
         }
-        let detail = "a run cannot start from a checkpoint of a subgraph; use a checkpoint with an empty \
+        let detail = "a checkpoint of a subgraph is not supported here; use a checkpoint with an empty \
                       `checkpoint_ns`";
         Err(ApiError::invalid(detail))
     }

@@ -21,7 +21,10 @@ pub(in crate::langgraph) struct Command {
 
 /// An update of the state: an object, or a list of pairs of a field and a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "an update is an object or a list of pairs of a field and a value")]
+#[serde(
+    untagged,
+    expecting = "`update` must be an object or a list of pairs of a field and a value"
+)]
 pub(in crate::langgraph) enum Update {
     Fields(Map<String, Value>),
     Pairs(Vec<(String, Value)>),
@@ -30,7 +33,7 @@ pub(in crate::langgraph) enum Update {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a target is the name of a node, `{\"node\": .., \"input\": ..}`, or a list of these"
+    expecting = "`goto` must be the name of a node, `{\"node\": .., \"input\": ..}`, or a list of these"
 )]
 pub(in crate::langgraph) enum Targets {
     One(Target),

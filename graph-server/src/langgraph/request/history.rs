@@ -27,8 +27,8 @@ pub(in crate::langgraph) struct HistoryRequest {
 }
 
 impl HistoryRequest {
-    /// Returns the checkpoint before which the history ends. Clients send its id, a reference to it, or a
-    /// configuration that contains the reference.
+    /// Returns the checkpoint that limits the history: only older checkpoints are listed. Clients send its id, a
+    /// reference to it, or a configuration that contains the reference.
     pub(in crate::langgraph) fn before(&self) -> ApiResult<Option<CheckpointId>> {
         let reference = match &self.before {
             None => return Ok(None),

@@ -30,7 +30,7 @@ pub(in crate::langgraph) enum Mode {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "a stream mode is one of `values`, `updates`, `messages`, `messages-tuple`, `custom`, \
+    expecting = "a stream mode must be one of `values`, `updates`, `messages`, `messages-tuple`, `custom`, \
                                `tasks`, `checkpoints`, `debug`, `events` and `tools`, or a list of them"
 )]
 enum OneOrMany {

@@ -91,8 +91,8 @@ pub(in crate::langgraph) fn check_fields(fields: &[String], known: &[&str]) -> A
     }
 }
 
-/// Returns whether `value` contains `filter`: objects contain objects whose entries they contain, other values must be
-/// equal.
+/// Returns whether `value` matches `filter`. An object matches if it contains all entries of the filter, recursively;
+/// other values must be equal.
 pub(in crate::langgraph) fn contains(value: &Value, filter: &Value) -> bool {
     match (value, filter) {
         (Value::Object(value), Value::Object(filter)) => contains_all(value, filter),
@@ -120,8 +120,8 @@ pub(in crate::langgraph) fn sort(objects: &mut [Value], field: &str, order: Sort
     });
 }
 
-/// Encodes an object and keeps only the selected fields. An empty selection keeps all. Fails if the object has no
-/// such field.
+/// Encodes an object and keeps only the selected fields. An empty selection keeps all fields. Fails if a selected field
+/// is unknown.
 pub(in crate::langgraph) fn select(
     object: &impl Serialize,
     fields: &[String],

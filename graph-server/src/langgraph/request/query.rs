@@ -11,7 +11,7 @@ use crate::{
     langgraph::error::{ApiError, ApiResult},
 };
 
-/// The query parameters of a request. Each handler takes the parameters that it knows; the rest are rejected.
+/// The query parameters of a request. Each handler removes the parameters that it knows, and rejects the rest.
 pub(in crate::langgraph) struct Query(BTreeMap<String, Vec<String>>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Query {
@@ -37,12 +37,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
-    /// Takes a list.
+    /// Removes a parameter and returns its values.
     pub(in crate::langgraph) fn list(&mut self, name: &str) -> Vec<String> {
         self.0.remove(name).unwrap_or_default()
     }
 
-    /// Takes a single value.
+    /// Removes a parameter that may occur once, and returns its value.
     pub(in crate::langgraph) fn text(&mut self, name: &str) -> ApiResult<Option<String>> {
         let mut values = self.list(name);
         match values.len() {
@@ -53,7 +53,7 @@ impl Query {
         }
     }
 
-    /// Takes a flag.
+    /// Removes a flag and returns its value. A missing flag is false.
     pub(in crate::langgraph) fn flag(&mut self, name: &str) -> ApiResult<bool> {
         match self.text(name)?.map(|it| it.to_ascii_lowercase()).as_deref() {
             None | Some("false" | "0") => Ok(false),
@@ -64,7 +64,7 @@ impl Query {
         }
     }
 
-    /// Takes a number.
+    /// Removes a number and returns it.
     pub(in crate::langgraph) fn number(&mut self, name: &str) -> ApiResult<Option<usize>> {
         let invalid = |_| {
             ApiError::invalid(format!(
@@ -74,7 +74,7 @@ impl Query {
         self.text(name)?.map(|it| it.parse().map_err(invalid)).transpose()
     }
 
-    /// Takes a value of an enumeration.
+    /// Removes a parameter whose value belongs to an enumeration, and returns the value.
     pub(in crate::langgraph) fn choice<T: DeserializeOwned>(
         &mut self,
         name: &str,
@@ -85,7 +85,7 @@ impl Query {
         value.map(|it| serde_json::from_value(Value::String(it)).map_err(invalid)).transpose()
     }
 
-    /// Fails if parameters are left that no handler took.
+    /// Fails if the request has parameters that the handler did not remove.
     pub(in crate::langgraph) fn finish(self) -> ApiResult<()> {
         match self.0.into_keys().next() {
             None => Ok(()),

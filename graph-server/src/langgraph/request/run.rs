@@ -61,7 +61,7 @@ pub(in crate::langgraph) struct RunCreate {
     after_seconds: Option<f64>,
     #[serde(default)]
     durability: Option<RunDurability>,
-    /// Accepted because resume values for unknown interrupts always fail a run of this server.
+    /// Accepted but ignored: on this server, a resume value for an unknown interrupt always fails the run.
     #[serde(default)]
     #[expect(dead_code, reason = "every value has the same effect")]
     strict_resume: Option<bool>,
@@ -72,7 +72,10 @@ pub(in crate::langgraph) struct RunCreate {
 
 /// Nodes before or after which a run stops: `"*"` or a list of names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "breakpoints are \"*\" or a list of node names")]
+#[serde(
+    untagged,
+    expecting = "`interrupt_before` and `interrupt_after` must be \"*\" or a list of node names"
+)]
 pub(in crate::langgraph) enum Breakpoints {
     At(Vec<String>),
     All(AllNodes),
@@ -93,7 +96,7 @@ impl Breakpoints {
     }
 }
 
-/// What happens to the active runs of a thread when another run is created.
+/// Handling of the active runs of a thread when another run is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::langgraph) enum MultitaskStrategy {
@@ -108,7 +111,7 @@ pub(in crate::langgraph) enum MultitaskStrategy {
     Rollback,
 }
 
-/// What happens if the thread of a new run does not exist.
+/// Handling of a new run whose thread does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::langgraph) enum IfNotExists {
@@ -117,7 +120,7 @@ pub(in crate::langgraph) enum IfNotExists {
     Reject,
 }
 
-/// What happens to a run when the client that started it disconnects.
+/// Handling of a run when the client that started it disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::langgraph) enum OnDisconnect {
@@ -126,7 +129,7 @@ pub(in crate::langgraph) enum OnDisconnect {
     Continue,
 }
 
-/// What happens to the thread that was created for a stateless run when the run has ended.
+/// Handling of the thread of a stateless run when the run has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::langgraph) enum OnCompletion {
@@ -197,13 +200,17 @@ impl RunCreate {
             Some(_) => true,
         };
         if has_input && self.command.is_some() {
-            return Err(ApiError::invalid("a run takes either `input` or `command`, not both"));
+            return Err(ApiError::invalid(
+                "a run takes either `input` or `command`, not both; remove one of them",
+            ));
         }
         if !self.feedback_keys.is_empty() {
-            return Err(ApiError::invalid("`feedback_keys` is not supported by this server"));
+            return Err(ApiError::invalid(
+                "`feedback_keys` is not supported by this server; leave it out",
+            ));
         }
         if self.on_completion.is_some() && !stateless {
-            let detail = "`on_completion` applies only to runs without a thread";
+            let detail = "`on_completion` applies only to runs without a thread; leave it out";
             return Err(ApiError::invalid(detail));
         }
         let after_seconds = self.after_seconds.unwrap_or(0.0);

@@ -60,7 +60,7 @@ struct CreateAssistant {
     if_exists: IfExists,
 }
 
-/// What happens if an object with the requested id exists.
+/// Handling of a request whose id is already in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum IfExists {
@@ -78,7 +78,9 @@ async fn create(
     if let Some(existing) = manager.database.get::<Assistant>(&id.to_string())? {
         return match body.if_exists {
             IfExists::DoNothing => Ok(Json(existing)),
-            IfExists::Raise => Err(ApiError::conflict(format!("assistant {id} already exists"))),
+            IfExists::Raise => Err(ApiError::conflict(format!(
+                "assistant {id} already exists; use another id, or set `if_exists` to `do_nothing`"
+            ))),
         };
     }
     let (config, context) = settings(body.config, body.context)?;

@@ -59,7 +59,7 @@ struct Settings {
     enabled: Option<bool>,
     #[serde(default)]
     on_run_completed: Option<String>,
-    /// Parameters of the runs. They are checked as the body of a request for a run.
+    /// Parameters of the runs, validated like the body of a request to create a run.
     #[serde(flatten)]
     payload: Map<String, Value>,
 }
@@ -83,7 +83,9 @@ fn create_cron(
     body: Settings,
 ) -> ApiResult<Json<Cron>> {
     let assistant = body.payload.get("assistant_id").and_then(Value::as_str);
-    let assistant = assistant.ok_or_else(|| ApiError::invalid("`assistant_id` is missing"))?;
+    let assistant = assistant.ok_or_else(|| {
+        ApiError::invalid("`assistant_id` is missing; set it to an assistant id or a graph name")
+    })?;
     let assistant = find_assistant(&manager.graphs, &manager.database, assistant)?;
     if body.schedule.is_none() {
         return Err(ApiError::invalid("`schedule` is missing; it must be a cron expression"));
@@ -112,7 +114,7 @@ fn create_cron(
 /// Applies settings to a cron and stores it.
 fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiResult<Json<Cron>> {
     if body.on_run_completed.is_some() && cron.thread_id.is_some() {
-        let detail = "`on_run_completed` applies only to crons without a thread";
+        let detail = "`on_run_completed` applies only to crons without a thread; leave it out";
         return Err(ApiError::invalid(detail));
     }
     cron.payload.extend(body.payload);
@@ -156,7 +158,9 @@ async fn update(
 ) -> ApiResult<Json<Cron>> {
     let cron = find(&manager, &id)?;
     if body.payload.contains_key("assistant_id") {
-        return Err(ApiError::invalid("the assistant of a cron cannot be changed"));
+        return Err(ApiError::invalid(
+            "the assistant of a cron cannot be changed; create another cron",
+        ));
     }
     store(&manager, cron, body)
 }

@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
         .route("/runs/cancel", post(cancel_many))
 }
 
-/// Reason of a cancellation that a client requested.
+/// Reason for a cancellation that a client requested.
 const BY_REQUEST: &str = "a client cancelled the run";
 
 const FIELDS: [&str; 11] = [
@@ -174,7 +174,7 @@ async fn cancel_many(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Waits for the end of a run. Responds with the values of the thread if the run ended long ago.
+/// Waits for the end of a run. If the run is no longer in memory, responds with the current values of its thread.
 async fn join(
     Access(manager): Access,
     Path((thread, run)): Path<(String, String)>,
@@ -220,7 +220,8 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> ApiResult<Option<EventId>> {
     }
 }
 
-/// Streams the events of a run: all of them after `Last-Event-ID`, or without this header, those from now on.
+/// Streams the events of a run after `Last-Event-ID`. Without this header, streams all buffered events of an active
+/// run, and no events of a run that has ended.
 async fn join_stream(
     Access(manager): Access,
     Path((thread, run)): Path<(String, String)>,

@@ -33,7 +33,8 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Configurable value that contains the owner of a run.
 const OWNER_KEY: &str = "langgraph_auth_user_id";
 
-/// Checks a request to create a run, and returns the run and its thread. Without a thread, the thread is a new one.
+/// Checks a request to create a run, and returns the run and its thread. If `thread` is `None`, the returned thread is
+/// a new one.
 pub(super) fn check_run(
     manager: &Manager,
     thread: Option<Uuid>,
@@ -51,7 +52,7 @@ pub(super) fn check_run(
     }
     let thread = thread_of_run(manager, thread, body)?;
     if let Some(owner) = manager.database.view().owner() {
-        // Nodes read the owner under the name that LangGraph uses. A client cannot choose another one.
+        // Nodes read the owner under the name that LangGraph uses. A client cannot override it.
         kwargs.config.configurable.insert(OWNER_KEY.to_owned(), json!(owner));
     }
     let now = now();
@@ -76,7 +77,7 @@ pub(super) fn check_run(
     Ok((run, thread))
 }
 
-/// Creates a run. Without a thread, creates a thread for it.
+/// Creates a run. If `thread` is `None`, creates a thread for it.
 pub(super) fn create_run(
     manager: &Arc<Manager>,
     thread: Option<Uuid>,
@@ -92,7 +93,7 @@ pub(super) fn address(run: &Run) -> String {
     format!("/threads/{}/runs/{}", run.thread_id, run.run_id)
 }
 
-/// Returns the events that a run was created with.
+/// Returns the events that the request to create the run selected.
 pub(super) fn selection(run: &Run) -> Selection {
     Selection { modes: run.kwargs.stream_mode.clone(), subgraphs: run.kwargs.subgraphs }
 }
@@ -180,8 +181,8 @@ fn chunked_json<F: Future<Output = Value> + Send + Unpin + 'static>(
     response
 }
 
-/// Adds the headers by which clients find the run: its own address, and the address to which a client that lost the
-/// connection reconnects.
+/// Adds the headers `Content-Location`, the address of the run, and `Location`, the address at which a client
+/// reconnects after it lost the connection.
 pub(super) fn with_location(
     mut response: Response,
     run: &str,

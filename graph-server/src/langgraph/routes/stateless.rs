@@ -38,7 +38,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
         .route("/runs/{run}/stream", get(join_stream))
 }
 
-/// Returns the address of a run, for clients that know no thread.
+/// Returns the address of a run, for clients that do not know its thread.
 fn short_address(run: &Run) -> String {
     format!("/runs/{}", run.run_id)
 }
@@ -70,7 +70,7 @@ async fn batch(
     BodyList(bodies): BodyList<RunCreate>,
 ) -> ApiResult<Json<Vec<Run>>> {
     if bodies.len() > MAX_BATCH {
-        return Err(ApiError::invalid(format!("a batch has at most {MAX_BATCH} runs")));
+        return Err(ApiError::invalid(format!("a batch has at most {MAX_BATCH} runs; split it")));
     }
     for body in &bodies {
         check_run(&manager, None, body)?;
@@ -86,7 +86,11 @@ async fn join_stream(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let run = parse_id("run", &run)?;
-    let missing = || ApiError::not_found(format!("run {run} is not active"));
+    let missing = || {
+        ApiError::not_found(format!(
+            "run {run} is not active, and its events are no longer in memory"
+        ))
+    };
     let live = manager.live(run).ok_or_else(missing)?;
     let guard = CancelOnDrop::new(&manager, &live, OnDisconnect::Continue);
     let response = stream_run(&live, live.selection.clone(), last_event_id(&headers)?, guard);

@@ -126,14 +126,18 @@ async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiR
     Ok(Json(body.find(&manager)?.len()))
 }
 
-/// Returns the values at paths such as `values.messages[-1].content`, by name. A path that leads nowhere gives null.
+/// Returns the values at paths such as `values.messages[-1].content`, by name. A path that does not exist yields null.
 fn extract(thread: &Value, paths: &BTreeMap<String, String>) -> ApiResult<Value> {
     let entries = paths.iter().map(|(name, path)| Ok((name.clone(), value_at(thread, path)?)));
     Ok(Value::Object(entries.collect::<ApiResult<Map<_, _>>>()?))
 }
 
 fn value_at(value: &Value, path: &str) -> ApiResult<Value> {
-    let invalid = || ApiError::invalid(format!("invalid path `{path}` in `extract`"));
+    let invalid = || {
+        ApiError::invalid(format!(
+            "invalid path `{path}` in `extract`; use a path such as `values.messages[-1].content`"
+        ))
+    };
     let mut current = value;
     for part in path.split('.') {
         let (name, indexes) = part.split_once('[').map_or((part, ""), |(name, rest)| (name, rest));

@@ -67,7 +67,9 @@ async fn create(
     if let Some(existing) = manager.database.get::<Thread>(&id.to_string())? {
         return match body.if_exists {
             IfExists::DoNothing => Ok(Json(existing)),
-            IfExists::Raise => Err(ApiError::conflict(format!("thread {id} already exists"))),
+            IfExists::Raise => Err(ApiError::conflict(format!(
+                "thread {id} already exists; use another id, or set `if_exists` to `do_nothing`"
+            ))),
         };
     }
     let mut metadata = body.metadata;
@@ -111,7 +113,7 @@ async fn read(
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Thread>> {
-    // Clients can ask for the time to live, which threads of this server do not have.
+    // Clients request the time to live with `include`. Threads of this server have none, so the parameter is ignored.
     query.list("include");
     query.finish()?;
     manager.thread(parse_id("thread", &id)?).map(Json)

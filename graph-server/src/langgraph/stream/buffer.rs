@@ -19,7 +19,7 @@ const CAPACITY: usize = 20_000;
 /// The events of one run.
 #[derive(Debug)]
 pub(in crate::langgraph) struct EventBuffer {
-    /// Counter of the thread's event numbers.
+    /// Number of the thread's latest event.
     counter: Arc<AtomicU64>,
     items: Mutex<VecDeque<Arc<Item>>>,
     /// Number of the last event, and whether the buffer is closed.

@@ -1,4 +1,4 @@
-//! Checkpoints in streams.
+//! Encodes checkpoints for event streams.
 
 use graph_core::{Event, EventKind};
 use serde_json::{Map, Value, json};

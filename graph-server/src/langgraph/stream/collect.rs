@@ -27,7 +27,7 @@ pub(in crate::langgraph) struct Collector {
 }
 
 impl Collector {
-    /// Returns the events that an event of the engine stands for.
+    /// Converts an event of the engine to events of the run.
     pub(in crate::langgraph) fn collect(&mut self, event: Event) -> Vec<Body> {
         let mut bodies = Vec::new();
         match &event.kind {

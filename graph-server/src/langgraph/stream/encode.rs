@@ -29,7 +29,7 @@ pub(in crate::langgraph) struct Selection {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::langgraph) struct WireEvent {
     /// Id that a client resumes its stream with: the number of the event, and the position among the wire events that
-    /// stand for the same event.
+    /// encode the same event.
     pub(in crate::langgraph) id: (u64, usize),
     pub(in crate::langgraph) event: String,
     pub(in crate::langgraph) data: Value,

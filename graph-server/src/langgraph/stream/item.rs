@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::langgraph::{error::NamedError, request::config::Metadata};
 
-/// Distance between the numbers of consecutive events. The event protocol uses the numbers in between for the several
-/// protocol events that can stand for one event. It is small, because JavaScript clients read numbers up to 2^53.
+/// Distance between the numbers of consecutive events. One event can produce several protocol events, which use the
+/// numbers in between. The distance is small, because JavaScript represents integers exactly only up to 2^53.
 pub(in crate::langgraph) const SEQ_STEP: u64 = 256;
 
 /// An event of a run.
@@ -43,7 +43,7 @@ pub(in crate::langgraph) enum Body {
 /// A message, or one piece of a message.
 #[derive(Debug)]
 pub(in crate::langgraph) struct MessageItem {
-    /// The event's place in the graph.
+    /// The task that sent the message.
     pub(in crate::langgraph) origin: Origin,
     /// The message or piece.
     pub(in crate::langgraph) message: Value,

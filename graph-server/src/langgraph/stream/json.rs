@@ -1,4 +1,4 @@
-//! Parts that the events of several streams have in common.
+//! JSON encodings that several streams share.
 
 use graph_core::{FieldWrite, Interrupt, stream::writes_to_json};
 use serde_json::{Value, json};

@@ -20,7 +20,7 @@ pub(in crate::langgraph) fn is_message(value: &Value) -> bool {
         && value.get("type").and_then(Value::as_str).is_some_and(|it| TYPES.contains(&it))
 }
 
-/// Returns whether a message is one piece of a message. Pieces of models have no id, because the id of the whole
+/// Returns whether a message is one piece of a message. Pieces that models send have no id, because the id of the whole
 /// message is chosen later.
 pub(in crate::langgraph) fn is_piece(message: &Value) -> bool {
     match message["type"].as_str() {

@@ -12,8 +12,8 @@ pub(in crate::langgraph) enum ToolEvent {
     Failed { call: Value, name: Value, error: Value },
 }
 
-/// Returns the events that a message stands for: a message of a model starts its tool calls, and the result of a tool
-/// ends its call. Pieces of messages stand for no events, because their tool calls are incomplete.
+/// Returns the tool events of a message: a message of a model starts its tool calls, and the result of a tool ends its
+/// call. Pieces of messages produce no events, because their tool calls are incomplete.
 pub(in crate::langgraph) fn tool_events(item: &MessageItem) -> Vec<ToolEvent> {
     let message = &item.message;
     if item.so_far.is_some() {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::langgraph::id::wire_id;
 
-/// Returns the tracing events that an event of a run stands for.
+/// Converts an event of a run to tracing events.
 pub(super) fn tracing_events(item: &Item, run: &RunFacts) -> Vec<Value> {
     match &item.body {
         Body::Started(input) => vec![of_graph("on_chain_start", &json!({ "input": input }), run)],

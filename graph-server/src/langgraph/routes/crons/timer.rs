@@ -24,7 +24,7 @@ use crate::langgraph::{
 /// Longest sleep. A change of the system clock is noticed after this time.
 const MAX_SLEEP: Duration = Duration::from_secs(30);
 
-/// Starts the task that starts the runs of crons. It ends when the manager is dropped.
+/// Spawns the task that starts the runs of crons. The task ends when the manager is dropped.
 pub(in crate::langgraph) fn start_timer(manager: &Arc<Manager>) {
     tokio::spawn(run_timer(Arc::downgrade(manager), manager.crons_changed.clone()));
 }
@@ -35,7 +35,7 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
         let sleep = match fire_due(&manager, SystemTime::now().into()) {
             Ok(sleep) => sleep,
             Err(error) => {
-                tracing::error!(%error, "cannot read the crons");
+                tracing::error!(%error, "cannot process the crons; retrying");
                 MAX_SLEEP
             }
         };
@@ -55,7 +55,7 @@ fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
                 tracing::error!(cron = %cron.cron_id, %error, "cannot start the run of a cron");
             }
             cron.next_run_date = next_date(&cron, now)?;
-            // A cron whose thread was deleted was deleted too.
+            // `fire` deletes a cron whose thread was deleted. Such a cron must not be stored again.
             if manager.database.get::<Cron>(&cron.cron_id.to_string())?.is_some() {
                 manager.database.put(&cron)?;
             }
@@ -94,5 +94,5 @@ pub(super) fn run_request(cron: &Cron) -> ApiResult<RunCreate> {
     metadata.insert("cron_id".to_owned(), json!(cron.cron_id));
     body.insert("metadata".to_owned(), Value::Object(metadata));
     serde_json::from_value(Value::Object(body))
-        .map_err(|error| ApiError::invalid(format!("invalid parameters of a run: {error}")))
+        .map_err(|error| ApiError::invalid(format!("invalid run parameters: {error}")))
 }

@@ -25,7 +25,7 @@ pub(super) struct CommandRequest {
     pub(super) params: Map<String, Value>,
 }
 
-/// Why a command failed: a code of the protocol and a description.
+/// A failed command: an error code of the protocol and a description.
 struct CommandError(&'static str, String);
 
 type CommandResult<T> = Result<T, CommandError>;
@@ -58,9 +58,12 @@ pub(super) async fn execute(
             let problem = format!("the command `{method}` is not supported by this server");
             Err(CommandError("not_supported", problem))
         }
-        _ => Err(CommandError("unknown_command", format!("unknown command `{method}`"))),
+        _ => Err(CommandError(
+            "unknown_command",
+            format!("unknown command `{method}`; use `run.start`, `input.respond` or `state.get`"),
+        )),
     };
-    // A command that fails does not create its thread.
+    // A command that fails does not create its thread, whose event feed must then be dropped.
     manager.release_feed(thread);
     Ok(match done {
         Ok((result, seq)) => json!({
@@ -139,7 +142,12 @@ fn create(
     body["multitask_strategy"] = json!(options.multitask_strategy);
     let body = match body {
         Value::Object(body) => parse(body)?,
-        _ => return Err(CommandError("invalid_argument", "invalid params".to_owned())),
+        _ => {
+            return Err(CommandError(
+                "invalid_argument",
+                "invalid params: they must be an object".to_owned(),
+            ));
+        }
     };
     let (run, _) = create_run(manager, Some(thread), &body)?;
     Ok(run.run_id)

@@ -1,4 +1,4 @@
-//! Releases the events of threads that were never created.
+//! Releases the event feeds of threads that were never created.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::langgraph::manager::Manager;
 
-/// Releases the events of a thread that was never created when it is dropped.
+/// When dropped, releases the event feed of a thread that was never created.
 pub(super) struct ReleaseFeed {
     pub(super) manager: Arc<Manager>,
     pub(super) thread: Uuid,

@@ -42,7 +42,7 @@ const MAX_SUBSCRIPTIONS: usize = 64;
 /// The constant that RFC 6455 adds to the client's key.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Opens a WebSocket. As with the other transport, the thread need not exist yet.
+/// Opens a WebSocket. As with server-sent events, the thread need not exist yet.
 pub(super) async fn open(
     Access(manager): Access,
     Path(thread): Path<String>,
@@ -52,8 +52,8 @@ pub(super) async fn open(
     manager.check_access(thread)?;
     let accept = accept_key(request.headers())?;
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
-    let upgrade =
-        upgrade.ok_or_else(|| ApiError::bad_request("the connection cannot be upgraded"))?;
+    let upgrade = upgrade
+        .ok_or_else(|| ApiError::bad_request("the connection cannot be upgraded; use HTTP/1.1"))?;
     let permit = request.extensions_mut().remove::<ConnectionPermit>();
     tokio::spawn(async move {
         // The socket counts as a connection until it is closed.
@@ -74,7 +74,7 @@ pub(super) async fn open(
     Ok(response)
 }
 
-/// Checks the handshake of a client, and returns the value that proves that the server understood it.
+/// Checks the handshake of a client, and returns the value of the header `Sec-WebSocket-Accept`.
 fn accept_key(headers: &HeaderMap) -> ApiResult<HeaderValue> {
     let text = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok());
     let upgrades = text(header::UPGRADE).is_some_and(|it| it.eq_ignore_ascii_case("websocket"));
@@ -179,7 +179,9 @@ impl Connection {
             .map_err(|error| ApiError::invalid(format!("invalid params: {error}")))?;
         filter.check()?;
         if self.subscriptions.len() == MAX_SUBSCRIPTIONS {
-            let detail = format!("a connection has at most {MAX_SUBSCRIPTIONS} subscriptions");
+            let detail = format!(
+                "a connection has at most {MAX_SUBSCRIPTIONS} subscriptions; unsubscribe from one first"
+            );
             return Err(ApiError::invalid(detail));
         }
         let subscription = new_id();
@@ -200,7 +202,9 @@ impl Connection {
         let id = params.get("subscription_id").and_then(Value::as_str);
         let position = self.subscriptions.iter().position(|it| Some(it.to_string().as_str()) == id);
         let Some(position) = position else {
-            return Err(ApiError::invalid("`subscription_id` names no subscription"));
+            return Err(ApiError::invalid(
+                "`subscription_id` must be the id of a subscription of this connection",
+            ));
         };
         self.subscriptions.remove(position);
         Ok(json!({}))

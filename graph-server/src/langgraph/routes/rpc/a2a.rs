@@ -35,9 +35,9 @@ use crate::langgraph::{
     stream::sse::respond,
 };
 
-/// The code of A2A for a task that does not exist.
+/// A2A error code for a task that does not exist.
 const UNKNOWN_TASK: i32 = -32001;
-/// The code of A2A for a task that has ended, so that it cannot be cancelled.
+/// A2A error code for a task that has ended and therefore cannot be cancelled.
 const NOT_CANCELABLE: i32 = -32002;
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -97,7 +97,9 @@ fn start(
 async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result<Value, RpcError> {
     let (task, live) = start(manager, assistant, params)?;
     let result = live.result().await;
-    let output = result.ok_or_else(|| ApiError::conflict("the server is shutting down"))?.output;
+    let output = result
+        .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
+        .output;
     let Outcome { state, text } = Outcome::of(&output);
     Ok(task.to_json(state, Some(&text)))
 }
@@ -129,7 +131,8 @@ async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcErro
     let (thread, run) = (run.thread_id, run.run_id);
     let cancellation = Cancellation::new(CancelAction::Interrupt, "a client cancelled the task");
     let live = manager.cancel(thread, run, cancellation).await;
-    let ended = |_| RpcError(NOT_CANCELABLE, format!("task `{run}` has ended"));
+    let ended =
+        |_| RpcError(NOT_CANCELABLE, format!("task `{run}` has ended and cannot be cancelled"));
     live.map_err(ended)?.result().await;
     Ok(Task { run, thread }.to_json("canceled", None))
 }

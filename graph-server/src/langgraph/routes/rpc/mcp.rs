@@ -72,7 +72,9 @@ fn tools(manager: &Manager) -> Vec<Value> {
 async fn call_tool(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcError> {
     let name = params["name"].as_str().unwrap_or_default();
     if manager.graphs.get(name).is_none() {
-        return Err(RpcError::invalid_params(format!("unknown tool `{name}`")));
+        return Err(RpcError::invalid_params(format!(
+            "unknown tool `{name}`; call `tools/list` for the tools"
+        )));
     }
     let input = match &params["arguments"] {
         Value::Null => json!({}),
@@ -81,7 +83,9 @@ async fn call_tool(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcE
     };
     let (_, live) = start_run(manager, None, name, &input)?;
     let result = live.result().await;
-    let output = result.ok_or_else(|| ApiError::conflict("the server is shutting down"))?.output;
+    let output = result
+        .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
+        .output;
     Ok(match error_of(&output) {
         Some(error) => {
             json!({ "content": [{ "type": "text", "text": error }], "isError": true })

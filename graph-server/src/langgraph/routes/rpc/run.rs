@@ -11,7 +11,7 @@ use crate::langgraph::{
     manager::{LiveRun, Manager},
 };
 
-/// Starts a run of an assistant. Returns its id and the active run. Without a thread, the run has its own.
+/// Starts a run of an assistant. Returns its id and the active run. If `thread` is `None`, a new thread is created.
 pub(super) fn start_run(
     manager: &Arc<Manager>,
     thread: Option<Uuid>,

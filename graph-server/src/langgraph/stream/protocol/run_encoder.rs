@@ -35,7 +35,7 @@ pub(in crate::langgraph) struct RunEncoder {
     last_at: SystemTime,
 }
 
-/// How the run ended, as far as it is known.
+/// Outcome of the run, if it is known.
 enum Outcome {
     /// The run is active or was cancelled.
     Unknown,
@@ -137,7 +137,7 @@ impl RunEncoder {
         numbered.map(|(number, content)| ProtocolEvent { number, at, content }).collect()
     }
 
-    /// Returns the event that the top-level graph changed its status.
+    /// Returns the event that reports a status of the top-level graph.
     fn root(&self, event: &str) -> Content {
         let mut data = json!({ "event": event, "graph_name": self.run.graph });
         if let Outcome::Failed(error) = &self.outcome {
@@ -203,7 +203,7 @@ impl RunEncoder {
         contents
     }
 
-    /// Returns the starts of the subgraphs on the path `namespace` that were not known yet.
+    /// Returns the start events of the subgraphs on the path `namespace` that have not been reported yet.
     fn start_subgraphs(&mut self, namespace: &[String]) -> Vec<Content> {
         let mut contents = Vec::new();
         for depth in 1..=namespace.len() {
@@ -216,7 +216,7 @@ impl RunEncoder {
         contents
     }
 
-    /// Returns the ends of the subgraphs that a task has run.
+    /// Returns the end events of the subgraphs that a task has run.
     fn end_subgraphs(
         &mut self,
         namespace: &[String],
@@ -234,14 +234,14 @@ impl RunEncoder {
     }
 }
 
-/// Returns the starts and ends of tool calls that a message stands for.
+/// Returns the events of the tool calls that a message starts or ends.
 fn tools(message: &MessageItem) -> Vec<Content> {
     let namespace = segments(&message.origin.namespace);
     let content = |data| Content::new("tools", &namespace, data).of_node(&message.origin.node);
     tool_events(message).iter().map(|it| content(it.to_protocol_json())).collect()
 }
 
-/// Returns the event that a subgraph changed its status.
+/// Returns the event that reports a status of a subgraph.
 fn lifecycle(path: &[String], event: &str, error: Option<&str>) -> Content {
     let (name, task) = match path.last().and_then(|it| it.split_once(':')) {
         Some((name, task)) => (name, Some(task)),

@@ -13,7 +13,7 @@ pub(super) struct Task {
     pub(super) thread: Uuid,
 }
 
-/// How a run ended, in the terms of A2A.
+/// Outcome of a run, in the terms of A2A.
 pub(super) struct Outcome {
     pub(super) state: &'static str,
     pub(super) text: String,
