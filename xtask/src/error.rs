@@ -9,7 +9,7 @@ pub(crate) enum Error {
     Arguments { command: String, args: Vec<String> },
     NotRunByCargo,
     Failed { command: String },
-    FailedTests { programs: Vec<PathBuf> },
+    FailedTests { programs: Vec<String> },
     Start { command: String, source: io::Error },
     File { path: PathBuf, source: io::Error },
     NoValgrind,
@@ -57,7 +57,7 @@ impl fmt::Display for Error {
             Self::Failed { command } => write!(f, "command failed:\n    {command}"),
             Self::FailedTests { programs } => {
                 write!(f, "tests failed in:")?;
-                programs.iter().try_for_each(|it| write!(f, "\n    {}", it.display()))
+                programs.iter().try_for_each(|it| write!(f, "\n    {it}"))
             }
             Self::Start { command, source } => {
                 write!(f, "cannot start command ({source}):\n    {command}")

@@ -1,8 +1,8 @@
-//! `cargo xtask run-tests`: builds all tests in one step and runs two test programs at a time.
+//! `cargo xtask run-tests`: builds all tests in one step and runs several test programs at a time.
 //!
 //! `cargo test` runs test programs one after the other. Many test programs of this workspace mostly wait for emulated
-//! VMs, browsers or servers, so running two at a time takes far less time even on two cores. cargo-nextest can also run
-//! several at a time, but would have to be compiled first on every new machine.
+//! VMs, browsers or servers, so running several at a time takes far less time even on two cores. cargo-nextest can also
+//! run several at a time, but would have to be compiled first on every new machine.
 
 use std::{
     collections::VecDeque,
@@ -13,24 +13,36 @@ use std::{
     time::Instant,
 };
 
-use crate::{error::Error, step::Step};
+use crate::error::Error;
 
 /// Number of test programs that run at the same time.
-const PARALLEL: usize = 2;
+const PARALLEL: usize = 3;
+
+/// Packages whose tests take longest, because they start VMs, browsers and whole runs. Their test programs start first,
+/// so that no core is idle at the end.
+const SLOW_PACKAGES: [&str; 3] = ["sandbox-testkit", "consulting-graph", "graph-server"];
 
 /// Runs all tests of the workspace. `args` are Cargo's options that select features.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), Error> {
-    let queue = Mutex::new(VecDeque::from(build(root, args)?));
+    let programs = build(root, args)?;
+    let mut jobs: VecDeque<Job> = programs.iter().map(TestProgram::job).collect();
+    jobs.push_front(documentation_tests(root, args));
+    let queue = Mutex::new(jobs);
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..PARALLEL {
             scope.spawn(|| run_queue(&queue, &failed));
         }
     });
-    let doc = Step::cargo("documentation tests", "test --workspace --doc").args(args.to_vec());
-    doc.run(root)?;
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if failed.is_empty() { Ok(()) } else { Err(Error::FailedTests { programs: failed }) }
+}
+
+/// A command that runs tests.
+struct Job {
+    /// Name of the tests in the output.
+    name: String,
+    command: Command,
 }
 
 /// A compiled test program.
@@ -39,6 +51,21 @@ struct TestProgram {
     path: PathBuf,
     /// Directory of the package, in which Cargo runs the program.
     package: PathBuf,
+}
+
+impl TestProgram {
+    fn job(&self) -> Job {
+        let mut command = Command::new(&self.path);
+        command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
+        Job { name: self.path.display().to_string(), command }
+    }
+}
+
+/// Returns the job that runs the examples of the documentation. It runs beside the test programs.
+fn documentation_tests(root: &Path, args: &[String]) -> Job {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--workspace", "--doc"]).args(args).current_dir(root);
+    Job { name: "documentation tests".to_owned(), command }
 }
 
 fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {
@@ -55,8 +82,9 @@ fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut programs: Vec<TestProgram> = messages.lines().filter_map(parse_artifact).collect();
-    // The sandbox tests take longest, because some run in emulated VMs. They start first.
-    programs.sort_by_key(|it| !it.package.ends_with("sandbox-testkit"));
+    programs.sort_by_key(|program| {
+        SLOW_PACKAGES.iter().position(|it| program.package.ends_with(it)).unwrap_or(usize::MAX)
+    });
     Ok(programs)
 }
 
@@ -71,27 +99,25 @@ fn parse_artifact(line: &str) -> Option<TestProgram> {
     is_test.then_some(TestProgram { path: string("executable")?, package })
 }
 
-fn run_queue(queue: &Mutex<VecDeque<TestProgram>>, failed: &Mutex<Vec<PathBuf>>) {
+fn run_queue(queue: &Mutex<VecDeque<Job>>, failed: &Mutex<Vec<String>>) {
     loop {
-        let Some(program) = lock(queue).pop_front() else { return };
+        let Some(Job { name, mut command }) = lock(queue).pop_front() else { return };
         let start = Instant::now();
-        let mut command = Command::new(&program.path);
-        command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
         let output = command.output();
         let mut failed = lock(failed);
-        println!("\n     Running {}", program.path.display());
+        println!("\n     Running {name}");
         match output {
             Ok(output) => {
                 print!("{}", String::from_utf8_lossy(&output.stdout));
                 eprint!("{}", String::from_utf8_lossy(&output.stderr));
                 println!("     took {:.1} s", start.elapsed().as_secs_f64());
                 if !output.status.success() {
-                    failed.push(program.path);
+                    failed.push(name);
                 }
             }
             Err(error) => {
                 println!("cannot start the program: {error}");
-                failed.push(program.path);
+                failed.push(name);
             }
         }
     }

@@ -26,11 +26,15 @@ pub(crate) fn run(program: &Path, address: &str, configuration: &str, more: &[&s
     let dir = tempfile::tempdir().unwrap();
     let configuration = format!("{BASE_CONFIG}{configuration}");
     fs::write(dir.path().join("schemathesis.toml"), configuration).unwrap();
-    let examples = if env::var_os("GRAPH_NIGHTLY").is_some() { "200" } else { "10" };
+    // The coverage phase sends every boundary value of every parameter, which takes minutes.
+    let (phases, examples) = match env::var_os("GRAPH_NIGHTLY") {
+        Some(_) => ("examples,coverage,fuzzing", "200"),
+        None => ("examples,fuzzing", "10"),
+    };
     let output = Command::new("python3")
         .args(["-m", "schemathesis.cli", "--no-color", "run"])
         .arg(format!("{address}/openapi.json"))
-        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", examples])
+        .args(["--phases", phases, "--max-examples", examples])
         .args(["--seed", "1", "--generation-database", "none", "--continue-on-failure"])
         // Allows for slow responses on busy machines.
         .args(["--request-timeout", "60"])
@@ -43,5 +47,5 @@ pub(crate) fn run(program: &Path, address: &str, configuration: &str, more: &[&s
     assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     let n_cases = stdout.split_once(" generated, ").and_then(|it| it.0.split_whitespace().last());
     let n_cases: usize = n_cases.and_then(|it| it.parse().ok()).unwrap_or(0);
-    assert!(n_cases > 100, "too few test cases: {stdout}");
+    assert!(n_cases > 50, "too few test cases: {stdout}");
 }
