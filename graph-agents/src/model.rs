@@ -5,6 +5,7 @@ mod llm_model;
 mod prompted_tools;
 mod request;
 mod scripted;
+mod settings;
 
 pub(crate) use chat::call_streaming;
 pub use chat::{

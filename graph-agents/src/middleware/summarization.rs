@@ -25,9 +25,24 @@ pub enum Size {
     Messages(usize),
     /// Number of tokens.
     Tokens(usize),
-    /// Number of tokens, as a fraction of the maximum that the model accepts.
+    /// Number of tokens, as a fraction of the maximum that the model accepts. The agent fails if that maximum is not
+    /// known: set [`max_input_tokens`](crate::model::ModelProfile::max_input_tokens).
     Fraction(f64),
 }
+
+/// A [`Size`] in messages or tokens.
+enum Limit {
+    Messages(usize),
+    Tokens(usize),
+}
+
+/// The error returned for a fraction of a maximum that is not known.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the summarisation is set to {0} of the model's maximum number of input tokens, which is not known; set \
+     `max_input_tokens` in the model's profile, or use `Size::Tokens`"
+)]
+struct UnknownMaximum(f64);
 
 /// Replaces old messages with a summary when the conversation exceeds a size.
 ///
@@ -96,32 +111,43 @@ impl Summarization {
         self
     }
 
-    /// Converts a size into a number of tokens.
-    fn tokens(&self, size: Size) -> Option<usize> {
-        match size {
-            Size::Messages(_) => None,
-            Size::Tokens(tokens) => Some(tokens),
+    /// Converts a fraction of the model's maximum into a number of tokens.
+    fn resolve(&self, size: Size) -> Result<Limit, UnknownMaximum> {
+        Ok(match size {
+            Size::Messages(messages) => Limit::Messages(messages),
+            Size::Tokens(tokens) => Limit::Tokens(tokens),
             Size::Fraction(share) => {
-                let max = self.model.profile().max_input_tokens?;
-                Some(((max as f64 * share) as usize).max(1))
+                let max = self.model.profile().max_input_tokens.ok_or(UnknownMaximum(share))?;
+                Limit::Tokens(((max as f64 * share) as usize).max(1))
             }
-        }
+        })
     }
 
-    fn is_reached(&self, size: Size, messages: &[Message], tokens: usize) -> bool {
-        match size {
-            Size::Messages(limit) => messages.len() >= limit,
-            size => self.tokens(size).is_some_and(|limit| tokens >= limit),
+    /// Returns whether all sizes of a trigger are reached.
+    fn is_triggered(&self, messages: &[Message]) -> Result<bool, UnknownMaximum> {
+        let tokens = self.counter.count(messages);
+        let mut triggered = false;
+        for sizes in &self.triggers {
+            let mut all_reached = true;
+            for size in sizes {
+                all_reached &= match self.resolve(*size)? {
+                    Limit::Messages(limit) => messages.len() >= limit,
+                    Limit::Tokens(limit) => tokens >= limit,
+                };
+            }
+            triggered |= all_reached;
         }
+        Ok(triggered)
     }
 
     /// Returns the number of messages to summarise.
-    fn cut(&self, messages: &[Message]) -> usize {
-        match (self.keep, self.tokens(self.keep)) {
-            (_, Some(limit)) => cut::by_tokens(messages, |part| self.counter.count(part) <= limit),
-            (Size::Messages(keep), _) => cut::by_messages(messages, keep),
-            (_, None) => cut::by_messages(messages, 20),
-        }
+    fn cut(&self, messages: &[Message]) -> Result<usize, UnknownMaximum> {
+        Ok(match self.resolve(self.keep)? {
+            Limit::Messages(keep) => cut::by_messages(messages, keep),
+            Limit::Tokens(limit) => {
+                cut::by_tokens(messages, |part| self.counter.count(part) <= limit)
+            }
+        })
     }
 
     async fn summarize(&self, messages: &[Message]) -> Result<String, NodeError> {
@@ -161,13 +187,10 @@ impl Middleware for Summarization {
         _: &Context,
     ) -> Result<Option<Update>, NodeError> {
         let messages = state.messages();
-        let tokens = self.counter.count(messages);
-        let is_reached =
-            |all: &Vec<Size>| all.iter().all(|it| self.is_reached(*it, messages, tokens));
-        if !self.triggers.iter().any(is_reached) {
+        if !self.is_triggered(messages).map_err(NodeError::terminal)? {
             return Ok(None);
         }
-        let cut = self.cut(messages);
+        let cut = self.cut(messages).map_err(NodeError::terminal)?;
         if cut == 0 {
             return Ok(None);
         }

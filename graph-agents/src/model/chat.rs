@@ -60,7 +60,7 @@ pub struct Prompt {
     pub tool_choice: Option<ToolChoice>,
     /// Schema that the response must match.
     pub output: Option<OutputSchema>,
-    /// Settings in the provider's format. [`LlmModel`](super::LlmModel) uses only `temperature`.
+    /// Settings of this call by name. [`LlmModel`](super::LlmModel) lists the names that it accepts, and refuses others.
     pub settings: Map<String, Value>,
 }
 

@@ -2,13 +2,20 @@
 
 use async_trait::async_trait;
 use graph_core::NodeError;
-use llm::{Listener, Llm, Model, Piece, Request, Schema};
+use llm::{Catalog, Listener, Llm, Model, Piece, Request, Schema};
 use tokio::sync::mpsc;
 
-use super::chat::{ChatModel, ChunkSink, ModelProfile, ModelTool, Prompt, ToolChoice};
+use super::{
+    chat::{ChatModel, ChunkSink, ModelProfile, ModelTool, Prompt, ToolChoice},
+    settings::{InvalidSettings, Settings},
+};
 use crate::message::{AiMessage, from_response, to_llm};
 
 /// A model of the crate `llm`.
+///
+/// It accepts these [`settings`](Prompt::settings): `temperature`, `max_tokens`, `stop` (a list), `seed`,
+/// `parallel_tool_calls`, `logprobs` (the number of alternatives per token) and `effort`. They have the meaning of the
+/// fields of [`Request`] with these names.
 #[derive(Clone, Debug)]
 pub struct LlmModel {
     llm: Llm,
@@ -17,9 +24,12 @@ pub struct LlmModel {
 }
 
 impl LlmModel {
-    /// Creates a model.
+    /// Creates a model. If the built-in [`Catalog`] contains it, its maximum number of input tokens is the catalog's
+    /// context window.
     pub fn new(llm: Llm) -> Self {
-        let profile = ModelProfile { structured_output: true, max_input_tokens: None };
+        let context = Catalog::builtin().entry(&llm.id()).and_then(|it| it.context);
+        let max_input_tokens = context.and_then(|it| usize::try_from(it).ok());
+        let profile = ModelProfile { structured_output: true, max_input_tokens };
         Self { llm, profile, request: Request::conversation(Vec::new()) }
     }
 
@@ -38,7 +48,7 @@ impl LlmModel {
         self
     }
 
-    fn to_request(&self, prompt: &Prompt) -> Request {
+    fn to_request(&self, prompt: &Prompt) -> Result<Request, InvalidSettings> {
         let (system, messages) = to_llm(&prompt.messages);
         let mut request = Request { system, messages, tools: Vec::new(), ..self.request.clone() };
         for tool in &prompt.tools {
@@ -62,10 +72,8 @@ impl LlmModel {
             .output
             .as_ref()
             .map(|output| Schema { name: output.name.clone(), schema: output.schema.clone() });
-        if let Some(temperature) = prompt.settings.get("temperature").and_then(|it| it.as_f64()) {
-            request.temperature = Some(temperature);
-        }
-        request
+        Settings::parse(&prompt.settings)?.apply(&mut request);
+        Ok(request)
     }
 }
 
@@ -86,7 +94,7 @@ impl ChatModel for LlmModel {
         prompt: &Prompt,
         chunks: &mut ChunkSink<'_>,
     ) -> Result<AiMessage, NodeError> {
-        let request = self.to_request(prompt);
+        let request = self.to_request(prompt).map_err(NodeError::terminal)?;
         let (sender, mut pieces) = mpsc::unbounded_channel();
         let call = async move {
             let mut on_piece = move |piece: Piece| drop(sender.send(piece));

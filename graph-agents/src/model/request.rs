@@ -34,7 +34,7 @@ pub struct ModelRequest {
     pub tool_choice: Option<ToolChoice>,
     /// How the structured response is obtained.
     pub response_format: Option<ResponseFormat>,
-    /// Settings in the provider's format.
+    /// Settings of this call by name; see [`Prompt::settings`](crate::model::Prompt::settings).
     pub settings: Map<String, Value>,
     /// State of the agent.
     pub state: AgentState,

@@ -10,7 +10,10 @@ use std::{
 use async_trait::async_trait;
 use graph_agents::{
     Agent, AiMessage, ChatModel, Message, ScriptedModel, Status, Tool, ToolCall, ToolMessage,
-    middleware::{AllowedCommands, FileSearch, Middleware, MoneyBudget, RecordReplay, Shell},
+    middleware::{
+        AllowedCommands, FileSearch, Middleware, MoneyBudget, RecordReplay, Shell, Size,
+        Summarization,
+    },
     model::{ChunkSink, Prompt},
 };
 use graph_core::NodeError;
@@ -203,4 +206,14 @@ async fn recorded_conversation_is_replayed_without_model_and_tools() {
     assert_eq!(runs.load(Ordering::Relaxed), 2);
     let problem = replay.run("something else").await.unwrap_err().to_string();
     assert!(problem.contains("the recording has no answer to this model call"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_fraction_of_an_unknown_maximum_is_refused() {
+    let summaries = Arc::new(ScriptedModel::new([AiMessage::new("a summary")]));
+    let summarization = Summarization::new(summaries).trigger(Size::Fraction(0.8));
+    let model = ScriptedModel::new([AiMessage::new("hello")]);
+    let agent = Agent::new(model).middleware(summarization).compile().unwrap();
+    let error = agent.run("hi").await.unwrap_err();
+    assert!(format!("{error:?}").contains("set `max_input_tokens`"), "{error:?}");
 }
