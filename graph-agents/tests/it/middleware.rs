@@ -49,7 +49,7 @@ async fn files_are_found_by_name_and_content() {
     let args = json!({"pattern": "other", "path": "/src", "output_mode": "content"});
     assert_eq!(grep(args).await, "/src/main.rs:2:fn other() {}");
     assert_eq!(grep(json!({"pattern": "nowhere"})).await, "No matches found");
-    assert!(grep(json!({"pattern": "("})).await.starts_with("invalid pattern"));
+    assert!(grep(json!({"pattern": "("})).await.starts_with("invalid regular expression"));
     let glob = text(search.clone(), "glob_search", json!({"pattern": "*.rs", "path": "src"})).await;
     assert_eq!(glob, "/src/main.rs");
     assert_eq!(text(search, "glob_search", json!({"pattern": "*.py"})).await, "No files found");
