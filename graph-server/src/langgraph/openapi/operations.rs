@@ -175,13 +175,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::Any,
         "Delete threads or their old checkpoints",
     ),
-    get(THREADS, "/threads/{thread_id}", Answer::Object("Thread"), "Read a thread"),
+    get(THREADS, "/threads/{thread_id}", Answer::Object("Thread"), "Read a thread")
+        .query(&[("include", "ThreadExtra")]),
     post(
         THREADS,
         "/threads/{thread_id}",
         "ThreadUpdate",
         Answer::Object("Thread"),
-        "Change the metadata of a thread",
+        "Change the metadata or the time to live of a thread",
     )
     .method("patch"),
     delete(THREADS, "/threads/{thread_id}", "Delete a thread"),
@@ -221,7 +222,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::List("State"),
         "List the states of a thread",
     )
-    .query(&[("limit", "Limit"), ("before", "Uuid")]),
+    .query(&[("limit", "Limit"), ("before", "Uuid"), ("select", "StateFields")]),
     post(
         THREADS,
         "/threads/{thread_id}/history",
