@@ -6,6 +6,8 @@ mod auth;
 mod crons;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
+#[path = "../it/peers.rs"]
+mod peers;
 mod protocol;
 mod rpc;
 mod runs;
@@ -13,4 +15,5 @@ mod server;
 mod store;
 mod system;
 mod threads;
+mod ui;
 mod webhooks;

@@ -68,6 +68,11 @@ impl Server {
         Self { address, client, task, files }
     }
 
+    /// Returns the address of the server.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// Returns the directory of the server's databases.
     pub(crate) fn files(&self) -> &Path {
         self.files.path()

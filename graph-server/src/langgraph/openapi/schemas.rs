@@ -29,7 +29,8 @@ pub(super) fn schemas() -> Map<String, Value> {
         ("CheckpointRef", checkpoint_ref()),
     ];
     let all = named.into_iter().chain(answers()).chain(assistants()).chain(threads());
-    let all = all.chain(runs()).chain(crons()).chain(store()).chain(protocols());
+    let all =
+        all.chain(runs()).chain(crons()).chain(store()).chain(protocols()).chain(interfaces());
     all.map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
 
@@ -445,5 +446,35 @@ fn protocols() -> Named {
         ("ProtocolCommand", closed(&command, &["id", "method"])),
         ("EventSelection", closed(&selection, &["channels"])),
         ("RpcRequest", closed(&rpc, &["jsonrpc", "method"])),
+    ]
+}
+
+fn interfaces() -> Named {
+    let status = one_of(&["resolved", "cancelled"]);
+    let answer = [("interruptId", text()), ("status", status), ("payload", json!({}))];
+    let answer = closed(&answer, &["interruptId", "status"]);
+    let ag_ui = [
+        ("threadId", text()),
+        ("runId", text()),
+        ("protocolVersion", json!({ "const": "1.0" })),
+        ("state", map()),
+        ("messages", list(&map())),
+        ("tools", list(&map())),
+        ("context", list(&map())),
+        ("forwardedProps", json!({})),
+        ("resume", list(&answer)),
+    ];
+    let chat = [
+        ("id", text()),
+        ("messages", list(&map())),
+        ("trigger", one_of(&["submit-message", "regenerate-message"])),
+        ("messageId", text()),
+        ("resume", json!({})),
+        ("context", map()),
+        ("on_disconnect", one_of(&["cancel", "continue"])),
+    ];
+    vec![
+        ("AgUiRun", closed(&ag_ui, &["threadId", "runId", "messages", "tools", "context"])),
+        ("AiSdkChat", closed(&chat, &["id", "messages"])),
     ]
 }
