@@ -96,8 +96,12 @@ async fn state_of(
     let Some(graph) = thread.graph() else { return Ok(empty_state()) };
     let id = thread.thread_id;
     let graph = manager.graph(graph)?;
+    if at.is_some() && !namespace.is_empty() {
+        let detail = "only the latest state of a subgraph is available; leave out `checkpoint_id`";
+        return Err(ApiError::invalid(detail));
+    }
     // A subgraph is found through the state of its parent.
-    let (at, subgraphs) = if namespace.is_empty() { (at, subgraphs) } else { (None, true) };
+    let subgraphs = subgraphs || !namespace.is_empty();
     let state = graph.state(&id.to_string(), at, subgraphs).await?;
     match (state, at) {
         (Some(state), _) if namespace.is_empty() => Ok(state_json(id, &state)),
