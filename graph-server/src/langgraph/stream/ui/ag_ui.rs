@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    UiEncoder,
     ag_ui_messages::to_ag_ui,
+    events::UiEncoder,
     tool_calls::{ToolCalls, ToolPart},
 };
 use crate::langgraph::stream::protocol::ProtocolContent;

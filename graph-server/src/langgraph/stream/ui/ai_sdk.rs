@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    UiEncoder,
+    events::UiEncoder,
     tool_calls::{ToolCalls, ToolPart},
 };
 use crate::langgraph::stream::protocol::ProtocolContent;
