@@ -3,12 +3,14 @@
 
 mod auth;
 mod body;
+mod client_network;
 mod events;
 mod guard;
 mod key;
 mod metrics;
 mod openapi;
 mod page;
+mod probe;
 mod problem;
 mod rate_limiter;
 mod request_log;
@@ -17,9 +19,11 @@ pub use auth::{
     ApiKeys, AuthError, Authenticator, Client, JwksError, Jwt, JwtOptions, Scope, UnknownScope,
 };
 pub use body::{Body, Params, Path};
+pub(crate) use client_network::ClientNetwork;
 pub use events::{LastEventId, Message, StreamLimit, stream_events};
 pub use guard::{Guard, Guarded};
 pub use key::{KeyHash, KeyHashError, ShortKeyError};
 pub use metrics::Metrics;
 pub use page::{Asset, page};
+pub(crate) use probe::is_probe;
 pub use problem::{Problem, ProblemBody, ProblemDetail};

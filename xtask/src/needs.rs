@@ -44,7 +44,7 @@ enum Install {
 }
 
 /// All programs that the tests use.
-pub(crate) const NEEDS: [Need; 13] = [
+pub(crate) const NEEDS: [Need; 14] = [
     Need {
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
@@ -182,6 +182,18 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
             installer: ("sh", &["-c", "python3 -m pip --version && npm --version"]),
         },
         is_installed: || peers::dir().join(peers::LANGGRAPH_SDK).is_dir(),
+    },
+    Need {
+        name: "clients for user interfaces for the tests",
+        skipped: Skipped::new("AG-UI and AI SDK tests with the official clients", "sudo apt-get install npm"),
+        require: "GRAPH_REQUIRE_UI_CLIENTS",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::UI_CLIENTS,
+            script: peers::INSTALL_UI_CLIENTS,
+            installer: ("npm", &["--version"]),
+        },
+        is_installed: || peers::dir().join(peers::UI_CLIENTS).is_dir(),
     },
     Need {
         name: "QEMU for the tests",

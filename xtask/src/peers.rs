@@ -25,6 +25,10 @@ pub(crate) const MCP_TIME: &str = "mcp-time-2026.10.19";
 /// name contains the versions of both SDKs.
 pub(crate) const LANGGRAPH_SDK: &str = "langgraph-sdk-0.4.14-1.12.0";
 
+/// Directory of clients for user interfaces: AG-UI's JavaScript client, and the AI SDK. The name contains the versions
+/// of both.
+pub(crate) const UI_CLIENTS: &str = "ui-clients-1.0.0-6.0.326";
+
 /// Directory of schemathesis, which sends valid and invalid requests to a server, based on the server's OpenAPI
 /// document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
@@ -73,6 +77,13 @@ python3 -m pip install --quiet --only-binary :all: --target \"$1.new/python\" la
 langchain-core==1.7.2 pytest==9.2.0
 npm install --prefix \"$1.new/node\" --no-save --ignore-scripts --no-audit --no-fund @langchain/langgraph-sdk@1.12.0 \
 @langchain/core@1.2.9 react@19.2.8 react-dom@19.2.8 react-test-renderer@19.2.8
+mv \"$1.new\" \"$1\"";
+
+pub(crate) const INSTALL_UI_CLIENTS: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund @ag-ui/client@1.0.0 ai@6.0.326 \
+zod@4.1.8 rxjs@7.8.1
 mv \"$1.new\" \"$1\"";
 
 /// Script that installs schemathesis. Hypothesis, which generates the requests, is pinned too, because a different

@@ -82,7 +82,10 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         let state = thread.state().await.map_err(run_error)?;
         let thread_exists = state.is_some();
         let Some(state) = state.filter(|it| it.run == run) else {
-            if log.has_events(run) {
+            let has_events = log.has_events(run).map_err(|error| {
+                RunnerError(format!("cannot read the events of the run: {error}"))
+            })?;
+            if has_events {
                 let message = if thread_exists {
                     "a later run has used the thread of this run, so this run cannot be resumed; start a new run"
                 } else {

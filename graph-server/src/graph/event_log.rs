@@ -17,8 +17,8 @@ impl EventLog {
     }
 
     /// Returns whether any events of the run are stored.
-    pub(super) fn has_events(&self, run: &str) -> bool {
-        self.read(run, 0, 1).is_ok_and(|it| !it.is_empty())
+    pub(super) fn has_events(&self, run: &str) -> io::Result<bool> {
+        Ok(!self.read(run, 0, 1)?.is_empty())
     }
 
     /// Returns up to `limit` events of the run with sequence numbers greater than `after`.

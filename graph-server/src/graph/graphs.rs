@@ -75,8 +75,11 @@ impl Runner for Graphs {
                 config.graph
             )));
         };
-        let args: ResumeArgs = serde_json::from_value(run.resume_args.clone()).unwrap_or_default();
-        graph.execute(&self.events, &run.id, config, args.answers, sender).await
+        // A run that was never resumed has no arguments.
+        let args: Option<ResumeArgs> = serde_json::from_value(run.resume_args.clone())
+            .map_err(|error| RunnerError(format!("cannot read the answers of the run: {error}")))?;
+        let answers = args.unwrap_or_default().answers;
+        graph.execute(&self.events, &run.id, config, answers, sender).await
     }
 
     fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {

@@ -19,7 +19,8 @@ use tower_http::{
 };
 
 use super::{
-    Authenticator, Client, KeyHash, Metrics, Problem, rate_limiter::RateLimiter, request_log,
+    Authenticator, Client, KeyHash, Metrics, Problem, probe::is_probe, rate_limiter::RateLimiter,
+    request_log,
 };
 
 /// Access control and request limits for all routes of a server.
@@ -37,6 +38,7 @@ pub struct Guard {
     local_origins: bool,
     body: usize,
     rate: u32,
+    connections: Option<usize>,
 }
 
 /// Routes that are protected by a [`Guard`]. [`serve`](crate::serve) accepts only such routes.
@@ -56,6 +58,7 @@ impl Default for Guard {
             local_origins: false,
             body: 1 << 20,
             rate: 1200,
+            connections: None,
         }
     }
 }
@@ -119,6 +122,19 @@ impl Guard {
         self
     }
 
+    /// Sets the maximum number of connections of each client address. The default is half of the server's maximum. A
+    /// server behind a reverse proxy sees only the address of the proxy, so it should allow more.
+    #[must_use]
+    pub fn connection_limit(mut self, per_client: usize) -> Self {
+        self.connections = Some(per_client);
+        self
+    }
+
+    /// Returns the configured maximum number of connections of each client address.
+    pub(crate) fn max_connections(&self) -> Option<usize> {
+        self.connections
+    }
+
     /// Returns whether clients need credentials.
     pub fn needs_key(&self) -> bool {
         !self.keys.is_empty() || !self.authenticators.is_empty()
@@ -157,7 +173,7 @@ impl Guard {
             Method::DELETE,
             Method::OPTIONS,
         ];
-        let (body, rate) = (self.body, Arc::new(RateLimiter::new(self.rate)));
+        let (body, rate) = (self.body, Arc::new(RateLimits::new(self.rate)));
         let guard = Arc::new(self);
         let allowed = guard.clone();
         let cors = CorsLayer::new()
@@ -215,12 +231,26 @@ async fn require_key(
     response
 }
 
+/// The request rates of all clients. Health probes have a separate budget, so that a client that exhausts its other
+/// budget can still be monitored.
+struct RateLimits {
+    requests: RateLimiter,
+    probes: RateLimiter,
+}
+
+impl RateLimits {
+    fn new(per_minute: u32) -> Self {
+        Self { requests: RateLimiter::new(per_minute), probes: RateLimiter::new(per_minute) }
+    }
+}
+
 async fn limit_rate(
-    State(rate): State<Arc<RateLimiter>>,
+    State(rates): State<Arc<RateLimits>>,
     request: Request,
     next: Next,
 ) -> Response {
     let client = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
+    let rate = if is_probe(request.uri().path()) { &rates.probes } else { &rates.requests };
     if let Some(client) = client
         && let Err(wait) = rate.check(client, Instant::now())
     {

@@ -31,7 +31,29 @@ impl Guard {
     }
 }
 
-/// Iterates over the operations of a path. The servers use only GET and POST.
+/// Iterates over the operations of a path.
 fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut path.get, &mut path.post].into_iter().flatten()
+    let PathItem { get, put, post, delete, options, head, patch, trace, .. } = path;
+    [get, put, post, delete, options, head, patch, trace].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::openapi::{HttpMethod, OpenApiBuilder, Paths, path::OperationBuilder};
+
+    use super::*;
+    use crate::http::KeyHash;
+
+    #[test]
+    fn operations_of_all_methods_require_credentials() {
+        let methods = [HttpMethod::Get, HttpMethod::Put, HttpMethod::Delete, HttpMethod::Patch];
+        let mut paths = Paths::new();
+        paths.add_path_operation("/a", methods.into(), OperationBuilder::new().build());
+        let mut document = OpenApiBuilder::new().paths(paths).build();
+        Guard::new().key(KeyHash::of("k")).add_security_schemes(&mut document);
+        let mut path = document.paths.paths.remove("/a").unwrap();
+        let security: Vec<_> = operations(&mut path).map(|it| it.security.clone()).collect();
+        assert_eq!(security.len(), 4);
+        assert!(security.iter().all(|it| it.as_ref().is_some_and(|it| it.len() == 2)));
+    }
 }

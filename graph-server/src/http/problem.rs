@@ -66,6 +66,13 @@ impl Problem {
         Self { retry_after: Some(retry_after), ..Self::new(status, "too_many", message) }
     }
 
+    /// Creates the response for a request that the server cannot answer now (503). The client may retry after
+    /// `retry_after` seconds.
+    pub(crate) fn unavailable(message: impl Into<String>, retry_after: u64) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self { retry_after: Some(retry_after), ..Self::new(status, "unavailable", message) }
+    }
+
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), retry_after: None }
     }

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::client_network::ClientNetwork;
+
 /// Maximum number of clients that are tracked at the same time.
 const MAX_CLIENTS: usize = 10_000;
 
@@ -14,18 +16,7 @@ const MAX_CLIENTS: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct RateLimiter {
     per_minute: u32,
-    clients: Mutex<HashMap<Network, Bucket>>,
-}
-
-/// Identifies a client: an IPv4 address, or the /64 network of an IPv6 address, because one customer usually has a
-/// whole /64 network.
-type Network = u128;
-
-fn network(address: IpAddr) -> Network {
-    match address.to_canonical() {
-        IpAddr::V4(address) => u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits() >> 64 << 64,
-    }
+    clients: Mutex<HashMap<ClientNetwork, Bucket>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +32,7 @@ impl RateLimiter {
 
     /// Counts a request. If the request exceeds the limit, returns the time to wait.
     pub(super) fn check(&self, client: IpAddr, now: Instant) -> Result<(), Duration> {
-        let (client, capacity) = (network(client), f64::from(self.per_minute.max(1)));
+        let (client, capacity) = (ClientNetwork::from(client), f64::from(self.per_minute.max(1)));
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= MAX_CLIENTS && !clients.contains_key(&client) {
             // After a minute without requests a bucket is full again, so it can be removed.

@@ -69,7 +69,9 @@ fn needed_scope(method: &Method, uri: &Uri) -> Scope {
         };
         parameters.iter().any(cancels)
     });
-    let reads = !path.starts_with("/a2a/") && READS.iter().any(|it| path.ends_with(it));
+    // These paths end with the name of an assistant.
+    let is_named = ["/a2a/", "/ag-ui/", "/ai-sdk/"].iter().any(|it| path.starts_with(it));
+    let reads = !is_named && READS.iter().any(|it| path.ends_with(it));
     match *method {
         Method::GET | Method::HEAD if path == "/metrics" => Scope::Admin,
         // A WebSocket carries commands too.
@@ -122,7 +124,9 @@ mod tests {
             let joined = format!("/threads/t/runs/r/join?{disguised}");
             assert_eq!(needed(Method::GET, &joined), Scope::Write, "{disguised}");
         }
-        // A message to an agent with the name `search`.
-        assert_eq!(needed(Method::POST, "/a2a/search"), Scope::Write);
+        // Messages to an agent with the name `search`.
+        for path in ["/a2a/search", "/ag-ui/search", "/ai-sdk/search"] {
+            assert_eq!(needed(Method::POST, path), Scope::Write, "{path}");
+        }
     }
 }

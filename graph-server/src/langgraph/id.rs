@@ -20,6 +20,18 @@ pub(super) fn system_assistant(graph: &str) -> Uuid {
     Uuid::new_v5(&SYSTEM_NAMESPACE, graph.as_bytes())
 }
 
+/// UUID namespace of the threads of conversations.
+const CONVERSATION_NAMESPACE: Uuid = Uuid::from_u128(0x5f1c_6d0e_3a52_4b7c_9d5e_8a70_41c2_6fb3);
+
+/// Returns the thread of a conversation. A UUID is the id of the thread itself. Any other id belongs to a thread that
+/// depends on the owner of the conversation, so that owners can choose the same ids.
+pub(super) fn conversation_thread(owner: Option<&str>, id: &str) -> Uuid {
+    Uuid::try_parse(id).unwrap_or_else(|_| {
+        let name = format!("{}\n{id}", owner.unwrap_or_default());
+        Uuid::new_v5(&CONVERSATION_NAMESPACE, name.as_bytes())
+    })
+}
+
 /// Parses the id of an object from a path. `what` names the kind of object in the error message.
 pub(super) fn parse_id(what: &str, text: &str) -> ApiResult<Uuid> {
     Uuid::try_parse(text)

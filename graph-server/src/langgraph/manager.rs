@@ -10,6 +10,7 @@ mod cancel;
 mod cancellation;
 mod create;
 mod execute;
+mod expiry;
 mod live_run;
 mod protocol_events;
 mod refresh;
@@ -58,8 +59,8 @@ pub(super) struct Manager {
     pub(super) database: Database,
     pub(super) webhooks: Webhooks,
     pub(super) metrics: Metrics,
-    /// Wakes the timer of the crons when a cron was changed.
-    pub(super) crons_changed: Arc<Notify>,
+    /// Wakes the timer when a cron or the time to live of a thread was changed.
+    pub(super) timer_changed: Arc<Notify>,
     schedule: Arc<Mutex<Schedule>>,
     slots: Arc<Semaphore>,
     shutting_down: Arc<AtomicBool>,
@@ -70,8 +71,8 @@ pub(super) struct Manager {
 /// The error returned when the manager cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
-    #[error("{0}")]
-    Database(#[from] rusqlite::Error),
+    #[error("{path}: {cause}")]
+    Database { path: String, cause: rusqlite::Error },
     #[error("cannot create or lock the file {path}: {cause}")]
     LockFile { path: String, cause: std::io::Error },
     #[error("{path} is locked by another server; stop that server or use another database")]
@@ -105,10 +106,11 @@ impl Manager {
         Ok(Arc::new(Self {
             lock_file,
             graphs: Arc::new(graphs),
-            database: Database::open(path)?,
+            database: Database::open(path)
+                .map_err(|cause| OpenError::Database { path: path.display().to_string(), cause })?,
             webhooks,
             metrics: Metrics::default(),
-            crons_changed: Arc::default(),
+            timer_changed: Arc::default(),
             schedule: Arc::default(),
             slots: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             shutting_down: Arc::default(),

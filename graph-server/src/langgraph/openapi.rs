@@ -47,6 +47,9 @@ fn operation_json(operation: &Operation, schemas: &Map<String, Value>) -> Value 
     if matches!(operation.answer, Answer::AnyOrAccepted) {
         described["responses"]["202"] = json!({ "description": "The request was accepted." });
     }
+    if matches!(operation.answer, Answer::EventsOrEmpty) {
+        described["responses"]["204"] = json!({ "description": "There are no events." });
+    }
     if let Some(schema) = operation.body {
         // A missing body and null are the same as an empty object.
         let is_optional = schemas[schema]["required"].as_array().is_some_and(Vec::is_empty);
@@ -96,9 +99,9 @@ fn answer_json(answer: &Answer) -> Value {
         }
         Answer::Any | Answer::AnyOrAccepted => json_content(json!({})),
         Answer::Count => json_content(json!({ "type": "integer", "minimum": 0 })),
-        Answer::Events => json!({
+        Answer::Events | Answer::EventsOrEmpty => json!({
             "description": "A stream of server-sent events.",
-            "content": { "text/event-stream": { "schema": { "type": "string" } } },
+            "content": { "text/event-stream": { "schema": {} } },
         }),
         Answer::Text => json!({
             "description": "The metrics.",

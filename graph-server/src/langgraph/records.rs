@@ -1,5 +1,6 @@
 //! The stored objects of the API. Their fields have the names and formats of the API.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -47,6 +48,34 @@ impl Thread {
 
 impl Document for Thread {
     const KIND: &'static str = "thread";
+
+    fn id(&self) -> String {
+        self.thread_id.to_string()
+    }
+}
+
+/// The time to live of a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct ThreadTtl {
+    pub(super) thread_id: Uuid,
+    pub(super) strategy: TtlStrategy,
+    pub(super) ttl_minutes: f64,
+    pub(super) expires_at: DateTime<Utc>,
+}
+
+/// Effect of the end of a thread's time to live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TtlStrategy {
+    /// The thread is deleted.
+    #[default]
+    Delete,
+    /// All checkpoints of the thread except the latest are deleted.
+    KeepLatest,
+}
+
+impl Document for ThreadTtl {
+    const KIND: &'static str = "thread_ttl";
 
     fn id(&self) -> String {
         self.thread_id.to_string()
@@ -178,6 +207,7 @@ pub(super) struct Cron {
     pub(super) updated_at: String,
     /// Parameters of the runs.
     pub(super) payload: Map<String, Value>,
+    /// Owner of the cron.
     pub(super) user_id: Option<String>,
     pub(super) next_run_date: Option<String>,
     pub(super) metadata: Metadata,

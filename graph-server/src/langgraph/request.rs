@@ -9,3 +9,5 @@ pub(super) mod mode;
 pub(super) mod page;
 pub(super) mod query;
 pub(super) mod run;
+pub(super) mod state_fields;
+pub(super) mod ttl;

@@ -15,6 +15,7 @@ mod system;
 mod thread_search;
 mod thread_stream;
 mod threads;
+mod ui;
 
 pub(super) use self::crons::start_timer;
 
@@ -45,6 +46,7 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .merge(protocol::routes())
         .merge(crons::routes())
         .merge(rpc::routes())
+        .merge(ui::routes())
         .merge(system::routes())
         .with_state(manager)
 }

@@ -11,3 +11,4 @@ pub(super) mod protocol;
 pub(super) mod sse;
 pub(super) mod tool_event;
 pub(super) mod tracing_event;
+pub(super) mod ui;

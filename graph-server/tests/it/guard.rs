@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, http::HeaderValue, routing::post};
+use axum::{
+    Router,
+    http::HeaderValue,
+    routing::{get, post},
+};
 use graph_core::{MemorySaver, START, State, StateGraph};
 use graph_server::{
     Capacity, Registry, Service,
@@ -42,7 +46,10 @@ async fn routes_of(guard: Guard, streams: usize) -> (Guarded, Service) {
         Service::open(registry, Arc::new(graphs.clone()), Capacity::default()).await.unwrap();
     let metrics = Metrics::default();
     let (locked, _) = routes(graphs, service.clone(), streams, metrics.clone());
-    let open = Router::new().route("/echo", post(|body: String| async { body })).merge(page(file));
+    let open = Router::new()
+        .route("/echo", post(|body: String| async { body }))
+        .route("/health", get(async || "ok"))
+        .merge(page(file));
     (guard.wrap(open, locked, metrics), service)
 }
 
@@ -80,7 +87,7 @@ async fn public_addresses_are_not_served_without_a_key() {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let end = std::future::pending();
     let served = graph_server::serve(listener, guarded, service, Duration::ZERO, end).await;
-    assert!(served.unwrap_err().to_string().contains("needs an API key"));
+    assert!(served.unwrap_err().to_string().contains("requires credentials"));
 }
 
 /// Time is paused, so the runtime advances it to the next timer whenever all tasks are idle.
@@ -224,4 +231,79 @@ async fn the_page_has_a_content_security_policy_and_cached_assets() {
         (405, &"GET,HEAD".parse().unwrap())
     );
     assert!(other.text().await.unwrap().contains("method"));
+}
+
+/// Opens a connection and sends one request. Returns the connection and the status of the response.
+async fn open(server: &Server, path: &str) -> (TcpStream, String) {
+    let mut connection = TcpStream::connect(server.address).await.unwrap();
+    let status = ask(&mut connection, path).await;
+    (connection, status.expect("the server answers a new connection"))
+}
+
+/// Sends a request on an open connection. Returns the status of the response, or `None` if the server has closed the
+/// connection.
+async fn ask(connection: &mut TcpStream, path: &str) -> Option<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.ok()?;
+    let mut head = [0; 12];
+    connection.read_exact(&mut head).await.ok()?;
+    Some(String::from_utf8_lossy(&head[9..]).into_owned())
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_lock_out_new_ones() {
+    const LIMIT: usize = 4;
+    let server = server(Guard::new().connection_limit(LIMIT), 9).await;
+    let mut idle = Vec::new();
+    for _ in 0..5 * LIMIT {
+        let (connection, status) = open(&server, "/graphs").await;
+        assert_eq!(status, "200");
+        idle.push(connection);
+    }
+    let mut n_open = 0;
+    for mut connection in idle {
+        // A closed connection is at its end after the response to the first request.
+        connection
+            .write_all(b"GET /graphs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .await
+            .ok();
+        let mut rest = String::new();
+        let _ = connection.read_to_string(&mut rest).await;
+        n_open += usize::from(rest.contains("200 OK"));
+    }
+    assert_eq!(n_open, LIMIT);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn health_probes_are_answered_while_a_client_holds_all_its_connections() {
+    const LIMIT: usize = 3;
+    let server = server(Guard::new().connection_limit(LIMIT), 9).await;
+    let (_, run) = server.post("/graphs/idle/runs", &json!({})).await;
+    let events = format!("/runs/{}/events", run["id"].as_str().unwrap());
+    let mut streams = Vec::new();
+    for _ in 0..LIMIT {
+        let (stream, status) = open(&server, &events).await;
+        assert_eq!(status, "200");
+        streams.push(stream);
+    }
+    // Connections that send nothing do not use up the reserved slots.
+    for _ in 0..200 {
+        streams.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    assert_eq!(open(&server, "/health").await.1, "200");
+    assert_eq!(open(&server, "/graphs").await.1, "503");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn health_probes_have_a_separate_rate_limit() {
+    let server = server(Guard::new().rate_limit(2), 9).await;
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(server.get("/graphs").await.0);
+    }
+    assert_eq!(statuses, [200, 200, 429]);
+    assert_eq!(server.get("/health").await.0, 200);
+    server.stop().await;
 }

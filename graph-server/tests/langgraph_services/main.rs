@@ -6,9 +6,14 @@ mod auth;
 mod crons;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
+#[path = "../it/peers.rs"]
+mod peers;
 mod protocol;
 mod rpc;
+mod runs;
 mod server;
 mod store;
 mod system;
+mod threads;
+mod ui;
 mod webhooks;

@@ -92,3 +92,37 @@ async fn a2a_streams_the_growing_answer() {
     assert_eq!(artifact["artifact"]["parts"][0]["text"], "you said hi there");
     assert_eq!((&last["status"]["state"], &last["final"]), (&json!("completed"), &json!(true)));
 }
+
+#[tokio::test]
+async fn a2a_reports_that_an_interrupted_task_needs_input() {
+    let server = Server::start().await;
+    let message = json!({ "role": "user", "parts": [{ "kind": "text", "text": "hi" }] });
+    let params = json!({ "message": message });
+    let answer = call(&server, "/a2a/approval", "message/send", params).await;
+    let task = &answer["result"];
+    assert_eq!(task["status"]["state"], "input-required", "{answer}");
+    let id = json!({ "id": task["id"] });
+    let stored = call(&server, "/a2a/approval", "tasks/get", id.clone()).await;
+    assert_eq!(stored["result"]["status"]["state"], "input-required", "{stored}");
+
+    let resume = json!({ "assistant_id": "approval", "command": { "resume": "yes" } });
+    let thread = task["contextId"].as_str().unwrap();
+    server.post(&format!("/threads/{thread}/runs/wait"), &resume).await;
+    let stored = call(&server, "/a2a/approval", "tasks/get", id).await;
+    assert_eq!(stored["result"]["status"]["state"], "completed", "{stored}");
+}
+
+#[tokio::test]
+async fn the_agent_card_has_the_scheme_that_a_proxy_reports() {
+    let server = Server::start().await;
+    let url = async |proto: &str| {
+        let path = "/.well-known/agent-card.json?assistant_id=chat";
+        let request = server.request(Method::GET, path).header("x-forwarded-proto", proto);
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let card: Value = serde_json::from_str(&text).unwrap();
+        card["url"].as_str().unwrap().to_owned()
+    };
+    assert!(url("https").await.starts_with("https://127.0.0.1:"));
+    assert!(url("http").await.starts_with("http://127.0.0.1:"));
+    assert!(url("javascript").await.starts_with("http://127.0.0.1:"));
+}

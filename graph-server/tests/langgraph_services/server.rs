@@ -25,26 +25,35 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::start_with(ApiOptions::default(), Guard::new().rate_limit(u32::MAX)).await
+        Self::start_with_graphs(|graphs| graphs).await
+    }
+
+    /// Starts a server with further graphs.
+    pub(crate) async fn start_with_graphs(add: impl FnOnce(Graphs) -> Graphs) -> Self {
+        Self::start_with(ApiOptions::default(), Guard::new().rate_limit(u32::MAX), add).await
     }
 
     /// Starts a server with this guard.
     pub(crate) async fn start_guarded(guard: Guard) -> Self {
-        Self::start_with(ApiOptions::default(), guard).await
+        Self::start_with(ApiOptions::default(), guard, |graphs| graphs).await
     }
 
     /// Starts a server that calls webhooks on this machine.
     pub(crate) async fn start_with_private_webhooks() -> Self {
         let options = ApiOptions::default().private_webhooks(true);
-        Self::start_with(options, Guard::new().rate_limit(u32::MAX)).await
+        Self::start_with(options, Guard::new().rate_limit(u32::MAX), |graphs| graphs).await
     }
 
-    async fn start_with(options: ApiOptions, guard: Guard) -> Self {
+    async fn start_with(
+        options: ApiOptions,
+        guard: Guard,
+        add: impl FnOnce(Graphs) -> Graphs,
+    ) -> Self {
         let files = tempfile::tempdir().unwrap();
         let database = Sqlite::open(files.path().join("threads.db")).unwrap();
         let saver = Arc::new(SqliteSaver::new(&database));
         let store = Arc::new(SqliteStore::new(&database));
-        let graphs = add_all(Graphs::new(saver, store)).unwrap();
+        let graphs = add(add_all(Graphs::new(saver, store)).unwrap());
         let path = files.path().join("api.db");
         let api = LangGraphApi::open_with(graphs, path, options).unwrap();
         let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
@@ -57,6 +66,11 @@ impl Server {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().build().unwrap();
         Self { address, client, task, files }
+    }
+
+    /// Returns the address of the server.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// Returns the directory of the server's databases.

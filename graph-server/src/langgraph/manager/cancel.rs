@@ -10,7 +10,7 @@ use super::{
 };
 use crate::langgraph::{
     error::{ApiError, ApiResult},
-    records::{Run, Thread},
+    records::{Run, Thread, ThreadTtl},
 };
 
 impl Manager {
@@ -65,6 +65,7 @@ impl Manager {
         let id = thread.to_string();
         self.graphs.checkpointer().delete_thread(&id).await?;
         self.database.delete_children::<Run>(&id)?;
+        self.database.delete::<ThreadTtl>(&id)?;
         self.database.delete::<Thread>(&id)?;
         self.lock().forget_thread(thread);
         Ok(())

@@ -120,9 +120,13 @@ impl Manager {
                 (RunStatus::Success, output, None)
             }
             Err(error) => {
+                let status = match error {
+                    RunError::StepTimeout { .. } => RunStatus::Timeout,
+                    _ => RunStatus::Error,
+                };
                 let error = NamedError::of_run(&error);
                 live.buffer.push(Body::Failed(error.clone()));
-                (RunStatus::Error, json!({ "__error__": error }), Some(error))
+                (status, json!({ "__error__": error }), Some(error))
             }
         };
         run.status = status;

@@ -51,6 +51,8 @@ impl LiveRun {
             thread: run.thread_id,
             assistant: run.assistant_id,
             graph: run.kwargs.graph_id.clone(),
+            name: run.kwargs.config.run_name.as_ref().unwrap_or(&run.kwargs.graph_id).clone(),
+            tags: run.kwargs.config.tags.clone(),
             attempt: run.attempt + 1,
             metadata: run.metadata.clone(),
         };

@@ -25,6 +25,8 @@ pub(super) enum Answer {
     AnyOrAccepted,
     Count,
     Events,
+    /// A stream of events, or no content with the status 204.
+    EventsOrEmpty,
     Text,
     /// No content.
     Empty,
@@ -95,6 +97,7 @@ const CRONS: &str = "Crons";
 const STORE: &str = "Store";
 const EVENTS: &str = "Event protocol";
 const TOOLS: &str = "MCP and A2A";
+const INTERFACES: &str = "User interfaces";
 const SYSTEM: &str = "System";
 
 const STATE_QUERY: &[(&str, &str)] = &[("subgraphs", "Flag"), ("select", "StateFields")];
@@ -175,13 +178,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::Any,
         "Delete threads or their old checkpoints",
     ),
-    get(THREADS, "/threads/{thread_id}", Answer::Object("Thread"), "Read a thread"),
+    get(THREADS, "/threads/{thread_id}", Answer::Object("Thread"), "Read a thread")
+        .query(&[("include", "ThreadExtra")]),
     post(
         THREADS,
         "/threads/{thread_id}",
         "ThreadUpdate",
         Answer::Object("Thread"),
-        "Change the metadata of a thread",
+        "Change the metadata or the time to live of a thread",
     )
     .method("patch"),
     delete(THREADS, "/threads/{thread_id}", "Delete a thread"),
@@ -221,7 +225,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::List("State"),
         "List the states of a thread",
     )
-    .query(&[("limit", "Limit"), ("before", "Uuid")]),
+    .query(&[("limit", "Limit"), ("before", "Uuid"), ("select", "StateFields")]),
     post(
         THREADS,
         "/threads/{thread_id}/history",
@@ -332,4 +336,24 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post(TOOLS, "/a2a/{assistant_id}", "RpcRequest", Answer::Any, "Call an assistant as an agent"),
     get(TOOLS, "/.well-known/agent-card.json", Answer::Any, "Describe an assistant as an agent")
         .query(&[("assistant_id", "Text")]),
+    post(
+        INTERFACES,
+        "/ag-ui/{assistant_id}",
+        "AgUiRun",
+        Answer::Events,
+        "Run an assistant for an AG-UI client",
+    ),
+    post(
+        INTERFACES,
+        "/ai-sdk/{assistant_id}",
+        "AiSdkChat",
+        Answer::Events,
+        "Run an assistant for a chat of the AI SDK",
+    ),
+    get(
+        INTERFACES,
+        "/ai-sdk/{assistant_id}/{chat_id}/stream",
+        Answer::EventsOrEmpty,
+        "Stream the active run of a chat",
+    ),
 ];

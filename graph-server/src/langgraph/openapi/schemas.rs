@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::langgraph::request::run::MAX_DELAY_SECONDS;
+
 /// Returns all schemas by name.
 pub(super) fn schemas() -> Map<String, Value> {
     let named = [
@@ -17,16 +19,18 @@ pub(super) fn schemas() -> Map<String, Value> {
             "RunStatus",
             one_of(&["pending", "running", "success", "error", "interrupted", "timeout"]),
         ),
+        ("ThreadExtra", one_of(&["ttl"])),
         ("CancelAction", one_of(&["interrupt", "rollback"])),
         ("StreamModes", list(&stream_mode())),
         ("ThreadStreamModes", list(&one_of(&["run_modes", "lifecycle", "state_update"]))),
-        ("StateFields", list(&one_of(&["values", "next", "tasks", "metadata", "interrupts"]))),
+        ("StateFields", list(&state_field())),
         ("Config", config()),
         ("Command", command()),
         ("CheckpointRef", checkpoint_ref()),
     ];
     let all = named.into_iter().chain(answers()).chain(assistants()).chain(threads());
-    let all = all.chain(runs()).chain(crons()).chain(store()).chain(protocols());
+    let all =
+        all.chain(runs()).chain(crons()).chain(store()).chain(protocols()).chain(interfaces());
     all.map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
 
@@ -92,6 +96,17 @@ fn error() -> Value {
     open(&[("detail", json!({ "description": "What is wrong, and how to fix it." }))])
 }
 
+fn state_field() -> Value {
+    let whole = one_of(&["values", "next", "tasks", "metadata", "interrupts"]);
+    json!({ "anyOf": [whole, { "type": "string", "pattern": "^values\\.[A-Za-z0-9_-]+$" }] })
+}
+
+/// Returns the schema of a request to set the time to live of a thread.
+fn ttl() -> Value {
+    let minutes = json!({ "type": "number", "minimum": 0.1, "maximum": 1_000_000 });
+    closed(&[("ttl", minutes), ("strategy", one_of(&["delete", "keep_latest"]))], &["ttl"])
+}
+
 fn stream_mode() -> Value {
     one_of(&[
         "values",
@@ -116,7 +131,6 @@ fn config() -> Value {
             ("recursion_limit", json!({ "type": "integer", "minimum": 1, "maximum": 10_000 })),
             ("max_concurrency", json!({ "type": "integer", "minimum": 1, "maximum": 1000 })),
             ("run_name", text()),
-            ("run_id", text()),
         ],
         &[],
     )
@@ -254,10 +268,14 @@ fn threads() -> Named {
         ("if_exists", one_of(&["raise", "do_nothing"])),
         ("graph_id", text()),
         ("supersteps", list(&superstep)),
+        ("ttl", ttl()),
     ];
     let sort_by = ["thread_id", "status", "created_at", "updated_at", "state_updated_at"];
+    let filter = json!({ "type": "object", "minProperties": 1 });
+    let filters = json!({ "type": "array", "items": filter, "minItems": 1 });
     let search = [
         ("metadata", map()),
+        ("exclude_metadata", json!({ "anyOf": [filter, filters] })),
         ("values", map()),
         ("ids", list(&uuid())),
         ("status", one_of(&["idle", "busy", "interrupted", "error"])),
@@ -291,7 +309,7 @@ fn threads() -> Named {
         ("ThreadCreate", closed(&create, &[])),
         ("ThreadSearch", closed(&search, &[])),
         ("ThreadPrune", closed(&prune, &["thread_ids"])),
-        ("ThreadUpdate", closed(&[("metadata", map())], &[])),
+        ("ThreadUpdate", closed(&[("metadata", map()), ("ttl", ttl())], &[])),
         ("StateUpdate", closed(&update, &[])),
         ("StateRead", closed(&read, &["checkpoint"])),
         ("HistorySearch", closed(&history, &[])),
@@ -322,7 +340,7 @@ fn run_fields() -> Named {
         ("if_not_exists", one_of(&["create", "reject"])),
         ("on_disconnect", one_of(&["cancel", "continue"])),
         ("on_completion", one_of(&["delete", "keep"])),
-        ("after_seconds", json!({ "type": "number", "minimum": 0, "maximum": 86400 })),
+        ("after_seconds", json!({ "type": "number", "minimum": 0, "maximum": MAX_DELAY_SECONDS })),
         ("durability", one_of(&["sync", "async", "exit"])),
         ("strict_resume", boolean()),
     ]
@@ -428,5 +446,35 @@ fn protocols() -> Named {
         ("ProtocolCommand", closed(&command, &["id", "method"])),
         ("EventSelection", closed(&selection, &["channels"])),
         ("RpcRequest", closed(&rpc, &["jsonrpc", "method"])),
+    ]
+}
+
+fn interfaces() -> Named {
+    let status = one_of(&["resolved", "cancelled"]);
+    let answer = [("interruptId", text()), ("status", status), ("payload", json!({}))];
+    let answer = closed(&answer, &["interruptId", "status"]);
+    let ag_ui = [
+        ("threadId", text()),
+        ("runId", text()),
+        ("protocolVersion", json!({ "const": "1.0" })),
+        ("state", map()),
+        ("messages", list(&map())),
+        ("tools", list(&map())),
+        ("context", list(&map())),
+        ("forwardedProps", json!({})),
+        ("resume", list(&answer)),
+    ];
+    let chat = [
+        ("id", text()),
+        ("messages", list(&map())),
+        ("trigger", one_of(&["submit-message", "regenerate-message"])),
+        ("messageId", text()),
+        ("resume", json!({})),
+        ("context", map()),
+        ("on_disconnect", one_of(&["cancel", "continue"])),
+    ];
+    vec![
+        ("AgUiRun", closed(&ag_ui, &["threadId", "runId", "messages", "tools", "context"])),
+        ("AiSdkChat", closed(&chat, &["id", "messages"])),
     ]
 }

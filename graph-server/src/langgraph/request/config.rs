@@ -23,10 +23,9 @@ pub(in crate::langgraph) struct Config {
     pub(in crate::langgraph) recursion_limit: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::langgraph) max_concurrency: Option<usize>,
+    /// Name of the run in the `events` stream. The default is the name of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    run_name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    run_id: Option<String>,
+    pub(in crate::langgraph) run_name: Option<String>,
 }
 
 /// Keys of `configurable` that address threads and checkpoints. Clients copy them from states into configurations.

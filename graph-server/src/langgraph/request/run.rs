@@ -29,8 +29,10 @@ pub(in crate::langgraph) struct RunCreate {
     stream_mode: Vec<Mode>,
     #[serde(default, deserialize_with = "or_default")]
     stream_subgraphs: bool,
-    #[serde(default, deserialize_with = "or_default")]
-    stream_resumable: bool,
+    /// Accepted but ignored: on this server, all streams are resumable.
+    #[serde(default)]
+    #[expect(dead_code, reason = "every value has the same effect")]
+    stream_resumable: Option<bool>,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) config: Config,
     #[serde(default)]
@@ -168,7 +170,6 @@ pub(in crate::langgraph) struct RunKwargs {
     pub(in crate::langgraph) checkpoint_id: Option<String>,
     pub(in crate::langgraph) stream_mode: Vec<Mode>,
     pub(in crate::langgraph) subgraphs: bool,
-    pub(in crate::langgraph) resumable: bool,
     pub(in crate::langgraph) interrupt_before: Option<Breakpoints>,
     pub(in crate::langgraph) interrupt_after: Option<Breakpoints>,
     pub(in crate::langgraph) webhook: Option<String>,
@@ -179,7 +180,7 @@ pub(in crate::langgraph) struct RunKwargs {
 }
 
 /// Longest delay before a run.
-const MAX_DELAY_SECONDS: f64 = 366.0 * 24.0 * 3600.0;
+pub(in crate::langgraph) const MAX_DELAY_SECONDS: f64 = 366.0 * 24.0 * 3600.0;
 
 impl RunCreate {
     /// Checks the request and returns the parameters of the run. `settings` are the settings of the run's assistant,
@@ -229,7 +230,6 @@ impl RunCreate {
             checkpoint_id: self.checkpoint_id()?,
             stream_mode: self.stream_mode.clone(),
             subgraphs: self.stream_subgraphs,
-            resumable: self.stream_resumable,
             interrupt_before: self.interrupt_before.clone(),
             interrupt_after: self.interrupt_after.clone(),
             webhook: self.webhook.clone(),

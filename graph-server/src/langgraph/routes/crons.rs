@@ -103,7 +103,7 @@ fn create_cron(
         created_at: now.clone(),
         updated_at: now,
         payload: Map::new(),
-        user_id: None,
+        user_id: manager.database.view().owner().map(str::to_owned),
         next_run_date: None,
         metadata: Metadata::new(),
         enabled: true,
@@ -135,7 +135,7 @@ fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiResult<Js
         manager.webhooks.check(url)?;
     }
     manager.database.put(&cron)?;
-    manager.crons_changed.notify_one();
+    manager.timer_changed.notify_one();
     Ok(Json(cron))
 }
 

@@ -192,7 +192,9 @@ async fn join(
             let run = manager.run(thread, run)?;
             let thread = manager.thread(thread)?;
             let output = match (run.status, thread.error) {
-                (RunStatus::Error, Some(error)) => json!({ "__error__": error }),
+                (RunStatus::Error | RunStatus::Timeout, Some(error)) => {
+                    json!({ "__error__": error })
+                }
                 _ => thread.values.unwrap_or_else(|| json!({})),
             };
             Json(output).into_response()

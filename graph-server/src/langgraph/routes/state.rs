@@ -23,10 +23,11 @@ use crate::langgraph::{
         body::{Body, object, or_default},
         checkpoint::CheckpointRef,
         history::HistoryRequest,
-        page::{Page, contains_all, select},
+        page::{Page, contains_all},
         query::Query,
+        state_fields::select_state,
     },
-    state_json::{STATE_FIELDS, empty_state, find_subgraph, state_json},
+    state_json::{empty_state, find_subgraph, state_json},
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -46,7 +47,7 @@ async fn read(
     query.finish()?;
     let thread = manager.thread(parse_id("thread", &id)?)?;
     let state = state_of(&manager, &thread, None, "", subgraphs).await?;
-    select(&state, &fields, &STATE_FIELDS).map(Json)
+    select_state(&state, &fields).map(Json)
 }
 
 async fn read_at(
@@ -59,7 +60,7 @@ async fn read_at(
     let thread = manager.thread(parse_id("thread", &id)?)?;
     let at = Some(parse_checkpoint(&checkpoint)?);
     let state = state_of(&manager, &thread, at, "", subgraphs).await?;
-    select(&state, &fields, &STATE_FIELDS).map(Json)
+    select_state(&state, &fields).map(Json)
 }
 
 #[derive(Deserialize)]
@@ -81,7 +82,7 @@ async fn read_checkpoint(
     let thread = manager.thread(parse_id("thread", &id)?)?;
     let (at, namespace) = (body.checkpoint.id()?, body.checkpoint.namespace());
     let state = state_of(&manager, &thread, at, &namespace, body.subgraphs).await?;
-    select(&state, &body.select, &STATE_FIELDS).map(Json)
+    select_state(&state, &body.select).map(Json)
 }
 
 /// Returns the state of a thread, or of one of its subgraphs.
@@ -95,8 +96,12 @@ async fn state_of(
     let Some(graph) = thread.graph() else { return Ok(empty_state()) };
     let id = thread.thread_id;
     let graph = manager.graph(graph)?;
+    if at.is_some() && !namespace.is_empty() {
+        let detail = "only the latest state of a subgraph is available; leave out `checkpoint_id`";
+        return Err(ApiError::invalid(detail));
+    }
     // A subgraph is found through the state of its parent.
-    let (at, subgraphs) = if namespace.is_empty() { (at, subgraphs) } else { (None, true) };
+    let subgraphs = subgraphs || !namespace.is_empty();
     let state = graph.state(&id.to_string(), at, subgraphs).await?;
     match (state, at) {
         (Some(state), _) if namespace.is_empty() => Ok(state_json(id, &state)),
@@ -135,9 +140,10 @@ async fn short_history(
     mut query: Query,
 ) -> ApiResult<Json<Vec<Value>>> {
     let (limit, before) = (query.number("limit")?, query.text("before")?);
+    let fields = query.list("select");
     query.finish()?;
     let before = before.as_deref().map(parse_checkpoint).transpose()?;
-    list_history(&manager, &id, limit, before, &Map::new(), &[]).await.map(Json)
+    list_history(&manager, &id, limit, before, &Map::new(), &fields).await.map(Json)
 }
 
 async fn history(
@@ -174,5 +180,5 @@ async fn list_history(
     let matches =
         |state: &Value| state["metadata"].as_object().is_some_and(|it| contains_all(it, metadata));
     let found: Vec<_> = states.filter(matches).collect();
-    page.of(found).iter().map(|it| select(it, fields, &STATE_FIELDS)).collect()
+    page.of(found).iter().map(|it| select_state(it, fields)).collect()
 }

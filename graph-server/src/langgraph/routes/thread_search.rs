@@ -29,6 +29,9 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 struct SearchThreads {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
+    /// Excludes threads whose metadata matches one of these filters.
+    #[serde(default)]
+    exclude_metadata: Option<Exclusions>,
     #[serde(default, deserialize_with = "or_default")]
     values: Map<String, Value>,
     #[serde(default)]
@@ -47,6 +50,23 @@ struct SearchThreads {
     select: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
     extract: BTreeMap<String, String>,
+}
+
+/// A filter, or a list of filters.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "`exclude_metadata` must be an object or a list of objects")]
+enum Exclusions {
+    One(Metadata),
+    Many(Vec<Metadata>),
+}
+
+impl Exclusions {
+    fn filters(&self) -> &[Metadata] {
+        match self {
+            Self::One(filter) => std::slice::from_ref(filter),
+            Self::Many(filters) => filters,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
@@ -89,9 +109,17 @@ const FIELDS: [&str; 11] = [
 impl SearchThreads {
     fn find(&self, manager: &Manager) -> ApiResult<Vec<Thread>> {
         check_fields(&self.select, &FIELDS)?;
+        let excluded = self.exclude_metadata.as_ref().map(Exclusions::filters);
+        // An empty filter would match every thread.
+        if excluded.is_some_and(|it| it.is_empty() || it.iter().any(Map::is_empty)) {
+            let detail = "`exclude_metadata` must not be empty; leave it out to exclude no threads";
+            return Err(ApiError::invalid(detail));
+        }
+        let excluded = excluded.unwrap_or_default();
         let mut found = manager.database.list::<Thread>(Select::default())?;
         found.retain(|it| {
             contains_all(&it.metadata, &self.metadata)
+                && !excluded.iter().any(|filter| contains_all(&it.metadata, filter))
                 && self.ids.as_ref().is_none_or(|ids| ids.contains(&it.thread_id))
                 && self.status.is_none_or(|status| status == it.status)
                 && self.matches_values(it)

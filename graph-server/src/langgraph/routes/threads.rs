@@ -19,11 +19,12 @@ use crate::langgraph::{
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     manager::Manager,
-    records::{Thread, ThreadStatus},
+    records::{Thread, ThreadStatus, ThreadTtl},
     request::{
         body::{Body, or_default},
         config::Metadata,
         query::Query,
+        ttl::TtlRequest,
     },
     time::now,
 };
@@ -49,6 +50,8 @@ struct CreateThread {
     graph_id: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     supersteps: Vec<Superstep>,
+    #[serde(default)]
+    ttl: Option<TtlRequest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -79,8 +82,10 @@ async fn create(
     }
     let steps = body.supersteps.into_iter().map(Superstep::into_edits);
     let steps = steps.collect::<ApiResult<Vec<_>>>()?;
+    let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
     let thread = new_thread(id, metadata);
     manager.database.put(&thread)?;
+    set_ttl(&manager, ttl)?;
     if steps.is_empty() {
         return Ok(Json(thread));
     }
@@ -89,6 +94,15 @@ async fn create(
         return Err(error);
     }
     manager.thread(id).map(Json)
+}
+
+/// Stores the time to live of a thread.
+fn set_ttl(manager: &Manager, ttl: Option<ThreadTtl>) -> ApiResult<()> {
+    if let Some(ttl) = ttl {
+        manager.database.put(&ttl)?;
+        manager.timer_changed.notify_one();
+    }
+    Ok(())
 }
 
 /// Returns a thread that has never run.
@@ -112,11 +126,26 @@ async fn read(
     Access(manager): Access,
     Path(id): Path<String>,
     mut query: Query,
-) -> ApiResult<Json<Thread>> {
-    // Clients request the time to live with `include`. Threads of this server have none, so the parameter is ignored.
-    query.list("include");
+) -> ApiResult<Json<Value>> {
+    let include = query.list("include");
     query.finish()?;
-    manager.thread(parse_id("thread", &id)?).map(Json)
+    let thread = manager.thread(parse_id("thread", &id)?)?;
+    let mut shown = json!(thread);
+    for field in include.iter().flat_map(|it| it.split(',')) {
+        if field != "ttl" {
+            let detail = format!("cannot include `{field}`; the only field is `ttl`");
+            return Err(ApiError::invalid(detail));
+        }
+        let ttl = manager.database.get::<ThreadTtl>(&thread.thread_id.to_string())?;
+        shown["ttl"] = ttl.map_or(Value::Null, |ttl| {
+            json!({
+                "strategy": ttl.strategy,
+                "ttl_minutes": ttl.ttl_minutes,
+                "expires_at": ttl.expires_at,
+            })
+        });
+    }
+    Ok(Json(shown))
 }
 
 #[derive(Deserialize)]
@@ -124,6 +153,8 @@ async fn read(
 struct UpdateThread {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
+    #[serde(default)]
+    ttl: Option<TtlRequest>,
 }
 
 async fn update(
@@ -131,11 +162,14 @@ async fn update(
     Path(id): Path<String>,
     Body(body): Body<UpdateThread>,
 ) -> ApiResult<Json<Thread>> {
-    let changed = manager.change_thread(parse_id("thread", &id)?, |thread| {
+    let id = parse_id("thread", &id)?;
+    let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
+    let changed = manager.change_thread(id, |thread| {
         thread.metadata.extend(body.metadata);
         thread.updated_at = now();
-    });
-    changed.map(Json)
+    })?;
+    set_ttl(&manager, ttl)?;
+    Ok(Json(changed))
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {

@@ -69,6 +69,10 @@ pub(in crate::langgraph) struct RunFacts {
     pub(in crate::langgraph) thread: Uuid,
     pub(in crate::langgraph) assistant: Uuid,
     pub(in crate::langgraph) graph: String,
+    /// Name of the run in the `events` stream.
+    pub(in crate::langgraph) name: String,
+    /// Tags of the run in the `events` stream.
+    pub(in crate::langgraph) tags: Vec<String>,
     pub(in crate::langgraph) attempt: u32,
     pub(in crate::langgraph) metadata: Metadata,
 }

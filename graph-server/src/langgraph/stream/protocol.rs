@@ -10,7 +10,7 @@ mod messages;
 mod run_encoder;
 
 pub(in crate::langgraph) use self::{
-    event::{ProtocolEvent, last_number},
+    event::{Content as ProtocolContent, ProtocolEvent, last_number},
     filter::Filter,
     run_encoder::RunEncoder,
 };

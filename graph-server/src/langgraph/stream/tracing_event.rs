@@ -25,10 +25,10 @@ pub(super) fn tracing_events(item: &Item, run: &RunFacts) -> Vec<Value> {
 fn of_graph(event: &str, data: &Value, run: &RunFacts) -> Value {
     json!({
         "event": event,
-        "name": run.graph,
+        "name": run.name,
         "run_id": run.run,
         "parent_ids": [],
-        "tags": [],
+        "tags": run.tags,
         "metadata": run.to_metadata(),
         "data": data,
     })
@@ -44,7 +44,8 @@ fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
     };
     let traced = |name: &str, data: Value| {
         let mut traced = of_task(name, node, &origin, run, &data);
-        traced["tags"] = json!([format!("graph:step:{}", event.step)]);
+        let step = format!("graph:step:{}", event.step);
+        traced["tags"] = run.tags.iter().chain([&step]).cloned().collect();
         traced
     };
     match &event.kind {
@@ -93,7 +94,7 @@ fn of_task(event: &str, name: &str, origin: &Origin, run: &RunFacts, data: &Valu
         "name": name,
         "run_id": origin.task,
         "parent_ids": [run.run],
-        "tags": [],
+        "tags": run.tags,
         "metadata": message_metadata(origin, run),
         "data": data,
     })

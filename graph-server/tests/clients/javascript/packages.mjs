@@ -17,10 +17,11 @@ export function check(name, run) {
   test(name, { timeout: 90_000, skip: missingCases.has(name) && "not implemented yet" }, run);
 }
 
-const { Client } = load("@langchain/langgraph-sdk");
-
 /** Returns a client of the server under test. */
-export const newClient = () => new Client({ apiUrl: URL, apiKey: null });
+export function newClient() {
+  const { Client } = load("@langchain/langgraph-sdk");
+  return new Client({ apiUrl: URL, apiKey: null });
+}
 
 export const TINY_INPUT = { value: "x" };
 export const TINY_RESULT = { value: "xab", log: ["a", "b"], count: 2 };

@@ -22,13 +22,17 @@ check("a thread stream returns values and the output", async () => {
 check("a thread stream assembles messages from deltas", async () => {
   const thread = client.threads.stream({ assistantId: "chat" });
   try {
-    await thread.run.start({ input: user("hello you") });
-    const texts = [];
-    for await (const message of thread.messages) {
-      const chunks = [];
-      for await (const chunk of message.text) chunks.push(chunk);
-      texts.push(chunks);
-    }
+    // Reading begins before the run starts, so that the run cannot end before the client subscribes.
+    const read = async () => {
+      const texts = [];
+      for await (const message of thread.messages) {
+        const chunks = [];
+        for await (const chunk of message.text) chunks.push(chunk);
+        texts.push(chunks);
+      }
+      return texts;
+    };
+    const [texts] = await Promise.all([read(), thread.run.start({ input: user("hello you") })]);
     assert.equal(texts.length, 1);
     assert.ok(texts[0].length >= 2);
     assert.equal(texts[0].join(""), "you said hello you");

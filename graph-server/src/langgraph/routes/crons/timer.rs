@@ -1,4 +1,4 @@
-//! Starts the runs of crons.
+//! Starts the runs of crons, and deletes expired threads.
 
 use std::{
     sync::{Arc, Weak},
@@ -24,23 +24,27 @@ use crate::langgraph::{
 /// Longest sleep. A change of the system clock is noticed after this time.
 const MAX_SLEEP: Duration = Duration::from_secs(30);
 
-/// Spawns the task that starts the runs of crons. The task ends when the manager is dropped.
+/// Spawns the task that starts the runs of crons and deletes expired threads. The task ends when the manager is
+/// dropped.
 pub(in crate::langgraph) fn start_timer(manager: &Arc<Manager>) {
-    tokio::spawn(run_timer(Arc::downgrade(manager), manager.crons_changed.clone()));
+    tokio::spawn(run_timer(Arc::downgrade(manager), manager.timer_changed.clone()));
 }
 
 async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
     loop {
         let Some(manager) = manager.upgrade() else { return };
-        let sleep = match fire_due(&manager, SystemTime::now().into()) {
-            Ok(sleep) => sleep,
-            Err(error) => {
-                tracing::error!(%error, "cannot process the crons; retrying");
-                MAX_SLEEP
-            }
-        };
+        let now = SystemTime::now().into();
+        let next_cron = fire_due(&manager, now).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot process the crons; retrying");
+            MAX_SLEEP
+        });
+        let next_expiry = manager.remove_expired(now).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot delete the expired threads; retrying");
+            None
+        });
         drop(manager);
-        // Returns early if a cron was changed.
+        let sleep = next_expiry.map_or(next_cron, |it| it.min(next_cron));
+        // Returns early if a cron or a time to live was changed.
         let _ = timeout(sleep, changed.notified()).await;
     }
 }

@@ -32,7 +32,7 @@ use crate::{
         manager::{Manager, ProtocolEvents},
         stream::{protocol::Filter, sse::EventSource},
     },
-    server::ConnectionPermit,
+    server::RequestPermit,
 };
 
 /// Maximum size of a command in bytes.
@@ -54,9 +54,9 @@ pub(super) async fn open(
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let upgrade = upgrade
         .ok_or_else(|| ApiError::bad_request("the connection cannot be upgraded; use HTTP/1.1"))?;
-    let permit = request.extensions_mut().remove::<ConnectionPermit>();
+    let permit = request.extensions_mut().remove::<RequestPermit>();
     tokio::spawn(async move {
-        // The socket counts as a connection until it is closed.
+        // The socket counts as a connection, and is not replaced by another one, until it is closed.
         let _permit = permit;
         // The client may have disconnected.
         if let Ok(upgraded) = upgrade.await {

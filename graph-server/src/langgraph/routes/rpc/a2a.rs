@@ -27,10 +27,11 @@ use super::{
 use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
+    database::Select,
     error::{ApiError, ApiResult},
     id::new_id,
     manager::{CancelAction, Cancellation, LiveRun, Manager},
-    records::{Run, RunStatus},
+    records::{Run, RunStatus, Thread},
     request::{body::Body, query::Query},
     stream::sse::respond,
 };
@@ -113,17 +114,29 @@ fn find_run(manager: &Manager, params: &Value) -> Result<Run, RpcError> {
 
 fn read(manager: &Manager, params: &Value) -> Result<Value, RpcError> {
     let run = find_run(manager, params)?;
+    let stored = manager.thread(run.thread_id)?;
     let state = match run.status {
         RunStatus::Pending => "submitted",
         RunStatus::Running => "working",
+        RunStatus::Success if waits_for_input(manager, &run, &stored)? => "input-required",
         RunStatus::Success => "completed",
         RunStatus::Error | RunStatus::Timeout => "failed",
         RunStatus::Interrupted => "canceled",
     };
-    let stored = manager.thread(run.thread_id)?;
     let text = stored.values.filter(|_| state == "completed").map(|it| answer(&it));
     let task = Task { run: run.run_id, thread: run.thread_id };
     Ok(task.to_json(state, text.as_deref()))
+}
+
+/// Returns whether a run ended with an interrupt that no later run has answered.
+fn waits_for_input(manager: &Manager, run: &Run, thread: &Thread) -> Result<bool, RpcError> {
+    if thread.interrupts.is_empty() {
+        return Ok(false);
+    }
+    let id = run.thread_id.to_string();
+    let select = Select { parent: Some(&id), ..Select::default() };
+    let runs = manager.database.list::<Run>(select).map_err(ApiError::from)?;
+    Ok(runs.last().is_some_and(|it| it.run_id == run.run_id))
 }
 
 async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcError> {
@@ -148,7 +161,13 @@ async fn agent_card(
     let id =
         id.ok_or_else(|| ApiError::invalid("the query parameter `assistant_id` is missing"))?;
     let assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
-    let host = headers.get("host").and_then(|it| it.to_str().ok()).unwrap_or("localhost");
+    let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
+    let host = header("host").unwrap_or("localhost");
+    // The server itself speaks plain HTTP. A proxy that terminates TLS reports it with this header.
+    let scheme = match header("x-forwarded-proto") {
+        Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
+        _ => "http",
+    };
     let description = assistant
         .description
         .unwrap_or_else(|| format!("Runs the graph `{}`.", assistant.graph_id));
@@ -156,7 +175,7 @@ async fn agent_card(
         "protocolVersion": "0.3.0",
         "name": assistant.name,
         "description": description,
-        "url": format!("http://{host}/a2a/{}", assistant.assistant_id),
+        "url": format!("{scheme}://{host}/a2a/{}", assistant.assistant_id),
         "preferredTransport": "JSONRPC",
         "version": assistant.version.to_string(),
         "capabilities": {

@@ -23,17 +23,17 @@ pub(in crate::langgraph) fn last_number(seq: u64) -> u64 {
 pub(in crate::langgraph) struct ProtocolEvent {
     pub(super) number: u64,
     pub(super) at: SystemTime,
-    pub(super) content: Content,
+    pub(in crate::langgraph) content: Content,
 }
 
 /// Content of an event.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Content {
-    pub(super) method: &'static str,
+pub(in crate::langgraph) struct Content {
+    pub(in crate::langgraph) method: &'static str,
     /// Path of the graph that sent the event: one segment `node:task` for each level of subgraphs.
-    pub(super) namespace: Vec<String>,
+    pub(in crate::langgraph) namespace: Vec<String>,
     pub(super) node: Option<String>,
-    pub(super) data: Value,
+    pub(in crate::langgraph) data: Value,
 }
 
 impl Content {

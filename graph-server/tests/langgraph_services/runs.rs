@@ -1,0 +1,66 @@
+//! Options and outcomes of runs.
+
+use std::time::Duration;
+
+use graph_core::{START, State, StateGraph};
+use graph_server::langgraph::Schemas;
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Stuck {
+    note: String,
+}
+
+async fn wait(_: &Stuck) {
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn runs_that_exceed_the_step_timeout_have_the_status_timeout() {
+    let graph = StateGraph::<Stuck>::new().node(wait).edge(START, wait);
+    let graph = graph.step_timeout(Duration::from_millis(1));
+    let add = |graphs: graph_server::langgraph::Graphs| {
+        graphs.add("stuck", graph, Schemas::default()).unwrap()
+    };
+    let server = Server::start_with_graphs(add).await;
+    let thread = server.new_thread().await;
+    let runs = format!("/threads/{thread}/runs");
+    let body = json!({ "assistant_id": "stuck", "input": { "note": "x" } });
+    let (_, output) = server.post(&format!("{runs}/wait"), &body).await;
+    assert_eq!(output["__error__"]["error"], "TimeoutError", "{output}");
+    let (_, found) = server.get(&format!("{runs}?status=timeout")).await;
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+}
+
+#[tokio::test]
+async fn the_events_stream_shows_the_name_and_tags_of_the_run() {
+    let server = Server::start().await;
+    let body = json!({
+        "assistant_id": "tiny",
+        "input": { "value": "x" },
+        "stream_mode": "events",
+        "config": { "run_name": "nightly", "tags": ["a"] },
+    });
+    let request = server.request(Method::POST, "/runs/stream");
+    let request = request.header("content-type", "application/json").body(body.to_string());
+    let text = request.send().await.unwrap().text().await.unwrap();
+    let events = text.lines().filter_map(|it| it.strip_prefix("data: "));
+    let events: Vec<Value> = events.map(|it| serde_json::from_str(it).unwrap()).collect();
+    let root = events.iter().find(|it| it["event"] == "on_chain_start").unwrap();
+    assert_eq!((&root["name"], &root["tags"]), (&json!("nightly"), &json!(["a"])));
+    let node = events.iter().find(|it| it["event"] == "on_chain_stream").unwrap();
+    assert_eq!(node["tags"], json!(["a", "graph:step:1"]), "{node}");
+}
+
+#[tokio::test]
+async fn options_without_an_effect_are_refused() {
+    let server = Server::start().await;
+    let body = json!({ "assistant_id": "tiny", "config": { "run_id": "x" } });
+    let (status, refused) = server.post("/runs/wait", &body).await;
+    assert_eq!(status, 422);
+    assert!(refused["detail"].as_str().unwrap().contains("run_id"), "{refused}");
+}

@@ -1,0 +1,86 @@
+//! Threads: time to live, search, and the selection of fields of their states.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+#[tokio::test]
+async fn threads_are_deleted_when_their_time_to_live_ends() {
+    let server = Server::start().await;
+    let (_, kept) = server.post("/threads", &json!({ "ttl": { "ttl": 60 } })).await;
+    assert!(kept.get("ttl").is_none(), "shown only on request: {kept}");
+    let kept = format!("/threads/{}", kept["thread_id"].as_str().unwrap());
+    let (_, shown) = server.get(&format!("{kept}?include=ttl")).await;
+    assert_eq!(
+        (&shown["ttl"]["strategy"], &shown["ttl"]["ttl_minutes"]),
+        (&json!("delete"), &json!(60.0))
+    );
+    assert!(shown["ttl"]["expires_at"].is_string(), "{shown}");
+
+    let (_, short) = server.post("/threads", &json!({ "ttl": { "ttl": 0.0001 } })).await;
+    let short = format!("/threads/{}", short["thread_id"].as_str().unwrap());
+    while server.get(&short).await.0 != 404 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.get(&kept).await.0, 200);
+
+    for refused in
+        [json!({ "ttl": 0 }), json!({ "ttl": 1e300 }), json!({ "ttl": 1, "strategy": "x" })]
+    {
+        let (status, _) = server.post("/threads", &json!({ "ttl": refused })).await;
+        assert_eq!(status, 422, "{refused}");
+    }
+    assert_eq!(server.get(&format!("{kept}?include=surprise")).await.0, 422);
+}
+
+#[tokio::test]
+async fn a_thread_can_keep_its_latest_checkpoint_when_its_time_to_live_ends() {
+    let server = Server::start().await;
+    let thread = format!("/threads/{}", server.new_thread().await);
+    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    server.post(&format!("{thread}/runs/wait"), &run).await;
+    let history = format!("{thread}/history");
+    assert!(server.get(&history).await.1.as_array().unwrap().len() > 1);
+    let ttl = json!({ "ttl": { "ttl": 0.0001, "strategy": "keep_latest" } });
+    assert_eq!(server.send(Method::PATCH, &thread, &ttl).await.0, 200);
+    while server.get(&history).await.1.as_array().unwrap().len() > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.get(&format!("{thread}/state")).await.1["values"]["value"], "xab");
+    while !server.get(&format!("{thread}?include=ttl")).await.1["ttl"].is_null() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn threads_are_excluded_by_their_metadata() {
+    let server = Server::start().await;
+    for metadata in [json!({ "kind": "a" }), json!({ "kind": "b" }), json!({})] {
+        server.post("/threads", &json!({ "metadata": metadata })).await;
+    }
+    let count = async |exclude: Value| {
+        server.post("/threads/count", &json!({ "exclude_metadata": exclude })).await
+    };
+    assert_eq!(count(json!({ "kind": "a" })).await, (200, json!(2)));
+    assert_eq!(count(json!([{ "kind": "a" }, { "kind": "b" }])).await, (200, json!(1)));
+    assert_eq!(count(json!({ "other": 1 })).await, (200, json!(3)));
+    assert_eq!(count(json!({})).await.0, 422);
+    assert_eq!(count(json!([])).await.0, 422);
+    assert_eq!(count(json!("a")).await.0, 422);
+}
+
+#[tokio::test]
+async fn states_and_histories_contain_only_the_selected_fields() {
+    let server = Server::start().await;
+    let thread = format!("/threads/{}", server.new_thread().await);
+    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    server.post(&format!("{thread}/runs/wait"), &run).await;
+    let selected = json!({ "values": { "value": "xab" }, "next": [] });
+    let query = "select=values.value&select=next";
+    assert_eq!(server.get(&format!("{thread}/state?{query}")).await.1, selected);
+    assert_eq!(server.get(&format!("{thread}/history?{query}&limit=1")).await.1, json!([selected]));
+    let body = json!({ "select": ["values.value", "next"], "limit": 1 });
+    assert_eq!(server.post(&format!("{thread}/history"), &body).await.1, json!([selected]));
+    assert_eq!(server.get(&format!("{thread}/history?select=surprise")).await.0, 422);
+}
