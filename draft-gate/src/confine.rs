@@ -344,7 +344,7 @@ impl Dir {
             Errno::ISDIR => "it is a directory",
             Errno::NXIO => "it is not a regular file",
             Errno::NOENT => return Error::Missing { path: self.join(path) },
-            Errno::EXIST => return Error::Exists { path: self.join(path), what: "" },
+            Errno::EXIST => return Error::Exists { path: self.join(path) },
             _ => return self.io_error(action, path, error.into()),
         };
         Error::Unsafe { path: self.join(path), fault }
