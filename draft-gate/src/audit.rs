@@ -1,8 +1,13 @@
 //! The append-only log `transition.ndjson`, whose lines form a hash chain.
 //!
 //! Each line ends with a SHA-256 hash of the previous line's hash and the line's own text. The chain reveals every
-//! modification except truncation at the end. The gate therefore also stores the end of the log in `head.json`, both
-//! before and after it writes a line. Only a crash between these two writes leaves open whether the last line exists.
+//! modification except truncation at the end. The gate therefore also stores the end of the log and its length in
+//! `head.json`, both before and after it writes a line. Only a crash between these two writes leaves open whether the
+//! last line exists.
+//!
+//! Before the gate writes a line, it checks the length of the log and the text of the last line. It therefore notices
+//! lines that were added or removed anywhere. Changes that keep the length are noticed by [`Log::verify`], which reads
+//! the whole log.
 //!
 //! `head.json` first announces a line, and the announcement is synced before the line itself is written and synced.
 //! Otherwise a power failure would look like tampering. The confirmation in `head.json` after the line need not survive
@@ -17,7 +22,7 @@ use crate::{
     confine::{Dir, Durability},
     digest::Digest,
     error::Error,
-    log_head::{LogHead, corrupt_log},
+    log_head::{LogEnd, LogHead, corrupt_log},
 };
 
 pub(crate) const LOG: &str = "transition.ndjson";
@@ -69,9 +74,9 @@ pub(crate) struct Log<'a> {
 
 impl Log<'_> {
     pub(crate) fn append(&self, event: NewRecord<'_>) -> Result<(), Error> {
-        let head = self.verified_end()?;
+        let (head, end) = self.verified_end()?;
         let record = Record {
-            seq: head.seq + 1,
+            seq: end.seq + 1,
             timestamp: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
             agent_id: event.agent.to_owned(),
             event: event.event.to_owned(),
@@ -79,19 +84,26 @@ impl Log<'_> {
             more: event.more,
         };
         let body = serde_json::to_string(&record).expect("a record is plain data");
-        let (line, hash) = seal_line(head.hash, &body);
-        let head = head.with_next(hash).store(self.gate, Durability::PowerLoss)?;
+        let (line, hash) = seal_line(end.hash, &body);
+        let next = LogEnd {
+            seq: record.seq,
+            hash: Some(hash),
+            previous: end.hash,
+            bytes: end.bytes + line.len() as u64,
+        };
+        let head = head.advanced_to(&end).with_next(&next);
+        let head = head.store(self.gate, Durability::PowerLoss)?;
         self.handoff.append(LOG, line.as_bytes(), Durability::PowerLoss)?;
         if record.seq == 1 {
             self.handoff.sync()?;
         }
-        head.advanced_to(record.seq, Some(hash)).store(self.gate, Durability::ProcessCrash)?;
+        head.advanced_to(&next).store(self.gate, Durability::ProcessCrash)?;
         Ok(())
     }
 
     /// Checks the end of the log against `head.json` and returns the number of the last line.
     pub(crate) fn length(&self) -> Result<u64, Error> {
-        Ok(self.verified_end()?.seq)
+        Ok(self.verified_end()?.1.seq)
     }
 
     /// Returns the lines after line `seq`, newest first.
@@ -137,26 +149,25 @@ impl Log<'_> {
         if head.next.is_some() {
             self.verified_end()?;
         }
-        let mut last = None;
-        let mut lines = 0;
         let text = self.text()?;
+        let mut end = LogEnd { bytes: text.len() as u64, ..LogEnd::default() };
         if !text.is_empty() && !text.ends_with('\n') {
             return Err(corrupt_log("its last line is incomplete".to_owned()));
         }
         for line in text.split_terminator('\n') {
             let (record, hash) = parse(line)?;
-            lines += 1;
-            if record.seq != lines {
-                return Err(corrupt_log(format!("line {lines} has the number {}", record.seq)));
+            end.seq += 1;
+            let number = end.seq;
+            if record.seq != number {
+                return Err(corrupt_log(format!("line {number} has the number {}", record.seq)));
             }
-            let body = body_of(line).unwrap_or_default();
-            if seal_line(last, &body).1 != hash {
-                return Err(corrupt_log(format!("line {lines} or an earlier one was changed")));
+            if !is_sealed(end.hash, line) {
+                return Err(corrupt_log(format!("line {number} or an earlier one was changed")));
             }
-            last = Some(hash);
+            (end.previous, end.hash) = (end.hash, Some(hash));
         }
-        self.compare(&head, lines, last)?;
-        Ok(LogVerification { lines, head: last })
+        head.check(&end)?;
+        Ok(LogVerification { lines: end.seq, head: end.hash })
     }
 
     /// Returns all records without verifying the hash chain.
@@ -181,20 +192,23 @@ impl Log<'_> {
             other => other?,
         };
         let (mut bytes, length) = self.handoff.tail(LOG, u64::MAX)?.unwrap_or_default();
+        // If the lines that the gate wrote are still there, keep only lines after them that continue the hash chain.
+        let written = head.bytes.and_then(|it| readable_end(bytes.get(..it as usize)?));
+        if let Some(written) = written.filter(|it| it.hash == head.hash) {
+            bytes.truncate(chain_end(&bytes, written) as usize);
+        }
         let end = loop {
-            let end = last_line(&bytes).and_then(|it| parse(it).ok());
+            let end = readable_end(&bytes);
             if end.is_some() || bytes.is_empty() {
-                break end;
+                break end.unwrap_or_default();
             }
-            let inner = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-            bytes.truncate(inner.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
+            bytes.truncate(start_of_last_line(&bytes));
         };
         let n_cut = length - bytes.len() as u64;
         if n_cut > 0 {
             self.handoff.truncate(LOG, bytes.len() as u64)?;
         }
-        let seq = end.as_ref().map_or(0, |(record, _)| record.seq);
-        head.advanced_to(seq, end.map(|(_, hash)| hash)).reset(self.gate)?;
+        head.advanced_to(&end).reset(self.gate)?;
         let more = record_fields([
             ("expected_line", head.seq.into()),
             ("expected_hash", head.hash.map(|it| it.to_string()).into()),
@@ -223,14 +237,11 @@ impl Log<'_> {
         String::from_utf8(bytes).map_err(|_| corrupt_log("it is not UTF-8".to_owned()))
     }
 
-    /// Returns the end of the log after checking it against `head.json`. Removes an incomplete last line that a crash
-    /// left.
-    fn verified_end(&self) -> Result<LogHead, Error> {
+    /// Returns the stored head and the end of the log after checking one against the other. Removes an incomplete last
+    /// line that a crash left.
+    fn verified_end(&self) -> Result<(LogHead, LogEnd), Error> {
         let head = LogHead::load(self.gate)?;
-        let Some((text, length)) = self.tail()? else {
-            self.compare(&head, 0, None)?;
-            return Ok(head.advanced_to(0, None));
-        };
+        let (text, length) = self.tail()?.unwrap_or_default();
         // A crash left an incomplete line. This is possible only if `head.json` announced a line.
         if head.next.is_some() && !text.is_empty() && !text.ends_with(b"\n") {
             let complete_bytes =
@@ -239,28 +250,21 @@ impl Log<'_> {
             // Start again, because the previous line may have been read only in part.
             return self.verified_end();
         }
-        let (seq, hash) = match last_line(&text) {
-            Some(line) => parse(line).map(|(record, hash)| (record.seq, Some(hash)))?,
-            None => (0, None),
-        };
-        self.compare(&head, seq, hash)?;
-        Ok(head.advanced_to(seq, hash))
-    }
-
-    fn compare(&self, head: &LogHead, seq: u64, hash: Option<Digest>) -> Result<(), Error> {
-        let is_last = seq == head.seq && hash == head.hash;
-        let is_next = head.next.is_some() && hash == head.next && seq == head.seq + 1;
-        if is_last || is_next {
-            return Ok(());
+        let mut end = LogEnd { bytes: length, ..LogEnd::default() };
+        let line = last_line(&text);
+        if let Some(line) = line {
+            let (record, hash) = parse(line)?;
+            (end.seq, end.hash) = (record.seq, Some(hash));
+            end.previous = if head.seq == end.seq { head.previous } else { head.hash };
         }
-        let fault = if seq < head.seq {
-            format!("it ends at line {seq}, but the gate wrote {} lines", head.seq)
-        } else if seq > head.seq {
-            format!("it has {seq} lines, but the gate wrote {}", head.seq)
-        } else {
-            format!("line {seq} differs from the one that the gate wrote")
-        };
-        Err(corrupt_log(fault))
+        head.check(&end)?;
+        // The hash of the line before the last one is unknown if an earlier version stored the head, or if that line
+        // was lost.
+        let is_known = end.previous.is_some() || end.seq == 1;
+        if is_known && line.is_some_and(|it| !is_sealed(end.previous, it)) {
+            return Err(corrupt_log(format!("line {} was changed", end.seq)));
+        }
+        Ok((head, end))
     }
 }
 
@@ -286,6 +290,11 @@ fn seal_line(last: Option<Digest>, body: &str) -> (String, Digest) {
     (format!("{open},\"hash\":\"{hash}\"}}\n"), hash)
 }
 
+/// Returns whether a line has the hash that follows from its body and the hash of the previous line.
+fn is_sealed(last: Option<Digest>, line: &str) -> bool {
+    body_of(line).is_some_and(|body| seal_line(last, &body).0.trim_end_matches('\n') == line)
+}
+
 /// Returns the body of a line, which is the line without its field `hash`.
 fn body_of(line: &str) -> Option<String> {
     let (open, _) = line.rsplit_once(",\"hash\":\"")?;
@@ -304,7 +313,46 @@ fn parse(line: &str) -> Result<(Record, Digest), Error> {
 }
 
 fn last_line(text: &[u8]) -> Option<&str> {
-    let text = text.strip_suffix(b"\n")?;
-    let start = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    str::from_utf8(&text[start..]).ok()
+    let start = start_of_last_line(text);
+    str::from_utf8(text[start..].strip_suffix(b"\n")?).ok()
+}
+
+fn start_of_last_line(text: &[u8]) -> usize {
+    let inner = text.strip_suffix(b"\n").unwrap_or(text);
+    inner.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+}
+
+/// Returns the length of the log up to the last line that continues the hash chain after `start`.
+fn chain_end(text: &[u8], start: LogEnd) -> u64 {
+    let mut end = start;
+    for line in text[start.bytes as usize..].split_inclusive(|byte| *byte == b'\n') {
+        let parsed =
+            last_line(line).filter(|it| is_sealed(end.hash, it)).and_then(|it| parse(it).ok());
+        match parsed {
+            Some((record, hash)) if record.seq == end.seq + 1 => {
+                end.seq = record.seq;
+                end.hash = Some(hash);
+                end.bytes += line.len() as u64;
+            }
+            _ => break,
+        }
+    }
+    end.bytes
+}
+
+/// Returns the end of a log whose last line is valid and continues the line before it.
+fn readable_end(text: &[u8]) -> Option<LogEnd> {
+    let line = last_line(text)?;
+    let (record, hash) = parse(line).ok()?;
+    let before = last_line(&text[..start_of_last_line(text)]).and_then(|it| parse(it).ok());
+    let end = LogEnd {
+        seq: record.seq,
+        hash: Some(hash),
+        previous: before.as_ref().map(|it| it.1),
+        bytes: text.len() as u64,
+    };
+    let continues = |(before, hash): (Record, Digest)| {
+        record.seq == before.seq + 1 && is_sealed(Some(hash), line)
+    };
+    before.is_none_or(continues).then_some(end)
 }

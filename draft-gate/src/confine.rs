@@ -7,6 +7,7 @@
 //! the gate detects the move and undoes the write.
 
 mod in_place;
+mod lock;
 pub(crate) mod permissions;
 
 use std::{
@@ -25,6 +26,7 @@ use rustix::{
     io::Errno,
 };
 
+pub(crate) use self::lock::Lock;
 use crate::{error::Error, escape::escape_for_message, hook::Hook};
 
 /// Mode of the gate's own files.
@@ -54,10 +56,6 @@ pub(crate) enum Durability {
     PowerLoss,
     ProcessCrash,
 }
-
-/// A lock on a file. The lock is released when this value is dropped.
-#[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "closing it releases the lock")] OwnedFd);
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -224,7 +222,7 @@ impl Dir {
             .map_err(|it| self.errno_error("open", name, it))?;
         loop {
             match flock(&fd, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Lock(fd)),
+                Ok(()) => return Ok(Lock::new(fd)),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(self.errno_error("lock", name, error)),
             }
@@ -300,7 +298,7 @@ impl Dir {
     }
 
     /// Calls the test hook with the operation that is about to be performed.
-    fn notify(&self, what: &'static str, name: &str) {
+    pub(crate) fn notify(&self, what: &'static str, name: &str) {
         self.hook.notify(what, || match (self.path.as_str(), name) {
             ("", path) | (path, "") => path.to_owned(),
             (dir, name) => format!("{dir}/{name}"),
@@ -346,7 +344,7 @@ impl Dir {
             Errno::ISDIR => "it is a directory",
             Errno::NXIO => "it is not a regular file",
             Errno::NOENT => return Error::Missing { path: self.join(path) },
-            Errno::EXIST => return Error::Exists { path: self.join(path), what: "" },
+            Errno::EXIST => return Error::Exists { path: self.join(path) },
             _ => return self.io_error(action, path, error.into()),
         };
         Error::Unsafe { path: self.join(path), fault }

@@ -6,7 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{blob, confine::Dir, error::Error, path::WorkspacePath, records::Operation};
+use crate::{
+    blob, confine::Dir, error::Error, path::WorkspacePath, pattern::matches_path,
+    records::Operation,
+};
 
 /// The part of a contract that the gate reads. Missing fields have the defaults below.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -56,6 +59,8 @@ pub(crate) struct Rules {
     pub(crate) max_files: usize,
     pub(crate) on_conflict: OnConflict,
     pub(crate) preview: Preview,
+    /// Files that tools execute or obey and that need no review, as patterns like those in `allowed_paths`.
+    pub(crate) allowed_tool_files: Vec<String>,
     /// Number of days for which the content of decided drafts is kept.
     pub(crate) retention_days: u32,
     pub(crate) checks: Vec<Check>,
@@ -69,6 +74,7 @@ impl Default for Rules {
             max_files: 20,
             on_conflict: OnConflict::Escalate,
             preview: Preview::Escalated,
+            allowed_tool_files: vec![],
             retention_days: 30,
             checks: vec![],
         }
@@ -158,7 +164,7 @@ impl Contract {
         let Constraints {
             allowed_paths, forbidden_paths, allowed_operations, delete_allowed, ..
         } = &self.constraints;
-        let matches = |pattern: &String| matches_pattern(pattern, path.as_str());
+        let matches = |pattern: &String| matches_path(pattern, path.as_str());
         let reason = if !allowed_operations.contains(&operation) {
             format!("operation `{operation}` is not among allowed_operations")
         } else if operation == Operation::Delete && !delete_allowed {
@@ -176,6 +182,13 @@ impl Contract {
     }
 }
 
+impl Rules {
+    /// Returns whether a file that tools execute or obey may be changed without a review.
+    pub(crate) fn allows_tool_file(&self, path: &WorkspacePath) -> bool {
+        self.allowed_tool_files.iter().any(|it| matches_path(it, path.as_str()))
+    }
+}
+
 /// Returns whether two names are equal except for letter case, punctuation and at most one letter.
 fn is_similar(one: &str, other: &str) -> bool {
     let letters = |name: &str| -> String {
@@ -184,66 +197,9 @@ fn is_similar(one: &str, other: &str) -> bool {
     strsim::levenshtein(&letters(one), &letters(other)) <= 1
 }
 
-/// Returns whether a pattern matches a path. A pattern that matches a directory also matches everything in it.
-///
-/// Only `*` and `**` are special. In a general glob, a file name such as `[id].tsx` would be a pattern that does not
-/// match the file itself.
-fn matches_pattern(pattern: &str, path: &str) -> bool {
-    let pattern: Vec<&str> = pattern.split('/').filter(|it| !it.is_empty() && *it != ".").collect();
-    let path: Vec<&str> = path.split('/').collect();
-    matches_components(&pattern, &path)
-}
-
-fn matches_components(pattern: &[&str], path: &[&str]) -> bool {
-    match (pattern.split_first(), path.split_first()) {
-        (None, _) => true,
-        (Some((&"**", rest)), _) => {
-            (0..=path.len()).any(|it| matches_components(rest, &path[it..]))
-        }
-        (Some(_), None) => false,
-        (Some((first, pattern)), Some((name, path))) => {
-            matches_name(first, name) && matches_components(pattern, path)
-        }
-    }
-}
-
-/// Returns whether a pattern, which may contain `*`, matches a single name.
-fn matches_name(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(start) else { return false };
-    let mut parts = rest.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return name.ends_with(part);
-        }
-        let Some(at) = name.find(part) else { return false };
-        name = &name[at + part.len()..];
-    }
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_match_names_and_directories() {
-        for (pattern, path, expect) in [
-            ("src", "src/a.py", true),
-            ("src/", "src/a.py", true),
-            ("src", "src-evil/a.py", false),
-            ("src/*.py", "src/a.py", true),
-            ("src/*.py", "src/b/a.py", false),
-            ("src/**/*.py", "src/b/c/a.py", true),
-            ("src/**/*.py", "src/a.py", true),
-            ("**/*.lock", "a/Cargo.lock", true),
-            ("a*b*c", "aXbYc", true),
-            ("a*b*c", "aXc", false),
-            ("*", "anything/at/all", true),
-        ] {
-            assert_eq!(matches_pattern(pattern, path), expect, "{pattern} {path}");
-        }
-    }
 
     #[test]
     fn misspelt_and_invalid_settings_are_rejected() {

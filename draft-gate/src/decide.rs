@@ -2,6 +2,7 @@
 
 use crate::{
     blob,
+    comparison::Comparisons,
     confine::Durability,
     digest::Digest,
     error::Error,
@@ -58,8 +59,9 @@ impl Gate {
 
     /// Returns the proposed text of one file in a pending change set, as a starting point for an amendment.
     pub fn proposed_text(&self, set: &str, path: &str) -> Result<String, Error> {
-        let contract = self.contract()?;
-        let proposal = self.lock()?.proposal(set, &contract)?;
+        let (contract, comparisons) = (self.contract()?, Comparisons::default());
+        self.compare_in_advance(set, &comparisons);
+        let proposal = self.lock()?.proposal(set, &contract, &comparisons)?;
         let file = proposal.files.into_iter().find(|it| it.change.path.as_str() == path);
         file.map(|it| it.new_text).ok_or_else(|| not_in_set(set, path))
     }
@@ -80,8 +82,7 @@ impl Gate {
     /// Applies a pending change set if it is still in the reviewed state. Applies the whole set or, if that fails, none
     /// of it and returns an error.
     pub fn accept(&self, set: &str, fingerprint: Digest, agent: &str) -> Result<(), Error> {
-        let locked = self.lock()?;
-        let proposal = locked.reviewed_proposal(set, fingerprint)?;
+        let (locked, proposal) = self.lock_reviewed(set, fingerprint)?;
         proposal.require_complete()?;
         if proposal.lacks_checks {
             let reason =
@@ -98,8 +99,7 @@ impl Gate {
         reason: &str,
         agent: &str,
     ) -> Result<(), Error> {
-        let locked = self.lock()?;
-        let proposal = locked.reviewed_proposal(set, fingerprint)?;
+        let (locked, proposal) = self.lock_reviewed(set, fingerprint)?;
         locked.execute(proposal.journal(agent, Verdict::Rejected, &escape_for_message(reason)))
     }
 
@@ -113,8 +113,7 @@ impl Gate {
         fingerprint: Digest,
         agent: &str,
     ) -> Result<Judgement, Error> {
-        let locked = self.lock()?;
-        let mut proposal = locked.reviewed_proposal(set, fingerprint)?;
+        let (locked, mut proposal) = self.lock_reviewed(set, fingerprint)?;
         proposal.require_complete()?;
         let change = proposal
             .set
@@ -186,6 +185,24 @@ impl Gate {
         })?;
         Ok(paths)
     }
+
+    /// Takes the lock and returns the proposal of a pending set. Fails if its fingerprint differs from the one that the
+    /// person reviewed.
+    fn lock_reviewed(
+        &self,
+        set: &str,
+        fingerprint: Digest,
+    ) -> Result<(LockedGate<'_>, Proposal), Error> {
+        let comparisons = Comparisons::default();
+        self.compare_in_advance(set, &comparisons);
+        let locked = self.lock()?;
+        let proposal = locked.proposal(set, &self.contract()?, &comparisons)?;
+        if proposal.fingerprint != fingerprint {
+            let (seen, now) = (fingerprint.short(), proposal.fingerprint.short());
+            return Err(Error::StaleReview { set: escape_for_message(set), seen, now });
+        }
+        Ok((locked, proposal))
+    }
 }
 
 impl LockedGate<'_> {
@@ -202,16 +219,6 @@ impl LockedGate<'_> {
             fingerprint: it.fingerprint,
             diff: String::new(),
         }))
-    }
-
-    /// Returns the proposal of a pending set. Fails if its fingerprint differs from the one that the person reviewed.
-    fn reviewed_proposal(&self, set: &str, fingerprint: Digest) -> Result<Proposal, Error> {
-        let proposal = self.proposal(set, &self.gate.contract()?)?;
-        if proposal.fingerprint != fingerprint {
-            let (seen, now) = (fingerprint.short(), proposal.fingerprint.short());
-            return Err(Error::StaleReview { set: escape_for_message(set), seen, now });
-        }
-        Ok(proposal)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Computes line differences between two texts.
+//! Computes line differences between two texts, and three-way merges.
 
-use std::{fmt::Write, ops::Range};
+use std::{collections::HashSet, fmt::Write, ops::Range};
 
-use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
+use crate::line_diff::{Hunk, compare_lines};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileDiff {
@@ -14,26 +14,53 @@ pub struct FileDiff {
     pub old_lines: u32,
     /// Whether only line endings differ.
     pub is_line_ends_only: bool,
+    pub precision: DiffPrecision,
 }
 
+/// How precisely a diff describes a change. Comparing texts takes a limited number of steps and a limited amount of
+/// memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiffPrecision {
+    #[default]
+    Exact,
+    /// The texts are too different for the limit on steps. Some unchanged lines are shown as removed and added.
+    Coarse,
+    /// A text has too many lines. The diff is empty.
+    Omitted,
+}
+
+/// Maximum number of lines of a text that is compared.
+pub(crate) const MAX_LINES: usize = 1_000_000;
+
 impl FileDiff {
-    /// Compares two texts in time and memory that are linear in their length.
+    /// Compares two texts. The time and memory are linear in the length of the texts, plus a constant limit.
     pub fn new(old: &str, new: &str) -> Self {
-        let input = InternedInput::new(old, new);
-        let mut diff = Diff::compute(Algorithm::Histogram, &input);
-        diff.postprocess_lines(&input);
-        let hunks: Vec<Hunk> = diff.hunks().collect();
-        let lines =
-            |tokens: &[imara_diff::Token]| tokens.iter().map(|it| input.interner[*it]).collect();
-        let (before, after): (Vec<&str>, Vec<&str>) = (lines(&input.before), lines(&input.after));
+        if line_count(old).max(line_count(new)) > MAX_LINES {
+            return Self::omitted(old);
+        }
+        let (before, after) = (lines(old), lines(new));
+        let diff = compare_lines(&before, &after);
         let numbered = |at: u32| (at + 1, without_newline(after[at as usize]).to_owned());
         Self {
-            unified: unified(&hunks, &before, &after),
-            added: hunks.iter().flat_map(|it| it.after.clone()).map(numbered).collect(),
-            removed: diff.count_removals(),
-            old_lines: u32::try_from(before.len()).unwrap_or(u32::MAX),
+            unified: unified(&diff.hunks, &before, &after),
+            added: diff.hunks.iter().flat_map(|it| it.after.clone()).map(numbered).collect(),
+            removed: diff.hunks.iter().map(|it| it.before.len() as u32).sum(),
+            old_lines: before.len() as u32,
             is_line_ends_only: old != new && old.replace("\r\n", "\n") == new.replace("\r\n", "\n"),
+            precision: if diff.is_coarse { DiffPrecision::Coarse } else { DiffPrecision::Exact },
         }
+    }
+
+    /// Returns the diff of a text that is not compared. All its lines count as removed.
+    fn omitted(old: &str) -> Self {
+        let old_lines = u32::try_from(line_count(old)).unwrap_or(u32::MAX);
+        Self { removed: old_lines, old_lines, precision: DiffPrecision::Omitted, ..Self::default() }
+    }
+
+    /// Returns the added lines that do not occur in the old text. They differ from `added` only if the diff is coarse.
+    pub(crate) fn new_lines(&self, old: &str) -> Vec<(u32, String)> {
+        let old: HashSet<&str> = old.split('\n').collect();
+        self.added.iter().filter(|(_, line)| !old.contains(line.as_str())).cloned().collect()
     }
 
     /// Returns the number of added and removed lines.
@@ -60,14 +87,44 @@ pub(crate) fn line_count(text: &str) -> usize {
     text.split_inclusive('\n').count()
 }
 
-/// Performs a three-way merge. Returns `None` if the changes conflict or a text is too long.
+/// Performs a three-way merge. Returns `None` if the changes conflict, that is, if they overlap or touch, or if the
+/// texts are too large or too different to be compared exactly.
 pub(crate) fn merge(base: &str, ours: &str, theirs: &str) -> Option<String> {
-    // The length is limited because merging takes quadratic time in the worst case.
-    let is_short = [base, ours, theirs].iter().all(|it| line_count(it) <= MAX_MERGED_LINES);
-    is_short.then(|| diffy::merge(base, ours, theirs).ok()).flatten()
+    if [base, ours, theirs].iter().any(|it| line_count(it) > MAX_LINES) {
+        return None;
+    }
+    let (base, ours, theirs) = (lines(base), lines(ours), lines(theirs));
+    let (our_diff, their_diff) = (compare_lines(&base, &ours), compare_lines(&base, &theirs));
+    if our_diff.is_coarse || their_diff.is_coarse {
+        return None;
+    }
+    let of = |hunks: Vec<Hunk>, text: &[&str]| -> Vec<(Range<u32>, String)> {
+        let new_text = |it: &Hunk| text[it.after.start as usize..it.after.end as usize].concat();
+        hunks.into_iter().map(|it| (it.before.clone(), new_text(&it))).collect()
+    };
+    let mut changes = of(our_diff.hunks, &ours);
+    changes.extend(of(their_diff.hunks, &theirs));
+    changes.sort_by_key(|(range, _)| (range.start, range.end));
+    // Both sides may have made the same change.
+    changes.dedup();
+    let mut merged = String::new();
+    let mut at = 0;
+    for (index, (range, text)) in changes.iter().enumerate() {
+        if index > 0 && range.start <= changes[index - 1].0.end {
+            return None;
+        }
+        merged.push_str(&base[at..range.start as usize].concat());
+        merged.push_str(text);
+        at = range.end as usize;
+    }
+    merged.push_str(&base[at..].concat());
+    Some(merged)
 }
 
-const MAX_MERGED_LINES: usize = 5_000;
+/// Splits a text into lines, including their newlines.
+fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
 
 /// Number of context lines around a change.
 const CONTEXT: u32 = 3;
@@ -169,13 +226,41 @@ mod tests {
         let theirs = base.replace('7', "seven");
         assert_eq!(merge(base, &ours, &theirs).unwrap(), "one\n2\n3\n4\n5\n6\nseven\n");
         assert_eq!(merge(base, &base.replace('4', "a"), &base.replace('4', "b")), None);
+        assert_eq!(merge(base, &base.replace('4', "a"), &base.replace('5', "b")), None);
+        let same = base.replace('4', "a");
+        assert_eq!(merge(base, &same, &same).unwrap(), same);
+        assert_eq!(merge(base, &format!("0\n{base}"), &base.replace('1', "one")), None);
     }
 
-    /// Texts without common lines must be compared quickly; Myers' algorithm would take minutes here.
     #[test]
-    fn texts_without_common_lines_are_compared_quickly() {
+    fn texts_without_common_lines_are_compared_exactly() {
         let numbers =
             |from: u32| (from..from + 100_000).map(|it| format!("{it}\n")).collect::<String>();
-        assert_eq!(FileDiff::new(&numbers(0), &numbers(100_000)).removed, 100_000);
+        let diff = FileDiff::new(&numbers(0), &numbers(100_000));
+        assert_eq!((diff.removed, diff.precision), (100_000, DiffPrecision::Exact));
+    }
+
+    #[test]
+    fn texts_with_too_many_lines_are_not_compared() {
+        let (old, new) = ("\n".repeat(MAX_LINES), "\n".repeat(MAX_LINES + 1));
+        assert_eq!(FileDiff::new(&old, &new[1..]).precision, DiffPrecision::Exact);
+        let diff = FileDiff::new(&old, &new);
+        assert_eq!((diff.precision, diff.removed as usize), (DiffPrecision::Omitted, MAX_LINES));
+        assert!(diff.added.is_empty() && diff.unified.is_empty());
+        assert_eq!(merge(&old, &new, &old), None);
+    }
+
+    /// Coarse diffs show unchanged lines as added, but these lines are not new.
+    #[test]
+    fn new_lines_of_coarse_diffs_exclude_lines_of_the_old_text() {
+        let text = |seed: u32| -> String {
+            let bits = (0..200_000_u32).map(|it| (it ^ seed).wrapping_mul(2_654_435_761) >> 29);
+            bits.map(|it| if it > 3 { "a\n" } else { "b\n" }).collect()
+        };
+        let (old, new) = (text(1), text(77_777) + "c\n");
+        let diff = FileDiff::new(&old, &new);
+        assert_eq!(diff.precision, DiffPrecision::Coarse);
+        assert_eq!(diff.new_lines(&old), [(200_001, "c".to_owned())]);
+        assert_eq!(merge(&old, &new, &old), None);
     }
 }

@@ -57,6 +57,14 @@ pub enum Error {
         /// Kind of name that was expected, such as `task id`.
         what: &'static str,
     },
+    #[error(
+        "SECURITY: the {what} contains what looks like a secret, and it would appear in logs and messages; \
+         choose another {what}"
+    )]
+    SecretInName {
+        /// Kind of name, such as `task id`.
+        what: &'static str,
+    },
     #[error("file `{path}` does not exist; to propose a new file, use operation `create`")]
     Missing { path: String },
     #[error(
@@ -72,12 +80,15 @@ pub enum Error {
         "change set `{set}` does not edit or create `{path}`; `draft-gate show {set}` lists its files"
     )]
     NotInSet { set: String, path: String },
-    #[error("`{path}` already exists{what}; use operation `edit`")]
-    Exists {
-        path: String,
-        /// Text after "already exists", such as a note about a different letter case.
-        what: &'static str,
-    },
+    #[error("`{path}` already exists; use operation `edit`")]
+    Exists { path: String },
+    /// On some systems, both names are the same file. People cannot distinguish them either.
+    #[error(
+        "`{path}` differs from the existing `{existing}` only in letter case or in characters that look the same; \
+         to change the existing file or to add a file to the existing directory, spell it `{existing}`; \
+         otherwise choose another name"
+    )]
+    NameCollision { path: String, existing: String },
     #[error("`{path}` is larger than {limit} bytes; split it into smaller files")]
     TooLarge { path: String, limit: u64 },
     #[error("`{path}` is not text (UTF-8 without NUL); only text files are supported")]
@@ -155,6 +166,7 @@ impl Error {
             self,
             Self::InvalidPath { .. }
                 | Self::PathAsName { .. }
+                | Self::SecretInName { .. }
                 | Self::Protected { .. }
                 | Self::Unsafe { .. }
                 | Self::NotIssued { .. }

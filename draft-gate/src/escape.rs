@@ -1,5 +1,7 @@
 //! Makes text from workers and from their programs safe for terminals, messages and findings.
 
+use crate::unicode::is_invisible;
+
 /// Escapes control characters (except tab) and characters that are invisible or change the text direction.
 pub fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -13,9 +15,13 @@ pub fn escape_invisible(text: &str) -> String {
     shown
 }
 
-/// Returns whether a character is a control character (except tab), invisible, or changes the text direction.
-pub(crate) fn is_invisible(char: char) -> bool {
-    char != '\t' && app_support::terminal::is_invisible(char)
+/// Escapes all characters outside ASCII, so that characters that look alike can be distinguished.
+pub(crate) fn escape_non_ascii(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_ascii_graphic() { shown.push(char) } else { shown.extend(char.escape_unicode()) }
+    }
+    shown
 }
 
 /// Makes a worker's text safe for messages by truncating it and escaping control characters.
@@ -40,6 +46,7 @@ mod tests {
             escape_invisible("a\u{9b}2J\u{61c}\u{e0041}\u{e0100}"),
             "a\\u{9b}2J\\u{61c}\\u{e0041}\\u{e0100}"
         );
+        assert_eq!(escape_invisible("a\u{3164}\u{2800}"), "a\\u{3164}\\u{2800}");
         assert_eq!(escape_invisible("\tplain … text, é 日本"), "\tplain … text, é 日本");
     }
 }

@@ -2,11 +2,13 @@
 
 use crate::{
     contract::{Contract, Preview},
+    diff::{DiffPrecision, MAX_LINES},
     finding::{Finding, Severity},
     judgement::Decision,
     proposed_file::ProposedFile,
     records::Operation,
-    scan::scan,
+    tool_files::reason_for_review,
+    unicode::lookalike_word,
 };
 
 /// Returns the decision that the most severe finding requires under this contract.
@@ -20,8 +22,8 @@ pub(crate) fn decision(findings: &[Finding], contract: &Contract) -> Decision {
 }
 
 /// Returns the findings about one file. Findings in added lines come first, then those about the whole change.
-pub(crate) fn file_findings(file: &ProposedFile, old: &str) -> Vec<Finding> {
-    let mut findings = scan(&file.diff.added);
+pub(crate) fn file_findings(file: &ProposedFile, old: &str, contract: &Contract) -> Vec<Finding> {
+    let mut findings = file.comparison.findings.clone();
     let mut find = |rule, severity, text: &str| findings.push(Finding::new(rule, severity, text));
     if file.current == file.new {
         find("no-change", Severity::Reject, "the draft equals the current file");
@@ -31,11 +33,35 @@ pub(crate) fn file_findings(file: &ProposedFile, old: &str) -> Vec<Finding> {
     } else if file.new_text.trim().is_empty() && !old.trim().is_empty() {
         find("empty-draft", Severity::Reject, "the draft is empty and the file is not");
     }
-    if file.change.path.is_tool_configuration() {
-        let text = "tools execute or follow this file automatically";
-        find("tool-configuration", Severity::Escalate, text);
+    let path = &file.change.path;
+    let new_text = file.current.is_none().then_some(file.new_text.as_str());
+    if let Some(reason) = reason_for_review(path, new_text)
+        && !contract.draft_gate.allows_tool_file(path)
+    {
+        let text = format!("{reason}; the contract can allow it in `allowed_tool_files`");
+        find("tool-configuration", Severity::Escalate, &text);
     }
-    if file.diff.is_line_ends_only {
+    if lookalike_word(path.as_str()).is_some() {
+        let text = "the path looks like ASCII text, but is written in another script";
+        find("confusable-path", Severity::Escalate, text);
+    }
+    match file.diff().precision {
+        DiffPrecision::Exact => {}
+        DiffPrecision::Coarse => find(
+            "coarse-diff",
+            Severity::Escalate,
+            "the change is too complex to be compared exactly; the diff shows some unchanged lines as removed and added",
+        ),
+        DiffPrecision::Omitted => find(
+            "too-many-lines",
+            Severity::Escalate,
+            &format!(
+                "the file has more than {MAX_LINES} lines, so it was neither compared nor scanned; \
+                 inspect the whole draft"
+            ),
+        ),
+    }
+    if file.diff().is_line_ends_only {
         find("line-ends", Severity::Escalate, "only line endings change");
     }
     if file.new_text.contains('\u{fffd}') && !old.contains('\u{fffd}') {
@@ -53,12 +79,12 @@ pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<F
     let mut findings = vec![];
     let rules = &contract.draft_gate;
     for file in files.iter().filter(|it| it.change.operation == Operation::Edit) {
-        let ratio = file.diff.deletion_ratio();
+        let ratio = file.diff().deletion_ratio();
         if ratio > rules.max_deletion_ratio {
             let text = format!(
                 "{:.0} % of the lines are removed or rewritten; the texts are {:.0} % similar",
                 ratio * 100.0,
-                file.diff.similarity() * 100.0
+                file.diff().similarity() * 100.0
             );
             findings.push(
                 Finding::new("deletion-ratio", Severity::Escalate, text).in_file(&file.change.path),
@@ -66,7 +92,7 @@ pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<F
         }
     }
     findings.extend(path_clashes(files));
-    let changed: u32 = files.iter().map(|it| it.diff.changed()).fold(0, u32::saturating_add);
+    let changed: u32 = files.iter().map(|it| it.diff().changed()).fold(0, u32::saturating_add);
     let max_lines = contract.constraints.max_diff_lines;
     if changed > max_lines {
         let text =
@@ -104,9 +130,14 @@ fn path_clashes(files: &[ProposedFile]) -> Vec<Finding> {
     let clash = |pair: &[(String, &ProposedFile)]| {
         let path = &pair[0].1.change.path;
         let text = if pair[0].0 == pair[1].0 {
-            format!("the set also has `{path}`, which differs only in letter case")
+            format!(
+                "the set also has `{path}`, which differs only in letter case; rename one of the two files"
+            )
         } else if pair[1].0.starts_with(&pair[0].0) {
-            format!("the set has `{path}` as a file, but this path needs it as a directory")
+            format!(
+                "the set has `{path}` as a file, but this path needs it as a directory; \
+                     rename the file or the directory"
+            )
         } else {
             return None;
         };

@@ -36,6 +36,7 @@ pub fn extract(text: &str) -> Result<Vec<ExtractedFile>, &'static str> {
             content.extend([line, "\n"]);
         }
         lines.next().ok_or("the last fenced block is not closed")?;
+        let path = Some(path).filter(|_| files.len() < 200).ok_or("it has more than 200 files")?;
         // If a file appears twice, keep the last version.
         files.retain(|it| it.path != path);
         files.push(ExtractedFile { path, content });

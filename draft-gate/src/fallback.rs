@@ -7,6 +7,7 @@ use crate::{
     extract::extract,
     gate::Gate,
     path::validate_name,
+    secret_name::ensure_no_secret,
     tool::{DraftRequest, Submission, SubmissionReceipt},
 };
 
@@ -25,6 +26,7 @@ impl Gate {
         };
         let agent = validate_name(worker, "worker name")?;
         let task = validate_name(task, "task id")?;
+        ensure_no_secret(task, "task id")?;
         self.lock()?.log_event(agent, event, task, [("reason", detail.into())])?;
         let files = result.map_err(Error::NoExtractableFile)?;
         let worker = self.worker(worker)?;

@@ -83,12 +83,14 @@ impl Gate {
         let handoff = root.create_dir(HANDOFF)?;
         handoff.private_dir("drafts")?;
         handoff.restrict_file_to_owner(LOG)?;
-        if !handoff.has(".gitignore") {
-            handoff.replace(".gitignore", b"drafts/\ngate/\n".to_vec(), Durability::PowerLoss)?;
-        }
         let state = handoff.private_dir("gate")?;
         let gate = Self::from_dirs(root, handoff, state)?;
-        gate.lock()?;
+        let locked = gate.lock()?;
+        if !gate.handoff.has(".gitignore") {
+            let ignored = b"drafts/\ngate/\n".to_vec();
+            gate.handoff.replace(".gitignore", ignored, Durability::PowerLoss)?;
+        }
+        drop(locked);
         Ok(gate)
     }
 
@@ -163,10 +165,15 @@ impl Gate {
         self.log().acknowledge_loss(agent)
     }
 
-    /// Waits for the lock, then completes or rolls back the operation that a crash interrupted, if any.
+    /// Waits for the lock, then completes or rolls back the operation that a crash interrupted, if any, and removes its
+    /// temporary files.
     pub(crate) fn lock(&self) -> Result<LockedGate<'_>, Error> {
-        let locked = LockedGate { gate: self, _lock: self.state.lock("lock")? };
+        let locked = LockedGate { gate: self, lock: self.state.lock("lock")? };
         locked.recover()?;
+        if locked.lock.is_abandoned() {
+            locked.remove_temp_files()?;
+            locked.lock.mark_cleaned();
+        }
         Ok(locked)
     }
 
@@ -178,7 +185,7 @@ impl Gate {
 #[derive(Debug)]
 pub(crate) struct LockedGate<'a> {
     pub(crate) gate: &'a Gate,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl LockedGate<'_> {

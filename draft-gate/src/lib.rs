@@ -7,9 +7,11 @@
 #![allow(missing_docs, reason = "this is the library of an application")]
 
 mod apply;
+mod assignment;
 mod audit;
 mod blob;
 mod checks;
+mod comparison;
 mod confine;
 mod contract;
 mod decide;
@@ -20,6 +22,7 @@ mod escape;
 mod evaluate;
 mod extract;
 mod fallback;
+mod file_kind;
 mod finding;
 mod gate;
 mod hook;
@@ -27,8 +30,10 @@ mod inbox;
 mod journal;
 mod judge;
 mod judgement;
+mod line_diff;
 mod log_head;
 mod path;
+mod pattern;
 mod project_checks;
 mod propose;
 mod proposed_file;
@@ -36,10 +41,16 @@ mod prune;
 mod recheck;
 mod records;
 mod scan;
+mod secret_name;
+mod secret_value;
+mod secret_words;
 mod sets;
 mod stats;
 mod submissions;
+mod submit;
 mod tool;
+mod tool_files;
+mod unicode;
 mod worker;
 
 #[cfg(feature = "graph")]
@@ -53,7 +64,7 @@ pub use audit::{LogVerification, Record};
 pub use checks::{CheckOutcome, ProjectChecks, ProjectFile};
 pub use contract::Check;
 pub use decide::PendingSet;
-pub use diff::FileDiff;
+pub use diff::{DiffPrecision, FileDiff};
 pub use digest::{Digest, DigestParseError};
 pub use error::Error;
 pub use escape::escape_invisible;

@@ -29,20 +29,61 @@ pub(crate) struct LogHead {
     pub(crate) hash: Option<Digest>,
     /// Hash of the line that is being written.
     pub(crate) next: Option<Digest>,
+    /// Length of the log in bytes. `None` if an earlier version of the gate wrote this head.
+    #[serde(default)]
+    pub(crate) bytes: Option<u64>,
+    /// Hash of the line before the last one.
+    #[serde(default)]
+    pub(crate) previous: Option<Digest>,
+    /// Length of the log in bytes with the line that is being written.
+    #[serde(default)]
+    pub(crate) next_bytes: Option<u64>,
     /// Write counter. The slot with the larger value is the current one.
     #[serde(default)]
     turn: u64,
 }
 
 impl LogHead {
-    /// Returns the head to store after line `seq` has been written completely.
-    pub(crate) fn advanced_to(&self, seq: u64, hash: Option<Digest>) -> Self {
-        Self { seq, hash, next: None, turn: self.turn }
+    /// Returns the head to store after the line at this end has been written completely.
+    pub(crate) fn advanced_to(&self, end: &LogEnd) -> Self {
+        Self {
+            seq: end.seq,
+            hash: end.hash,
+            bytes: Some(end.bytes),
+            previous: end.previous,
+            next: None,
+            next_bytes: None,
+            turn: self.turn,
+        }
     }
 
-    /// Returns the head to store before the line with the hash `next` is written.
-    pub(crate) fn with_next(&self, next: Digest) -> Self {
-        Self { next: Some(next), ..self.clone() }
+    /// Returns the head to store before the line at this end is written.
+    pub(crate) fn with_next(&self, next: &LogEnd) -> Self {
+        Self { next: next.hash, next_bytes: Some(next.bytes), ..self.clone() }
+    }
+
+    /// Fails unless the log ends with the last line that the gate wrote, or with the line that it was about to write.
+    pub(crate) fn check(&self, end: &LogEnd) -> Result<(), Error> {
+        let has_length = |bytes: Option<u64>| bytes.is_none_or(|it| it == end.bytes);
+        let is_last = end.seq == self.seq && end.hash == self.hash;
+        let is_next = self.next.is_some() && end.hash == self.next && end.seq == self.seq + 1;
+        let length = if is_next { self.next_bytes } else { self.bytes };
+        if (is_last || is_next) && has_length(length) {
+            return Ok(());
+        }
+        let fault = match length {
+            Some(bytes) if is_last || is_next => {
+                format!("it has {} bytes, but the gate wrote {bytes}", end.bytes)
+            }
+            _ if end.seq < self.seq => {
+                format!("it ends at line {}, but the gate wrote {} lines", end.seq, self.seq)
+            }
+            _ if end.seq > self.seq => {
+                format!("it has {} lines, but the gate wrote {}", end.seq, self.seq)
+            }
+            _ => format!("line {} differs from the one that the gate wrote", end.seq),
+        };
+        Err(corrupt_log(fault))
     }
 
     /// Loads the stored head. Returns the head of an empty log if the file is missing, and an error if it has no valid
@@ -74,6 +115,19 @@ impl LogHead {
         let both = slot_of(self).repeat(2);
         dir.replace(FILE, both, Durability::PowerLoss)
     }
+}
+
+/// The end of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LogEnd {
+    /// Number of the last line.
+    pub(crate) seq: u64,
+    /// Hash of the last line.
+    pub(crate) hash: Option<Digest>,
+    /// Hash of the line before the last one.
+    pub(crate) previous: Option<Digest>,
+    /// Length of the log in bytes.
+    pub(crate) bytes: u64,
 }
 
 /// Encodes the head as JSON with a checksum, padded to the size of a slot.
@@ -110,7 +164,8 @@ mod tests {
             let before = std::fs::read(&file).unwrap_or_default();
             let old = head.clone();
             let hash = Digest::of(&seq.to_string().into_bytes());
-            head = head.advanced_to(seq, Some(hash)).store(&dir, Durability::ProcessCrash).unwrap();
+            let end = LogEnd { seq, hash: Some(hash), previous: head.hash, bytes: 300 * seq };
+            head = head.advanced_to(&end).store(&dir, Durability::ProcessCrash).unwrap();
             assert_eq!(LogHead::load(&dir).unwrap(), head);
             let after = std::fs::read(&file).unwrap();
             for at in (0..before.len()).step_by(37) {

@@ -11,7 +11,8 @@ use unicode_normalization::is_nfc;
 
 use crate::{
     error::Error,
-    escape::{escape_for_message, is_invisible},
+    escape::escape_for_message,
+    unicode::{confusable_word, is_invisible, is_special_space},
 };
 
 /// A relative path in the workspace that has only normal components.
@@ -43,11 +44,6 @@ impl WorkspacePath {
 
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
-    }
-
-    /// Returns whether tools such as editors, shells, version control, agents or CI use the file automatically.
-    pub(crate) fn is_tool_configuration(&self) -> bool {
-        self.0.split('/').any(|it| TOOL_CONFIGURATION.contains(&it.to_lowercase().as_str()))
     }
 
     /// Fails if workers may not read or change the file.
@@ -122,6 +118,9 @@ fn component_fault(name: &str) -> Option<&'static str> {
     if name.ends_with(['.', ' ']) || name.starts_with(' ') {
         return Some("a component starts or ends with a space, or ends with a dot");
     }
+    if confusable_word(name).is_some() {
+        return Some("it mixes scripts or has characters that look like other characters");
+    }
     is_device_name(name).then_some("it is a device name on other systems")
 }
 
@@ -129,6 +128,7 @@ fn component_fault(name: &str) -> Option<&'static str> {
 fn is_forbidden_char(char: char) -> bool {
     char == '\t'
         || is_invisible(char)
+        || is_special_space(char)
         // These characters resemble a path separator or the dots in `..`.
         || matches!(char, '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0e}' | '\u{ff0f}' | '\u{ff3c}')
 }
@@ -172,62 +172,6 @@ const CREDENTIAL_FILES: [&str; 16] = [
     "id_dsa",
     "id_ecdsa",
     "id_ed25519",
-];
-
-/// Names of files and directories that tools execute automatically or that contain instructions for agents. All names
-/// are in lower case.
-const TOOL_CONFIGURATION: [&str; 46] = [
-    // CI systems.
-    ".github",
-    ".gitlab-ci.yml",
-    ".circleci",
-    ".travis.yml",
-    ".drone.yml",
-    ".woodpecker.yml",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    "jenkinsfile",
-    // Version control and its hooks.
-    ".gitattributes",
-    ".gitmodules",
-    ".gitconfig",
-    ".husky",
-    ".pre-commit-config.yaml",
-    ".lefthook.yml",
-    "lefthook.yml",
-    // Editors and package managers.
-    ".vscode",
-    ".idea",
-    ".vim",
-    ".vimrc",
-    ".exrc",
-    ".nvimrc",
-    ".devcontainer",
-    ".devcontainer.json",
-    ".cargo",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pnpmfile.cjs",
-    // Shells.
-    ".bashrc",
-    ".bash_profile",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    // Agents.
-    ".claude",
-    ".cursor",
-    ".cursorrules",
-    ".windsurf",
-    ".windsurfrules",
-    ".clinerules",
-    ".gemini",
-    ".mcp.json",
-    ".aider.conf.yml",
-    "agents.md",
-    "claude.md",
-    "gemini.md",
 ];
 
 /// Extensions of files that contain cryptographic keys or credentials.
@@ -311,6 +255,7 @@ mod tests {
             "..a/b",
             "100% sure.txt",
             "ümlaut/日本.md",
+            "документ.txt",
             "secrets.rs",
             "password_reset.py",
             ".gitignore",
@@ -347,6 +292,13 @@ mod tests {
             ("x\ny", "invisible"),
             ("\u{202e}fdp.exe", "invisible"),
             ("a\u{200b}b", "invisible"),
+            ("a\u{3164}b", "invisible"),
+            ("a\u{2800}.py", "invisible"),
+            ("a\u{34f}b", "invisible"),
+            ("a\u{a0}b", "invisible"),
+            ("src/p\u{430}y.py", "mixes scripts"),
+            ("𝐬rc/a.py", "look like"),
+            ("ｓrc/a.py", "look like"),
             ("e\u{301}.txt", "NFC"),
             ("CON", "device"),
             ("nul.txt", "device"),

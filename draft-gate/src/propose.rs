@@ -2,9 +2,9 @@
 
 use crate::{
     blob,
+    comparison::{Comparisons, Text},
     confine::permissions::new_file_mode,
     contract::{Contract, OnConflict},
-    diff::{FileDiff, merge},
     digest::Digest,
     error::Error,
     escape::escape_for_message,
@@ -43,16 +43,27 @@ impl LockedGate<'_> {
         set.filter(is_waiting).ok_or_else(|| Error::UnknownSet { id: escape_for_message(id) })
     }
 
-    pub(crate) fn proposal_by_id(&self, id: &str, contract: &Contract) -> Result<Proposal, Error> {
-        self.propose(self.set(id)?, contract)
+    pub(crate) fn proposal_by_id(
+        &self,
+        id: &str,
+        contract: &Contract,
+        comparisons: &Comparisons,
+    ) -> Result<Proposal, Error> {
+        self.propose(self.set(id)?, contract, comparisons)
     }
 
-    /// Computes the effect of a change set on the current files.
-    pub(crate) fn propose(&self, set: ChangeSet, contract: &Contract) -> Result<Proposal, Error> {
+    /// Computes the effect of a change set on the current files. `comparisons` contains what was computed before the
+    /// lock was taken.
+    pub(crate) fn propose(
+        &self,
+        set: ChangeSet,
+        contract: &Contract,
+        comparisons: &Comparisons,
+    ) -> Result<Proposal, Error> {
         let mut findings = vec![];
         let mut files = vec![];
         for change in &set.changes {
-            match self.propose_file(change, contract, &mut findings) {
+            match self.propose_file(change, contract, comparisons, &mut findings) {
                 Ok(file) => files.push(file),
                 // The set cannot be applied. Record this as a finding instead of failing, so that the set does not
                 // block others.
@@ -69,6 +80,7 @@ impl LockedGate<'_> {
         &self,
         change: &Change,
         contract: &Contract,
+        comparisons: &Comparisons,
         findings: &mut Vec<Finding>,
     ) -> Result<ProposedFile, Error> {
         let path = change.path.clone().ensure_unprotected()?;
@@ -76,34 +88,37 @@ impl LockedGate<'_> {
         let current = self.gate.root.read(path.as_str(), blob::MAX_BYTES)?;
         let mode = current.as_ref().map_or_else(new_file_mode, |it| it.mode);
         let current = current.map(|it| it.bytes);
-        let digest = current.as_deref().map(Digest::of);
-        let is_foreign = digest != change.base;
-        if is_foreign && current.as_ref().is_some_and(|it| str::from_utf8(it).is_err()) {
-            // Refuse content that is not UTF-8, because a diff or merge would corrupt it.
-            return Err(Error::NotText { path: path.to_string() });
-        }
-        let old = text(current.clone());
-        let draft = change.content.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
-        let mut new = (change.content, text(draft));
+        let is_text = current.as_deref().is_none_or(|it| str::from_utf8(it).is_ok());
         // Store the current content, because a rollback needs it.
         if let Some(current) = &current {
             blob::put(&self.gate.blobs, current)?;
         }
-        if is_foreign {
-            new = self.reconcile(change, &old, new, contract, findings)?;
+        let old = Text::new(current);
+        let is_foreign = old.digest != change.base;
+        if is_foreign && !is_text {
+            // Refuse content that is not UTF-8, because a diff or merge would corrupt it.
+            return Err(Error::NotText { path: path.to_string() });
         }
-        let diff = FileDiff::new(&old, &new.1);
+        let mut new = self.stored_text(change.content)?;
+        if is_foreign {
+            new = self.reconcile(change, &old, new, contract, comparisons, findings)?;
+        }
         let file = ProposedFile {
             change: change.clone(),
-            current: digest,
-            new: new.0,
-            new_text: new.1,
+            current: old.digest,
+            comparison: comparisons.compare(self.gate, &path, &old, &new),
+            new: new.digest,
+            new_text: new.text,
             mode,
             new_folders: self.missing_folders(&path),
-            diff,
         };
-        findings.extend(file_findings(&file, &old).into_iter().map(|it| it.in_file(&path)));
+        let about_file = file_findings(&file, &old.text, contract);
+        findings.extend(about_file.into_iter().map(|it| it.in_file(&path)));
         Ok(file)
+    }
+
+    fn stored_text(&self, digest: Option<Digest>) -> Result<Text, Error> {
+        Ok(Text::new(digest.map(|it| blob::get(&self.gate.blobs, it)).transpose()?))
     }
 
     /// Counts how many parent directories of a file do not exist yet.
@@ -121,15 +136,17 @@ impl LockedGate<'_> {
     fn reconcile(
         &self,
         change: &Change,
-        old: &str,
-        new: (Option<Digest>, String),
+        old: &Text,
+        new: Text,
         contract: &Contract,
+        comparisons: &Comparisons,
         findings: &mut Vec<Finding>,
-    ) -> Result<(Option<Digest>, String), Error> {
+    ) -> Result<Text, Error> {
         let on_conflict = contract.draft_gate.on_conflict;
-        let base = change.base.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
+        let base = self.stored_text(change.base)?;
         let is_edit = change.operation == Operation::Edit;
-        let merged = is_edit.then(|| merge(&text(base), old, &new.1)).flatten();
+        let merge = || comparisons.merge(self.gate, &change.path, [&base, old, &new]);
+        let merged = is_edit.then(merge).flatten();
         let mut find = |severity, text: &str| {
             findings.push(Finding::new("conflict", severity, text).in_file(&change.path));
         };
@@ -148,7 +165,7 @@ impl LockedGate<'_> {
                     "the file was changed after the draft was requested; both changes are merged",
                 );
                 let digest = blob::put(&self.gate.blobs, merged.as_bytes())?;
-                return Ok((Some(digest), merged));
+                return Ok(Text { digest: Some(digest), text: merged.as_ref().to_owned() });
             }
             (_, None) => find(
                 Severity::Escalate,
@@ -240,10 +257,6 @@ fn fingerprint(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
         None => format!("{} refused {:?}\n", change.path, change.content),
     };
     Digest::of(set.changes.iter().map(line).collect::<String>().as_bytes())
-}
-
-fn text(bytes: Option<Vec<u8>>) -> String {
-    bytes.map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

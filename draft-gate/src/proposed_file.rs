@@ -1,6 +1,13 @@
 //! A file as it is now and as a change set would leave it.
 
-use crate::{diff::FileDiff, digest::Digest, records::Change};
+use std::rc::Rc;
+
+use crate::{
+    comparison::Comparison,
+    diff::{DiffPrecision, FileDiff, MAX_LINES},
+    digest::Digest,
+    records::Change,
+};
 
 #[derive(Debug)]
 pub(crate) struct ProposedFile {
@@ -12,10 +19,14 @@ pub(crate) struct ProposedFile {
     pub(crate) new_text: String,
     pub(crate) mode: u32,
     pub(crate) new_folders: usize,
-    pub(crate) diff: FileDiff,
+    pub(crate) comparison: Rc<Comparison>,
 }
 
 impl ProposedFile {
+    pub(crate) fn diff(&self) -> &FileDiff {
+        &self.comparison.diff
+    }
+
     /// Returns the change as a unified diff with file names.
     pub(crate) fn unified(&self) -> String {
         let path = &self.change.path;
@@ -23,6 +34,12 @@ impl ProposedFile {
             if is_there { format!("{prefix}/{path}") } else { "/dev/null".to_owned() }
         };
         let (old, new) = (name("a", self.current.is_some()), name("b", self.new.is_some()));
-        format!("--- {old}\n+++ {new}\n{}", self.diff.unified)
+        let note = match self.diff().precision {
+            DiffPrecision::Omitted => {
+                format!("@@ not shown: the file has more than {MAX_LINES} lines @@\n")
+            }
+            DiffPrecision::Exact | DiffPrecision::Coarse => String::new(),
+        };
+        format!("--- {old}\n+++ {new}\n{note}{}", self.diff().unified)
     }
 }

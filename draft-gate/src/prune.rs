@@ -49,7 +49,7 @@ impl Gate {
         let locked = self.lock()?;
         let mut pruned = PruneSummary {
             abandoned: locked.drop_stale_sets(time)? + locked.remove_stale_drafts(time)?,
-            temporary: locked.remove_temporary(time)?,
+            temporary: locked.remove_temp_files()? + locked.remove_corrupt_sets(time)?,
             inboxes: locked.prune_inboxes(time)?,
             ..PruneSummary::default()
         };
@@ -125,15 +125,12 @@ impl LockedGate<'_> {
         Ok(n_removed)
     }
 
-    /// Removes temporary files, because nothing uses them while the lock is held. Also removes the records of sets that
-    /// are already decided, and unreadable records that were written before `time`.
-    fn remove_temporary(&self, time: i64) -> Result<usize, Error> {
+    /// Removes the gate's temporary files, because nothing uses them while the lock is held.
+    pub(crate) fn remove_temp_files(&self) -> Result<usize, Error> {
         let gate = self.gate;
         let record_dirs = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];
         let mut dirs: Vec<&Dir> = record_dirs.map(|it| &it.dir).to_vec();
-        let drafts = self.drafts().ok();
         dirs.extend([&gate.state, &gate.handoff, &gate.blobs, &gate.inboxes]);
-        dirs.extend(&drafts);
         let mut n_removed = 0;
         for dir in dirs {
             for name in dir.names()?.into_iter().filter(|it| is_temp_name(it)) {
@@ -141,6 +138,19 @@ impl LockedGate<'_> {
                 n_removed += 1;
             }
         }
+        // Ignore errors in the drafts directory, because a worker may have put a directory there under such a name.
+        if let Ok(drafts) = self.drafts() {
+            let names = drafts.names()?;
+            let removed = names.iter().filter(|it| is_temp_name(it) && drafts.remove(it).is_ok());
+            n_removed += removed.count();
+        }
+        Ok(n_removed)
+    }
+
+    /// Removes the records of sets that are already decided, and unreadable records that were written before `time`.
+    fn remove_corrupt_sets(&self, time: i64) -> Result<usize, Error> {
+        let gate = self.gate;
+        let mut n_removed = 0;
         for name in gate.sets.names()? {
             let file = format!("{name}.json");
             let is_old = gate.sets.dir.written_at(&file).is_none_or(|it| it < time);

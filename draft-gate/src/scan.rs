@@ -2,7 +2,11 @@
 //!
 //! The rules are read from `data/rules.toml`. Each rule has keywords, a pattern, and a minimum entropy for the matched
 //! value. All keywords are searched in one pass, and the pattern of a rule is compiled when one of the rule's keywords
-//! first occurs.
+//! first occurs. Values that are assigned to names for secrets are found by `assignment` and classified by
+//! `secret_value`.
+//!
+//! The work is counted in bytes that are searched with a pattern. When the limit is reached, the remaining lines are not
+//! scanned, and a person decides.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -11,8 +15,15 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::{
-    escape::{escape_invisible, is_invisible},
+    assignment::assignments,
+    escape::{escape_invisible, escape_non_ascii},
+    file_kind::FileKind,
     finding::{Finding, Severity},
+    secret_value::{
+        entropy, is_mixed_literal, is_own_text, is_strong_literal, password_severity, severity_of,
+    },
+    secret_words::SecretKind,
+    unicode::{confusable_word, hides_characters, lookalike_word},
 };
 
 /// Comment that requests an exception for a line. It only turns a rejection into an escalation, because workers can
@@ -28,15 +39,28 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// Overlap of consecutive chunks, in bytes. No key is longer, so every key is completely within at least one chunk.
 const CHUNK_OVERLAP: usize = 1 << 10;
 
-/// Scans the lines of a file and returns the findings, most severe first.
+/// Maximum work for one file, in bytes that are searched with a pattern.
+const MAX_WORK: u64 = 64 << 20;
+
+/// Work that is counted for each name whose value is examined, in bytes.
+const WORK_PER_NAME: u64 = 1 << 10;
+
+/// Scans lines of the file at this path and returns the findings, most severe first.
 ///
-/// All lines are scanned. An omitted finding is never more severe than the returned ones, so a severe finding cannot be
-/// hidden behind many minor ones.
-pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
+/// Unless the limit on the work is reached, all lines are scanned. An omitted finding is never more severe than the
+/// returned ones, so a severe finding cannot be hidden behind many minor ones.
+pub fn scan(path: &str, lines: &[(u32, String)]) -> Vec<Finding> {
+    let file = FileKind::of(path);
     let mut findings = vec![];
     let mut n_omitted = 0;
+    let mut work = 0;
     for (number, line) in lines {
-        findings.extend(scan_line(line).into_iter().map(|it| it.at_line(*number)));
+        if work > MAX_WORK {
+            let text = "scanning the file takes too long; this line and the following ones were not scanned";
+            findings.push(Finding::new("scan-limit", Severity::Escalate, text).at_line(*number));
+            break;
+        }
+        findings.extend(scan_line(line, file, &mut work).into_iter().map(|it| it.at_line(*number)));
         if findings.len() > 2 * MAX_FINDINGS {
             n_omitted += keep_most_severe(&mut findings);
         }
@@ -56,7 +80,7 @@ pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
 /// in messages.
 pub(crate) fn contains_secret(text: &str) -> bool {
     let is_secret =
-        |part| RULES.of(part).any(|rule| rule.kind == Kind::Secret && rule.search(part).is_some());
+        |part| part_hits(part, FileKind::Prose, &mut 0).iter().any(|it| it.kind == Kind::Secret);
     text.lines().flat_map(parts).any(is_secret)
 }
 
@@ -68,37 +92,84 @@ fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
     n_omitted
 }
 
-fn scan_line(line: &str) -> Vec<Finding> {
+fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
     let mut findings = vec![];
-    if line.trim_end_matches('\r').chars().any(is_invisible) {
-        let text = "the line has control, invisible or bidirectional formatting characters";
+    if hides_characters(line.strip_suffix('\r').unwrap_or(line), file == FileKind::Prose) {
+        let text = "the line has control, invisible, blank or bidirectional formatting characters";
         findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
+    }
+    if let Some(word) = confusable_word(line).or_else(|| lookalike_word(line)) {
+        let start: String = word.chars().take(20).collect();
+        let text = format!(
+            "the word `{}` mixes scripts or looks like ASCII text but is not",
+            escape_non_ascii(&start)
+        );
+        findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
     }
     if line.len() > CHUNK_BYTES {
         let text = "the line is too long to review";
         findings.push(Finding::new("long-line", Severity::Escalate, text));
     }
-    let mut hits: Vec<(&Rule, &str)> = vec![];
+    let mut hits: Vec<Hit<'_>> = vec![];
     for part in parts(line) {
-        for rule in RULES.of(part) {
-            if hits.iter().all(|it| it.0.id != rule.id) {
-                hits.extend(rule.search(part).map(|found| (rule, found)));
+        for hit in part_hits(part, file, work) {
+            match hits.iter_mut().find(|it| it.rule == hit.rule) {
+                Some(known) => known.severity = known.severity.max(hit.severity),
+                None => hits.push(hit),
             }
         }
     }
     let is_allowed = line.contains(ALLOW_COMMENT);
     // If any rule finds a secret, quote nothing, because the text that one rule quotes may contain another rule's
     // secret.
-    let is_secret = hits.iter().any(|it| it.0.kind == Kind::Secret);
-    for (rule, found) in hits {
-        let severity = rule.severity.unwrap_or(rule.kind.severity());
-        let severity = if is_allowed { severity.min(Severity::Escalate) } else { severity };
+    let is_secret = hits.iter().any(|it| it.kind == Kind::Secret);
+    for hit in hits {
+        let severity = if is_allowed { hit.severity.min(Severity::Escalate) } else { hit.severity };
         let request = if is_allowed { "; the line requests an exception" } else { "" };
-        let quote = if is_secret { String::new() } else { quoted(found) };
-        let text = format!("{}: {}{quote}{request}", rule.kind.describe(), rule.what);
-        findings.push(Finding::new(&rule.id, severity, text));
+        let quote = if is_secret { String::new() } else { quoted(hit.found) };
+        let text = format!("{}: {}{quote}{request}", hit.kind.describe(), hit.what);
+        findings.push(Finding::new(hit.rule, severity, text));
     }
     findings
+}
+
+/// A match of a rule.
+struct Hit<'a> {
+    rule: &'static str,
+    kind: Kind,
+    what: &'static str,
+    found: &'a str,
+    severity: Severity,
+}
+
+/// Returns the matches of all rules in a part of a line.
+fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
+    let mut hits: Vec<Hit<'a>> = vec![];
+    *work += part.len() as u64;
+    for rule in RULES.of(part) {
+        if let Some((found, severity)) = rule.search(part, work) {
+            hits.push(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity });
+        }
+    }
+    for assignment in assignments(part, file) {
+        *work += WORK_PER_NAME;
+        if let Some(severity) = severity_of(&assignment, file) {
+            let (rule, what) = match (assignment.kind, severity) {
+                (SecretKind::Password, Severity::Reject) => ("assigned-password", "password"),
+                (SecretKind::Password, _) => ("plain-password", "possible password"),
+                (SecretKind::Generated, _) => {
+                    ("assigned-secret", "value assigned to a variable for secrets")
+                }
+            };
+            hits.push(Hit { rule, kind: Kind::Secret, what, found: assignment.value, severity });
+        }
+    }
+    // The rule for literals on lines that mention a password adds nothing to a more precise rule.
+    let is_precise = |it: &Hit<'_>| it.kind == Kind::Secret && it.rule != "password-literal";
+    if hits.iter().any(is_precise) {
+        hits.retain(|it| it.rule != "password-literal");
+    }
+    hits
 }
 
 /// Splits a line into overlapping chunks, so that a match that crosses a chunk boundary is found.
@@ -122,8 +193,6 @@ struct Rules {
     words: AhoCorasick,
     /// For each keyword, the index of the rule that it belongs to.
     owners: Vec<usize>,
-    /// Substrings, in lower case, that identify a value as a placeholder.
-    stands_in: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -143,11 +212,24 @@ struct Rule {
     /// Minimum Shannon entropy of the value, in bits per byte.
     #[serde(default)]
     entropy: f64,
-    /// Whether placeholder values are ignored.
-    #[serde(default)]
-    stands_in_allowed: bool,
+    /// Further condition on the value.
+    check: Option<ValueCheck>,
     #[serde(skip)]
     compiled: OnceLock<Regex>,
+}
+
+/// Condition on a value that a pattern has matched.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ValueCheck {
+    /// The value is not a placeholder or a reference to another value.
+    Literal,
+    /// The value is a password. Passwords that are ordinary words are escalated.
+    Password,
+    /// The value has letters together with digits or symbols.
+    Mixed,
+    /// The value has letters of both cases, digits and symbols.
+    Strong,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -183,10 +265,9 @@ impl Rules {
     fn load() -> Self {
         #[derive(Deserialize)]
         struct File {
-            stands_in: Vec<String>,
             rule: Vec<Rule>,
         }
-        let File { stands_in, rule: rules } =
+        let File { rule: rules } =
             toml::from_str(include_str!("../data/rules.toml")).expect("a test parses the rules");
         let (mut words, mut owners) = (vec![], vec![]);
         for (at, rule) in rules.iter().enumerate() {
@@ -197,17 +278,11 @@ impl Rules {
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::Standard)
             .build(words);
-        Self { words: words.expect("a test parses the rules"), owners, stands_in, rules }
-    }
-
-    /// Returns whether a value is a placeholder for a secret.
-    fn is_placeholder_value(&self, found: &str) -> bool {
-        let found = found.to_lowercase();
-        self.stands_in.iter().any(|it| found.contains(it))
+        Self { words: words.expect("a test parses the rules"), owners, rules }
     }
 
     /// Returns the rules that have at least one keyword in the line, in the order of the rules file.
-    fn of(&self, line: &str) -> impl Iterator<Item = &Rule> {
+    fn of<'a>(&'a self, line: &str) -> impl Iterator<Item = &'a Rule> + use<'a> {
         let mut found: Vec<usize> = self
             .words
             .find_overlapping_iter(line)
@@ -220,25 +295,28 @@ impl Rules {
 }
 
 impl Rule {
-    /// Returns the value that the rule matches in a line, if any.
-    fn search<'a>(&self, line: &'a str) -> Option<&'a str> {
+    /// Returns the value that the rule matches in a line, if any, and its severity.
+    fn search<'a>(&self, line: &'a str, work: &mut u64) -> Option<(&'a str, Severity)> {
         let pattern = self
             .compiled
             .get_or_init(|| Regex::new(&self.pattern).expect("a test compiles all patterns"));
+        let own = self.severity.unwrap_or(self.kind.severity());
+        *work += line.len() as u64;
         pattern.captures_iter(line).find_map(|captures| {
-            let group = captures.iter().skip(1).flatten().last().or_else(|| captures.get(0))?;
-            let found = group.as_str();
-            let is_placeholder_value = self.stands_in_allowed && RULES.is_placeholder_value(found);
-            (entropy(found) >= self.entropy && !is_placeholder_value).then_some(found)
+            let whole = captures.get(0)?;
+            // The search continues after each match, so every match is counted as another search.
+            *work += (line.len() - whole.start()) as u64;
+            let found = captures.iter().skip(1).flatten().last().unwrap_or(whole).as_str();
+            if entropy(found) < self.entropy {
+                return None;
+            }
+            match self.check {
+                None => Some((found, own)),
+                Some(ValueCheck::Literal) => is_own_text(found).then_some((found, own)),
+                Some(ValueCheck::Password) => Some((found, own.min(password_severity(found)?))),
+                Some(ValueCheck::Mixed) => is_mixed_literal(found).then_some((found, own)),
+                Some(ValueCheck::Strong) => is_strong_literal(found).then_some((found, own)),
+            }
         })
     }
-}
-
-/// Returns the Shannon entropy of a text in bits per byte, computed from the frequencies of its bytes.
-fn entropy(text: &str) -> f64 {
-    let mut counts = [0_u32; 256];
-    text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);
-    let length = f64::from(u32::try_from(text.len().max(1)).unwrap_or(u32::MAX));
-    let shares = counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / length);
-    -shares.map(|it| it * it.log2()).sum::<f64>()
 }

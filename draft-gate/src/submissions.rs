@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    blob,
     confine::Durability,
-    diff::FileDiff,
+    diff::{FileDiff, line_count},
+    digest::Digest,
     error::Error,
-    gate::{DRAFTS, LockedGate},
+    gate::{DRAFTS, Gate, LockedGate},
     records::{Change, ChangeSet},
 };
 
@@ -24,15 +26,44 @@ const MAX_DIFF_BYTES: usize = 64 << 10;
 /// Maximum number of submissions that are listed for a task. The newest ones are kept.
 const MAX_SUBMISSIONS: usize = 50;
 
+/// A draft compared with the original that was requested.
+#[derive(Debug)]
+pub(crate) struct SubmittedDiff {
+    base: Option<Digest>,
+    content: Option<Digest>,
+    original_lines: usize,
+    draft_lines: usize,
+    pub(crate) diff: FileDiff,
+}
+
+impl SubmittedDiff {
+    pub(crate) fn new(
+        gate: &Gate,
+        base: Option<Digest>,
+        content: Option<&str>,
+    ) -> Result<Self, Error> {
+        let original = base.map(|it| blob::get(&gate.blobs, it)).transpose()?.unwrap_or_default();
+        let original = String::from_utf8_lossy(&original);
+        gate.root.notify("compare two texts", "");
+        let draft = content.unwrap_or_default();
+        Ok(Self {
+            base,
+            content: content.map(|it| Digest::of(it.as_bytes())),
+            original_lines: line_count(&original),
+            draft_lines: line_count(draft),
+            diff: FileDiff::new(&original, draft),
+        })
+    }
+
+    /// Returns whether these are the contents of a change.
+    pub(crate) fn is_of(&self, change: &Change) -> bool {
+        (self.base, self.content) == (change.base, change.content)
+    }
+}
+
 impl LockedGate<'_> {
-    pub(crate) fn add_submission(
-        &self,
-        set: &ChangeSet,
-        change: &Change,
-        diff: &FileDiff,
-        original_lines: usize,
-        draft_lines: usize,
-    ) {
+    pub(crate) fn add_submission(&self, set: &ChangeSet, change: &Change, diff: &SubmittedDiff) {
+        let unified = &diff.diff.unified;
         let submission = serde_json::json!({
             "task_id": set.task,
             "draft_path": format!("{DRAFTS}/{}", change.draft),
@@ -42,10 +73,10 @@ impl LockedGate<'_> {
             "submitted_at": chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
             "original_hash": change.base,
             "draft_hash": change.content,
-            "original_lines": original_lines,
-            "draft_lines": draft_lines,
+            "original_lines": diff.original_lines,
+            "draft_lines": diff.draft_lines,
             "set": set.id,
-            "diff": &diff.unified[..diff.unified.floor_char_boundary(MAX_DIFF_BYTES)],
+            "diff": &unified[..unified.floor_char_boundary(MAX_DIFF_BYTES)],
         });
         self.rewrite(&set.task, |submissions| submissions.push(submission));
     }

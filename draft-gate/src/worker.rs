@@ -1,20 +1,21 @@
-//! The worker's four tools: request, write, read and submit.
+//! The worker's tools for drafts: request, write and read.
 //!
 //! Everything a worker claims is checked against the gate's records. Attempts to bypass the gate are logged.
 
 use crate::{
     blob,
     confine::Durability,
-    diff::{FileDiff, line_count},
+    diff::line_count,
     digest::Digest,
     error::Error,
     escape::escape_for_message,
     gate::{DRAFTS, Gate, LockedGate},
-    inbox::{Message, MessageKind, message_id},
+    inbox::Message,
     path::{WorkspacePath, validate_name},
-    records::{Change, ChangeSet, DraftRecord, Operation, SetState},
-    scan::contains_secret,
-    tool::{Draft, DraftContent, DraftRequest, Submission, SubmissionReceipt, WriteReceipt},
+    records::{DraftRecord, Operation},
+    secret_name::{ensure_no_secret, name_contains_secret},
+    tool::{Draft, DraftContent, DraftRequest, WriteReceipt},
+    unicode::visual_key,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +23,6 @@ pub struct Worker<'a> {
     pub(crate) gate: &'a Gate,
     pub(crate) name: &'a str,
 }
-
-/// Maximum length of a summary in characters.
-const MAX_SUMMARY_CHARS: usize = 500;
 
 /// Maximum number of undecided drafts that a worker may have.
 const MAX_OPEN_DRAFTS: usize = 500;
@@ -91,11 +89,6 @@ impl Worker<'_> {
         })
     }
 
-    /// Freezes the content of a draft and submits it. Once the change set is complete, [`Gate::judge`] can judge it.
-    pub fn submit(&self, submission: &Submission) -> Result<SubmissionReceipt, Error> {
-        self.with_lock(&submission.task_id, |locked| self.submit_locked(locked, submission))
-    }
-
     /// Returns the messages to this worker about a task, oldest first. If `after` is the id of a message that still
     /// exists, returns only the messages after it.
     pub fn inbox(&self, task: &str, after: Option<&str>) -> Result<Vec<Message>, Error> {
@@ -109,7 +102,7 @@ impl Worker<'_> {
     }
 
     /// Runs an operation while holding the lock. Logs the error if it is an attempt to bypass the gate.
-    fn with_lock<T>(
+    pub(crate) fn with_lock<T>(
         &self,
         task: &str,
         act: impl FnOnce(&LockedGate<'_>) -> Result<T, Error>,
@@ -120,12 +113,14 @@ impl Worker<'_> {
             && error.is_violation()
         {
             let task = validate_name(task, "task id").unwrap_or_default();
-            locked.log_event(
-                self.name,
-                "violation",
-                task,
-                [("reason", error.to_string().into())],
-            )?;
+            let task = if name_contains_secret(task) { "" } else { task };
+            let mut reason = error.to_string();
+            if name_contains_secret(&reason) {
+                reason =
+                    "SECURITY: not shown, because the request contains what looks like a secret"
+                        .to_owned();
+            }
+            locked.log_event(self.name, "violation", task, [("reason", reason.into())])?;
         }
         result
     }
@@ -135,8 +130,11 @@ impl Worker<'_> {
         locked: &LockedGate<'_>,
         request: &DraftRequest,
     ) -> Result<Draft, Error> {
-        let path = WorkspacePath::parse(&request.source_path)?.ensure_unprotected()?;
+        let path = WorkspacePath::parse(&request.source_path)?;
+        ensure_no_secret(path.as_str(), "path")?;
+        let path = path.ensure_unprotected()?;
         let task = validate_name(&request.task_id, "task id")?;
+        ensure_no_secret(task, "task id")?;
         let operation = request.operation()?;
         let contract = self.gate.contract()?;
         contract.allow(operation, &path)?;
@@ -191,34 +189,36 @@ impl Worker<'_> {
             Operation::Edit | Operation::Delete => {
                 decode_text(content.ok_or_else(missing)?.bytes, path.as_str()).map(Some)
             }
-            Operation::Create if content.is_some() => {
-                Err(Error::Exists { path: path.to_string(), what: "" })
-            }
+            Operation::Create if content.is_some() => Err(Error::Exists { path: path.to_string() }),
             Operation::Create => {
-                self.check_case_collision(path)?;
+                self.check_name_collision(path)?;
                 Ok(None)
             }
         }
     }
 
     /// Fails if a name differs from an existing one only in letter case, because both are the same file on some
-    /// systems.
-    fn check_case_collision(&self, path: &WorkspacePath) -> Result<(), Error> {
+    /// systems, or if both names look the same.
+    fn check_name_collision(&self, path: &WorkspacePath) -> Result<(), Error> {
         let mut dir = self.gate.root.subdir("")?;
-        let mut components = path.as_str().split('/').peekable();
-        while let Some(name) = components.next() {
-            let lower = name.to_lowercase();
+        let mut parent = String::new();
+        for name in path.as_str().split('/') {
             let names = dir.names()?;
-            if names.iter().any(|it| it != name && it.to_lowercase() == lower) {
-                return Err(Error::Exists {
-                    path: path.to_string(),
-                    what: " in a different letter case",
-                });
+            let is_similar = |it: &&String| {
+                let is_ascii = it.is_ascii() && name.is_ascii();
+                *it != name && visual_key(it, is_ascii) == visual_key(name, is_ascii)
+            };
+            if let Some(existing) = names.iter().find(is_similar) {
+                let existing = escape_for_message(&format!("{parent}{existing}"));
+                return Err(Error::NameCollision { path: path.to_string(), existing });
             }
-            if components.peek().is_none() || !names.iter().any(|it| it == name) {
+            let is_dir =
+                names.iter().any(|it| it == name) && format!("{parent}{name}") != path.as_str();
+            if !is_dir {
                 return Ok(());
             }
             dir = dir.subdir(name)?;
+            parent = format!("{parent}{name}/");
         }
         Ok(())
     }
@@ -280,89 +280,12 @@ impl Worker<'_> {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    fn submit_locked(
-        &self,
-        locked: &LockedGate<'_>,
-        submission: &Submission,
-    ) -> Result<SubmissionReceipt, Error> {
-        let mut issued = self.open_draft(locked, &submission.draft_path)?;
-        let forged = |field, given: &str, known: &str| Error::Forged {
-            draft: issued.name.clone(),
-            field,
-            given: escape_for_message(given),
-            known: known.to_owned(),
-        };
-        if submission.original_path != issued.path.as_str() {
-            return Err(forged("original_path", &submission.original_path, issued.path.as_str()));
-        }
-        if submission.task_id != issued.task {
-            return Err(forged("task_id", &submission.task_id, &issued.task));
-        }
-        if contains_secret(&submission.change_summary) {
-            let reason =
-                "the summary contains what looks like a secret; describe the change without it";
-            return Err(Error::NotAllowed { reason: reason.to_owned() });
-        }
-        let content = match issued.operation {
-            Operation::Delete => None,
-            _ => Some(self.draft_text(locked, &issued)?),
-        };
-        let frozen = content.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
-        let content = content.unwrap_or_default();
-        let change = Change {
-            draft: issued.name.clone(),
-            path: issued.path.clone(),
-            operation: issued.operation,
-            base: issued.base,
-            content: frozen.transpose()?,
-            bytes: content.len() as u64,
-            summary: escape_for_message(
-                &submission.change_summary.chars().take(MAX_SUMMARY_CHARS).collect::<String>(),
-            ),
-        };
-        let more_to_come = submission.more_to_come;
-        let set = locked.add_to_set(self.name, &issued.task, change.clone(), more_to_come)?;
-        issued.set = Some(set.id.clone());
-        self.gate.issued.put(&issued.name, &issued, Durability::ProcessCrash)?;
-        self.record_submission(locked, &set, &change, &content)?;
-        let is_complete = set.state == SetState::Ready;
-        let ready = is_complete.then(|| ready_message(&set));
-        if let Some(ready) = &ready {
-            locked.send(self.name, ready)?;
-        }
-        Ok(SubmissionReceipt {
-            set: set.id,
-            is_complete,
-            message_id: ready.map(|it| it.message_id),
-        })
-    }
-
-    /// Adds the submission to the task's submission file and to the log.
-    fn record_submission(
-        &self,
-        locked: &LockedGate<'_>,
-        set: &ChangeSet,
-        change: &Change,
-        content: &str,
-    ) -> Result<(), Error> {
-        let base =
-            change.base.map(|it| blob::get(&self.gate.blobs, it)).transpose()?.unwrap_or_default();
-        let base = String::from_utf8_lossy(&base);
-        let diff = FileDiff::new(&base, content);
-        locked.add_submission(set, change, &diff, line_count(&base), line_count(content));
-        let fields = [
-            ("draft", change.draft.as_str().into()),
-            ("path", change.path.as_str().into()),
-            ("set", set.id.as_str().into()),
-            ("content", change.content.map(|it| it.to_string()).into()),
-            ("added", diff.added.len().into()),
-            ("removed", diff.removed.into()),
-        ];
-        locked.log_event(self.name, "submitted", &set.task, fields)
-    }
-
     /// Reads the text of a draft once. Later changes to the draft file have no effect on the submission.
-    fn draft_text(&self, locked: &LockedGate<'_>, issued: &DraftRecord) -> Result<String, Error> {
+    pub(crate) fn draft_text(
+        &self,
+        locked: &LockedGate<'_>,
+        issued: &DraftRecord,
+    ) -> Result<String, Error> {
         let limit = self.gate.contract()?.draft_gate.max_draft_bytes;
         let content = locked.drafts()?.read(&issued.name, limit)?;
         let content = content.ok_or_else(|| Error::DraftMissing { draft: issued.name.clone() })?;
@@ -370,7 +293,11 @@ impl Worker<'_> {
     }
 
     /// Returns the record of a draft that was issued to this worker. Fails if the draft is already submitted.
-    fn open_draft(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
+    pub(crate) fn open_draft(
+        &self,
+        locked: &LockedGate<'_>,
+        draft_path: &str,
+    ) -> Result<DraftRecord, Error> {
         let issued = self.issued(locked, draft_path)?;
         match issued.set {
             None => Ok(issued),
@@ -401,7 +328,7 @@ impl LockedGate<'_> {
 }
 
 /// Decodes bytes as text. Fails if they are not UTF-8 or contain NUL.
-fn decode_text(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
+pub(crate) fn decode_text(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
     let text = String::from_utf8(bytes).ok().filter(|it| !it.contains('\0'));
     text.ok_or_else(|| Error::NotText { path: path.to_owned() })
 }
@@ -409,16 +336,4 @@ fn decode_text(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
 /// Returns the name of the record of a rejected draft.
 pub(crate) fn rejected_key(worker: &str, task: &str, path: &WorkspacePath) -> String {
     Digest::of(format!("{worker}\n{task}\n{path}").as_bytes()).half()
-}
-
-fn ready_message(set: &ChangeSet) -> Message {
-    Message {
-        message_id: message_id(MessageKind::DraftReady, &set.id, ""),
-        kind: MessageKind::DraftReady,
-        task_id: set.task.clone(),
-        set: set.id.clone(),
-        paths: set.changes.iter().map(|it| it.path.to_string()).collect(),
-        reason: set.changes.last().map(|it| it.summary.clone()).unwrap_or_default(),
-        findings: vec![],
-    }
 }

@@ -12,7 +12,7 @@ fuzz_target!(|texts: (&str, &str)| {
     for (number, line) in &diff.added {
         assert_eq!(lines[*number as usize - 1].trim_end_matches('\n'), line.trim_end_matches('\n'));
     }
-    let _ = scan(&diff.added);
+    let _ = scan("a.txt", &diff.added);
     let _ = draft_gate::extract(new);
     let patch = format!("--- a\n+++ b\n{}", diff.unified);
     let patch = diffy::Patch::from_str(&patch).expect("the diff is valid");

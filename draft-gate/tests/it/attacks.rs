@@ -462,18 +462,6 @@ fn files_of_the_gate_are_private() {
 }
 
 #[test]
-fn names_that_differ_only_in_case_are_rejected() {
-    let ws = TestWorkspace::new();
-    let worker = ws.gate.worker("w").unwrap();
-    for path in ["src/A.py", "SRC/b.py"] {
-        assert!(
-            matches!(worker.request(&DraftRequest::create(path, "t")), Err(Error::Exists { .. })),
-            "{path}"
-        );
-    }
-}
-
-#[test]
 fn draft_names_do_not_collide() {
     let ws = TestWorkspace::new();
     ws.put("lib/a.py", "lib\n");

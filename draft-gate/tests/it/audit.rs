@@ -84,6 +84,43 @@ fn a_truncated_log_blocks_decisions_until_acknowledged() {
     assert!(worker.request(&request).is_ok());
 }
 
+/// Lines that were added or removed anywhere, and changes to the last line, must stop the running gate, not only fail
+/// `verify`. Acknowledging the loss makes the gate work again.
+#[test]
+fn the_running_gate_notices_added_and_removed_lines() {
+    let ws = TestWorkspace::new();
+    ws.edit("src/a.py", &with_line(OLD));
+    let (whole, head) = (ws.text("_handoff/transition.ndjson"), ws.path("_handoff/gate/head.json"));
+    let stored_head = fs::read(&head).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let n = lines.len();
+    let last = lines[n - 1];
+    let worker = ws.gate.worker("w").unwrap();
+    let request = draft_gate::DraftRequest::edit("src/a.py", "t");
+    for (what, changed) in [
+        ("last line twice", [&whole, last].concat()),
+        ("last two lines twice", [&whole, lines[n - 2], last].concat()),
+        ("first line twice", [lines[0], &whole].concat()),
+        ("first line removed", lines[1..].concat()),
+        ("middle line removed", [&lines[..1], &lines[2..]].concat().concat()),
+        ("empty line appended", format!("{whole}\n")),
+        ("last line changed", whole.replace("no objections", "no_objections")),
+    ] {
+        fs::write(log(&ws), &changed).unwrap();
+        let error = worker.request(&request).unwrap_err();
+        assert!(matches!(error, Error::CorruptLog { .. }), "{what}: {error}");
+        Gate::open_unchecked(ws.path("")).unwrap().acknowledge_loss("p").unwrap();
+        worker.request(&request).unwrap();
+        if what.starts_with("last") && what.ends_with("twice") {
+            // The copies are removed, so the whole log is valid again.
+            ws.gate.verify().unwrap();
+        }
+        fs::write(log(&ws), &whole).unwrap();
+        fs::write(&head, &stored_head).unwrap();
+    }
+    ws.gate.verify().unwrap();
+}
+
 /// The advice must depend on the place of the change, because acknowledging a loss fixes only the end of the log.
 #[test]
 fn advice_depends_on_where_the_log_was_changed() {
@@ -91,11 +128,7 @@ fn advice_depends_on_where_the_log_was_changed() {
     ws.edit("src/a.py", &with_line(OLD));
     let whole = ws.text("_handoff/transition.ndjson");
     let verify_error = || ws.gate.verify().unwrap_err().to_string();
-    let changes = [
-        whole.replacen("requested", "requestee", 1),
-        whole.replacen('{', "[", 1),
-        whole.split_inclusive('\n').skip(1).collect(),
-    ];
+    let changes = [whole.replacen("requested", "requestee", 1), whole.replacen('{', "[", 1)];
     for changed in changes {
         fs::write(log(&ws), &changed).unwrap();
         let output = verify_error();
@@ -103,8 +136,12 @@ fn advice_depends_on_where_the_log_was_changed() {
         assert_eq!(unread, (!changed.starts_with('{')).then(|| output.clone()));
         assert!(output.contains("from a copy") && !output.contains("acknowledge-loss"), "{output}");
     }
-    fs::write(log(&ws), whole.split_inclusive('\n').take(2).collect::<String>()).unwrap();
-    assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
+    // The gate notices every change of the length, so nothing works until the loss is acknowledged.
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    for changed in [lines[..2].concat(), lines[1..].concat()] {
+        fs::write(log(&ws), changed).unwrap();
+        assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
+    }
     fs::write(log(&ws), whole).unwrap();
     ws.put("_handoff/gate/head.json", "");
     assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());

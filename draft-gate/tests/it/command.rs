@@ -48,7 +48,7 @@ fn review_accepts() {
     ws.edit("src/a.py", &with_line(OLD));
     let output = run(&ws, &["review"], "what?\na\n", &[]);
     assert!(output.is_ok, "{}", output.err);
-    assert!(output.out.contains("w (task t): a change"), "{}", output.out);
+    assert!(output.out.contains("worker w\ntask t\nsummary a change\n"), "{}", output.out);
     assert!(
         output.out.contains("1. review the contract requires a review of every change"),
         "{}",
@@ -136,6 +136,7 @@ fn diffs_are_colored_and_escape_workers_text() {
     }
     let plain = run(&ws, &["show"], "", &[]).out;
     assert!(!plain.contains('\u{1b}') && plain.contains("\n-six\n"), "{plain}");
+    assert!(plain.starts_with("worker w\ntask t\nsummary a change\nchange set "), "{plain}");
 }
 
 #[test]

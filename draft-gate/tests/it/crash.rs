@@ -121,16 +121,15 @@ impl Stage {
         edited
     }
 
-    /// Checks that no temporary files remain in the workspace and that the drafts of decided sets are removed.
+    /// Checks that no temporary files remain in the workspace or in the gate's directories, and that the drafts of
+    /// decided sets are removed.
     fn check_leftovers(&self, workspace: &Path, is_new: bool, what: &str) {
         let is_temporary = |it: &&PathBuf| it.to_string_lossy().contains("draft-gate-tmp");
-        for dir in ["src", "new"].map(|it| workspace.join(it)).iter().filter(|it| it.exists()) {
-            let left: Vec<_> = files(dir).iter().filter(is_temporary).cloned().collect();
-            assert!(left.is_empty(), "{what}: {left:?}");
-        }
+        let left: Vec<_> = files(workspace).iter().filter(is_temporary).cloned().collect();
+        assert!(left.is_empty(), "{what}: {left:?}");
         if is_new {
             let drafts = files(&workspace.join("_handoff/drafts"));
-            assert!(drafts.iter().all(|it| is_temporary(&it)), "{what}: {drafts:?}");
+            assert!(drafts.is_empty(), "{what}: {drafts:?}");
         }
     }
 }

@@ -195,7 +195,7 @@ fn case_collisions_are_rejected_in_every_component() {
     let worker = ws.gate.worker("w").unwrap();
     for path in ["pkg/Init/pkg", "Pkg/y", "pkg/init/X"] {
         let error = worker.request(&DraftRequest::create(path, "t")).unwrap_err();
-        assert!(matches!(error, Error::Exists { .. }), "{path}: {error}");
+        assert!(matches!(error, Error::NameCollision { .. }), "{path}: {error}");
     }
     worker.request(&DraftRequest::create("pkg/init/pkg", "t")).unwrap();
 }

@@ -11,6 +11,7 @@ mod decisions;
 mod extraction;
 mod failing;
 mod graph;
+mod hidden;
 mod judging;
 mod power;
 mod properties;
@@ -18,4 +19,6 @@ mod race;
 mod rules;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+mod secret_corpus;
 mod support;
+mod work;

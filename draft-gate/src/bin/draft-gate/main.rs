@@ -22,12 +22,15 @@ use rmcp::{ServiceExt, transport::stdio};
 use crate::{
     args::{Cli, Command, ReviewedSet, Serve},
     output::{BoxError, StdoutClosed, print, print_error, print_line},
-    render::{ColorMode, print_judgement},
+    render::{ColorMode, print_judgement, print_origin},
 };
 
 /// Minimum number of fingerprint digits that a reviewer must type. With fewer digits, a worker could construct two
 /// changes whose fingerprints start with the same digits.
 const MIN_FINGERPRINT_DIGITS: usize = 32;
+
+/// Maximum size of a text that is read from standard input, in bytes.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 fn main() -> ExitCode {
     #[cfg(feature = "sandbox")]
@@ -50,7 +53,9 @@ fn run(cli: Cli) -> Result<(), BoxError> {
         Command::Review { set } => review::review(&gate, &set, &agent),
         Command::Show { set } => {
             let set = gate.find_pending(&set)?;
-            print_judgement(&gate.inspect(&set)?, ColorMode::for_stdout())
+            let judgement = gate.inspect(&set)?;
+            gate.pending()?.iter().find(|it| it.set == set).map_or(Ok(()), print_origin)?;
+            print_judgement(&judgement, ColorMode::for_stdout())
         }
         Command::Accept(reviewed) => {
             let (set, fingerprint) = resolve(&gate, &reviewed)?;
@@ -266,7 +271,11 @@ fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result
         Some(file) => read_text(file)?,
         None => {
             let mut text = String::new();
-            io::stdin().read_to_string(&mut text)?;
+            io::stdin().take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)?;
+            if text.len() as u64 > MAX_TEXT_BYTES {
+                let fault = "the text on standard input is larger than";
+                return Err(format!("{fault} {MAX_TEXT_BYTES} bytes; split it").into());
+            }
             text
         }
     };

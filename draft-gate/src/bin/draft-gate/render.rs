@@ -2,7 +2,7 @@
 
 use std::{env, fmt::Write, io};
 
-use draft_gate::{Finding, Judgement, Severity, escape_invisible};
+use draft_gate::{Finding, Judgement, PendingSet, Severity, escape_invisible};
 
 use crate::output::{BoxError, print};
 
@@ -32,6 +32,13 @@ impl ColorMode {
             Self::Plain => text.to_owned(),
         }
     }
+}
+
+/// Prints who proposes a change set, for which task, and the worker's summary of it.
+pub(crate) fn print_origin(set: &PendingSet) -> Result<(), BoxError> {
+    let PendingSet { worker, task, summary, .. } = set;
+    let text = format!("worker {worker}\ntask {task}\nsummary {}\n", escape_invisible(summary));
+    print(text)
 }
 
 pub(crate) fn print_judgement(judgement: &Judgement, mode: ColorMode) -> Result<(), BoxError> {

@@ -6,11 +6,11 @@ use std::{
     process::Command,
 };
 
-use draft_gate::{Gate, Judgement, PendingSet, escape_invisible};
+use draft_gate::{Gate, Judgement, PendingSet};
 
 use crate::{
     output::{BoxError, print, print_line},
-    render::{ColorMode, print_judgement},
+    render::{ColorMode, print_judgement, print_origin},
 };
 
 /// The reviewer's answer.
@@ -30,12 +30,8 @@ pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), BoxErr
     }
     for set in pending {
         let mut judgement = gate.inspect(&set.set)?;
-        let PendingSet { worker, task, summary, .. } = &set;
-        print_line(format_args!(
-            "
-{worker} (task {task}): {}",
-            escape_invisible(summary)
-        ))?;
+        print_line("")?;
+        print_origin(&set)?;
         print_judgement(&judgement, ColorMode::for_stdout())?;
         loop {
             match ask(&set)? {

@@ -1,0 +1,223 @@
+//! Finds values that a line assigns to names: in programs, settings, commands, SQL statements and prose.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::{
+    file_kind::FileKind,
+    secret_words::{SecretKind, kind_of_name},
+};
+
+/// A value that a line assigns to a name for secrets.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Assignment<'a> {
+    pub(crate) kind: SecretKind,
+    pub(crate) value: &'a str,
+    pub(crate) form: ValueForm,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueForm {
+    /// In quotes, between tags, or unquoted in a file whose unquoted values are text.
+    Literal,
+    /// In quotes, as an argument or an operand of a comparison. The value may also be a name or a label.
+    Argument,
+    /// Unquoted, so that it may also be an expression or a word of a sentence.
+    Unquoted,
+}
+
+/// Maximum length of the text after a name that is examined, in bytes. No secret is longer.
+const MAX_VALUE: usize = 1 << 10;
+
+static NAME: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"[A-Za-z0-9_$][A-Za-z0-9_$.-]{1,99}").expect("a test uses the pattern")
+});
+
+/// A type between a name and its value, as in `password: &str = "x"`.
+static TYPE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^:\s*[&'\w<>\[\]., |?]{1,40}?=\s*").expect("a test uses the pattern")
+});
+
+/// An expression before an alternative value, as in `process.env.SECRET || "x"`.
+static ALTERNATIVE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^[^"'`;]{1,200}?(?:\|\||\?\?|\?:|\bor\b)\s*"#).expect("a test uses the pattern")
+});
+
+/// Words between a name and its value in a sentence.
+static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|for \w+ is)\s*:?\s+)?(["'`*]{0,2})"#)
+        .expect("a test uses the pattern")
+});
+
+/// Another attribute of the same XML element that contains the value.
+static VALUE_ATTRIBUTE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)^\s+value\s*=\s*").expect("a test uses the pattern"));
+
+/// Returns the values that a line assigns to names for secrets.
+pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
+    let mut found = vec![];
+    let mut quotes = OpenQuotes::default();
+    for name in NAME.find_iter(line) {
+        // A name may end with the hyphen or dot of the following text.
+        let text = name.as_str().trim_end_matches(['.', '-']);
+        let Some(kind) = kind_of_name(text) else { continue };
+        let end = name.start() + text.len();
+        let after = &line[end..line.floor_char_boundary(end + MAX_VALUE)];
+        quotes.advance(line, name.start());
+        let before = &line[..name.start()];
+        if let Some((value, form)) = value_after(before, after, file, quotes.is_in_string()) {
+            found.push(Assignment { kind, value, form });
+        }
+    }
+    found
+}
+
+/// Counts quotes up to a position of a line.
+#[derive(Default)]
+struct OpenQuotes {
+    at: usize,
+    is_open: [bool; 3],
+}
+
+impl OpenQuotes {
+    fn advance(&mut self, line: &str, to: usize) {
+        for byte in &line.as_bytes()[self.at..to] {
+            for (quote, is_open) in [b'"', b'\'', b'`'].iter().zip(&mut self.is_open) {
+                *is_open ^= byte == quote;
+            }
+        }
+        self.at = to;
+    }
+
+    fn is_in_string(&self) -> bool {
+        self.is_open.contains(&true)
+    }
+}
+
+/// Returns the value that follows a name.
+fn value_after<'a>(
+    before: &str,
+    after: &'a str,
+    file: FileKind,
+    is_in_string: bool,
+) -> Option<(&'a str, ValueForm)> {
+    if before.ends_with('<') {
+        let (value, _) = after.strip_prefix('>')?.split_once('<')?;
+        return Some((value, ValueForm::Literal));
+    }
+    let closers: &[char] = &['"', '\'', '`', ']'];
+    let rest = after.trim_start_matches(closers);
+    let is_quoted_name = rest.len() < after.len();
+    if let Some(found) = VALUE_ATTRIBUTE.find(rest).filter(|_| is_quoted_name) {
+        return quoted(&rest[found.end()..]).map(|value| (value, ValueForm::Literal));
+    }
+    let is_option = before.ends_with('-');
+    if is_option && rest.starts_with([' ', '=']) {
+        let value = rest[1..].trim_start();
+        let value =
+            quoted(value).unwrap_or_else(|| until(value, &[' ', '\t', '"', '\'', '`', ';']));
+        let form = match file {
+            FileKind::Shell | FileKind::Settings => ValueForm::Literal,
+            FileKind::Code | FileKind::Prose => ValueForm::Argument,
+        };
+        return (!value.starts_with('-')).then_some((value, form));
+    }
+    let trimmed = rest.trim_start();
+    let separator = [
+        "===", "!==", "==", "!=", ":=", "=>", "?=", "||=", "||", "??", "::", "=~", "=", ":", ",",
+        "(",
+    ]
+    .into_iter()
+    .find(|it| trimmed.starts_with(it));
+    let Some(separator) = separator else { return value_in_sentence(after, file) };
+    let value = trimmed[separator.len()..].trim_start();
+    match separator {
+        "::" | "=~" => None,
+        "===" | "!==" | "==" | "!=" | "(" => {
+            quoted(value).map(|value| (value, ValueForm::Argument))
+        }
+        "||" | "??" => quoted(value).map(|value| (value, ValueForm::Literal)),
+        "," if !is_quoted_name => None,
+        "," => quoted(value).map(|value| (value, ValueForm::Literal)),
+        ":" => match TYPE.find(trimmed) {
+            Some(found) if quoted(&trimmed[found.end()..]).is_some() => {
+                quoted(&trimmed[found.end()..]).map(|value| (value, ValueForm::Literal))
+            }
+            _ => assigned_value(value, file, is_in_string),
+        },
+        _ => assigned_value(value, file, is_in_string),
+    }
+}
+
+/// Returns the value after a `=`, `:` or similar separator.
+fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&str, ValueForm)> {
+    if let Some(value) = quoted(value) {
+        return Some((value, ValueForm::Literal));
+    }
+    if let Some(found) = ALTERNATIVE.find(value)
+        && let Some(value) = quoted(&value[found.end()..])
+    {
+        return Some((value, ValueForm::Literal));
+    }
+    // Inside a string literal, such as a connection string, unquoted values are text.
+    let (value, form) = match file {
+        _ if is_in_string => {
+            (until(value, &[' ', '\t', ';', '&', '"', '\'', '`', ',']), ValueForm::Literal)
+        }
+        FileKind::Settings => (settings_value(value), ValueForm::Literal),
+        FileKind::Shell => {
+            (until(value, &[' ', '\t', ';', '&', '|', '"', '\'', '`']), ValueForm::Literal)
+        }
+        FileKind::Code | FileKind::Prose => {
+            (until(value, &[' ', '\t', ';', ',', '"', '\'', '`', '<']), ValueForm::Unquoted)
+        }
+    };
+    (!value.is_empty()).then_some((value, form))
+}
+
+/// Returns an unquoted value that ends with the line or with a comment.
+fn settings_value(value: &str) -> &str {
+    let end = value.find(" #").or_else(|| value.find(" ;")).unwrap_or(value.len());
+    value[..end].trim()
+}
+
+/// Returns the value in texts such as `PASSWORD 'x'` (SQL), ``the password `x` `` and `the password is x`.
+fn value_in_sentence(after: &str, file: FileKind) -> Option<(&str, ValueForm)> {
+    let found = SENTENCE.captures(after)?;
+    let whole = found.get(0)?;
+    let quote = found.get(1)?.as_str();
+    let value = &after[whole.end()..];
+    if let Some(quote) = quote.chars().next() {
+        let (value, _) = value.split_once(quote)?;
+        return Some((value, ValueForm::Argument));
+    }
+    let value = until(value, &[' ', '\t', ',', ')', '"', '\'']).trim_end_matches(['.', ';']);
+    // Commands such as `ENV PASSWORD x` and `configure set secret_key x` have arguments without a separator.
+    if file == FileKind::Shell {
+        return Some((value, ValueForm::Argument));
+    }
+    let says_is = whole.as_str().trim().len() > 1;
+    (says_is && file != FileKind::Code).then_some((value, ValueForm::Unquoted))
+}
+
+/// Returns the content of the string literal with which a text starts.
+fn quoted(text: &str) -> Option<&str> {
+    let prefix = text.len()
+        - text.trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', '@', '#', '&']).len();
+    let text = if prefix <= 3 { &text[prefix..] } else { text };
+    let quote = text.chars().next().filter(|it| matches!(it, '"' | '\'' | '`'))?;
+    let inner = &text[1..];
+    let mut is_escaped = false;
+    let end = inner.char_indices().find(|(_, char)| {
+        let is_end = *char == quote && !is_escaped;
+        is_escaped = *char == '\\' && !is_escaped;
+        is_end
+    });
+    end.map(|(at, _)| &inner[..at])
+}
+
+fn until<'a>(text: &'a str, ends: &[char]) -> &'a str {
+    &text[..text.find(ends).unwrap_or(text.len())]
+}

@@ -1,0 +1,170 @@
+//! Decides whether an assigned value is a secret, or a placeholder, a reference, a type or a label.
+
+use crate::{
+    assignment::{Assignment, ValueForm},
+    file_kind::FileKind,
+    finding::Severity,
+    secret_words::{SecretKind, is_ordinary, is_placeholder, is_sentence},
+};
+
+/// Minimum length of a value that counts as a generated key.
+const MIN_KEY: usize = 10;
+
+/// Minimum number of words of a passphrase.
+const MIN_WORDS: usize = 3;
+
+/// Returns how severe it is that a line assigns this value, or `None` if the value is not a secret.
+pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option<Severity> {
+    let value = assignment.value.trim();
+    if !is_own_text(value) || (assignment.form == ValueForm::Unquoted && is_expression(value, file))
+    {
+        return None;
+    }
+    match (assignment.kind, assignment.form) {
+        (SecretKind::Password, ValueForm::Literal) => password_severity(value),
+        (SecretKind::Password, _) => {
+            let is_passphrase =
+                value.contains(char::is_whitespace) && password_severity(value).is_some();
+            (is_strong(value) || is_passphrase).then_some(Severity::Escalate)
+        }
+        (SecretKind::Generated, ValueForm::Literal) if is_generated(value) => {
+            Some(Severity::Reject)
+        }
+        (SecretKind::Generated, ValueForm::Literal) => {
+            let is_one_word = !value.contains(['-', '_', '.', '/', ':', ',']);
+            let is_long = value.chars().count() >= MIN_KEY;
+            (is_one_word && is_long && is_strong(value)).then_some(Severity::Escalate)
+        }
+        (SecretKind::Generated, _) => is_generated(value).then_some(Severity::Escalate),
+    }
+}
+
+/// Returns how severe a password on a command line or in a statement is.
+pub(crate) fn password_severity(value: &str) -> Option<Severity> {
+    if !is_own_text(value) || value.chars().count() < 3 {
+        return None;
+    }
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let is_word = |it: &str| it.len() >= 2 && it.chars().all(|it| it.is_alphabetic());
+    if words.len() > 1 {
+        let is_passphrase = words.len() >= MIN_WORDS
+            && words.iter().all(|it| it.chars().all(|it| it.is_alphanumeric() || it == '-'))
+            && !is_sentence(value);
+        return is_passphrase.then_some(Severity::Escalate);
+    }
+    let n_parts = value.split(['-', '_', '.', ' ']).filter(|it| is_word(it)).count();
+    if is_strong(value) || n_parts >= MIN_WORDS {
+        return Some(Severity::Reject);
+    }
+    let is_plain = |it: char| it.is_alphanumeric() || it == '-' || it == '_';
+    // The value may also be encoded in base64.
+    let word = value.trim_end_matches('=');
+    let is_guessable = word.chars().count() >= 4 && word.chars().all(is_plain);
+    is_guessable.then_some(Severity::Escalate)
+}
+
+/// Returns whether a value is text of its own: not empty, a reference to another value, a path, a placeholder, a type or
+/// a rule for validation.
+pub(crate) fn is_own_text(value: &str) -> bool {
+    const REFERENCES: [&str; 12] =
+        ["$", "{", "<", "%(", "%{", "!", "?", "@{", "#{", ":", "env:", "arn:"];
+    const INNER_REFERENCES: [&str; 6] = ["${", "{{", "$(", "<%", "#{", "%s"];
+    const PATHS: [&str; 8] = ["/", "./", "../", "~/", "http://", "https://", "file:", "C:\\"];
+    let is_variable = value.contains('_')
+        && value.bytes().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit() || it == b'_')
+        && value.split('_').all(|it| it.len() < 20);
+    let is_interpolated = value.find('{').is_some_and(|at| value[at..].contains('}'));
+    let is_call = value.ends_with(')')
+        && value.split_once('(').is_some_and(|(name, _)| {
+            !name.is_empty()
+                && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'.')
+        });
+    !value.is_empty()
+        && !REFERENCES.iter().any(|it| value.starts_with(it))
+        && !INNER_REFERENCES.iter().any(|it| value.contains(it))
+        && !is_path(value, &PATHS)
+        && !is_variable
+        && !is_interpolated
+        && !is_call
+        && !value.contains('|')
+        && !is_placeholder(value)
+        && !is_ordinary(value)
+}
+
+/// Returns whether a value is a path. Random text in base64 may start with a slash too.
+fn is_path(value: &str, starts: &[&str]) -> bool {
+    starts.iter().any(|it| value.starts_with(it)) && !(value.len() >= 30 && is_generated(value))
+}
+
+/// Returns whether an unquoted value is an expression of a program: a name, a member, a call or a number.
+fn is_expression(value: &str, file: FileKind) -> bool {
+    let is_name = value.bytes().all(|it| it.is_ascii_alphanumeric() || b"_.:&*?!".contains(&it));
+    match file {
+        FileKind::Code => is_name || value.contains(['(', '[', '{', '<', '>']),
+        _ => {
+            let has = |test: fn(&char) -> bool| value.chars().any(|it| test(&it));
+            let has_both = has(|it| it.is_alphabetic()) && has(char::is_ascii_digit);
+            value.contains(['(', ')', '[', '{', '<', '.', '/']) || !has_both
+        }
+    }
+}
+
+/// Returns whether a value has letters together with digits or symbols, as passwords do.
+fn is_strong(value: &str) -> bool {
+    let has = |test: fn(char) -> bool| value.chars().any(test);
+    let is_symbol = |it: char| "!@#^&*+~%=?$".contains(it);
+    let inner = value.trim_end_matches(['!', '?', '*', ':', '=']);
+    value.chars().count() >= 5
+        && has(char::is_alphabetic)
+        && (has(|it| it.is_ascii_digit()) || inner.chars().any(is_symbol))
+        && !value.contains(char::is_whitespace)
+}
+
+/// Returns whether a value is text of its own that has letters together with digits or symbols.
+pub(crate) fn is_mixed_literal(value: &str) -> bool {
+    is_own_text(value) && is_strong(value)
+}
+
+/// Returns whether a value is hardly anything but a password: it has letters and digits, together with letters of the
+/// other case or symbols.
+pub(crate) fn is_strong_literal(value: &str) -> bool {
+    let has = |test: fn(&char) -> bool| value.chars().any(|it| test(&it));
+    let is_mixed = has(char::is_ascii_uppercase)
+        && (has(char::is_ascii_punctuation) || is_generated(value))
+        || has(|it| "!@#^&*+~%".contains(*it));
+    is_own_text(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
+}
+
+/// Returns whether a value looks like a generated key: it is long, and letters and digits alternate often.
+pub(crate) fn is_generated(value: &str) -> bool {
+    let value = value.strip_prefix("0x").unwrap_or(value);
+    let length = value.chars().count();
+    if length < MIN_KEY || value.contains(char::is_whitespace) || !value.is_ascii() {
+        return false;
+    }
+    let class = |it: u8| match it {
+        b'0'..=b'9' => 0,
+        b'A'..=b'Z' => 1,
+        b'a'..=b'z' => 2,
+        _ => 3,
+    };
+    let classes: Vec<u8> = value.bytes().map(class).collect();
+    let n_changes =
+        classes.windows(2).filter(|it| it[0] != it[1] && it[0] != 3 && it[1] != 3).count();
+    let has_digit = classes.contains(&0);
+    let has_letter = classes.iter().any(|it| matches!(it, 1 | 2));
+    let is_hexadecimal = length >= 16 && value.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_mixed = n_changes * 6 >= length
+        || (length >= 24 && n_changes >= 4)
+        || (is_hexadecimal && has_digit);
+    has_letter && (has_digit || length >= 16) && is_mixed && entropy(value) >= 2.5
+}
+
+/// Returns the Shannon entropy of a text in bits per byte, computed from the frequencies of its bytes.
+pub(crate) fn entropy(text: &str) -> f64 {
+    let mut counts = [0_u32; 256];
+    text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);
+    let length = f64::from(u32::try_from(text.len().max(1)).unwrap_or(u32::MAX));
+    let shares = counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / length);
+    -shares.map(|it| it * it.log2()).sum::<f64>()
+}
