@@ -38,6 +38,7 @@ mod chapters {
     chapter!(consulting, "consulting.md");
     chapter!(serving, "serving.md");
     chapter!(operations, "operations.md");
+    chapter!(threat_model, "threat-model.md");
 }
 
 /// The READMEs of crates that do not test them themselves, because a README uses crates that its own crate does not
