@@ -1,6 +1,7 @@
 //! Progress events of a session.
 
 use app_support::event_log::{self, LoggedEvent, Repetition};
+use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -53,9 +54,10 @@ pub enum Progress {
         stdout: String,
         stderr: String,
         duration_ms: u64,
-        /// Whether the program was isolated from the host when it ran; `None` if it did not run.
+        /// How strongly the program was isolated from the host: `vm`, `kernel`, `process` or `off`; `None` if it did not
+        /// run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        isolated: Option<bool>,
+        isolation: Option<IsolationLevel>,
     },
     /// The program failed, and the critic is analysing the failure.
     Critiquing {
@@ -99,7 +101,7 @@ impl Progress {
             stdout: execution.stdout.clone(),
             stderr: execution.stderr.clone(),
             duration_ms: execution.duration_ms,
-            isolated: execution.isolation(),
+            isolation: execution.isolation,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The result of executing a program.
 
+use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
 /// Number of bytes kept from the start and from the end of each output stream.
@@ -23,8 +24,9 @@ pub struct Execution {
     pub memory_mb: u64,
     /// Name of the sandbox; empty if the program did not run.
     pub sandbox: String,
-    /// Whether the sandbox isolated the program from the host.
-    pub isolated: bool,
+    /// How strongly the sandbox isolated the program from the host; `None` if the program did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolationLevel>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -95,11 +97,6 @@ impl Execution {
     /// Creates the result of a program that was not run.
     pub(crate) fn not_run(status: Status, why: impl Into<String>) -> Self {
         Self { status, stderr: why.into(), ..Self::default() }
-    }
-
-    /// Returns whether the program was isolated from the host when it ran, or `None` if it did not run.
-    pub fn isolation(&self) -> Option<bool> {
-        (!self.sandbox.is_empty()).then_some(self.isolated)
     }
 
     /// Returns whether the program passed all checks of its job.

@@ -15,9 +15,8 @@ use std::{
     time::Duration,
 };
 
-use app_support::run_id::random_hex;
 use sandbox_vm::{
-    Error, Image, Pool, PoolMetrics, PooledSandbox, Sandboxes, Spec,
+    Error, Image, PartialOutput, Pool, PoolMetrics, PooledSandbox, Sandboxes, Spec,
     report::{Guarantee, Report},
 };
 
@@ -29,7 +28,7 @@ pub(crate) use options::{DISK, PROCESSES};
 use crate::{
     execution::{Execution, Status},
     job::{Job, MAX_CODE},
-    language::{Language, PROOF},
+    language::Language,
     wheels::Wheels,
 };
 
@@ -172,7 +171,7 @@ impl Executor {
             judge::of_error(&error)
         });
         sandbox.name().clone_into(&mut execution.sandbox);
-        execution.isolated = sandbox.isolated();
+        execution.isolation = Some(sandbox.level());
         tracing::info!(
             exit_code = execution.exit_code,
             duration_ms = execution.duration_ms,
@@ -207,29 +206,21 @@ impl Executor {
     ) -> Result<Execution, ExecutorError> {
         let language = self.language();
         sandbox.fs().write(language.file(), code).await?;
-        // The proof is random, because a program that could guess it could pretend that its tests completed.
-        let proof = random_hex(16)?;
         let program = match &job.tests {
             None => language.run(),
-            Some(tests) => language.test(tests, &proof),
+            Some(tests) => language.test(tests),
         };
         let program = language.find(program, packages).limits(judge::limits(job));
-        let mut execution = match sandbox.exec(program).await {
-            Ok(output) => judge::of_output(&output, job),
+        let mut partial = PartialOutput::default();
+        match sandbox.exec_with_partial_output(program, &mut partial).await {
+            Ok(output) => Ok(judge::of_output(&output, job)),
             Err(error) => match &error {
-                Error::Terminated { .. } | Error::Timeout { .. } => judge::of_crash(&error),
-                _ => return Err(error.into()),
+                Error::Terminated { .. } | Error::Timeout { .. } => {
+                    Ok(judge::of_crash(&error, &partial))
+                }
+                _ => Err(error.into()),
             },
-        };
-        if execution.success() && job.tests.is_some() {
-            let proven = sandbox.fs().read(PROOF).await;
-            if !proven.is_ok_and(|it| it == proof.as_bytes()) {
-                execution.status = Status::TestsCutShort;
-                execution.stderr +=
-                    "\nthe program exited before its tests completed; it must not exit the process";
-            }
         }
-        Ok(execution)
     }
 }
 

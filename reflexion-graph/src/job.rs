@@ -23,7 +23,7 @@ pub(crate) const MAX_CODE: usize = 100_000;
 #[serde(default, deny_unknown_fields)]
 pub struct Job {
     pub task: String,
-    /// Assertions that are executed after the program, in the same namespace.
+    /// Assertions that are executed after the program, in another process, with access to the program's names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tests: Option<String>,
     /// Output that the program must print; surrounding whitespace is ignored.

@@ -19,9 +19,11 @@ pub trait Language: Send + Sync + fmt::Debug {
     /// Returns the command that runs the program file.
     fn run(&self) -> Program;
 
-    /// Returns the command that runs the program file and then its tests in the same namespace. After both have
-    /// completed, the command writes `proof` to the file `PROOF`, so that a program that exits early does not pass.
-    fn test(&self, tests: &str, proof: &str) -> Program;
+    /// Returns the command that runs the program file and then its tests, with access to the program's names.
+    ///
+    /// The exit code is the verdict: 0 if all tests passed, and [`TESTS_CUT_SHORT`] if the program ended before its
+    /// tests. The tests must therefore run in a process that the program cannot change.
+    fn test(&self, tests: &str) -> Program;
 
     /// Returns whether a package is part of the language's standard library.
     fn has(&self, package: &str) -> bool;
@@ -33,8 +35,8 @@ pub trait Language: Send + Sync + fmt::Debug {
     }
 }
 
-/// Name of the file in the working directory that proves that the tests ran to completion.
-pub(crate) const PROOF: &str = ".proof";
+/// Exit code of a test run whose program ended before its tests completed.
+pub const TESTS_CUT_SHORT: i32 = 125;
 
 /// Returns the language with the given name, one of [`LANGUAGES`].
 pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
@@ -51,41 +53,16 @@ pub const LANGUAGES: [&str; 2] = ["python", "sh"];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Python;
 
-/// Python code that runs the program and then its tests. It reads the tests and the proof from standard input, so that
-/// the program cannot find them in a file.
-///
-/// If the program exits the process while its tests run, no proof is written. The test framework itself may exit with
-/// code 0, as `unittest.main` does; the proof is written in that case.
-const HARNESS: &str = r#"
-import linecache, sys, traceback, types
-proof, tests = sys.stdin.read().split("\n", 1)
-# Test frameworks look for tests in the module `__main__`.
-harness = sys.modules["__main__"]
-sys.modules["__main__"] = types.ModuleType("__main__")
-names = sys.modules["__main__"].__dict__
-names["__file__"] = "main.py"
+/// Runs the tests of a Python program. Both harness programs start with the same code for remote calls.
+const PYTHON_TESTS: &str =
+    concat!(include_str!("../data/harness/rpc.py"), include_str!("../data/harness/tests.py"));
 
-def run(text, file):
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    try:
-        exec(compile(text, file, "exec"), names)
-    except SystemExit as end:
-        frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(end.__traceback__)]
-        if end.code not in (None, 0):
-            raise
-        if file == "tests.py" and "main.py" in frames:
-            sys.exit("the program exited the process during its tests")
-    except BaseException as error:
-        traceback.print_exception(error.with_traceback(error.__traceback__.tb_next))
-        sys.exit(1)
-    sys.stdout.flush()
+/// Runs a Python program and serves calls of its tests.
+const PYTHON_PROGRAM: &str =
+    concat!(include_str!("../data/harness/rpc.py"), include_str!("../data/harness/program.py"));
 
-with open("main.py") as file:
-    run(file.read(), "main.py")
-run(tests, "tests.py")
-with open(".proof", "w") as file:
-    file.write(proof)
-"#;
+/// Runs the tests of a shell program. Written in Python, which every image contains.
+const SHELL_TESTS: &str = include_str!("../data/harness/shell.py");
 
 impl Python {
     /// Returns a command that runs Python with a fixed hash seed and without writing bytecode files.
@@ -117,8 +94,8 @@ Task: Count the lines of log.txt.
         Self::python().arg("main.py")
     }
 
-    fn test(&self, tests: &str, proof: &str) -> Program {
-        Self::python().args(["-c", HARNESS]).input(format!("{proof}\n{tests}"))
+    fn test(&self, tests: &str) -> Program {
+        Self::python().args(["-c", PYTHON_TESTS, PYTHON_PROGRAM]).input(tests)
     }
 
     fn has(&self, package: &str) -> bool {
@@ -152,9 +129,8 @@ Task: Count the lines of log.txt.
         Program::new("/bin/sh").args(["-eu", "main.sh"])
     }
 
-    fn test(&self, tests: &str, proof: &str) -> Program {
-        let both = format!(". ./main.sh\n{tests}\nprintf %s {proof} > {PROOF}\n");
-        Program::new("/bin/sh").args(["-eu", "-s"]).input(both)
+    fn test(&self, tests: &str) -> Program {
+        Python::python().args(["-c", SHELL_TESTS]).input(tests)
     }
 
     fn has(&self, _: &str) -> bool {

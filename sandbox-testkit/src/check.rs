@@ -113,6 +113,13 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Failure(String);
 
+impl Failure {
+    /// Adds what the check was doing to the message.
+    pub(crate) fn context(self, what: &str) -> Self {
+        Self(format!("{what}: {}", self.0))
+    }
+}
+
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self(error.to_string())

@@ -139,6 +139,8 @@ async fn host_files(cx: TestContext) -> Result<(), Failure> {
             &["list", "/var"],
             &["list", "/run"],
             &["list", "/boot"],
+            &["list", "/usr/local"],
+            &["list", "/usr/src"],
             // The guest's first process may be visible, but it must not have the host's environment variables.
             &["variable", "PATH"],
         ],

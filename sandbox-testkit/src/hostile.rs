@@ -17,7 +17,7 @@ use std::{
 
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::{check::PROGRAM, host, shared_memory::allocate_shared_memory};
+use crate::{check::PROGRAM, host, kernel_memory, shared_memory::allocate_shared_memory};
 
 /// Exit code for an attempt that was not blocked.
 pub const ATTEMPT_SUCCEEDED: u8 = 77;
@@ -56,6 +56,7 @@ pub fn main(args: &[String]) -> ExitCode {
         ["fill-files"] => fill_files(),
         ["open-files"] => open_files(),
         ["endless-output"] => endless_output(),
+        ["hold", kind] => kernel_memory::hold(kind),
         ["try", name, rest @ ..] => return attempt(name, rest),
         ["host", backend, count, state] => {
             host::run(backend, count.parse().unwrap_or(1), Path::new(state))
@@ -230,6 +231,7 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
         ("link-out", [path]) => link_out(path),
         ("shared-memory", [of]) => shared_memory(of),
         ("memory-files", []) => memory_files(),
+        ("kernel-memory", [kind]) => kernel_memory::exhaust(PROGRAM, kind),
         ("clock", []) => set_clock(),
         _ => return ExitCode::FAILURE,
     };

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use sandbox_vm::{Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status};
+use sandbox_vm::{
+    Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status, report::Guarantee,
+};
 
 use crate::{
     check::{Check, Failure, TestContext, check, ensure},
+    hostile::ATTEMPT_SUCCEEDED,
+    kernel_memory::KINDS,
     programs::check_usable,
 };
 
@@ -22,6 +26,11 @@ pub(crate) const CHECKS: &[Check] = &[
     check!("limits: memory", [Programs], memory),
     check!("limits: shared memory", [Programs], shared_memory),
     check!("limits: memory of unmapped in-memory files", [Programs, FilteredCalls], memory_files),
+    check!(
+        "limits: kernel memory of sockets, pipes, watches, locks and page tables",
+        [Programs, FilteredCalls],
+        kernel_memory
+    ),
     check!("limits: processes", [Programs, ProcessLimit], processes),
     check!("limits: disk", [Programs, DiskLimit], disk),
     check!("limits: a file longer than the disk", [Programs, DiskLimit], long_file),
@@ -138,13 +147,16 @@ async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
 async fn cpu_share(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx).cpus(0.2)).await?;
     let limits = ExecLimits { wall: Duration::from_secs(2), ..ExecLimits::default() };
-    // Use the host's measurement, because a guest's own kernel also counts time in which the guest was not scheduled.
     let before = sandbox.usage().await;
     let output = sandbox.exec(program(&cx, "spin").limits(limits)).await?;
     ensure!(output.status == Status::Limit(ExceededLimit::Wall), "{output:?}");
     let after = sandbox.usage().await;
     let counted = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
-    let cpu = counted.unwrap_or(output.usage.cpu);
+    // In a VM, use the host's measurement, because the guest's kernel also counts time in which the VM did not run.
+    let cpu = match counted {
+        Some(counted) if cx.capabilities.has(Guarantee::VirtualMachine) => counted,
+        _ => output.usage.cpu,
+    };
     ensure!(cpu < output.usage.wall.mul_f64(0.5), "{cpu:?} of {:?}", output.usage);
     Ok(())
 }
@@ -179,6 +191,26 @@ async fn memory_files(cx: TestContext) -> Result<(), Failure> {
     let outcome = sandbox.exec(program(&cx, "try").arg("memory-files")).await;
     refused_or_ended_by(outcome, ExceededLimit::Memory)?;
     still_works(&cx, &sandbox).await
+}
+
+async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
+    // A VM has no memory beyond its limit, so two kinds suffice; VMs can be slow. Its kernel may end any of its
+    // processes, even the agent.
+    let is_vm = cx.capabilities.has(Guarantee::VirtualMachine);
+    let kinds = if is_vm { &KINDS[..2] } else { &KINDS[..] };
+    for kind in kinds {
+        let sandbox = cx.sandbox(spec(&cx)).await?;
+        let outcome = sandbox.exec(program(&cx, "try").args(["kernel-memory", kind])).await;
+        if is_vm {
+            let succeeded = Status::Exited(i32::from(ATTEMPT_SUCCEEDED));
+            ensure!(!outcome.is_ok_and(|it| it.status == succeeded), "{kind} are not limited");
+        } else {
+            refused_or_ended_by(outcome, ExceededLimit::Memory).map_err(|it| it.context(kind))?;
+            still_works(&cx, &sandbox).await?;
+        }
+        sandbox.delete().await;
+    }
+    Ok(())
 }
 
 /// Accepts a program that exits successfully after it was refused the resource, or one that exceeded the limit.

@@ -1,6 +1,13 @@
 //! Runs programs in a sandbox.
 
-use std::{collections::BTreeMap, time::Duration};
+mod host_cpu_clock;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use host_cpu_clock::HostCpuClock;
 
 use crate::{
     Error, Sandbox,
@@ -92,6 +99,17 @@ impl Output {
     }
 }
 
+/// Output of a program whose sandbox ended before the program did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartialOutput {
+    /// Bytes that the program wrote to standard output.
+    pub stdout: Vec<u8>,
+    /// Bytes that the program wrote to standard error.
+    pub stderr: Vec<u8>,
+    /// Resources that the sandbox used, as measured by the host.
+    pub usage: Usage,
+}
+
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -123,30 +141,58 @@ impl Sandbox {
     /// # }
     /// ```
     pub async fn exec(&self, program: Program) -> Result<Output, Error> {
+        self.exec_with_partial_output(program, &mut PartialOutput::default()).await
+    }
+
+    /// Like [`exec`](Self::exec), but if an error is returned, `partial` contains the output that the program wrote before
+    /// its sandbox ended, and the resources that the sandbox used.
+    pub async fn exec_with_partial_output(
+        &self,
+        program: Program,
+        partial: &mut PartialOutput,
+    ) -> Result<Output, Error> {
         self.ensure_running()?;
         let _busy = self.mark_busy().await;
-        let limits = self.exec_limits(program.limits);
+        let mut limits = self.exec_limits(program.limits);
+        let cpu_clock = HostCpuClock::start(self, &mut limits).await;
         let timeout = limits.wall.saturating_add(REPLY_GRACE);
         let window = ReceiveWindow::for_output(limits.output);
         let Program { program, args, env, input, .. } = program;
         let command = GuestCommand::Exec(Exec { program, args, env, input, limits });
-        let running = self.collect(&command, window);
-        let outcome = match tokio::time::timeout(timeout, running).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(RequestError::Timeout(timeout)),
+        let started = Instant::now();
+        let outcome = tokio::select! {
+            outcome = tokio::time::timeout(timeout, self.collect(&command, window, partial)) => match outcome {
+                Ok(outcome) => outcome,
+                Err(_) => Err(RequestError::Timeout(timeout)),
+            },
+            // Dropping the request above makes the guest kill the program.
+            () = cpu_clock.until_exceeded(self) => Ok(ExecResult {
+                code: None,
+                signal: None,
+                exceeded_limit: Some(ExceededLimit::CpuTime),
+                usage: Usage { wall: started.elapsed(), ..Usage::default() },
+            }),
         };
         match outcome {
-            Ok((result, stdout, stderr)) => {
+            Ok(result) => {
                 let status = self.exit_status(&result).await;
-                Ok(Output {
-                    status,
-                    stdout,
-                    stderr,
-                    usage: result.usage,
-                    isolated: self.isolated(),
-                })
+                let mut usage = result.usage;
+                if let Some(cpu) = cpu_clock.elapsed(self).await {
+                    usage.cpu = cpu;
+                }
+                if status == Status::Limit(ExceededLimit::Memory) {
+                    // The guest samples its memory and misses a peak that ends the program. The host's kernel does not.
+                    let peak = self.usage().await.unwrap_or_default().memory;
+                    usage.memory = usage.memory.max(peak);
+                }
+                let PartialOutput { stdout, stderr, .. } = std::mem::take(partial);
+                Ok(Output { status, stdout, stderr, usage, isolated: self.isolated() })
             }
-            Err(error) => Err(self.handle_failure(error).await),
+            Err(error) => {
+                // Measure now, because the measurements disappear with the guest.
+                partial.usage = self.usage().await.unwrap_or_default();
+                Err(self.handle_failure(error).await)
+            }
         }
     }
 
@@ -164,16 +210,14 @@ impl Sandbox {
         &self,
         command: &GuestCommand,
         window: ReceiveWindow,
-    ) -> Result<(ExecResult, Vec<u8>, Vec<u8>), RequestError> {
+        partial: &mut PartialOutput,
+    ) -> Result<ExecResult, RequestError> {
         let mut exchange = self.session().start(command, window).await?;
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         loop {
             match exchange.next().await.map_err(RequestError::Closed)? {
-                Incoming::Output(OutputStream::Stdout, bytes) => stdout.extend(bytes),
-                Incoming::Output(OutputStream::Stderr, bytes) => stderr.extend(bytes),
-                Incoming::Reply(payload) => {
-                    return Ok((self.session().decode_reply(&payload)?, stdout, stderr));
-                }
+                Incoming::Output(OutputStream::Stdout, bytes) => partial.stdout.extend(bytes),
+                Incoming::Output(OutputStream::Stderr, bytes) => partial.stderr.extend(bytes),
+                Incoming::Reply(payload) => return Ok(self.session().decode_reply(&payload)?),
                 Incoming::Failure(fault) => return Err(RequestError::Fault(fault)),
                 Incoming::Event(_) | Incoming::HostCall(..) => {
                     self.session().close_for_violation("an event or a host call for a program");

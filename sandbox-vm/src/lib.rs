@@ -60,7 +60,7 @@ mod sys;
 
 pub use call_policy::{CallError, CallExecutor, CallPolicy};
 pub use error::{Error, TerminationReason};
-pub use exec::{Output, Program, Status};
+pub use exec::{Output, PartialOutput, Program, Status};
 pub use files::{Files, MAX_FILE_SIZE};
 pub use limits::{ExceededLimit, ExecLimits, Limits, Usage};
 pub use pool::{Pool, PoolMetrics, PoolOptions, PooledSandbox};

@@ -4,6 +4,8 @@
 //! limits, the agent's check is a second line of defence. Programs that run concurrently in one guest are counted
 //! together. On the host, this module measures guests that have no control group.
 
+pub(crate) mod kernel_memory;
+
 use std::{
     collections::{HashMap, HashSet},
     fs,
@@ -75,7 +77,7 @@ pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
 fn non_file_memory(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     // gVisor's kernel does not provide these lines, so fall back to `statm`.
-    sum_kilobytes(&status, &["RssAnon:", "RssShmem:"])
+    sum_kilobytes(&status, &["RssAnon:", "RssShmem:", "VmSwap:", "HugetlbPages:"])
         .or_else(|| private_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
 }
 
@@ -83,7 +85,8 @@ fn non_file_memory(pid: i32) -> Option<u64> {
 /// share cannot be read, for example because the process hides its memory.
 fn proportional_memory(pid: i32) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
-    let exact = |it: String| sum_kilobytes(&it, &["Pss_Anon:", "Pss_Shmem:"]);
+    let names = ["Pss_Anon:", "Pss_Shmem:", "SwapPss:", "Private_Hugetlb:", "Shared_Hugetlb:"];
+    let exact = |it: String| sum_kilobytes(&it, &names);
     let exact = read("smaps_rollup").and_then(exact);
     exact.or_else(|| sum_kilobytes(&read("smaps")?, &["Anonymous:"]))
 }

@@ -56,6 +56,14 @@ impl Report {
         self.level() > IsolationLevel::Off
     }
 
+    /// Returns a warning if guests are isolated, but no kernel limits their memory.
+    pub fn memory_warning(&self) -> Option<&'static str> {
+        (self.is_isolated() && !self.has(Guarantee::MemoryLimit)).then_some(
+            "memory is NOT BOUNDED by a kernel: it is measured every 50 ms, and a hostile program can hold a multiple of \
+             its limit until then",
+        )
+    }
+
     /// Returns how strongly guests are isolated from the host, as far as the guarantees show.
     pub fn level(&self) -> IsolationLevel {
         let needed = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
@@ -76,6 +84,9 @@ impl fmt::Display for Report {
         match &self.problem {
             Some(problem) => writeln!(f, "{}: not available: {problem}", self.backend)?,
             None => writeln!(f, "{}: {}", self.backend, self.level().description())?,
+        }
+        if let Some(warning) = self.memory_warning() {
+            writeln!(f, "  ! {warning}")?;
         }
         for guarantee in &self.guarantees {
             writeln!(f, "  + {}", guarantee.description())?;

@@ -22,6 +22,7 @@ use crate::{
     error::TerminationReason,
     limits::{ExceededLimit, Usage},
     protocol::message::{GuestCommand, ReseedResult},
+    report::IsolationLevel,
     sandbox_dir::SandboxDir,
     session::{CloseReason, REPLY_TIMEOUT, RequestError, Session},
     spec::Spec,
@@ -42,7 +43,7 @@ pub struct Sandbox {
 struct Inner {
     spec: Spec,
     backend: &'static str,
-    isolated: bool,
+    level: IsolationLevel,
     graphs: Vec<String>,
     session: Session,
     handle: Arc<dyn Handle>,
@@ -60,7 +61,7 @@ impl Sandbox {
     /// Performs the handshake with a guest that was just started, and returns the sandbox.
     pub(crate) async fn connect(
         spec: Spec,
-        (backend_name, isolated): (&'static str, bool),
+        (backend_name, level): (&'static str, IsolationLevel),
         sandbox_dir: SandboxDir,
         guest: Guest,
         timeout: Duration,
@@ -84,7 +85,7 @@ impl Sandbox {
         let inner = Inner {
             spec,
             backend: backend_name,
-            isolated,
+            level,
             graphs: hello.graphs,
             session,
             handle,
@@ -120,7 +121,12 @@ impl Sandbox {
     /// Returns whether the sandbox is isolated from the host. If it is not, callers must mark its results as not
     /// isolated.
     pub fn isolated(&self) -> bool {
-        self.inner.isolated
+        self.level() > IsolationLevel::Off
+    }
+
+    /// Returns how strongly the sandbox is isolated from the host.
+    pub fn level(&self) -> IsolationLevel {
+        self.inner.level
     }
 
     /// Returns the names of the graphs that the guest can run.

@@ -25,8 +25,8 @@ use crate::{
 /// Interval at which each sandbox is checked for expiry.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Required isolation. [`SandboxesBuilder::open`] fails if no back end provides the required level; see
-/// [`IsolationLevel`] for the levels.
+/// Required isolation. [`SandboxesBuilder::open`] uses the first added back end that provides the required level, so add
+/// the strongest back end first. It fails if no back end provides the level; see [`IsolationLevel`] for the levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
@@ -39,10 +39,10 @@ pub enum Isolation {
     // The former name of this requirement, which stored runs may contain.
     #[serde(alias = "required")]
     Process,
-    /// The strongest available back end is used, even if it does not isolate guests. Its sandboxes then report that
-    /// they are not isolated.
+    /// Isolation is preferred: the first added back end that isolates guests is used, or the first one that is
+    /// available if none isolates them. Sandboxes of such a back end report that they are not isolated.
     Preferred,
-    /// Isolation is not needed, so the weakest available back end is used.
+    /// Isolation is not needed: the last added back end that is available is used, whether it isolates guests or not.
     Off,
 }
 
@@ -296,6 +296,9 @@ impl SandboxesBuilder {
                 "NOT ISOLATED: sandboxes have the privileges of this process"
             );
         }
+        if let Some(warning) = report.memory_warning() {
+            tracing::warn!(backend = backend.name(), "{warning}");
+        }
         let shared = Arc::new(Shared {
             backend,
             level,
@@ -386,7 +389,7 @@ impl Shared {
                 (self.backend.restore(spec, &sandbox_dir, snapshot).await?, true)
             }
         };
-        let backend = (self.backend.name(), self.level > IsolationLevel::Off);
+        let backend = (self.backend.name(), self.level);
         let sandbox =
             Sandbox::connect(spec.clone(), backend, sandbox_dir, guest, self.start_timeout).await?;
         if reseed && !sandbox.reseed(fresh_seed()?).await?.is_complete() {

@@ -1,6 +1,5 @@
 //! Errors of the executor.
 
-use app_support::run_id::RandomError;
 use sandbox_vm::Error;
 
 use super::backend_names::BACKENDS;
@@ -13,8 +12,6 @@ pub enum ExecutorError {
     Sandbox(#[from] Error),
     #[error(transparent)]
     Wheel(#[from] WheelError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
     #[error("the executor is closed; it runs no more programs")]
     Closed,
     #[error("the self-test of the sandbox failed: a program that only prints `1` {status}: {message}", status = .0.description(), message = .1)]

@@ -2,16 +2,23 @@
 
 use std::time::Duration;
 
-use sandbox_vm::{Error, ExceededLimit, ExecLimits, Output, Status as ExitStatus};
+use sandbox_vm::{
+    Error, ExceededLimit, ExecLimits, Output, PartialOutput, Status as ExitStatus, Usage,
+};
 
 use super::{error::ExecutorError, options::OUTPUT};
 use crate::{
     execution::{Execution, Status, truncate_middle},
     job::Job,
+    language::TESTS_CUT_SHORT,
 };
 
 /// Maximum number of characters that a message quotes from an output.
 const QUOTED_CHARS: usize = 200;
+
+/// Message for a program that ended before its tests completed.
+const CUT_SHORT_MESSAGE: &str =
+    "the program exited before its tests completed; it must not exit the process";
 
 /// Returns the limits for each execution of a job's program.
 pub(super) fn limits(job: &Job) -> ExecLimits {
@@ -30,32 +37,61 @@ pub(super) fn of_output(output: &Output, job: &Job) -> Execution {
     let (status, exit_code) = match output.status {
         ExitStatus::Exited(0) if wrong.is_some() => (Status::WrongOutput, Some(0)),
         ExitStatus::Exited(0) => (Status::Success, Some(0)),
+        ExitStatus::Exited(code @ TESTS_CUT_SHORT) if job.tests.is_some() => {
+            (Status::TestsCutShort, Some(code))
+        }
         ExitStatus::Exited(code) => (Status::Error, Some(code)),
         ExitStatus::Limit(cause) => (of_cause(cause), None),
         _ => (Status::Killed, None),
     };
-    let milliseconds = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
     let mut stderr = truncate_middle(&output.stderr);
-    if status == Status::WrongOutput {
-        let end = if stderr.is_empty() || stderr.ends_with('\n') { "" } else { "\n" };
-        stderr += &format!("{end}{}", wrong.unwrap_or_default());
+    let cause = match status {
+        Status::WrongOutput => wrong,
+        Status::TestsCutShort => Some(CUT_SHORT_MESSAGE.to_owned()),
+        _ => None,
+    };
+    if let Some(cause) = cause {
+        append_line(&mut stderr, &cause);
     }
     Execution {
         status,
         exit_code,
         stdout: truncate_middle(&output.stdout),
         stderr,
-        duration_ms: milliseconds(output.usage.wall),
-        cpu_ms: milliseconds(output.usage.cpu),
-        memory_mb: output.usage.memory.div_ceil(1 << 20),
+        ..of_usage(&output.usage)
+    }
+}
+
+/// Returns the result of a program whose sandbox crashed or stopped responding. The result has the output that the
+/// program wrote before.
+pub(super) fn of_crash(error: &Error, partial: &PartialOutput) -> Execution {
+    let mut stderr = truncate_middle(&partial.stderr);
+    append_line(&mut stderr, &error.to_string());
+    Execution {
+        status: error.exceeded_limit().map_or(Status::Crashed, of_cause),
+        stdout: truncate_middle(&partial.stdout),
+        stderr,
+        ..of_usage(&partial.usage)
+    }
+}
+
+/// Returns a result that has only the used resources.
+fn of_usage(usage: &Usage) -> Execution {
+    let milliseconds = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
+    Execution {
+        duration_ms: milliseconds(usage.wall),
+        cpu_ms: milliseconds(usage.cpu),
+        memory_mb: usage.memory.div_ceil(1 << 20),
         ..Execution::default()
     }
 }
 
-/// Returns the result of a program whose sandbox crashed or stopped responding.
-pub(super) fn of_crash(error: &Error) -> Execution {
-    let status = error.exceeded_limit().map_or(Status::Crashed, of_cause);
-    Execution::not_run(status, error.to_string())
+/// Appends a line to a text, on its own line.
+fn append_line(text: &mut String, line: &str) {
+    if !(text.is_empty() || text.ends_with('\n')) {
+        text.push('\n');
+    }
+    text.push_str(line);
 }
 
 /// Returns the result of a program whose sandbox failed unexpectedly.

@@ -188,7 +188,7 @@ async fn health(State(state): State<AppState>) -> Json<Health> {
         status: if state.service.check_ready().await.is_ok() { "ok" } else { "full" },
         provider: state.choice.provider.clone(),
         sandbox: sandboxes.backend(),
-        isolated: sandboxes.isolated(),
+        isolation: sandboxes.level().name(),
     })
 }
 

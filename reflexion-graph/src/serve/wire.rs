@@ -138,9 +138,10 @@ pub(super) struct Health {
     pub(super) status: &'static str,
     /// Provider of the model that writes programs.
     pub(super) provider: String,
-    /// Sandbox back end. The field `isolated` tells whether it isolates programs from the host.
+    /// Sandbox back end.
     pub(super) sandbox: &'static str,
-    pub(super) isolated: bool,
+    /// How strongly the back end isolates programs from the host: `vm`, `kernel`, `process` or `off`.
+    pub(super) isolation: &'static str,
 }
 
 /// Statistics of the server.

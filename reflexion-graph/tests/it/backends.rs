@@ -7,6 +7,7 @@ use reflexion_graph::{
     execution::Status,
     executor::{BACKENDS, Executor, Options},
 };
+use sandbox_vm::report::IsolationLevel;
 
 use crate::{PROGRAM, skipped};
 
@@ -45,7 +46,14 @@ async fn working_back_ends_run_programs_and_enforce_limits() {
         let job = Job { limits: Limits { timeout: 20.0, ..Limits::default() }, ..job };
         let right = "def double(n): return 2 * n\nprint('here')";
         let execution = executor.run(right, &[], &job).await.unwrap();
-        assert_eq!((execution.status, execution.isolated), (Status::Success, true), "{name}");
+        assert_eq!(execution.status, Status::Success, "{name}");
+        let level = match *name {
+            "microvm" => IsolationLevel::Vm,
+            "gvisor" => IsolationLevel::Kernel,
+            "in-process" => IsolationLevel::Off,
+            _ => IsolationLevel::Process,
+        };
+        assert_eq!(execution.isolation, Some(level), "{name}");
         let job = Job { limits: Limits { timeout: 1.0, ..Limits::default() }, ..Job::new("x") };
         let execution = executor.run("import time; time.sleep(60)", &[], &job).await.unwrap();
         assert_eq!(execution.status, Status::Timeout, "{name}");

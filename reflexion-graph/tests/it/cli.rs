@@ -138,14 +138,14 @@ async fn missing_isolation_is_reported() {
         assert!(stderr.contains(words), "{words}\n{stderr}");
     }
     let events = fs::read_to_string(dir.path().join("session/events.jsonl")).unwrap();
-    assert!(events.contains("\"isolated\":false"), "{events}");
+    assert!(events.contains("\"isolation\":\"off\""), "{events}");
     // The warning is also printed if --json is set.
     let line = ["bench", "--only", "gcd", "--json", "--sandbox", "in-process"];
     assert!(text(&start(dir.path(), &line).await.stderr).contains("NOT ISOLATED"));
     let line = ["run", "Calculate fibonacci(10)", "--pool", "1", "--out", "walls"];
     assert!(!text(&start(dir.path(), &line).await.stderr).contains("NOT ISOLATED"));
     let events = fs::read_to_string(dir.path().join("walls/events.jsonl")).unwrap();
-    assert!(events.contains("\"isolated\":true"), "{events}");
+    assert!(events.contains("\"isolation\":\"process\""), "{events}");
 }
 
 #[tokio::test]

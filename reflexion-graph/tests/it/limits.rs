@@ -13,6 +13,8 @@ use reflexion_graph::{
     failure::{Class, Failure},
 };
 
+use sandbox_vm::report::IsolationLevel;
+
 use crate::{PROGRAM, assert_cleaned_up, executor, run};
 
 fn job(limits: Limits) -> Job {
@@ -26,7 +28,7 @@ fn default_limits() -> Limits {
 #[track_caller]
 fn check(execution: &Execution, status: Status) {
     assert_eq!(execution.status, status, "{execution:?}");
-    assert!(execution.isolated);
+    assert_eq!(execution.isolation, Some(IsolationLevel::Process));
 }
 
 /// Asserts that a system call failed because of a limit and that the resulting exception ended the program.
@@ -65,7 +67,9 @@ async fn memory_limit() {
     check(&execution, Status::OutOfMemory);
     assert!(execution.memory_mb < 200, "{execution:?}");
     let hog = "held = []\nwhile True: held.append(bytearray(1 << 20))";
-    check(&run(hog, &job(default_limits())).await, Status::OutOfMemory);
+    let execution = run(hog, &job(default_limits())).await;
+    check(&execution, Status::OutOfMemory);
+    assert!((200..300).contains(&execution.memory_mb), "{execution:?}");
     // A program that stays below the limit succeeds, and its memory usage is reported.
     let execution =
         run("held = bytearray(100 << 20); print(len(held))", &job(default_limits())).await;

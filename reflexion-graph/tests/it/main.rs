@@ -11,6 +11,7 @@ mod problems;
 mod prompts;
 mod serve;
 mod sessions;
+mod verdicts;
 
 use std::{fmt::Display, os::unix::fs::PermissionsExt, sync::Arc};
 

@@ -82,7 +82,7 @@ async fn job_is_accepted_streamed_and_completed() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), "--pool 2 --max-tokens 20000 --cpu-time 3").await;
     let health = server.get("/health").await;
-    assert_eq!((&health["status"], &health["isolated"]), (&"ok".into(), &true.into()));
+    assert_eq!((&health["status"], &health["isolation"]), (&"ok".into(), &"process".into()));
     assert_eq!(health["provider"], "scripted");
 
     let task = "Read data from users.json and print usernames";
@@ -99,7 +99,7 @@ async fn job_is_accepted_streamed_and_completed() {
 
     // The server's CPU time limit applies whatever timeout a client requests.
     let id = server.execute(json!({ "task": "Calculate fibonacci(10)", "timeout": 60 })).await;
-    assert!(server.follow(&id).await.contains("\"isolated\":true"));
+    assert!(server.follow(&id).await.contains("\"isolation\":\"process\""));
     let text = fs::read_to_string(dir.path().join(format!("runs/{id}/run.json"))).unwrap();
     let given: Value = serde_json::from_str(&text).unwrap();
     let limits = json!({ "timeout": 60.0, "cpu_time": 3.0, "memory": 256 });

@@ -13,6 +13,7 @@ use reflexion_graph::{
     language::{Language, Python},
     offline,
 };
+use sandbox_vm::report::IsolationLevel;
 use serde_json::json;
 
 use crate::session;
@@ -56,7 +57,8 @@ async fn first_attempt_succeeds() {
     assert_eq!((outcome.attempts, &*outcome.output), (1, "55\n"));
     assert_eq!(session.calls.len(), 1);
     let execution = &session.history[0].execution;
-    assert!(execution.isolated && execution.memory_mb > 0);
+    assert_eq!(execution.isolation, Some(IsolationLevel::Process));
+    assert!(execution.memory_mb > 0);
     assert_eq!((execution.exit_code, &*execution.stderr), (Some(0), ""));
 }
 
@@ -258,8 +260,8 @@ impl Language for FailsOnce {
         Python.run()
     }
 
-    fn test(&self, tests: &str, proof: &str) -> sandbox_vm::Program {
-        Python.test(tests, proof)
+    fn test(&self, tests: &str) -> sandbox_vm::Program {
+        Python.test(tests)
     }
 
     fn has(&self, package: &str) -> bool {
@@ -289,7 +291,8 @@ async fn sandbox_failure_is_reported_to_the_critic() {
     let outcome = ended.outcome.unwrap();
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
     let first = &ended.history[0];
-    assert_eq!((first.execution.status, first.execution.isolated), (Status::Internal, true));
+    assert_eq!(first.execution.status, Status::Internal);
+    assert_eq!(first.execution.isolation, Some(IsolationLevel::Process));
     assert_eq!(first.failure.as_ref().unwrap().class, Class::Internal);
     // The session requests two programs and one critique.
     assert_eq!(ended.calls.len(), 3);

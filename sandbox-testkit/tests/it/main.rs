@@ -6,6 +6,7 @@ mod crash;
 mod docker;
 mod handle_override;
 mod isolation;
+mod kernel_memory;
 #[cfg(target_arch = "x86_64")]
 mod kvm_process;
 mod microvm;

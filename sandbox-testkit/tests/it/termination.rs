@@ -4,7 +4,8 @@ use std::{future::pending, time::Duration};
 
 use async_trait::async_trait;
 use sandbox_vm::{
-    Error, ExceededLimit, GraphRun, Sandbox, Spec, TerminationReason,
+    Error, ExceededLimit, GraphRun, Image, PartialOutput, Program, Sandbox, Spec,
+    TerminationReason,
     backend::{Backend, Guest, Handle, InProcess, Jail},
     report::Report,
     sandbox_dir::SandboxDir,
@@ -89,6 +90,30 @@ async fn sandbox_expires_after_its_manager_is_dropped() {
     sandbox.ping().await.unwrap();
     assert_eq!(until_terminated(&sandbox).await, TerminationReason::Limit(ExceededLimit::Lifetime));
     until(|| sandbox_dirs() == 0).await;
+}
+
+#[tokio::test]
+async fn output_of_a_program_survives_the_end_of_its_sandbox() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let spec = Spec::new("killed").image(Image::Python);
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let mut partial = PartialOutput::default();
+    let script = "echo out; echo error >&2; touch printed; exec sleep 1000";
+    let program = Program::new("sh").args(["-c", script]);
+    let delete = async {
+        while sandbox.fs().read("printed").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // The guest sends the output before it answers these requests.
+        for _ in 0..10 {
+            sandbox.ping().await.unwrap();
+        }
+        sandbox.delete().await;
+    };
+    let (outcome, ()) =
+        tokio::join!(sandbox.exec_with_partial_output(program, &mut partial), delete);
+    assert!(matches!(outcome, Err(Error::Terminated { .. })), "{outcome:?}");
+    assert_eq!((&*partial.stdout, &*partial.stderr), (&b"out\n"[..], &b"error\n"[..]));
 }
 
 #[tokio::test]

@@ -18,11 +18,23 @@ use rustix::{
 };
 use seccompiler::BpfProgram;
 
-use super::{host::NOBODY, plan::GuestLimits, seccomp, stage_error::StageError};
+use super::{
+    host::NOBODY,
+    plan::{GuestLimits, MemoryEnforcement},
+    seccomp,
+    stage_error::StageError,
+};
 use crate::spec::WORKSPACE;
 
 /// Number of OS threads that the agent itself may need, in addition to the threads of the programs that it runs.
 const AGENT_THREADS: u32 = 8;
+
+/// Maximum number of open files of one process if no kernel limits the guest's memory. Each open file can hold kernel
+/// memory that nobody counts, such as the buffer of a pipe or the list of an epoll instance.
+const OPEN_FILES_WITHOUT_MEMORY_LIMIT: u64 = 128;
+
+/// Maximum number of signals and timers that may be pending for all processes of the guest together.
+const PENDING_SIGNALS: u64 = 1024;
 
 /// Mounts one file system for both the workspace and `/tmp`, so that one limit applies to both.
 pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<()> {
@@ -112,15 +124,25 @@ fn apply_restrictions(limits: &GuestLimits, filter: &BpfProgram) -> Result<(), S
 }
 
 fn set_resource_limits(limits: &GuestLimits) -> io::Result<()> {
+    let open_files = match limits.memory_enforcement() {
+        MemoryEnforcement::Kernel => u64::from(limits.files),
+        MemoryEnforcement::Agent => u64::from(limits.files).min(OPEN_FILES_WITHOUT_MEMORY_LIMIT),
+    };
     let mut rlimits = vec![
         (Resource::Core, 0),
-        (Resource::Nofile, u64::from(limits.files)),
+        (Resource::Nofile, open_files),
         (Resource::Nproc, u64::from(limits.processes.saturating_add(AGENT_THREADS))),
         (Resource::Fsize, limits.disk),
         (Resource::Memlock, 0),
     ];
     rlimits.extend(limits.data.map(|it| (Resource::Data, it)));
-    lower_rlimits(&rlimits)
+    lower_rlimits(&rlimits)?;
+    // gVisor's kernel refuses to set these limits. Its signals are part of the guest's memory, and it has no message
+    // queues.
+    match lower_rlimits(&[(Resource::Sigpending, PENDING_SIGNALS), (Resource::Msgqueue, 0)]) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        result => result,
+    }
 }
 
 /// Lowers resource limits of this process. Limits that are already lower stay as they are.

@@ -183,8 +183,9 @@ impl GuestLimits {
 pub(super) enum MemoryEnforcement {
     /// A kernel enforces it, because a control group limits the memory or because the VM has no more memory.
     Kernel,
-    /// Only the agent enforces it, by measuring each process. Memory that belongs to no process must therefore not
-    /// exist, so the seccomp filter forbids shared memory, which can outlive its processes, and memory files, which
-    /// exist as long as they are open.
+    /// Only the agent enforces it, by measuring each process and the kernel memory that the processes hold. Memory that
+    /// it cannot measure must be small, so the seccomp filter forbids shared memory, memory files, sockets other than
+    /// connected pairs, larger pipes, passing file descriptors, and watching files. Resource limits bound the
+    /// rest: open files, pending signals and message queues.
     Agent,
 }

@@ -26,6 +26,22 @@ pub(super) fn monitor_filter() -> Result<BpfProgram, Box<dyn std::error::Error +
     compile(MONITOR_POLICY, std::env::consts::ARCH, MemoryEnforcement::Kernel)
 }
 
+/// Compiles a filter that denies only file locks.
+pub(super) fn lock_filter() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    /// `F_SETLK`, `F_SETLKW`, `F_OFD_SETLK` and `F_OFD_SETLKW`.
+    const LOCK_COMMANDS: [u32; 4] = [6, 7, 37, 38];
+    let rule = |command| {
+        let command = json!({ "index": 1, "type": "dword", "op": "eq", "val": command });
+        json!({ "syscall": "fcntl", "args": [command] })
+    };
+    let filter = json!({ "guest": {
+        "mismatch_action": "allow",
+        "match_action": { "errno": rustix::io::Errno::NOSYS.raw_os_error() },
+        "filter": LOCK_COMMANDS.map(rule),
+    }});
+    compile_filter(&filter, std::env::consts::ARCH)
+}
+
 /// Restricts this process, and all processes that it starts, to the system calls that the filter allows.
 pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(filter)
@@ -49,6 +65,13 @@ fn compile(
         "match_action": "allow",
         "filter": rules,
     }});
+    compile_filter(&filter, arch)
+}
+
+fn compile_filter(
+    filter: &Value,
+    arch: &str,
+) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
     let arch = TargetArch::try_from(arch)?;
     let mut filters = seccompiler::compile_from_json(filter.to_string().as_bytes(), arch)?;
     filters.remove("guest").ok_or_else(|| "the compiled policy contains no filter".into())

@@ -18,6 +18,7 @@ use super::{
     run::{GraphFactory, GraphRunner},
 };
 use crate::{
+    meter::kernel_memory::KernelMeter,
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError, decode, encode_reply,
         frame::ReadError,
@@ -35,12 +36,19 @@ pub struct Agent {
     /// List in which the agent records processes that would outlive a crash of the host process. Set only if the agent
     /// runs in the host's own process.
     in_host: Option<Arc<LeftoverList>>,
+    /// Counts the kernel memory of programs that the host's kernel does not count.
+    kernel_meter: Option<KernelMeter>,
 }
 
 impl Agent {
     /// Creates an agent that runs programs and accesses files, and has no graphs yet.
     pub fn new() -> Self {
-        Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE), in_host: None }
+        Self {
+            graphs: BTreeMap::new(),
+            workspace: PathBuf::from(WORKSPACE),
+            in_host: None,
+            kernel_meter: None,
+        }
     }
 
     /// Registers a graph that the host can run under this name.
@@ -66,6 +74,12 @@ impl Agent {
     /// random state. It records the programs it starts in `leftovers`, because no namespace contains them.
     pub(crate) fn in_host(mut self, leftovers: Arc<LeftoverList>) -> Self {
         self.in_host = Some(leftovers);
+        self
+    }
+
+    /// Counts kernel memory of programs against their memory limit.
+    pub(crate) fn count_kernel_memory(mut self, meter: KernelMeter) -> Self {
+        self.kernel_meter = Some(meter);
         self
     }
 
@@ -219,9 +233,11 @@ impl AgentServer {
     async fn execute(&self, id: u64, command: GuestCommand) -> Result<Vec<u8>, Fault> {
         let workspace = &self.agent.workspace;
         match command {
-            GuestCommand::Exec(exec) => encode_reply(
-                &exec::run(exec, id, workspace, &self.connection, &self.children).await?,
-            ),
+            GuestCommand::Exec(exec) => {
+                let (connection, children) = (&self.connection, &self.children);
+                let meter = self.agent.kernel_meter.as_ref();
+                encode_reply(&exec::run(exec, id, workspace, connection, children, meter).await?)
+            }
             GuestCommand::Read { path, limit } => {
                 encode_reply(&files::read(workspace, &path, limit)?)
             }

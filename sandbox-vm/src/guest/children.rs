@@ -63,6 +63,11 @@ impl Children {
         self.is_init
     }
 
+    /// Returns whether no program is running.
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.load(Ordering::Relaxed) == 0
+    }
+
     /// Starts a program in its own process group.
     pub(super) fn spawn(&self, mut command: Command) -> io::Result<Child> {
         command.process_group(0);

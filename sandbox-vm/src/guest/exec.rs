@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     limits::{ExceededLimit, ExecLimits, Usage},
-    meter::{self, ProcessSet, Sample},
+    meter::{self, ProcessSet, Sample, kernel_memory::KernelMeter},
     protocol::{
         Kind,
         message::{Exec, ExecResult, Fault, FaultCode},
@@ -44,11 +44,18 @@ pub(super) async fn run(
     workspace: &Path,
     connection: &Connection,
     children: &Children,
+    kernel_meter: Option<&KernelMeter>,
 ) -> Result<ExecResult, Fault> {
     let started = Instant::now();
+    let input = std::mem::take(&mut exec.input);
     let before = meter::reaped_usage();
     // Storage that was already exhausted before the program started is not attributed to the program.
     let exhausted_before = exhausted_storage(workspace);
+    let kernel_memory =
+        |processes| kernel_meter.map_or(0, |it| it.sample(processes, exec.limits.memory));
+    // Processes of an earlier program may not have released their kernel memory yet. It decreases until they have.
+    let mut released_memory =
+        if children.is_idle() { kernel_memory(ProcessSet::AllExceptAgent) } else { 0 };
     let mut child =
         children.spawn(command(&exec, workspace)).map_err(|error| start_fault(&exec, &error))?;
     let processes = if children.owns_all_processes() {
@@ -60,7 +67,7 @@ pub(super) async fn run(
         Arc::new(OutputBudget { left: AtomicU64::new(exec.limits.output), full: Notify::new() });
 
     let mut forwarders = JoinSet::new();
-    let (mut stdin, input) = (child.stdin, std::mem::take(&mut exec.input));
+    let (mut stdin, input) = (child.stdin, input);
     let feeder = tokio::spawn(async move {
         // An error is expected here if the program exits or closes its input before it has read all of it.
         let _ = stdin.write_all(&input).await;
@@ -93,9 +100,13 @@ pub(super) async fn run(
             () = &mut deadline => ExceededLimit::Wall,
             _ = tick.tick() => {
                 let mut now = meter::sample(processes);
-                if exec.limits.memory.is_some_and(|it| now.memory > it) {
+                let kernel = kernel_memory(processes);
+                released_memory = released_memory.min(kernel);
+                let kernel = kernel - released_memory;
+                if exec.limits.memory.is_some_and(|it| now.memory.saturating_add(kernel) > it) {
                     now.memory = now.memory.min(meter::exact_memory(processes));
                 }
+                now.memory = now.memory.saturating_add(kernel);
                 peak.memory = peak.memory.max(now.memory);
                 peak.threads = peak.threads.max(now.threads);
                 let cpu = now.cpu + meter::reaped_usage().cpu.saturating_sub(before.cpu);
@@ -158,8 +169,8 @@ fn start_fault(exec: &Exec, error: &std::io::Error) -> Fault {
 }
 
 /// Returns the processor time that all processors together could have provided since `started`. This caps the measured
-/// value: gVisor's kernel also counts time spent waiting for a processor, so several processes can appear to have used
-/// more.
+/// value: a guest's own kernel may also count time spent waiting for a processor, so several processes can appear to have
+/// used more.
 fn max_possible_cpu(started: Instant) -> Duration {
     let processors = std::thread::available_parallelism()
         .map_or(u32::MAX, |it| u32::try_from(it.get()).unwrap_or(u32::MAX));

@@ -9,6 +9,7 @@ use reflexion_graph::{
     execution::Status,
     run::{Report, Run},
 };
+use sandbox_vm::report::IsolationLevel;
 
 /// Message that tells the user that the answers do not come from a real model.
 pub(crate) const SCRIPTED_NOTICE: &str =
@@ -54,12 +55,15 @@ pub(crate) fn line(event: &Progress) -> String {
             stdout,
             stderr,
             duration_ms,
-            isolated,
+            isolation,
             ..
         } => {
             let mark = if *status == Status::Success { "ok" } else { "FAILED" };
             let code = exit_code.map(|it| format!(", exit code {it}")).unwrap_or_default();
-            let isolation = if *isolated == Some(false) { ", NOT ISOLATED" } else { "" };
+            let isolation = match isolation {
+                Some(IsolationLevel::Off) => ", NOT ISOLATED",
+                _ => "",
+            };
             let mut text =
                 format!("  {mark}: {}{code}, {duration_ms} ms{isolation}\n", status.description());
             text += &indented(stdout.trim_end(), "  out: ", MAX_LINES);
@@ -103,7 +107,7 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
         text +=
             "A scripted model wrote this program; set a provider's API key to use a real model.\n";
     }
-    if report.history.iter().any(|it| it.execution.isolation() == Some(false)) {
+    if report.history.iter().any(|it| it.execution.isolation == Some(IsolationLevel::Off)) {
         text += "NOT ISOLATED: programs of this session ran on this machine without isolation.\n";
     }
     let _ = writeln!(text, "Session: {}", run.dir().display());
@@ -134,6 +138,8 @@ fn indented(text: &str, mark: &str, most: usize) -> String {
 mod tests {
     use reflexion_graph::event::Progress;
 
+    use sandbox_vm::report::IsolationLevel;
+
     use super::{indented, line};
 
     #[test]
@@ -145,7 +151,7 @@ mod tests {
             stdout: "a\u{1b}[2Jb\nc\u{202e}d\u{e0041}\n".to_owned(),
             stderr: String::new(),
             duration_ms: 7,
-            isolated: Some(true),
+            isolation: Some(IsolationLevel::Process),
         };
         let shown = line(&event);
         assert_eq!(

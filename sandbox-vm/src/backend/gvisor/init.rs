@@ -11,6 +11,7 @@ use crate::{
         host::NOBODY,
         jail::init::{serve, take_channel},
         plan::{AgentPlan, MemoryEnforcement},
+        seccomp,
         stage_error::StageError,
     },
     guest::Agent,
@@ -22,9 +23,12 @@ pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     if plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
         // Mapping `/dev/zero` would create shared memory, which the agent cannot measure.
         fs::remove_file("/dev/zero").map_err(StageError::new("remove /dev/zero"))?;
+        // gVisor's kernel does not list file locks, and keeps them in its own memory.
+        let filter = seccomp::lock_filter().map_err(StageError::new("compile a seccomp filter"))?;
+        seccomp::apply(&filter).map_err(StageError::new("deny file locks"))?;
     }
     make_dev_unwritable().map_err(StageError::new("make /dev unwritable"))?;
-    serve(&plan.bounds, channel, agent)
+    serve(&plan.bounds, channel, agent, None)
 }
 
 /// Makes `/dev` unwritable by changing its owner to `nobody`. No process in the guest runs as `nobody`, and writing to

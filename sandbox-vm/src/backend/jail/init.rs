@@ -14,16 +14,19 @@ use super::root;
 use crate::{
     backend::{
         confine,
-        plan::{GuestLimits, JailPlan},
+        plan::{GuestLimits, JailPlan, MemoryEnforcement},
         stage_error::StageError,
     },
     guest::{Agent, serve_blocking},
+    meter::kernel_memory::KernelMeter,
 };
 
 /// Builds the jail around this process and serves requests in it until the host ends the session.
 pub(crate) fn init(plan: &JailPlan, agent: Agent) -> Result<(), StageError> {
+    // The jail's own `/proc` has no list of file locks, so open the list before the root directory is replaced.
+    let locks = root::open_locks_list();
     let channel = enter_root(plan)?;
-    serve(&plan.bounds, channel, agent)
+    serve(&plan.bounds, channel, agent, locks)
 }
 
 /// Builds the root directory, switches this process to it, and returns the channel to the host. No restrictions are
@@ -38,12 +41,17 @@ pub(in crate::backend) fn enter_root(plan: &JailPlan) -> Result<StdStream, Stage
 }
 
 /// Restricts this process, whose root directory is already built, and serves requests on the channel until the host
-/// ends the session.
+/// ends the session. `locks` is the kernel's list of the guest's file locks, if the kernel does not count them elsewhere.
 pub(in crate::backend) fn serve(
     bounds: &GuestLimits,
     channel: StdStream,
     agent: Agent,
+    locks: Option<File>,
 ) -> Result<(), StageError> {
+    let agent = agent.count_kernel_memory(match bounds.memory_enforcement() {
+        MemoryEnforcement::Kernel => KernelMeter::with_cgroup(locks),
+        MemoryEnforcement::Agent => KernelMeter::without_cgroup(locks),
+    });
     confine::confine(bounds, CapabilitySet::empty())?;
     let stream = || {
         channel.set_nonblocking(true)?;

@@ -9,9 +9,10 @@ use std::{
 };
 
 use rustix::{
-    fs::CWD,
+    fs::{CWD, Mode, OFlags, openat},
     mount::{
-        MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
+        MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount,
         mount_change, mount_remount, move_mount, open_tree, unmount,
     },
 };
@@ -33,8 +34,20 @@ const STAGING_DIR: &str = "/tmp";
 /// Harmless devices in `/dev` that guests can use.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Host directories that contain the host's programs and libraries.
-const SYSTEM_DIRS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
+/// Host directories that contain the programs and libraries of the operating system. `/usr/local` is not among them,
+/// because it contains what the host's administrator has added.
+const SYSTEM_DIRS: [&str; 10] = [
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/share",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+];
 
 /// Builds the root directory and switches this process to it.
 pub(super) fn build(plan: &JailPlan) -> Result<(), StageError> {
@@ -201,6 +214,17 @@ fn mount_proc(base: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let _ = mount("proc", &at, "proc", flags, c"subset=pid");
     Ok(())
+}
+
+/// Opens the kernel's list of the file locks that this process namespace's processes hold. Returns `None` if the kernel
+/// refuses to mount `/proc`, for example because the host hides parts of its own.
+pub(super) fn open_locks_list() -> Option<fs::File> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+    fsconfig_create(&context).ok()?;
+    let proc =
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY).ok()?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Some(openat(&proc, "locks", flags, Mode::empty()).ok()?.into())
 }
 
 fn enter(base: &Path) -> io::Result<()> {

@@ -1,0 +1,77 @@
+"""Runs the tests of a shell program. The tests run in their own shell, which the program cannot change.
+
+The program runs once. The tests then see copies of its variables, and each call of one of its functions runs in a new
+shell, which reads the program again. The exit code is the verdict: 0 if each command of the tests succeeded.
+"""
+import os, re, shlex, shutil, subprocess, sys, tempfile
+
+# The exit code for a program that ended before its tests.
+CUT_SHORT = 125
+
+BUILTINS = """. : [ alias bg break cd command continue echo eval exec exit export false fg getopts hash jobs kill local
+              printf pwd read readonly return set shift test times trap true type ulimit umask unalias unset wait
+              if then else elif fi for while until do done case esac in""".split()
+OWN_VARIABLES = "IFS PATH HOME PWD OLDPWD PPID OPTIND OPTARG LINENO ENV PS1 PS2 PS4 _ __line".split()
+
+
+def run_program():
+    """Runs the program and returns the variables that it has set."""
+    with tempfile.TemporaryFile() as listing:
+        copy = os.dup2(listing.fileno(), 9)
+        script = f". ./main.sh\nset >&{copy}"
+        ended = subprocess.run(["/bin/sh", "-eu", "-c", script], stdin=subprocess.DEVNULL, pass_fds=[copy])
+        listing.seek(0)
+        text = listing.read().decode(errors="replace")
+    if ended.returncode:
+        sys.exit(ended.returncode if ended.returncode > 0 else 128 - ended.returncode)
+    if not text:
+        sys.exit(CUT_SHORT)
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    pairs = [it.partition("=")[::2] for it in words if re.match(r"[A-Za-z_]\w*=", it)]
+    return [(name, value) for name, value in pairs if name not in OWN_VARIABLES and not name.startswith("LD_")]
+
+
+def functions(tests):
+    """Returns the names of the program's functions."""
+    with open("main.sh") as file:
+        found = re.findall(r"(?:^|[;{(&|])\s*(?:function\s+)?([A-Za-z_]\w*)\s*\(\s*\)", file.read(), re.MULTILINE)
+    for name in sorted(set(found)):
+        if name not in BUILTINS and not shutil.which(name):
+            yield name
+        elif re.search(rf"(?<!\w){re.escape(name)}(?!\w)", tests):
+            sys.exit(f"the program redefines the command `{name}`, which its tests use; rename the function")
+
+
+def commands(tests):
+    """Splits the tests into complete commands, which may have several lines. Yields the number of the last line too."""
+    piece = []
+    for number, line in enumerate(tests.split("\n"), 1):
+        piece.append(line)
+        text = "\n".join(piece)
+        # A shell accepts a here-document that has no end, so the rest of the tests counts as one command.
+        if "<<" in text or line.endswith("\\"):
+            continue
+        if subprocess.run(["/bin/sh", "-n", "-c", text], capture_output=True).returncode == 0:
+            yield number, text
+            piece = []
+    if piece:
+        yield number, "\n".join(piece)
+
+
+def main():
+    tests = sys.stdin.read()
+    script = ["trap '[ $? = 0 ] || echo \"tests.sh: line $__line: failed\" >&2' EXIT"]
+    script += [f"{name}={shlex.quote(value)}" for name, value in run_program()]
+    call = "/bin/sh -eu -c '. ./main.sh >/dev/null 2>&1 </dev/null\n\"$@\"' main.sh"
+    script += [f'{name}() {{ {call} {name} "$@"; }}' for name in functions(tests)]
+    for number, command in commands(tests):
+        # The shell ignores some failures, for example of the first part of `a && b`.
+        script += [f"__line={number}", command, "case $? in 0) ;; *) exit 1 ;; esac"]
+    ended = subprocess.run(["/bin/sh", "-eu", "-c", "\n".join(script)], stdin=subprocess.DEVNULL)
+    sys.exit(ended.returncode if ended.returncode >= 0 else 1)
+
+
+main()

@@ -1,0 +1,196 @@
+"""Runs the tests of a program. The program runs in another interpreter, which cannot change this one.
+
+The exit code is the verdict: 0 if all tests passed. The tests are read from standard input before the program starts.
+"""
+sys.path = [it for it in sys.path if it]
+import linecache, select, signal, traceback
+
+# The exit code for a program that ended before its tests.
+CUT_SHORT = 125
+
+
+def hide_memory():
+    """Makes the memory and the descriptors of this process inaccessible to other processes of the same user."""
+    PR_SET_DUMPABLE = 4
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    except (ImportError, OSError):
+        pass  # The sandbox itself denies writing to the memory of another process.
+
+
+class Tests(Peer):
+    def __init__(self, source):
+        (program_reader, writer), (reader, program_writer) = os.pipe(), os.pipe()
+        for descriptor in (program_reader, program_writer):
+            os.set_inheritable(descriptor, True)
+        null = os.open("/dev/null", os.O_RDONLY)
+        flags = ["-B", "-s", "-X", "utf8"]
+        args = [sys.executable, *flags, "-c", source, str(program_reader), str(program_writer)]
+        actions = [(os.POSIX_SPAWN_DUP2, null, 0)]
+        self.process = os.posix_spawn(sys.executable, args, os.environ, file_actions=actions)
+        os.close(program_reader)
+        os.close(program_writer)
+        super().__init__(reader, writer)
+        self.poll = select.poll()
+        self.poll.register(reader, select.POLLIN)
+        try:
+            self.poll.register(os.pidfd_open(self.process), select.POLLIN)
+        except OSError:
+            pass  # The end of the program is then noticed only if none of its children has the pipe open.
+        self.functions["input"] = lambda prompt: input(prompt)
+        self.swallowed = None
+
+    def wait(self):
+        if all(descriptor != self.reader for descriptor, _ in self.poll.poll()):
+            raise Ended
+
+    def receive(self):
+        try:
+            return super().receive()
+        except Ended:
+            self.end_like_program()
+
+    def send(self, *message):
+        try:
+            super().send(*message)
+        except BrokenPipeError:
+            self.end_like_program()
+
+    def end_like_program(self):
+        """Ends this process as the program has ended. Raising an error instead would let the tests ignore it."""
+        sys.stdout.flush()
+        os.close(self.writer)
+        status = os.waitpid(self.process, 0)[1]
+        if os.WIFSIGNALED(status):
+            if os.WTERMSIG(status) != signal.SIGKILL:
+                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            os.kill(os.getpid(), os.WTERMSIG(status))
+        os._exit(os.WEXITSTATUS(status) or CUT_SHORT)
+
+    def handle(self, message):
+        if message[0] == "print":
+            getattr(sys, {"stdout": "stdout", "stderr": "stderr"}[message[1]]).write(message[2])
+        elif message[0] == "apply" and (message[1] == "input" or is_own_object(message[2][:1])):
+            super().handle(message)
+        else:
+            raise ValueError(f"the program sent an unknown message {message[0]!r}")
+
+    def check(self, function, args):
+        """Refuses access of the program to internals of the tests."""
+        if function not in ("getattr", "setattr", "delattr"):
+            return
+        internal = (types.FunctionType, types.MethodType, types.ModuleType, type)
+        is_test = any(it.__name__ == "TestCase" for it in type(args[0]).__mro__)
+        if is_test or isinstance(args[0], internal) or str(args[1]).startswith("_"):
+            raise AttributeError(args[1])
+
+    def encode_error(self, error):
+        # A program cannot hide that a function of the tests, which it was given, has failed.
+        if isinstance(error, AssertionError) and self.swallowed is None and "_trace" not in error.__dict__:
+            self.swallowed = error
+        return super().encode_error(error)
+
+    def compare(self, function, left, right):
+        """Compares an object of the program. Only a comparison of two such objects is left to the program."""
+        if isinstance(right, Remote):
+            return self.apply(function, left, right)
+        value = self.apply("base_value", left)
+        if value is None or isinstance(value, Remote):
+            return False if function == "eq" else NotImplemented
+        return getattr(operator, function)(value, right)
+
+
+class Names(dict):
+    """The global names of the tests: their own, and those of the program."""
+
+    def __init__(self, peer, program_names):
+        super().__init__(__name__="__main__", __builtins__=builtins)
+        self.peer, self.program_names, self.found = peer, program_names, {}
+
+    def __missing__(self, name):
+        if name not in self.program_names:
+            raise KeyError(name)
+        if hasattr(builtins, name):
+            sys.exit(f"NameError: the program redefines `{name}`, a built-in name that its tests use; rename it")
+        if name not in self.found:
+            value = self.peer.apply("global", name)
+            # Other values can change.
+            if not isinstance(value, (Remote, RemoteClass)):
+                return value
+            self.found[name] = value
+        return self.found[name]
+
+
+class Module(types.ModuleType):
+    """A module whose names are those of the tests, for test frameworks, or those of the program, for imports."""
+
+    def __init__(self, name, names, listed):
+        super().__init__(name)
+        self.__dict__.update(_names=names, _listed=listed)
+
+    def __getattr__(self, name):
+        try:
+            return self._names[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __dir__(self):
+        return list(self._listed)
+
+
+def is_own_object(args):
+    """Returns whether the first argument of a call is an object that the tests have passed to the program."""
+    return bool(args) and isinstance(args[0], dict) and list(args[0]) == ["back"]
+
+
+def refuse_doctest(*args, **kwargs):
+    raise RuntimeError("doctest cannot find the functions of a program that runs in another interpreter; call them in the tests")
+
+
+def report(error):
+    """Prints an error of the tests, with the lines of the tests and of the program that led to it."""
+    frames = [it for it in traceback.extract_tb(error.__traceback__) if it.filename != "<string>"]
+    trace = "".join(traceback.format_list(frames)) + error.__dict__.get("_trace", "")
+    last = "".join(traceback.format_exception_only(type(error), error)).replace("__main__.", "")
+    sys.stdout.flush()
+    sys.stderr.write(f"Traceback (most recent call last):\n{trace}{last}")
+
+
+def main():
+    hide_memory()
+    text = sys.stdin.read()
+    peer = Tests(sys.argv[1])
+    sys.argv = ["tests.py"]
+    _, program_names = peer.receive()
+    names = Names(peer, set(program_names))
+    sys.modules["__main__"] = Module("__main__", names, names)
+    sys.modules["main"] = Module("main", names, program_names)
+    if "doctest" in text:
+        import doctest
+
+        doctest.testmod = doctest.run_docstring_examples = refuse_doctest
+    linecache.cache["tests.py"] = (len(text), None, text.splitlines(True), "tests.py")
+    code = 0
+    try:
+        exec(compile(text, "tests.py", "exec"), names)
+    except SystemExit as end:
+        if "_trace" in end.__dict__:
+            sys.stderr.write("the program exited the process during its tests\n")
+            code = CUT_SHORT
+        elif end.code not in (None, 0):
+            code = end.code if isinstance(end.code, int) else 1
+            sys.stderr.write("" if isinstance(end.code, int) else f"{end.code}\n")
+    except BaseException as error:
+        report(error)
+        code = 1
+    if code == 0 and peer.swallowed is not None:
+        report(peer.swallowed)
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 255 or (1 if code else 0))
+
+
+main()

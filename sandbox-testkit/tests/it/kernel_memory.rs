@@ -1,0 +1,60 @@
+//! Tests of the limits on kernel memory in a jail, with a control group and without one.
+
+use sandbox_vm::{
+    Image, Program, Spec,
+    backend::{Backend, Jail},
+    report::Guarantee,
+};
+
+use crate::{
+    HOSTILE, sandboxes,
+    suite::{as_nobody, check_was_isolated},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kernel_memory_is_limited() {
+    let checks = sandbox_testkit::checks().filter(|it| it.name().starts_with("limits: kernel"));
+    let report = sandbox_testkit::run_checks(HOSTILE, || Jail::program(HOSTILE), checks).await;
+    eprintln!("kernel memory: {report}");
+    report.assert();
+}
+
+#[test]
+fn kernel_memory_is_limited_for_an_unprivileged_user() {
+    check_was_isolated(&as_nobody("kernel_memory::kernel_memory_is_limited"));
+}
+
+#[tokio::test]
+async fn pending_signals_and_message_queues_are_limited() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let spec = Spec::new("limits").image(Image::Python);
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let output = sandbox.exec(Program::new("cat").arg("/proc/self/limits")).await.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let limit = |name: &str| {
+        let line = text.lines().find_map(|it| it.strip_prefix(name));
+        line.and_then(|it| it.split_ascii_whitespace().next()).map(str::to_owned)
+    };
+    assert_eq!(limit("Max pending signals").as_deref(), Some("1024"), "{text}");
+    assert_eq!(limit("Max msgqueue size").as_deref(), Some("0"), "{text}");
+    let has_memory_limit = sandboxes.reports()[0].has(Guarantee::MemoryLimit);
+    let open_files = if has_memory_limit { "4096" } else { "128" };
+    assert_eq!(limit("Max open files").as_deref(), Some(open_files), "{text}");
+}
+
+#[test]
+fn open_files_are_limited_for_an_unprivileged_user() {
+    as_nobody("kernel_memory::pending_signals_and_message_queues_are_limited");
+}
+
+#[tokio::test]
+async fn report_says_that_memory_is_not_bounded() {
+    let report = Jail::program(HOSTILE).probe().await;
+    let says_so = report.to_string().contains("memory is NOT BOUNDED");
+    assert_eq!(says_so, !report.has(Guarantee::MemoryLimit), "{report}");
+}
+
+#[test]
+fn report_of_an_unprivileged_user_says_that_memory_is_not_bounded() {
+    as_nobody("kernel_memory::report_says_that_memory_is_not_bounded");
+}

@@ -1,0 +1,53 @@
+//! Measures a program's processor time on the host, for guests whose own kernel measures it wrongly.
+
+use std::{future::pending, time::Duration};
+
+use crate::{Sandbox, limits::ExecLimits, report::IsolationLevel};
+
+/// Interval at which the processor time is compared with the limit.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Processor time that a sandbox has used since a program was started. Does nothing if the guest measures the time
+/// itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostCpuClock(Option<Started>);
+
+#[derive(Clone, Copy, Debug)]
+struct Started {
+    /// Processor time of the sandbox when the program was started.
+    before: Duration,
+    limit: Duration,
+}
+
+impl HostCpuClock {
+    /// Starts to measure if the guest runs on a user-space kernel. Such a kernel counts the time in which a program waits
+    /// for a processor, so it would end programs for time that they have not used. The host then enforces the limit
+    /// instead, and the limit that the guest gets is raised.
+    ///
+    /// The host counts all programs in a sandbox together, as the guest does, and the work of the user-space kernel.
+    pub(super) async fn start(sandbox: &Sandbox, limits: &mut ExecLimits) -> Self {
+        if sandbox.level() != IsolationLevel::Kernel {
+            return Self(None);
+        }
+        let Some(usage) = sandbox.usage().await else { return Self(None) };
+        let limit = std::mem::replace(&mut limits.cpu_time, Duration::MAX);
+        Self(Some(Started { before: usage.cpu, limit }))
+    }
+
+    /// Returns the processor time used so far, or `None` if the guest measures it.
+    pub(super) async fn elapsed(self, sandbox: &Sandbox) -> Option<Duration> {
+        let started = self.0?;
+        Some(sandbox.usage().await?.cpu.saturating_sub(started.before))
+    }
+
+    /// Returns when the limit is exceeded, or never if the guest measures the time.
+    pub(super) async fn until_exceeded(self, sandbox: &Sandbox) {
+        let Some(started) = self.0 else { return pending().await };
+        loop {
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
+            if self.elapsed(sandbox).await.is_some_and(|it| it > started.limit) {
+                return;
+            }
+        }
+    }
+}
