@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -32,7 +32,10 @@ use crate::{
     interrupt::Interrupt,
     label::Label,
     namespace::nested_namespace,
-    state::{erased::AnyState, limits},
+    state::{
+        erased::{AnyState, UpdateFromFn},
+        limits,
+    },
     store::interface::Store,
     stream::{EventKind, EventOrigin, EventSender, StreamMode},
     sync::lock,
@@ -51,6 +54,8 @@ pub struct NodeFailure {
 pub(crate) struct Scope {
     /// The graph's initial state, from which the nodes of a dynamic graph read the schema.
     pub(crate) initial: AnyState,
+    /// Builds an update of the graph's state, for a command from a subgraph that ran in another process.
+    pub(crate) update_from: UpdateFromFn,
     /// Maximum size of a stored value, in bytes.
     pub(crate) max_stored_bytes: usize,
     pub(crate) run: Arc<str>,
@@ -69,7 +74,7 @@ pub(crate) struct Scope {
 }
 
 /// The step that a task belongs to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskStep {
     pub(crate) number: i64,
     /// Number of the first step that the step limit does not allow.
@@ -90,7 +95,8 @@ impl TaskStep {
 }
 
 /// The trigger of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum TaskKind {
     /// An edge, a join or a goto.
     Pull,
@@ -107,11 +113,11 @@ pub(crate) struct TaskContext {
     pub(crate) step: TaskStep,
     node: Label,
     /// Whether the node has an idle timeout, so that heartbeats matter.
-    tracks_heartbeats: bool,
+    pub(crate) tracks_heartbeats: bool,
     pub(crate) attempt: AtomicU32,
     pub(crate) failure: Option<Box<NodeFailure>>,
     /// For an error handler, the index of the payload that was sent to the failed task.
-    handled_push: Option<u32>,
+    pub(crate) handled_push: Option<u32>,
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
     subgraph_count: AtomicUsize,
