@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use graph_core::{Checkpointer, Context, NodeError};
+use graph_core::{Checkpointer, Context, NodeError, RunControl};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -41,6 +41,17 @@ impl Host {
     /// [`Connection::flush_requests`].
     pub(super) fn flush_requests(&self) -> mpsc::UnboundedReceiver<FlushAck> {
         self.connection.flush_requests(self.run)
+    }
+
+    /// Returns the control by which the host can drain the run.
+    pub(super) fn control(&self) -> RunControl {
+        self.connection.control(self.run)
+    }
+
+    /// Reports to the host that the run makes progress.
+    pub(super) async fn heartbeat(&self) {
+        // A failure means that the host is gone, so the run is about to end.
+        let _: Result<(), Fault> = self.connection.call(self.run, HostCall::Heartbeat).await;
     }
 
     /// Returns the run's checkpointer, which stores checkpoints on the host and can access only the run's own thread.
