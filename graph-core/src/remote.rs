@@ -20,10 +20,12 @@ pub(crate) mod host;
 mod outcome;
 mod start;
 
+pub use crate::effects::RemoteInterceptor;
+
 pub use self::{
     call::{ForeignNamespaceError, RemoteCall, RemoteRunner},
     graph::RemoteGraph,
-    guest::RemoteRun,
+    guest::{RemoteParent, RemoteRun},
     outcome::{RemoteError, RemoteOutcome},
     start::RemoteStart,
 };

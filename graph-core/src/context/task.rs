@@ -27,7 +27,7 @@ use crate::{
         settings::RunSettings,
     },
     control::RunControl,
-    effects::{DivergenceError, EffectCall, EffectDecision, RecordedError},
+    effects::{DivergenceError, EffectCall, EffectDecision, Interceptor, RecordedError},
     error::{Halt, NodeError},
     interrupt::Interrupt,
     label::Label,
@@ -318,7 +318,7 @@ impl TaskContext {
 
     /// Returns the path of the task through steps, nodes and subgraphs. Unlike the task id, the path is the same in
     /// every run that executes the same tasks.
-    fn task_path(&self) -> String {
+    pub(crate) fn task_path(&self) -> String {
         let graph = match &self.scope.parent {
             None => String::new(),
             // A node may run several subgraphs. All but the first have a number at the end of their namespace.
@@ -341,10 +341,15 @@ impl TaskContext {
     }
 
     /// Asks the effect interceptor, if there is one, for a recorded result of the call.
-    pub(super) fn intercept_call(&self, key: &str) -> Result<Option<Value>, NodeError> {
+    pub(super) async fn intercept_call(&self, key: &str) -> Result<Option<Value>, NodeError> {
         let Some(effects) = &self.scope.settings.effects else { return Ok(None) };
         let task_path = self.task_path();
-        match effects.before_call(EffectCall { task_path: &task_path, key }) {
+        let call = EffectCall { task_path: &task_path, key };
+        let decision = match effects {
+            Interceptor::Local(effects) => effects.before_call(call),
+            Interceptor::Remote(effects) => effects.before_call(call).await?,
+        };
+        match decision {
             EffectDecision::Execute => Ok(None),
             EffectDecision::Return(value) => Ok(Some(value)),
             EffectDecision::Fail { error, terminal: true } => {
@@ -360,11 +365,17 @@ impl TaskContext {
     }
 
     /// Reports the result of a call to the effect interceptor.
-    pub(super) fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
+    pub(super) async fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
+        let Some(effects) = &self.scope.settings.effects else { return };
         // A call that raised an interrupt has no result yet.
-        let is_interrupt = outcome.is_err_and(|it| it.source().is_none());
-        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !is_interrupt) {
-            effects.after_call(EffectCall { task_path: &self.task_path(), key }, outcome);
+        if outcome.is_err_and(|it| it.source().is_none()) {
+            return;
+        }
+        let task_path = self.task_path();
+        let call = EffectCall { task_path: &task_path, key };
+        match effects {
+            Interceptor::Local(effects) => effects.after_call(call, outcome),
+            Interceptor::Remote(effects) => effects.after_call(call, outcome).await,
         }
     }
 

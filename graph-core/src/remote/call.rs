@@ -3,10 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::{
     checkpoint::{saver::Checkpointer, writer::CheckpointWriter},
     context::task::TaskContext,
+    effects::{EffectCall, EffectDecision, Interceptor},
     error::NodeError,
     namespace::{Persistence, belongs_to},
     remote::{
@@ -62,6 +64,7 @@ impl RemoteCall {
             thread: scope.thread.as_ref().map(|it| it.to_string()),
             persistence,
             stores: writer.is_some(),
+            intercepts: settings.effects.is_some(),
             input,
             tasks: RemoteTask::chain(task),
             settings: RemoteSettings {
@@ -113,6 +116,42 @@ impl RemoteCall {
             events.forward(event).await;
         }
         Ok(())
+    }
+
+    /// Asks the run's effect interceptor about an external call of the subgraph: see
+    /// [`EffectInterceptor::before_call`](crate::EffectInterceptor::before_call).
+    pub fn before_call(
+        &self,
+        call: EffectCall<'_>,
+    ) -> Result<EffectDecision, ForeignNamespaceError> {
+        self.check_path(call)?;
+        match &self.task.scope.settings.effects {
+            Some(Interceptor::Local(effects)) => Ok(effects.before_call(call)),
+            _ => Ok(EffectDecision::Execute),
+        }
+    }
+
+    /// Reports the outcome of an external call of the subgraph to the run's effect interceptor: see
+    /// [`EffectInterceptor::after_call`](crate::EffectInterceptor::after_call).
+    pub fn after_call(
+        &self,
+        call: EffectCall<'_>,
+        outcome: Result<&Value, &NodeError>,
+    ) -> Result<(), ForeignNamespaceError> {
+        self.check_path(call)?;
+        if let Some(Interceptor::Local(effects)) = &self.task.scope.settings.effects {
+            effects.after_call(call, outcome);
+        }
+        Ok(())
+    }
+
+    /// Checks that a call belongs to a task inside the subgraph.
+    fn check_path(&self, call: EffectCall<'_>) -> Result<(), ForeignNamespaceError> {
+        let inner = call.task_path.strip_prefix(&self.task.task_path());
+        match inner.is_some_and(|it| it.starts_with(['/', '.'])) {
+            true => Ok(()),
+            false => Err(ForeignNamespaceError),
+        }
     }
 
     /// Resets the idle timeout of the node that runs the subgraph.

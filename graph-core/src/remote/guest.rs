@@ -16,6 +16,7 @@ use crate::{
         task::{Scope, TaskContext},
     },
     control::RunControl,
+    effects::{Interceptor, RemoteInterceptor},
     engine::{
         input::{CommandInput, RunInput},
         outcome::GraphOutcome,
@@ -41,20 +42,13 @@ const EVENT_BUFFER: usize = 64;
 
 impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Runs the graph as a subgraph of a graph in another process, which sent `start`: see the [module](crate::remote).
-    ///
-    /// `checkpointer` stores checkpoints in the other process. It is used only if the parent stores checkpoints. The
-    /// checkpointer of this graph is not used. `control` can drain the run.
+    /// The checkpointer of this graph is not used.
     ///
     /// # Panics
     ///
     /// Panics outside a tokio runtime.
-    pub fn run_remote(
-        &self,
-        start: RemoteStart,
-        deps: C,
-        checkpointer: Arc<dyn Checkpointer>,
-        control: &RunControl,
-    ) -> RemoteRun {
+    pub fn run_remote(&self, start: RemoteStart, deps: C, parent: RemoteParent) -> RemoteRun {
+        let RemoteParent { checkpointer, interceptor, control } = parent;
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
         let RemoteStart { run, thread, namespace, persistence, input, .. } = start;
         let (run, thread): (Arc<str>, Option<Arc<str>>) = (Arc::from(run), thread.map(Arc::from));
@@ -78,7 +72,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             durability,
             metadata: start.settings.metadata,
             config: start.settings.config,
-            effects: None,
+            effects: start.intercepts.then_some(Interceptor::Remote(interceptor)),
         });
         let deps: Arc<C> = Arc::new(deps);
         let scope = |namespace, parent| Scope {
@@ -104,7 +98,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         for outer in start.tasks {
             task = Some(outer.into_context(task, scope));
         }
-        let (graph, parent) = (self.erased().clone(), task.clone());
+        let (graph, runs_in) = (self.erased().clone(), task.clone());
         drop(events_to_host);
         let run = async move {
             let inner = Subgraph { graph: graph.clone(), persistence, remote: None };
@@ -133,15 +127,27 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
                 visited: replay.map(|it| it.visited()).unwrap_or_default(),
             }
         };
-        RemoteRun { driven: Driven::new(Box::pin(run), events), parent }
+        RemoteRun { driven: Driven::new(Box::pin(run), events), runs_in }
     }
+}
+
+/// The services of the process that runs the parent of a subgraph.
+#[derive(Clone, Debug)]
+pub struct RemoteParent {
+    /// Stores checkpoints in the thread of the parent. Used only if the parent stores checkpoints.
+    pub checkpointer: Arc<dyn Checkpointer>,
+    /// Intercepts external calls. Used only if the run of the parent has an interceptor.
+    pub interceptor: Arc<dyn RemoteInterceptor>,
+    /// Drains the subgraph when the run of the parent is drained.
+    pub control: RunControl,
 }
 
 /// A running subgraph of a graph in another process. Reading its events drives the run; dropping it cancels the run.
 #[must_use]
 pub struct RemoteRun {
     driven: Driven<RemoteOutcome>,
-    parent: Option<Arc<TaskContext>>,
+    /// The task that runs the subgraph.
+    runs_in: Option<Arc<TaskContext>>,
 }
 
 impl RemoteRun {
@@ -152,7 +158,7 @@ impl RemoteRun {
 
     /// Returns when the run last made progress, if a node that encloses the subgraph has an idle timeout.
     pub fn last_heartbeat(&self) -> Option<Instant> {
-        let tasks = std::iter::successors(self.parent.as_ref(), |it| it.scope.parent.as_ref());
+        let tasks = std::iter::successors(self.runs_in.as_ref(), |it| it.scope.parent.as_ref());
         tasks.filter_map(|it| it.last_heartbeat()).max()
     }
 

@@ -26,6 +26,8 @@ pub struct RemoteStart {
     pub(super) persistence: Persistence,
     /// Whether the checkpoints of the subgraph are stored.
     pub(super) stores: bool,
+    /// Whether the run has an effect interceptor.
+    pub(super) intercepts: bool,
     pub(super) input: RemoteInput,
     /// The enclosing tasks, outermost first. The last one runs the subgraph.
     pub(super) tasks: Vec<RemoteTask>,

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use graph_core::{
-    Command, CompiledGraph, Context, Goto, Input, Interrupt, MemorySaver, NodeError, Persistence,
-    RunControl, RunError, RunOptions, RunOutcome, START, State, StateGraph, SubgraphSource,
-    remote::{RemoteCall, RemoteOutcome, RemoteRunner},
+    Command, CompiledGraph, Context, EffectCall, EffectDecision, Goto, Input, Interrupt,
+    MemorySaver, NodeError, Persistence, RunControl, RunError, RunOptions, RunOutcome, START,
+    State, StateGraph, SubgraphSource,
+    remote::{RemoteCall, RemoteInterceptor, RemoteOutcome, RemoteParent, RemoteRunner},
     subgraph,
 };
 use serde_json::{Value, json};
@@ -58,14 +59,30 @@ impl RemoteRunner for Loopback {
     async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
         let start = serde_json::to_string(call.start())?;
         self.starts.lock().expect("no test panics while it holds the lock").push(start.clone());
-        let saver = call.checkpointer().unwrap_or_else(|| Arc::new(MemorySaver::new()));
         let start = serde_json::from_str(&start)?;
-        let mut run = trip().run_remote(start, (), saver, &RunControl::new());
+        let parent = RemoteParent {
+            checkpointer: call.checkpointer().unwrap_or_else(|| Arc::new(MemorySaver::new())),
+            interceptor: Arc::new(NoInterceptor),
+            control: RunControl::new(),
+        };
+        let mut run = trip().run_remote(start, (), parent);
         while let Some(event) = run.next().await {
             call.forward(event).await?;
         }
         Ok(serde_json::from_value(serde_json::to_value(run.finish().await)?)?)
     }
+}
+
+#[derive(Debug)]
+struct NoInterceptor;
+
+#[async_trait]
+impl RemoteInterceptor for NoInterceptor {
+    async fn before_call(&self, _: EffectCall<'_>) -> Result<EffectDecision, NodeError> {
+        Ok(EffectDecision::Execute)
+    }
+
+    async fn after_call(&self, _: EffectCall<'_>, _: Result<&Value, &NodeError>) {}
 }
 
 async fn home(_: &Trip) -> TripUpdate {
