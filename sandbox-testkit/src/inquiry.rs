@@ -21,7 +21,8 @@ pub fn answer(prompt: &str) -> String {
 pub struct Inquiry {
     /// Subject of the inquiry.
     pub topic: String,
-    /// What the inquiry does besides its work: `interrupt`, `fail`, `escape`, `hang`, `spy`, or nothing.
+    /// What the inquiry does besides its work: `interrupt`, `fail`, `escape`, `hang`, `pulse`, `spy`,
+    /// or nothing.
     pub mode: String,
     /// Number of inquiries so far. It exceeds 1 only with thread persistence.
     #[reduce(add)]
@@ -30,6 +31,12 @@ pub struct Inquiry {
     #[reduce(append)]
     pub log: Vec<String>,
 }
+
+/// Time between two heartbeats of an inquiry with mode `pulse`.
+pub const PULSE: Duration = Duration::from_secs(1);
+
+/// Number of heartbeats of an inquiry with mode `pulse`.
+pub const PULSES: u32 = 10;
 
 type Deps = Option<Host>;
 
@@ -94,6 +101,13 @@ async fn conclude(inquiry: &Inquiry, cx: &Context<Deps>) -> Result<Command<Inqui
             Ok(Command::parent::<Report>(update, Goto::node("calm")))
         }
         "hang" => std::future::pending().await,
+        "pulse" => {
+            for _ in 0..PULSES {
+                cx.heartbeat();
+                tokio::time::sleep(PULSE).await;
+            }
+            Ok(Command::update(Inquiry::update()))
+        }
         "spy" => {
             let saver = cx.deps().as_ref().map(Host::checkpointer);
             let saver = saver.ok_or("only a guest can spy")?;
@@ -125,6 +139,8 @@ pub struct ReportOptions {
     pub persistence: Persistence,
     /// Timeout of the node that runs the inquiry.
     pub timeout: Option<Duration>,
+    /// Idle timeout of the node that runs the inquiry.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// Builds a report on an inquiry, which is compiled or sandboxed. The report runs the inquiry twice.
@@ -145,9 +161,10 @@ pub fn report(
     };
     let (inquire, appendix) = (node("inquire"), node("appendix"));
     let limit = options.timeout.unwrap_or(Duration::MAX);
+    let idle = options.idle_timeout.unwrap_or(Duration::MAX);
     StateGraph::new()
         .node(plan)
-        .node(inquire.clone().timeout(limit))
+        .node(inquire.clone().timeout(limit).idle_timeout(idle))
         .node(calm)
         .node(&appendix)
         .edge(START, plan)

@@ -9,17 +9,21 @@ use std::{
 };
 
 use graph_core::{
-    Durability, Input, MemorySaver, NodeTimeoutError, Persistence, RunControl, RunError,
-    RunOptions, RunOutcome, StopReason, Thread,
+    Durability, Goto, Input, MemorySaver, NodeTimeoutError, Persistence, RunControl, RunError,
+    RunOptions, RunOutcome, START, StateGraph, StopReason, SubgraphNode, Thread,
+    subgraph_on_payload,
 };
-use graph_trace::{Detail, RecordedRun, TextOptions, record_thread};
-use sandbox_testkit::inquiry::{ASK, Inquiry, Report, ReportOptions, answer, inquiry, report};
+use graph_trace::{Detail, RecordedRun, Recorder, TextOptions, record_thread};
+use sandbox_testkit::inquiry::{
+    ASK, Inquiry, PULSE, Report, ReportOptions, answer, inquiry, report,
+};
 use sandbox_vm::{
     CallError, CallPolicy, HostFunctions, SandboxOptions, Sandboxes, Spec,
     backend::{InProcess, Jail},
     guest::Host,
     sandboxed,
 };
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::{HOSTILE, sandboxes};
@@ -277,6 +281,69 @@ async fn cancelled_and_timed_out_nodes_delete_their_sandbox() {
         assert!(matches!(error, RunError::Cancelled), "{error}");
         until_deleted(&sandboxes).await;
     }
+}
+
+/// The clock stands still while anything can run, so the result does not depend on the speed of the machine.
+#[tokio::test(start_paused = true)]
+async fn heartbeats_in_the_guest_reset_the_idle_timeout() {
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
+    for (idle_timeout, is_exceeded) in [(PULSE * 2, false), (PULSE / 2, true)] {
+        let options = ReportOptions { idle_timeout: Some(idle_timeout), ..Default::default() };
+        let thread = in_sandboxes(&sandboxes, plain_policy(), options);
+        match thread.run(start("pulse")).await {
+            Ok(_) => assert!(!is_exceeded),
+            Err(error) => {
+                let error = error.node_error::<NodeTimeoutError>().unwrap();
+                assert!(is_exceeded && error.idle, "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn recorded_calls_of_guests_are_replayed_without_calls() {
+    on_each_backend(async |sandboxes| {
+        let recorder = Recorder::new();
+        let options = RunOptions::new().effect_interceptor(recorder.clone());
+        let thread = in_sandboxes(&sandboxes, plain_policy(), ReportOptions::default());
+        let recorded = record_thread(&thread.with_options(options), start("")).await;
+        let recording = recorder.recording(&recorded.trace);
+        // Neither the sandbox nor the host's process makes a call.
+        let denied = in_sandboxes(&sandboxes, CallPolicy::deny_all(), ReportOptions::default());
+        for thread in [denied, reference(ReportOptions::default())] {
+            let replayer = recording.replayer();
+            let options = RunOptions::new().effect_interceptor(replayer.clone());
+            let replayed = record_thread(&thread.with_options(options), start("")).await;
+            let state = replayed.outcome.as_ref().unwrap().state();
+            assert_eq!(state, recorded.outcome.as_ref().unwrap().state());
+            assert!(replayer.unused_calls().is_empty() && replayer.unrecorded_calls().is_empty());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn payloads_fan_out_to_concurrent_sandboxes() {
+    async fn assign(_: &Report) -> Vec<Goto> {
+        let topics = ["tea", "milk", "water"];
+        topics.iter().map(|it| Goto::send("inquire", json!(it))).collect()
+    }
+    let fan_out = |inquiry: &dyn Fn() -> SubgraphNode<Report, Deps>| {
+        let graph = StateGraph::<Report, Deps>::new().node(assign).node(inquiry());
+        graph.edge(START, assign).compile().unwrap()
+    };
+    let input = |topic: String| Inquiry { topic, ..Default::default() };
+    let output = |it: Inquiry| Report::update().findings([it.log.join(", ")]);
+    let ordinary = fan_out(&|| subgraph_on_payload("inquire", &graph(), input, output));
+    let expected = ordinary.invoke(start(""), None).await.unwrap();
+    assert_eq!(expected.findings.len(), 3);
+    on_each_backend(async |sandboxes| {
+        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let inquiry = sandboxed(&graph(), &sandboxes, options);
+        let graph = fan_out(&|| subgraph_on_payload("inquire", &inquiry, input, output));
+        assert_eq!(graph.invoke(start(""), None).await.unwrap(), expected);
+    })
+    .await;
 }
 
 async fn until_deleted(sandboxes: &Sandboxes) {

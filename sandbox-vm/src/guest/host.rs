@@ -2,13 +2,14 @@
 
 use std::{path::Path, sync::Arc};
 
-use graph_core::{Checkpointer, Context, NodeError, RunControl};
+use graph_core::{Checkpointer, Context, NodeError, remote::RemoteParent};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
     connection::{Connection, FlushAck},
+    interceptor::HostInterceptor,
     saver::HostSaver,
 };
 use crate::protocol::message::{ExternalCall, Fault, FaultCode, GraphEvent, HostCall};
@@ -43,9 +44,14 @@ impl Host {
         self.connection.flush_requests(self.run)
     }
 
-    /// Returns the control by which the host can drain the run.
-    pub(super) fn control(&self) -> RunControl {
-        self.connection.control(self.run)
+    /// Returns the services of the host's run, of which this run is a subgraph.
+    pub(super) fn parent(&self) -> RemoteParent {
+        let interceptor = HostInterceptor::new(self.connection.clone(), self.run);
+        RemoteParent {
+            checkpointer: self.checkpointer(),
+            interceptor: Arc::new(interceptor),
+            control: self.connection.control(self.run),
+        }
     }
 
     /// Reports to the host that the run makes progress.

@@ -74,7 +74,7 @@ where
         let built = (self.build)(&host);
         let (graph, deps) = built.map_err(|error| Fault::new(FaultCode::Terminal, error))?;
         let tracks_heartbeats = start.tracks_heartbeats();
-        let mut run = graph.run_remote(start, deps, host.checkpointer(), &host.control());
+        let mut run = graph.run_remote(start, deps, host.parent());
         let mut flush_requests = host.flush_requests();
         let mut interval = tokio::time::interval(HEARTBEAT_INTERVAL);
         let (mut reported, mut reports) = (None, JoinSet::new());

@@ -295,6 +295,23 @@ pub enum HostCall {
     List(HistoryQuery),
     /// Lists the thread's namespaces.
     Namespaces,
+    /// Asks the host's interceptor about an external call. The reply is an
+    /// [`EffectDecision`](graph_core::EffectDecision).
+    BeforeCall {
+        /// Path of the task that makes the call.
+        task_path: String,
+        /// Name and key of the call.
+        key: String,
+    },
+    /// Reports the outcome of an external call to the host's interceptor.
+    AfterCall {
+        /// Path of the task that made the call.
+        task_path: String,
+        /// Name and key of the call.
+        key: String,
+        /// The result of the call, or its error.
+        outcome: Result<Value, Fault>,
+    },
     /// Reports that the graph makes progress, which resets the idle timeout of the node that runs it.
     Heartbeat,
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use graph_core::remote::RemoteCall;
+use graph_core::{
+    EffectCall, EffectDecision, NodeError,
+    remote::{ForeignNamespaceError, RemoteCall},
+};
+use serde_json::Value;
 
 use crate::protocol::message::{Fault, FaultCode};
 
@@ -53,10 +57,39 @@ impl Access {
         }
     }
 
+    /// Asks the interceptor of the host's run about an external call.
+    pub(super) fn before_call(&self, task_path: &str, key: &str) -> Result<EffectDecision, Fault> {
+        match self {
+            Self::Thread(_) => Ok(EffectDecision::Execute),
+            Self::Subgraph(call) => {
+                call.before_call(EffectCall { task_path, key }).map_err(refused)
+            }
+        }
+    }
+
+    /// Reports the outcome of an external call to the interceptor of the host's run.
+    pub(super) fn after_call(
+        &self,
+        task_path: &str,
+        key: &str,
+        outcome: Result<Value, Fault>,
+    ) -> Result<(), Fault> {
+        let Self::Subgraph(call) = self else { return Ok(()) };
+        let outcome = outcome.map_err(|fault| match fault.code {
+            FaultCode::Terminal => NodeError::terminal(fault.message),
+            _ => NodeError::from(fault.message),
+        });
+        call.after_call(EffectCall { task_path, key }, outcome.as_ref()).map_err(refused)
+    }
+
     /// Resets the idle timeout of the node that runs the graph.
     pub(super) fn heartbeat(&self) {
         if let Self::Subgraph(call) = self {
             call.heartbeat();
         }
     }
+}
+
+fn refused(error: ForeignNamespaceError) -> Fault {
+    Fault::new(FaultCode::Refused, error)
 }

@@ -94,7 +94,11 @@ impl HostCallHandler {
             HostCall::Get(_) | HostCall::List(_) | HostCall::Namespaces => {
                 self.read_slots.acquire().await
             }
-            HostCall::Lease | HostCall::Store(_) | HostCall::Heartbeat => return None,
+            HostCall::Lease
+            | HostCall::Store(_)
+            | HostCall::BeforeCall { .. }
+            | HostCall::AfterCall { .. }
+            | HostCall::Heartbeat => return None,
         };
         Some(permit.expect("the handler never closes its semaphores"))
     }
@@ -140,6 +144,12 @@ impl HostCallHandler {
                 let mut namespaces = self.saver()?.namespaces(self.access.thread()).await?;
                 namespaces.retain(|(namespace, _)| self.access.allows(namespace));
                 encode_reply(&namespaces)
+            }
+            HostCall::BeforeCall { task_path, key } => {
+                encode_reply(&self.access.before_call(&task_path, &key)?)
+            }
+            HostCall::AfterCall { task_path, key, outcome } => {
+                encode_reply(&self.access.after_call(&task_path, &key, outcome)?)
             }
             HostCall::Heartbeat => {
                 self.access.heartbeat();
