@@ -94,7 +94,12 @@ impl Replay {
     /// The task id at the end of `namespace` is ignored. It differs in each iteration of a loop, so later invocations
     /// would otherwise count as the first one.
     pub(crate) fn enter(&self, namespace: &str) -> Option<CheckpointId> {
-        let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
+        let stable = Self::stable(namespace);
         lock(&self.visited).insert(stable.to_owned()).then_some(self.bound)
+    }
+
+    /// Returns a namespace without the task id at its end.
+    pub(crate) fn stable(namespace: &str) -> &str {
+        namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable)
     }
 }

@@ -1,9 +1,12 @@
 //! A checkpointer that writes through the queue of a run.
 
+use std::{sync::Arc, time::Duration};
+
 use async_trait::async_trait;
 
 use crate::checkpoint::{
     error::CheckpointError,
+    id::CheckpointId,
     query::{HistoryQuery, Keep, Lookup, PruneStats},
     record::{TaskEvent, TaskRecord},
     saver::{Checkpointer, Lease},
@@ -17,6 +20,25 @@ use crate::checkpoint::{
 pub(super) struct QueuedCheckpointer {
     pub(super) writer: CheckpointWriter,
 }
+
+/// Maximum time by which the clock of the other process may be ahead of the clock of this process.
+const MAX_TIME_AHEAD: Duration = Duration::from_secs(600);
+
+/// Makes later checkpoints of the parent's run newer than a checkpoint of the subgraph, even if the clock of the other
+/// process is ahead. Time travel depends on this order.
+fn follow_clock(id: CheckpointId) -> Result<(), CheckpointError> {
+    let ahead = id.time_ahead();
+    if ahead > MAX_TIME_AHEAD {
+        let problem = format!(
+            "the clock of the process that runs the subgraph is {ahead:?} ahead; correct it"
+        );
+        return Err(CheckpointError::Storage(Arc::from(BoxError::from(problem))));
+    }
+    CheckpointId::advance_past(id);
+    Ok(())
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[async_trait]
 impl Checkpointer for QueuedCheckpointer {
@@ -38,6 +60,11 @@ impl Checkpointer for QueuedCheckpointer {
     }
 
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
+        for write in &writes {
+            if let CheckpointWrite::Put(checkpoint) = write {
+                follow_clock(checkpoint.key.id)?;
+            }
+        }
         // The result of an external call must be stored before the node receives it.
         let is_effect = |it: &TaskRecord| matches!(it.event, TaskEvent::Effect { .. });
         let has_effect = writes.iter().any(|it| match it {

@@ -7,6 +7,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     checkpoint::{
+        id::CheckpointId,
         saver::{Checkpointer, Lease},
         writer::CheckpointWriter,
     },
@@ -49,6 +50,11 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Panics outside a tokio runtime.
     pub fn run_remote(&self, start: RemoteStart, deps: C, parent: RemoteParent) -> RemoteRun {
         let RemoteParent { checkpointer, interceptor, control } = parent;
+        if let Some(newest) = start.newest_checkpoint() {
+            // Checkpoints of a subgraph are newer than those that it starts from, even if the clock of this process is
+            // behind.
+            CheckpointId::advance_past(newest);
+        }
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
         let RemoteStart { run, thread, namespace, persistence, input, .. } = start;
         let (run, thread): (Arc<str>, Option<Arc<str>>) = (Arc::from(run), thread.map(Arc::from));

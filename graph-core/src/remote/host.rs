@@ -6,7 +6,10 @@ use smallvec::SmallVec;
 
 use crate::{
     checkpoint::record::GotoRecord,
-    context::task::TaskContext,
+    context::{
+        resume::Replay,
+        task::{TaskContext, interrupt_id},
+    },
     engine::{
         input::{CommandInput, RunInput},
         outcome::GraphOutcome,
@@ -14,6 +17,7 @@ use crate::{
     error::{Halt, NodeError},
     goto::{Goto, ParentCommand},
     graph::erased::{Graph, Subgraph},
+    interrupt::Interrupt,
     namespace::belongs_to,
     remote::{
         call::{ForeignNamespaceError, RemoteCall, RemoteRunner},
@@ -33,13 +37,17 @@ pub(crate) async fn run(
 ) -> Result<GraphOutcome, NodeError> {
     let input = remote_input(&inner.graph, &input)?;
     let call = RemoteCall::new(task, namespace.clone(), inner.persistence, input);
+    let has_resume_value = call.start().resume_value.is_some();
     let RemoteOutcome { end, took_resume_value, visited } = runner.run(call).await?;
     let scope = &task.scope;
-    if took_resume_value {
+    // The outcome is not trusted: it must not affect other subgraphs of the run.
+    if has_resume_value && took_resume_value {
         scope.resume_values.drop_single();
     }
     if let Some(replay) = &scope.replay {
-        replay.add_visited(visited);
+        let own = Replay::stable(&namespace);
+        let is_own = |it: &String| it == own || belongs_to(it, &namespace);
+        replay.add_visited(visited.into_iter().filter(is_own));
     }
     let halt = match end {
         RemoteEnd::Done { state, has_output } => {
@@ -48,7 +56,8 @@ pub(crate) async fn run(
             return Ok(GraphOutcome { halt: None, state: values.snapshot(), has_output });
         }
         RemoteEnd::Interrupted(interrupts) => {
-            if interrupts.iter().any(|it| !belongs_to(&it.namespace, &namespace)) {
+            if !interrupts.iter().all(|it| belongs_to(&it.namespace, &namespace) && has_own_id(it))
+            {
                 return Err(NodeError::terminal(ForeignNamespaceError));
             }
             Halt::Interrupted(interrupts)
@@ -68,6 +77,15 @@ pub(crate) async fn run(
     };
     let state = inner.graph.initial.snapshot();
     Ok(GraphOutcome { halt: Some(halt), state, has_output: false })
+}
+
+/// Maximum number of interrupts that a task in another process can raise.
+const MAX_INTERRUPTS: usize = 1000;
+
+/// Returns whether the id of an interrupt belongs to its namespace. Otherwise it could be the id of another interrupt,
+/// and the process would receive the answer to that one.
+fn has_own_id(interrupt: &Interrupt) -> bool {
+    (0..MAX_INTERRUPTS).any(|it| interrupt_id(&interrupt.namespace, it) == interrupt.id)
 }
 
 fn remote_input(graph: &Graph, input: &RunInput) -> Result<RemoteInput, NodeError> {

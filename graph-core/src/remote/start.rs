@@ -50,6 +50,11 @@ impl RemoteStart {
         &self.namespace
     }
 
+    /// Returns the newest checkpoint of the enclosing graphs.
+    pub(super) fn newest_checkpoint(&self) -> Option<CheckpointId> {
+        self.tasks.iter().map(|it| it.step.checkpoint).max()
+    }
+
     /// Returns whether the subgraph must report heartbeats, because a node that encloses it has an idle timeout.
     pub fn tracks_heartbeats(&self) -> bool {
         self.tasks.iter().any(|it| it.tracks_heartbeats)

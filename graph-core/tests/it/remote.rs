@@ -1,13 +1,17 @@
 //! Tests of subgraphs that run in another process. A runner stands for the other process: it sends the start as JSON to a
 //! copy of the graph.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::SystemTime,
+};
 
 use async_trait::async_trait;
 use graph_core::{
     Command, CompiledGraph, Context, EffectCall, EffectDecision, Goto, Input, Interrupt,
     MemorySaver, NodeError, Persistence, RunControl, RunError, RunOptions, RunOutcome, START,
     State, StateGraph, SubgraphSource,
+    checkpoint::{CheckpointId, CheckpointKey, FrontierRecord, NewCheckpoint},
     remote::{RemoteCall, RemoteInterceptor, RemoteOutcome, RemoteParent, RemoteRunner},
     subgraph,
 };
@@ -164,9 +168,11 @@ async fn answers_to_other_interrupts_are_not_sent() {
     assert!(!starts.iter().any(|it| it.contains("1234")), "{starts:?}");
 }
 
-/// A process that claims an interrupt of its parent.
+/// A process that claims an interrupt of another graph, or an id that is not its own.
 #[derive(Debug)]
-struct Forger;
+struct Forger {
+    namespace: Option<&'static str>,
+}
 
 #[async_trait]
 impl RemoteRunner for Forger {
@@ -174,8 +180,9 @@ impl RemoteRunner for Forger {
         "copy"
     }
 
-    async fn run(&self, _: RemoteCall) -> Result<RemoteOutcome, NodeError> {
-        let interrupt = json!({ "id": "0", "value": "your PIN?", "namespace": "phone:0" });
+    async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
+        let namespace = self.namespace.unwrap_or(call.start().namespace());
+        let interrupt = json!({ "id": "0", "value": "your PIN?", "namespace": namespace });
         let outcome = json!({
             "end": { "interrupted": [interrupt] },
             "took_resume_value": false,
@@ -187,9 +194,57 @@ impl RemoteRunner for Forger {
 
 #[tokio::test]
 async fn interrupts_of_other_graphs_are_refused() {
-    let graph = parent(&trip().remote(Arc::new(Forger)), Persistence::Invocation);
-    let error =
-        graph.thread("t", ()).run(Input::update(Trip::update().mode(""))).await.unwrap_err();
-    assert!(matches!(&error, RunError::Node { terminal: true, .. }), "{error}");
-    assert!(error.to_string().contains("sent data of another graph"), "{error}");
+    for namespace in [Some("phone:0"), None] {
+        let forger = trip().remote(Arc::new(Forger { namespace }));
+        let graph = parent(&forger, Persistence::Invocation);
+        let input = Input::update(Trip::update().mode(""));
+        let error = graph.thread("t", ()).run(input).await.unwrap_err();
+        assert!(matches!(&error, RunError::Node { terminal: true, .. }), "{error}");
+        assert!(error.to_string().contains("sent data of another graph"), "{error}");
+    }
+}
+
+/// A process whose clock is centuries ahead.
+#[derive(Debug)]
+struct FromTheFuture;
+
+#[async_trait]
+impl RemoteRunner for FromTheFuture {
+    fn runs_in(&self) -> &str {
+        "copy"
+    }
+
+    async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
+        let (thread, namespace) = (call.start().thread(), call.start().namespace());
+        let header = json!({
+            "parent": null,
+            "origin": CheckpointId::next(),
+            "step": 0,
+            "source": "loop",
+            "created_at": SystemTime::UNIX_EPOCH,
+            "run": "r",
+            "version": 1,
+        });
+        let checkpoint = NewCheckpoint {
+            key: CheckpointKey {
+                thread: thread.unwrap_or_default().to_owned(),
+                namespace: namespace.to_owned(),
+                id: CheckpointId::from_bytes([0xf0; 16]),
+            },
+            expected_head: None,
+            base: None,
+            header: serde_json::from_value(header)?,
+            frontier: FrontierRecord::default(),
+            changes: Vec::new(),
+        };
+        let saver = call.checkpointer().ok_or("the parent stores checkpoints")?;
+        Err(saver.put(checkpoint).await.err().map_or("it was stored".into(), Into::into))
+    }
+}
+
+#[tokio::test]
+async fn checkpoint_ids_far_in_the_future_are_refused() {
+    let graph = parent(&trip().remote(Arc::new(FromTheFuture)), Persistence::Invocation);
+    let error = graph.thread("t", ()).run(Trip::update().mode("")).await.unwrap_err();
+    assert!(error.to_string().contains("ahead; correct it"), "{error}");
 }
