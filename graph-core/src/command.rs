@@ -84,6 +84,10 @@ impl<S: State, R> Command<S, R> {
         let parent = ParentCommand {
             updates: SmallVec::from_buf([Box::new(update) as AnyUpdate]),
             gotos: route.gotos(),
+            to_writes: |update| match update.downcast_ref::<P::Update>() {
+                Some(update) => P::update_to_writes(update),
+                None => Ok(Vec::new()),
+            },
         };
         Self { update: None, route: None, parent: Some(Box::new(parent)) }
     }

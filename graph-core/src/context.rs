@@ -228,6 +228,18 @@ impl<C: ?Sized> Context<C> {
         }
     }
 
+    /// Waits until all checkpoints that the run has created so far are stored.
+    ///
+    /// With [`Durability::Async`](crate::Durability::Async), checkpoints are stored while the next step runs. A node that
+    /// makes an expensive call can wait for them first, so that the call belongs to the same task if the run is continued
+    /// after a crash. With other durabilities, and without a checkpointer, there is nothing to wait for.
+    pub async fn flush_checkpoints(&self) -> Result<(), NodeError> {
+        match &self.task.scope.writer {
+            Some(writer) => Ok(writer.flush().await?),
+            None => Ok(()),
+        }
+    }
+
     /// Resets the node's idle timeout.
     pub fn heartbeat(&self) {
         self.task.heartbeat();

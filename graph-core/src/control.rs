@@ -60,6 +60,7 @@ impl RunControl {
     /// Stops the run at the end of its current step. The thread can continue from there.
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::Release);
+        self.shared.wake.notify_waiters();
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -68,9 +69,18 @@ impl RunControl {
 
     /// Returns once the run is cancelled.
     pub(crate) async fn cancelled(&self) {
+        self.wait_for(&self.shared.cancelled).await;
+    }
+
+    /// Returns once the run is drained.
+    pub(crate) async fn drained(&self) {
+        self.wait_for(&self.shared.draining).await;
+    }
+
+    async fn wait_for(&self, flag: &AtomicBool) {
         loop {
             let woken = self.shared.wake.notified();
-            if self.shared.cancelled.load(Ordering::Acquire) {
+            if flag.load(Ordering::Acquire) {
                 return;
             }
             woken.await;

@@ -1,7 +1,9 @@
 //! Hooks that intercept the external calls of a run, for recording and replay.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::NodeError;
@@ -18,7 +20,8 @@ pub struct EffectCall<'a> {
 }
 
 /// An interceptor's decision about an external call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EffectDecision {
     /// Make the call.
     Execute,
@@ -45,6 +48,24 @@ pub trait EffectInterceptor: Send + Sync + fmt::Debug {
 
     /// Called with the result or the error of a call that was made.
     fn after_call(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>);
+}
+
+/// The interceptor of a run in another process, as a subgraph of that run sees it: see
+/// [`CompiledGraph::run_remote`](crate::CompiledGraph::run_remote).
+#[async_trait]
+pub trait RemoteInterceptor: Send + Sync + fmt::Debug {
+    /// See [`EffectInterceptor::before_call`]. An error fails the call.
+    async fn before_call(&self, call: EffectCall<'_>) -> Result<EffectDecision, NodeError>;
+
+    /// See [`EffectInterceptor::after_call`].
+    async fn after_call(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>);
+}
+
+/// The interceptor of a run, in this process or in another one.
+#[derive(Clone, Debug)]
+pub(crate) enum Interceptor {
+    Local(Arc<dyn EffectInterceptor>),
+    Remote(Arc<dyn RemoteInterceptor>),
 }
 
 /// The error returned when a call of a replayed run differs from the recording.

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     checkpoint::error::CheckpointError,
     error_chain,
@@ -332,7 +334,7 @@ impl RunError {
 }
 
 /// The error returned when a route, goto or send leads to a node that does not exist in the graph.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("`{from}` leads to `{to}`, which is not a node of graph `{graph}`; nodes are: {}", nodes.join(", "))]
 pub struct UnknownTargetError {
     /// Node that the route starts from.
@@ -346,7 +348,7 @@ pub struct UnknownTargetError {
 }
 
 /// The error returned when a step writes a field twice although the field accepts only one write per step.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("field `{field}` was written by `{first}` and by `{second}` in step {step}; {}", self.advice())]
 pub struct WriteConflictError {
     /// Name of the field.

@@ -8,7 +8,11 @@ use smallvec::SmallVec;
 
 use crate::{
     label::{END_NAME, Label},
-    state::{erased::AnyUpdate, field::FieldError, limits},
+    state::{
+        erased::AnyUpdate,
+        field::{FieldError, FieldWrite},
+        limits,
+    },
 };
 
 /// A single target chosen at run time: a node, a node with a payload, or END.
@@ -122,6 +126,8 @@ pub type Gotos = SmallVec<[Goto; 1]>;
 pub(crate) struct ParentCommand {
     pub(crate) updates: SmallVec<[AnyUpdate; 1]>,
     pub(crate) gotos: Gotos,
+    /// Converts an update of the parent's state to writes, for a parent in another process.
+    pub(crate) to_writes: fn(&AnyUpdate) -> Result<Vec<FieldWrite>, FieldError>,
 }
 
 impl fmt::Debug for ParentCommand {

@@ -101,6 +101,7 @@ mod namespace;
 pub mod node;
 mod policy;
 mod random;
+pub mod remote;
 mod run;
 mod shared;
 mod spans;
@@ -159,7 +160,7 @@ pub use run::{
 pub use shared::IntoShared;
 pub use state::{State, field::FieldWrite, fold::Overwrite, migrate::Migrations, reduce};
 pub use stream::{Event, EventKind, StreamMode};
-pub use subgraph::{SubgraphNode, subgraph, subgraph_on_payload};
+pub use subgraph::{SubgraphNode, SubgraphSource, subgraph, subgraph_on_payload};
 
 #[doc(hidden)]
 pub use serde_json;

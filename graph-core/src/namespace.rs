@@ -1,7 +1,10 @@
 //! Namespaces, which identify the subgraphs of a run in its thread.
 
+use serde::{Deserialize, Serialize};
+
 /// How the state of a subgraph is persisted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Persistence {
     /// Each invocation has its own state and history. It starts from the initial state, and resumes from its last
     /// checkpoint after an interrupt or a failure.
@@ -18,8 +21,45 @@ pub(crate) fn nested_namespace(outer: &str, inner: &str) -> String {
     if outer.is_empty() { inner.to_owned() } else { format!("{outer}|{inner}") }
 }
 
+/// Returns whether `namespace` belongs to the subgraph with namespace `own`: it is the namespace of the subgraph itself,
+/// or that of a graph inside it.
+pub(crate) fn belongs_to(namespace: &str, own: &str) -> bool {
+    let is_inside = |outer: &str| {
+        let inner = namespace.strip_prefix(outer).and_then(|it| it.strip_prefix('|'));
+        // A number instead of a node belongs to another subgraph that the same task runs.
+        let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
+        inner.is_some_and(|it| !it.split('|').next().is_none_or(is_number))
+    };
+    // Graphs with thread persistence have namespaces without task ids.
+    namespace == own || is_inside(own) || is_inside(&without_task_ids(own))
+}
+
 /// Strips the task ids from a namespace: `write:1f3a|review:77c0` becomes `write|review`.
 pub(crate) fn without_task_ids(namespace: &str) -> String {
     let parts = namespace.split('|').map(|it| it.split(':').next().unwrap_or(it));
     parts.collect::<Vec<_>>().join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::belongs_to;
+
+    #[test]
+    fn namespace_contains_itself_and_graphs_inside_it() {
+        let own = "debate:1f|2";
+        for inside in [own, "debate:1f|2|turn:3a", "debate:1f|2|turn:3a|1", "debate|2|turn"] {
+            assert!(belongs_to(inside, own), "{inside}");
+        }
+        for outside in [
+            "",
+            "debate:1f",
+            "debate:1f|3",
+            "debate:1f|2|1",
+            "debate:1f|22",
+            "debate",
+            "x|debate:1f|2",
+        ] {
+            assert!(!belongs_to(outside, own), "{outside}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Runs a compiled graph once, on a thread, or as a stream of events.
 
+pub(crate) mod driven;
 mod graph;
 pub(crate) mod history;
 pub(crate) mod input;

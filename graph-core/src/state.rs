@@ -79,6 +79,16 @@ pub trait State: Clone + Send + Sync + 'static {
     /// Returns the writes of an update as JSON. A checkpointer stores the result of a finished task in this form.
     fn writes(&self, update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError>;
 
+    /// Returns the writes of an update like [`writes`](Self::writes), if there is no state at hand: a graph in another
+    /// process sends a [`Command::parent`](crate::Command::parent).
+    ///
+    /// The derive implements this method. The default returns an error.
+    fn update_to_writes(update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError> {
+        let _ = update;
+        let problem = "updates of this state cannot be sent to another process; implement `State::update_to_writes`";
+        Err(FieldError::new("*", problem))
+    }
+
     /// Builds an update from stored writes. `writes` contains each field at most once.
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<Self::Update, FieldError>;
 

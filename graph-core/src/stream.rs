@@ -339,6 +339,11 @@ impl EventSender {
         self.modes & mode as u8 != 0
     }
 
+    /// Returns the requested stream modes.
+    pub(crate) fn modes(&self) -> Vec<StreamMode> {
+        StreamMode::DEBUG.into_iter().filter(|it| self.accepts(*it)).collect()
+    }
+
     /// Sends an event if its stream mode was requested.
     pub(crate) async fn send(&self, origin: EventOrigin, kind: EventKind) {
         if !self.accepts(kind.mode()) {
@@ -358,6 +363,17 @@ impl EventSender {
             parent_task: self.parent_task,
             kind,
         };
+        self.deliver(event).await;
+    }
+
+    /// Sends an event of a graph in another process, if its stream mode was requested. The event keeps its namespace.
+    pub(crate) async fn forward(&self, event: Event) {
+        if self.accepts(event.kind.mode()) {
+            self.deliver(Event { at: Instant::now(), run: self.run.clone(), ..event }).await;
+        }
+    }
+
+    async fn deliver(&self, event: Event) {
         // If the reader has been dropped, the run is being dropped too. Yielding lets the runtime abort this task,
         // which may run on another worker thread, before the task stores results that were never reported.
         if self.events.send(event).await.is_err() {

@@ -22,6 +22,7 @@ use crate::{
         options::NodeOptions,
         output::NodeOutput,
     },
+    remote::{self, graph::RemoteGraph},
     run::input::Input,
     state::{
         State,
@@ -72,48 +73,79 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub fn subgraph<S, S2, C, I>(
+pub fn subgraph<S, G, C, I>(
     name: impl Into<String>,
-    graph: &CompiledGraph<S2, C>,
+    graph: &G,
     input: impl Fn(&S) -> I + Send + Sync + 'static,
-    output: impl Fn(S2) -> S::Update + Send + Sync + 'static,
+    output: impl Fn(G::State) -> S::Update + Send + Sync + 'static,
 ) -> SubgraphNode<S, C>
 where
     S: State,
-    S2: State,
+    G: SubgraphSource<C>,
     C: Send + Sync + 'static,
-    I: Into<Input<S2>>,
+    I: Into<Input<G::State>>,
 {
     let input = move |task: TaskInput, cx: &TaskContext| {
         let state = task.state::<S>(cx.node())?;
         Ok(input(&state).into().erase())
     };
     let input_json = |task: &TaskInput, _: &TaskContext| task.to_json::<S>();
-    SubgraphNode::erased(name.into(), graph, input, output_from_state::<S, S2>(output), input_json)
+    let (inner, output) = (graph.subgraph(Private(())), output_from_state::<S, G::State>(output));
+    SubgraphNode::erased(name.into(), inner, input, output, input_json)
 }
 
 /// Creates a node that runs a graph with an input derived from a payload.
 ///
 /// `input` converts the payload into the input of the subgraph, and `output` converts the final state of the subgraph
 /// into an update of the parent's state.
-pub fn subgraph_on_payload<S, S2, C, P, I>(
+pub fn subgraph_on_payload<S, G, C, P, I>(
     name: impl Into<String>,
-    graph: &CompiledGraph<S2, C>,
+    graph: &G,
     input: impl Fn(P) -> I + Send + Sync + 'static,
-    output: impl Fn(S2) -> S::Update + Send + Sync + 'static,
+    output: impl Fn(G::State) -> S::Update + Send + Sync + 'static,
 ) -> SubgraphNode<S, C>
 where
     S: State,
-    S2: State,
+    G: SubgraphSource<C>,
     C: Send + Sync + 'static,
     P: PayloadType,
-    I: Into<Input<S2>>,
+    I: Into<Input<G::State>>,
 {
     let input = move |task: TaskInput, cx: &TaskContext| {
         Ok(input(task.payload::<P>(cx.node())?).into().erase())
     };
     let input_json = |task: &TaskInput, _: &TaskContext| task.payload_json();
-    SubgraphNode::erased(name.into(), graph, input, output_from_state::<S, S2>(output), input_json)
+    let (inner, output) = (graph.subgraph(Private(())), output_from_state::<S, G::State>(output));
+    SubgraphNode::erased(name.into(), inner, input, output, input_json)
+}
+
+/// A graph that can be a subgraph: a [`CompiledGraph`], or a [`RemoteGraph`] that runs in another process.
+///
+/// `C` is the type of the dependencies of the parent's run.
+pub trait SubgraphSource<C> {
+    /// The state of the graph.
+    type State: State;
+
+    #[doc(hidden)]
+    fn subgraph(&self, _: Private) -> Subgraph;
+}
+
+impl<S: State, C: Send + Sync + 'static> SubgraphSource<C> for CompiledGraph<S, C> {
+    type State = S;
+
+    fn subgraph(&self, _: Private) -> Subgraph {
+        let graph = self.erased().clone();
+        Subgraph { graph, persistence: Persistence::Invocation, remote: None }
+    }
+}
+
+impl<S: State, C> SubgraphSource<C> for RemoteGraph<S> {
+    type State = S;
+
+    fn subgraph(&self, _: Private) -> Subgraph {
+        let (graph, remote) = (self.graph.clone(), Some(self.runner.clone()));
+        Subgraph { graph, persistence: Persistence::Invocation, remote }
+    }
 }
 
 fn output_from_state<S: State, S2: State>(
@@ -144,15 +176,15 @@ struct Body {
 }
 
 impl<S: State, C: Send + Sync + 'static> SubgraphNode<S, C> {
-    pub(crate) fn erased<S2: State>(
+    pub(crate) fn erased(
         name: String,
-        graph: &CompiledGraph<S2, C>,
+        inner: Subgraph,
         input: impl Fn(TaskInput, &TaskContext) -> Result<RunInput, NodeError> + Send + Sync + 'static,
         output: impl Fn(AnyState, &TaskContext) -> Result<NodeOutput, NodeError> + Send + Sync + 'static,
         input_json: impl Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
         let body = Body {
-            inner: Subgraph { graph: graph.erased().clone(), persistence: Persistence::Invocation },
+            inner,
             input: Arc::new(input),
             output: Arc::new(output),
             input_json: Arc::new(input_json),
@@ -240,16 +272,33 @@ impl<S: State, C> NodeShape<S, C, IsSubgraph> for &CompiledGraph<S, C> {
 impl<S: State, C: Send + Sync + 'static> IntoNode<S, C, IsSubgraph> for &CompiledGraph<S, C> {
     type Input = S;
 
-    fn into_node(self, _: Private) -> NodeParts {
-        let graph = self.erased().clone();
-        let inner = Subgraph { graph, persistence: Persistence::Invocation };
-        NodeParts {
-            label: Some(Label::from(inner.graph.name.clone())),
-            subgraph: Some(inner.clone()),
-            body: NodeBody(Arc::new(SameState::<S> { inner, state: PhantomData })),
-            targets: Some(Vec::new()),
-            options: NodeOptions::default(),
-        }
+    fn into_node(self, private: Private) -> NodeParts {
+        same_state::<S>(self.subgraph(private))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> NodeShape<S, C, IsSubgraph> for &RemoteGraph<S> {
+    type Checked = Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C: Send + Sync + 'static> IntoNode<S, C, IsSubgraph> for &RemoteGraph<S> {
+    type Input = S;
+
+    fn into_node(self, private: Private) -> NodeParts {
+        same_state::<S>(SubgraphSource::<C>::subgraph(self, private))
+    }
+}
+
+/// Returns a node that runs a graph with the state type of its parent.
+fn same_state<S: State>(inner: Subgraph) -> NodeParts {
+    NodeParts {
+        label: Some(Label::from(inner.graph.name.clone())),
+        subgraph: Some(inner.clone()),
+        body: NodeBody(Arc::new(SameState::<S> { inner, state: PhantomData })),
+        targets: Some(Vec::new()),
+        options: NodeOptions::default(),
     }
 }
 
@@ -264,6 +313,20 @@ impl<S: State, C: Send + Sync + 'static> Source<S, C, IsSubgraph> for &CompiledG
 impl<S: State, C: Send + Sync + 'static> Target<S, C, IsSubgraph> for &CompiledGraph<S, C> {
     fn target(self) -> Label {
         Label::from(self.erased().name.clone())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> Source<S, C, IsSubgraph> for &RemoteGraph<S> {
+    fn source(self) -> Label {
+        Label::from(self.graph.name.clone())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, C> Target<S, C, IsSubgraph> for &RemoteGraph<S> {
+    fn target(self) -> Label {
+        Label::from(self.graph.name.clone())
     }
 }
 
@@ -330,13 +393,13 @@ impl<C: Send + Sync + 'static> Context<C> {
     ///
     /// The subgraph's interrupts and failures are returned as errors, which the node must propagate with `?`. When the
     /// node runs again, the subgraph resumes from its last checkpoint. Returns `None` if no output field was written.
-    pub async fn run_graph<S: State>(
+    pub async fn run_graph<G: SubgraphSource<C>>(
         &self,
-        graph: &CompiledGraph<S, C>,
+        graph: &G,
         persistence: Persistence,
-        input: impl Into<Input<S>>,
-    ) -> Result<Option<S>, NodeError> {
-        let inner = Subgraph { graph: graph.erased().clone(), persistence };
+        input: impl Into<Input<G::State>>,
+    ) -> Result<Option<G::State>, NodeError> {
+        let inner = Subgraph { persistence, ..graph.subgraph(Private(())) };
         let outcome = run_nested(&self.task, &inner, input.into().erase()).await?;
         Ok(outcome.has_output.then(|| downcast_state(outcome.state)))
     }
@@ -360,19 +423,29 @@ async fn run_nested(
         }
         _ => format!("{}{suffix}", task.namespace()),
     };
-    // Boxed, because the engine's future is recursive: it runs nodes that run the engine.
-    match Box::pin(start::run_nested(task.clone(), inner.clone(), namespace, input)).await {
-        Ok(outcome) => match outcome.halt {
-            None => Ok(outcome),
-            Some(Halt::ParentCommand(command)) => {
-                Err(NodeError::from_cause(Cause::DeliveredCommand(command)))
-            }
-            Some(halt) => Err(NodeError::halted(halt)),
-        },
-        // The failure of a node in the subgraph becomes the failure of the node that runs the subgraph.
-        Err(RunError::Node { error, terminal, .. }) => {
-            Err(NodeError::from_cause(Cause::Failed { source: error, terminal }))
+    let outcome = match &inner.remote {
+        Some(runner) => remote::host::run(task, inner, runner, namespace, input).await?,
+        // Boxed, because the engine's future is recursive: it runs nodes that run the engine.
+        None => {
+            let run = Box::pin(start::run_nested(task.clone(), inner.clone(), namespace, input));
+            run.await.map_err(node_error)?
         }
-        Err(error) => Err(NodeError::terminal(error)),
+    };
+    match outcome.halt {
+        None => Ok(outcome),
+        Some(Halt::ParentCommand(command)) => {
+            Err(NodeError::from_cause(Cause::DeliveredCommand(command)))
+        }
+        Some(halt) => Err(NodeError::halted(halt)),
+    }
+}
+
+/// Converts the failure of a subgraph into the failure of the node that runs it.
+fn node_error(error: RunError) -> NodeError {
+    match error {
+        RunError::Node { error, terminal, .. } => {
+            NodeError::from_cause(Cause::Failed { source: error, terminal })
+        }
+        error => NodeError::terminal(error),
     }
 }

@@ -10,12 +10,13 @@ use sandbox_vm::guest::{Agent, Host};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::check::PROGRAM;
+use crate::{check::PROGRAM, inquiry::inquiry};
 
 /// Returns the agent that runs in the suite's guests.
 pub fn agent() -> Agent {
     Agent::new()
         .graph("debate", |host: &Host| Ok((debate(host.checkpointer())?, Some(host.clone()))))
+        .graph("inquiry", |host: &Host| Ok((inquiry(host.checkpointer())?, Some(host.clone()))))
         .graph("order", |host: &Host| Ok((order(host.checkpointer())?, ())))
         .graph("event-burst", |host: &Host| {
             let graph = StateGraph::<EventBurst>::new().node(event_burst).edge(START, event_burst);

@@ -20,6 +20,7 @@ mod files;
 pub mod graphs;
 mod host;
 pub mod hostile;
+pub mod inquiry;
 mod kernel_memory;
 mod lifetimes;
 mod limits;

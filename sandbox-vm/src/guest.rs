@@ -40,6 +40,7 @@ mod enter;
 mod exec;
 mod files;
 mod host;
+mod interceptor;
 mod reseed;
 mod run;
 mod saver;

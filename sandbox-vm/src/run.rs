@@ -1,17 +1,14 @@
 //! The host's side of running a graph in a sandbox.
 
-mod host_calls;
-mod quota;
+pub(crate) mod access;
+pub(crate) mod events;
+pub(crate) mod host_calls;
+pub(crate) mod quota;
 mod replace;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use graph_core::{
     Checkpointer, Durability, Event, MemorySaver, RunOutcome, StreamMode, checkpoint::CheckpointId,
@@ -20,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use self::{host_calls::HostCallHandler, quota::Quota};
+use self::{access::Access, events::EventReader, host_calls::HostCallHandler, quota::Quota};
 use crate::{
     CallPolicy, Error, Sandbox,
     protocol::{
@@ -28,7 +25,7 @@ use crate::{
         message::{GraphEvent, GraphInput, GraphOutcome, GraphStart, GuestCommand},
     },
     sandbox::BusyGuard,
-    session::{CloseReason, Credit, Exchange, Incoming, ReceiveWindow, RequestError},
+    session::{CloseReason, Exchange, Incoming, ReceiveWindow, RequestError},
 };
 
 /// Options for running a graph with [`Sandbox::run_graph`].
@@ -198,8 +195,8 @@ impl Sandbox {
             Err(error) => return Err(self.handle_failure(error).await),
         };
         let (session, quota) = (self.session().clone(), Quota::new(storage_quota));
-        let handler =
-            Arc::new(HostCallHandler::new(session, thread.clone(), saver, policy.clone(), quota));
+        let (access, saver) = (Access::Thread(thread.clone()), Some(saver));
+        let handler = Arc::new(HostCallHandler::new(session, access, saver, policy.clone(), quota));
         let credit = exchange.credit();
         let (sender, events) = mpsc::unbounded_channel();
         let mut driver = JoinSet::new();
@@ -230,11 +227,7 @@ impl Sandbox {
         });
         Ok(RunningGraph {
             sandbox: self.clone(),
-            run,
-            events,
-            credit,
-            read_since_grant: 0,
-            seq: 0,
+            events: EventReader::new(events, credit, run),
             driver,
             _busy: busy,
         })
@@ -245,12 +238,7 @@ impl Sandbox {
 #[must_use]
 pub struct RunningGraph {
     sandbox: Sandbox,
-    run: Arc<str>,
-    events: mpsc::UnboundedReceiver<Box<GraphEvent>>,
-    credit: Credit,
-    /// Number of events read since credit was last granted to the guest.
-    read_since_grant: u64,
-    seq: u64,
+    events: EventReader,
     driver: JoinSet<Result<GraphOutcome, Error>>,
     _busy: BusyGuard,
 }
@@ -263,28 +251,7 @@ impl RunningGraph {
 
     /// Returns the next event, or `None` when the run has ended. A slow reader slows the run down.
     pub async fn next(&mut self) -> Option<Event> {
-        let event = self.events.recv().await?;
-        self.read_since_grant += 1;
-        if self.read_since_grant >= EVENT_WINDOW as u64 / 2 {
-            self.credit.grant(self.read_since_grant);
-            self.read_since_grant = 0;
-        }
-        let GraphEvent { namespace, step, task, node, handled_task, parent_task, kind } = *event;
-        let seq = self.seq;
-        self.seq += 1;
-        Some(Event {
-            seq,
-            // Use the host's time, because the guest's clock cannot be trusted.
-            at: Instant::now(),
-            run: self.run.clone(),
-            namespace: Arc::from(namespace),
-            step,
-            task,
-            node: node.map(Arc::from),
-            handled_task,
-            parent_task,
-            kind,
-        })
+        self.events.next().await
     }
 
     /// Reads the remaining events and returns the outcome of the run, with the state as a JSON object.
@@ -312,15 +279,12 @@ impl RunningGraph {
 
 impl fmt::Debug for RunningGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunningGraph")
-            .field("run", &self.run)
-            .field("seq", &self.seq)
-            .finish_non_exhaustive()
+        f.debug_struct("RunningGraph").field("events", &self.events).finish_non_exhaustive()
     }
 }
 
 /// Forwards the events of a run and handles its host calls until the run ends.
-async fn drive(
+pub(crate) async fn drive(
     mut exchange: Exchange,
     handler: Arc<HostCallHandler>,
     events: mpsc::UnboundedSender<Box<GraphEvent>>,

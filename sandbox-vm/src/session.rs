@@ -225,6 +225,11 @@ impl Exchange {
         }
     }
 
+    /// Returns the id of the request.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Returns a handle that can grant the guest credit for more events of this request.
     pub(crate) fn credit(&self) -> Credit {
         Credit { session: self.session.clone(), id: self.id }

@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     str::FromStr,
     sync::{Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{
@@ -21,13 +21,10 @@ pub struct CheckpointId(u128);
 impl CheckpointId {
     /// Creates an id greater than all ids that this process has created so far.
     pub fn next() -> Self {
-        // This is a std mutex, because it is held for a few instructions and never across an await.
-        static LAST: Mutex<u128> = Mutex::new(0);
-        let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         // An id consists of a time in milliseconds, counter bits and random bits. The random bits avoid collisions with
         // ids from other processes.
-        *last = with_random_low_bits(millis << 80).max(following(*last));
+        *last = with_random_low_bits(now_millis() << 80).max(following(*last));
         Self(*last)
     }
 
@@ -35,6 +32,18 @@ impl CheckpointId {
     pub fn after(other: Option<Self>) -> Self {
         let next = Self::next();
         other.map_or(next, |it| Self(next.0.max(following(it.0))))
+    }
+
+    /// Makes all ids that this process creates from now on greater than `id`, which another process created.
+    pub(crate) fn advance_past(id: Self) {
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = id.0.max(*last);
+    }
+
+    /// Returns the time by which the clock of the process that created the id is ahead of the clock of this process.
+    pub(crate) fn time_ahead(self) -> Duration {
+        let ahead = (self.0 >> 80).saturating_sub(now_millis());
+        Duration::from_millis(u64::try_from(ahead).unwrap_or(u64::MAX))
     }
 
     /// Returns the id as bytes, which sort in the same order as the ids.
@@ -46,6 +55,15 @@ impl CheckpointId {
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
     }
+}
+
+/// The greatest id that this process has created.
+// This is a std mutex, because it is held for a few instructions and never across an await.
+static LAST: Mutex<u128> = Mutex::new(0);
+
+/// Returns the time since the Unix epoch, in milliseconds.
+fn now_millis() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis())
 }
 
 /// Returns an id that follows `id`. Its low bits are random, so that two processes that extend the same head do not
@@ -159,6 +177,16 @@ mod tests {
         assert!(ids.is_sorted_by(|a, b| a < b));
         assert_eq!(ids[7].to_string().parse(), Ok(ids[7]));
         assert!("7".parse::<CheckpointId>().is_err());
+    }
+
+    #[test]
+    fn ids_follow_the_id_of_a_process_whose_clock_is_ahead() {
+        let minute = 60_000_u128 << 80;
+        let other = CheckpointId(CheckpointId::next().0 + minute);
+        assert!(other.time_ahead().as_secs() > 30, "{:?}", other.time_ahead());
+        CheckpointId::advance_past(other);
+        assert!(CheckpointId::next() > other);
+        assert_eq!(CheckpointId(0).time_ahead().as_secs(), 0);
     }
 
     #[test]

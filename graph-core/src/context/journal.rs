@@ -113,15 +113,21 @@ impl<C: ?Sized> Context<C> {
             self.task.emit_effect(&key, &known, true).await;
             return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
         }
-        if let Some(known) = self.task.intercept_call(&key)? {
+        if let Some(known) = self.task.intercept_call(&key).await? {
             self.task.journal(key.clone(), known.clone()).await?;
             call_key.keep();
             self.task.emit_effect(&key, &known, true).await;
             return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
         }
-        let result = call.await.inspect_err(|error| self.task.report_call(&key, Err(error)))?;
+        let result = match call.await {
+            Ok(result) => result,
+            Err(error) => {
+                self.task.report_call(&key, Err(&error)).await;
+                return Err(error);
+            }
+        };
         let value = serde_json::to_value(&result).map_err(|error| bad(error.to_string()))?;
-        self.task.report_call(&key, Ok(&value));
+        self.task.report_call(&key, Ok(&value)).await;
         self.task.journal(key.clone(), value.clone()).await?;
         call_key.keep();
         self.task.emit_effect(&key, &value, false).await;

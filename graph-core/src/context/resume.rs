@@ -16,11 +16,36 @@ pub(crate) struct ResumeValues {
     // A std mutex, because it is held briefly and never across an await.
     single: Mutex<Option<Value>>,
     by_id: BTreeMap<String, Value>,
+    /// Namespaces of the pending interrupts, by interrupt id.
+    namespaces: BTreeMap<String, String>,
 }
 
 impl ResumeValues {
-    pub(crate) fn new(single: Option<Value>, by_id: BTreeMap<String, Value>) -> Self {
-        Self { single: Mutex::new(single), by_id }
+    pub(crate) fn new(
+        single: Option<Value>,
+        by_id: BTreeMap<String, Value>,
+        namespaces: BTreeMap<String, String>,
+    ) -> Self {
+        Self { single: Mutex::new(single), by_id, namespaces }
+    }
+
+    /// Returns the values for interrupts in the namespaces that `is_inside` accepts: the single value, and the values
+    /// by id. Values whose interrupt is not pending are included, because time travel raises interrupts again.
+    pub(crate) fn inside(
+        &self,
+        is_inside: impl Fn(&str) -> bool,
+    ) -> (Option<Value>, BTreeMap<String, Value>) {
+        let mut pending = self.namespaces.values();
+        let may_take_single = pending.len() == 0 || pending.any(|it| is_inside(it));
+        let single = lock(&self.single).clone().filter(|_| may_take_single);
+        let is_wanted = |id: &String| self.namespaces.get(id).is_none_or(|it| is_inside(it));
+        let by_id = self.by_id.iter().filter(|(id, _)| is_wanted(id));
+        (single, by_id.map(|(id, value)| (id.clone(), value.clone())).collect())
+    }
+
+    /// Returns whether the single value is still available.
+    pub(crate) fn has_single(&self) -> bool {
+        lock(&self.single).is_some()
     }
 
     /// Returns the value for an interrupt, if there is one.
@@ -28,8 +53,9 @@ impl ResumeValues {
         self.by_id.get(interrupt).cloned().or_else(|| lock(&self.single).take())
     }
 
-    /// Drops the single value if no interrupt took it in the run's first step.
-    pub(crate) fn end_first_step(&self) {
+    /// Drops the single value if no interrupt took it in the run's first step, or if an interrupt in another process
+    /// took it.
+    pub(crate) fn drop_single(&self) {
         lock(&self.single).take();
     }
 }
@@ -45,8 +71,22 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn new(bound: CheckpointId) -> Self {
-        Self { bound, visited: Mutex::default() }
+    pub(crate) fn new(bound: CheckpointId, visited: BTreeSet<String>) -> Self {
+        Self { bound, visited: Mutex::new(visited) }
+    }
+
+    pub(crate) fn bound(&self) -> CheckpointId {
+        self.bound
+    }
+
+    /// Returns the subgraphs that the run has entered.
+    pub(crate) fn visited(&self) -> BTreeSet<String> {
+        lock(&self.visited).clone()
+    }
+
+    /// Adds subgraphs that the run has entered in another process.
+    pub(crate) fn add_visited(&self, visited: impl IntoIterator<Item = String>) {
+        lock(&self.visited).extend(visited);
     }
 
     /// Returns the bound for a subgraph that the run enters for the first time, and `None` for a later invocation.
@@ -54,7 +94,12 @@ impl Replay {
     /// The task id at the end of `namespace` is ignored. It differs in each iteration of a loop, so later invocations
     /// would otherwise count as the first one.
     pub(crate) fn enter(&self, namespace: &str) -> Option<CheckpointId> {
-        let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
+        let stable = Self::stable(namespace);
         lock(&self.visited).insert(stable.to_owned()).then_some(self.bound)
+    }
+
+    /// Returns a namespace without the task id at its end.
+    pub(crate) fn stable(namespace: &str) -> &str {
+        namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable)
     }
 }

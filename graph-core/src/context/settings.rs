@@ -1,10 +1,8 @@
 //! Settings that a run shares with its subgraphs.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 
-use crate::{checkpoint::writer::Durability, effects::EffectInterceptor};
+use crate::{checkpoint::writer::Durability, effects::Interceptor};
 
 /// Settings of a run and its subgraphs.
 #[derive(Clone, Debug)]
@@ -14,5 +12,5 @@ pub(crate) struct RunSettings {
     pub(crate) durability: Durability,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) config: Map<String, Value>,
-    pub(crate) effects: Option<Arc<dyn EffectInterceptor>>,
+    pub(crate) effects: Option<Interceptor>,
 }

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -27,12 +27,15 @@ use crate::{
         settings::RunSettings,
     },
     control::RunControl,
-    effects::{DivergenceError, EffectCall, EffectDecision, RecordedError},
+    effects::{DivergenceError, EffectCall, EffectDecision, Interceptor, RecordedError},
     error::{Halt, NodeError},
     interrupt::Interrupt,
     label::Label,
     namespace::nested_namespace,
-    state::{erased::AnyState, limits},
+    state::{
+        erased::{AnyState, UpdateFromFn},
+        limits,
+    },
     store::interface::Store,
     stream::{EventKind, EventOrigin, EventSender, StreamMode},
     sync::lock,
@@ -51,6 +54,8 @@ pub struct NodeFailure {
 pub(crate) struct Scope {
     /// The graph's initial state, from which the nodes of a dynamic graph read the schema.
     pub(crate) initial: AnyState,
+    /// Builds an update of the graph's state, for a command from a subgraph that ran in another process.
+    pub(crate) update_from: UpdateFromFn,
     /// Maximum size of a stored value, in bytes.
     pub(crate) max_stored_bytes: usize,
     pub(crate) run: Arc<str>,
@@ -69,7 +74,7 @@ pub(crate) struct Scope {
 }
 
 /// The step that a task belongs to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskStep {
     pub(crate) number: i64,
     /// Number of the first step that the step limit does not allow.
@@ -90,7 +95,8 @@ impl TaskStep {
 }
 
 /// The trigger of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum TaskKind {
     /// An edge, a join or a goto.
     Pull,
@@ -107,11 +113,11 @@ pub(crate) struct TaskContext {
     pub(crate) step: TaskStep,
     node: Label,
     /// Whether the node has an idle timeout, so that heartbeats matter.
-    tracks_heartbeats: bool,
+    pub(crate) tracks_heartbeats: bool,
     pub(crate) attempt: AtomicU32,
     pub(crate) failure: Option<Box<NodeFailure>>,
     /// For an error handler, the index of the payload that was sent to the failed task.
-    handled_push: Option<u32>,
+    pub(crate) handled_push: Option<u32>,
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
     subgraph_count: AtomicUsize,
@@ -312,7 +318,7 @@ impl TaskContext {
 
     /// Returns the path of the task through steps, nodes and subgraphs. Unlike the task id, the path is the same in
     /// every run that executes the same tasks.
-    fn task_path(&self) -> String {
+    pub(crate) fn task_path(&self) -> String {
         let graph = match &self.scope.parent {
             None => String::new(),
             // A node may run several subgraphs. All but the first have a number at the end of their namespace.
@@ -335,10 +341,15 @@ impl TaskContext {
     }
 
     /// Asks the effect interceptor, if there is one, for a recorded result of the call.
-    pub(super) fn intercept_call(&self, key: &str) -> Result<Option<Value>, NodeError> {
+    pub(super) async fn intercept_call(&self, key: &str) -> Result<Option<Value>, NodeError> {
         let Some(effects) = &self.scope.settings.effects else { return Ok(None) };
         let task_path = self.task_path();
-        match effects.before_call(EffectCall { task_path: &task_path, key }) {
+        let call = EffectCall { task_path: &task_path, key };
+        let decision = match effects {
+            Interceptor::Local(effects) => effects.before_call(call),
+            Interceptor::Remote(effects) => effects.before_call(call).await?,
+        };
+        match decision {
             EffectDecision::Execute => Ok(None),
             EffectDecision::Return(value) => Ok(Some(value)),
             EffectDecision::Fail { error, terminal: true } => {
@@ -354,11 +365,17 @@ impl TaskContext {
     }
 
     /// Reports the result of a call to the effect interceptor.
-    pub(super) fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
+    pub(super) async fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
+        let Some(effects) = &self.scope.settings.effects else { return };
         // A call that raised an interrupt has no result yet.
-        let is_interrupt = outcome.is_err_and(|it| it.source().is_none());
-        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !is_interrupt) {
-            effects.after_call(EffectCall { task_path: &self.task_path(), key }, outcome);
+        if outcome.is_err_and(|it| it.source().is_none()) {
+            return;
+        }
+        let task_path = self.task_path();
+        let call = EffectCall { task_path: &task_path, key };
+        match effects {
+            Interceptor::Local(effects) => effects.after_call(call, outcome),
+            Interceptor::Remote(effects) => effects.after_call(call, outcome).await,
         }
     }
 

@@ -143,6 +143,7 @@ async fn apply_step(
 fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
     Scope {
         initial: request.graph.initial.snapshot(),
+        update_from: request.graph.initial.update_from_fn(),
         max_stored_bytes: request.graph.max_stored_bytes,
         run: request.run.clone(),
         thread: Some(request.thread.clone()),

@@ -382,7 +382,7 @@ async fn with_time_limits<T>(
 fn accept_command(error: NodeError) -> Result<NodeOutput, NodeError> {
     match error.into_cause() {
         Cause::DeliveredCommand(command) => {
-            let ParentCommand { updates, gotos } = *command;
+            let ParentCommand { updates, gotos, .. } = *command;
             Ok(NodeOutput { updates, gotos: gotos.into_vec(), parent: None })
         }
         cause => Err(NodeError::from_cause(cause)),

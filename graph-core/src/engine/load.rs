@@ -1,6 +1,6 @@
 //! Load: reads the checkpoint that a run starts from, and checks the values that it is resumed with.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ impl Loaded {
         // the bound.
         let edited = matches!(checkpoint.header.source, Source::Update | Source::Fork);
         let bound = checkpoint.header.parent.filter(|_| edited).unwrap_or(checkpoint.key.id);
-        Some(Arc::new(Replay::new(bound)))
+        Some(Arc::new(Replay::new(bound, BTreeSet::new())))
     }
 }
 
@@ -219,6 +219,8 @@ pub(super) fn resume_values(
         });
     };
     let records = Records::new(checkpoint.records.clone());
+    let pending = records.pending_interrupts().map(|it| (it.id.clone(), it.namespace.clone()));
+    let namespaces = pending.collect();
     match resume {
         Resume::Single(value) => {
             check(value)?;
@@ -226,7 +228,7 @@ pub(super) fn resume_values(
             if pending > 1 {
                 return Err(RunError::AmbiguousResume { pending });
             }
-            Ok(ResumeValues::new(Some(value.clone()), Default::default()))
+            Ok(ResumeValues::new(Some(value.clone()), Default::default(), namespaces))
         }
         Resume::ById(values) => {
             values.values().try_for_each(check)?;
@@ -235,7 +237,7 @@ pub(super) fn resume_values(
             if let Some(id) = values.keys().find(|it| !saved.is_superseded() && !known(it)) {
                 return Err(RunError::UnknownInterrupt { id: id.clone() });
             }
-            Ok(ResumeValues::new(None, values.clone()))
+            Ok(ResumeValues::new(None, values.clone(), namespaces))
         }
     }
 }

@@ -136,6 +136,7 @@ async fn run_from_checkpoint(
         resume_values: Arc::new(resume_values),
         replay: saved.replay(&input),
         initial: graph.initial.snapshot(),
+        update_from: graph.initial.update_from_fn(),
         max_stored_bytes: graph.max_stored_bytes,
     };
     let mut engine = Engine::new(graph, scope, &saved)?;
@@ -152,7 +153,7 @@ pub(crate) async fn run_nested(
     namespace: String,
     input: RunInput,
 ) -> Result<GraphOutcome, RunError> {
-    let Subgraph { graph, persistence } = inner;
+    let Subgraph { graph, persistence, .. } = inner;
     let outer = &task.scope;
     let writer = outer.writer.clone().filter(|_| persistence != Persistence::None);
     let retried = task.attempt.load(Ordering::Relaxed) > 1;
@@ -194,6 +195,7 @@ pub(crate) async fn run_nested(
         replay: outer.replay.clone(),
         namespace,
         initial: graph.initial.snapshot(),
+        update_from: graph.initial.update_from_fn(),
         max_stored_bytes: graph.max_stored_bytes,
         parent: Some(task.clone()),
     };

@@ -317,7 +317,7 @@ impl Engine {
     /// Drops the data that applies only to the first step of a run, including unused resume values.
     fn end_first_step(&mut self) {
         if self.first_step.take().is_some() && self.scope.parent.is_none() {
-            self.scope.resume_values.end_first_step();
+            self.scope.resume_values.drop_single();
         }
     }
 

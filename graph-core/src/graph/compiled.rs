@@ -77,6 +77,11 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         &self.graph.warnings
     }
 
+    /// Returns the name of the graph: see [`StateGraph::name`](crate::StateGraph::name).
+    pub fn name(&self) -> &str {
+        &self.graph.name
+    }
+
     /// Returns the names of the nodes, sorted.
     pub fn nodes(&self) -> Vec<String> {
         self.graph.node_names()

@@ -64,10 +64,12 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
 
     /// Returns a hash of the graph's structure: its nodes, edges, branches and subgraphs, and the fields of its state.
     ///
-    /// The hash is stable across builds. It does not depend on the code of the nodes.
+    /// The hash is stable across builds. It depends neither on the code of the nodes nor on where subgraphs run.
     pub fn fingerprint(&self) -> String {
         let fields = self.erased().initial.fields().iter().map(|it| it.name.to_string());
-        let declared = json!({ "graph": self.drawing(32), "fields": fields.collect::<Vec<_>>() });
+        let mut graph = self.drawing(32);
+        graph.nodes.iter_mut().for_each(|it| it.runs_in = None);
+        let declared = json!({ "graph": graph, "fields": fields.collect::<Vec<_>>() });
         format!("{:032x}", xxh3_128(declared.to_string().as_bytes()))
     }
 

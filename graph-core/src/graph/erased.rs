@@ -16,6 +16,7 @@ use crate::{
         erased::{BoxFuture, NodeBody},
         options::NodeOptions,
     },
+    remote::call::RemoteRunner,
     state::{
         erased::{AnyState, AnyUpdate, ErasedState},
         field::{FieldSet, FieldWrite},
@@ -184,8 +185,11 @@ impl fmt::Debug for Graph {
 }
 
 /// The graph inside a subgraph node.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
-pub(crate) struct Subgraph {
+pub struct Subgraph {
     pub(crate) graph: Arc<Graph>,
     pub(crate) persistence: Persistence,
+    /// Runs the graph in another process. `None` if the engine runs it.
+    pub(crate) remote: Option<Arc<dyn RemoteRunner>>,
 }

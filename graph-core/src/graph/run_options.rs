@@ -5,8 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    checkpoint::writer::Durability, context::settings::RunSettings, control::RunControl,
-    effects::EffectInterceptor, graph::stops::Stops, random, stream::StreamMode,
+    checkpoint::writer::Durability,
+    context::settings::RunSettings,
+    control::RunControl,
+    effects::{EffectInterceptor, Interceptor},
+    graph::stops::Stops,
+    random,
+    stream::StreamMode,
 };
 
 /// Options of a run: limits, durability, static stops and streaming.
@@ -133,7 +138,7 @@ impl RunOptions {
 
     /// Sets an interceptor, which can record the run's external calls or replace them with recorded results.
     pub fn effect_interceptor(mut self, interceptor: Arc<dyn EffectInterceptor>) -> Self {
-        self.settings.effects = Some(interceptor);
+        self.settings.effects = Some(Interceptor::Local(interceptor));
         self
     }
 

@@ -335,6 +335,16 @@ impl State for JsonState {
         update.writes.iter().map(write).collect()
     }
 
+    fn update_to_writes(update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
+        let Some(schema) = &update.schema else { return Ok(Vec::new()) };
+        let write = |(field, value, overwrite): &(usize, Value, bool)| FieldWrite {
+            field: schema.inner.fields[*field].name.clone().into_owned(),
+            value: value.clone(),
+            overwrite: *overwrite,
+        };
+        Ok(update.writes.iter().map(write).collect())
+    }
+
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<JsonUpdate, FieldError> {
         let mut update = JsonUpdate { schema: Some(self.schema.clone()), ..JsonUpdate::default() };
         for FieldWrite { field, value, overwrite } in writes {

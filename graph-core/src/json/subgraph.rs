@@ -4,16 +4,15 @@ use crate::{
     context::task::TaskContext,
     engine::input::RunInput,
     error::NodeError,
-    graph::compiled::CompiledGraph,
     json::{
         input::json_input,
         node::JsonReturn,
         state::{JsonState, JsonStateSchema, JsonUpdate},
     },
     namespace::Persistence,
-    node::erased::TaskInput,
+    node::erased::{Private, TaskInput},
     state::erased::{AnyState, downcast_state},
-    subgraph::SubgraphNode,
+    subgraph::{SubgraphNode, SubgraphSource},
 };
 
 /// Creates a node that runs a graph with a JSON state. Fields are passed in and out by name.
@@ -21,10 +20,11 @@ use crate::{
 /// The output of the subgraph is an update of the parent's state, so the parent's reducers apply to it.
 pub fn json_subgraph<C: Send + Sync + 'static>(
     name: impl Into<String>,
-    graph: &CompiledGraph<JsonState, C>,
+    graph: &impl SubgraphSource<C, State = JsonState>,
     persistence: Persistence,
 ) -> SubgraphNode<JsonState, C> {
-    let child = JsonStateSchema::of(&graph.erased().initial.snapshot());
+    let graph = graph.subgraph(Private(()));
+    let child = JsonStateSchema::of(&graph.graph.initial.snapshot());
     let input = move |input: TaskInput, cx: &TaskContext| {
         let value = json_input(&input, None, cx).map(|it| it.to_value()).unwrap_or_default();
         let mut update = JsonUpdate::from_value(&child, value).map_err(NodeError::terminal)?;

@@ -13,8 +13,7 @@ use crate::{
     engine::start::{RootRun, run_root},
     error::RunError,
     graph::run_options::RunOptions,
-    node::erased::BoxFuture,
-    run::outcome::RunOutcome,
+    run::{driven::Driven, outcome::RunOutcome},
     state::State,
     stream::{Event, EventSender},
 };
@@ -45,10 +44,7 @@ use crate::{
 /// ```
 #[must_use]
 pub struct RunStream<S> {
-    run: Option<BoxFuture<Result<RunOutcome<S>, RunError>>>,
-    exit: Option<Result<RunOutcome<S>, RunError>>,
-    events: mpsc::Receiver<Event>,
-    seq: u64,
+    driven: Driven<Result<RunOutcome<S>, RunError>>,
 }
 
 impl<S: State> RunStream<S> {
@@ -58,26 +54,17 @@ impl<S: State> RunStream<S> {
         let mut request = request(options);
         request.events = Some(EventSender::new(sender, &modes, subgraphs, request.run.clone()));
         let run = async move { Ok(RunOutcome::new(run_root(request).await?)) };
-        Self { run: Some(Box::pin(run)), exit: None, events, seq: 0 }
+        Self { driven: Driven::new(Box::pin(run), events) }
     }
 
     /// Returns the next event, or `None` when the run has ended.
     pub async fn next(&mut self) -> Option<Event> {
-        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+        self.driven.next().await
     }
 
     /// Discards the remaining events and returns the outcome of the run.
-    pub async fn finish(mut self) -> Result<RunOutcome<S>, RunError> {
-        while self.next().await.is_some() {}
-        self.exit.unwrap_or(Err(RunError::Cancelled))
-    }
-}
-
-impl<S> RunStream<S> {
-    fn numbered(&mut self, mut event: Event) -> Event {
-        event.seq = self.seq;
-        self.seq += 1;
-        event
+    pub async fn finish(self) -> Result<RunOutcome<S>, RunError> {
+        self.driven.finish().await
     }
 }
 
@@ -87,28 +74,12 @@ impl<S> Stream for RunStream<S> {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
-            return Poll::Ready(Some(self.numbered(event)));
-        }
-        if let Some(run) = &mut self.run {
-            if let Poll::Ready(exit) = run.as_mut().poll(cx) {
-                self.run = None;
-                self.exit = Some(exit);
-                // Buffered events can still be read, but a context that outlives the run can no longer send events.
-                self.events.close();
-            }
-        }
-        match self.events.poll_recv(cx) {
-            Poll::Ready(Some(event)) => Poll::Ready(Some(self.numbered(event))),
-            // The channel may close before the run ends, while the last checkpoints are being stored.
-            Poll::Ready(None) if self.run.is_none() => Poll::Ready(None),
-            _ => Poll::Pending,
-        }
+        self.driven.poll_next(cx)
     }
 }
 
 impl<S> fmt::Debug for RunStream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunStream").field("seq", &self.seq).finish_non_exhaustive()
+        f.debug_struct("RunStream").field("seq", &self.driven.seq()).finish_non_exhaustive()
     }
 }

@@ -20,6 +20,10 @@ pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 /// field cannot be serialised, the result is the error message as a JSON string.
 pub(crate) type ToJsonFn = fn(&(dyn Any + Send + Sync), fn(&Field) -> bool) -> Value;
 
+/// A function that builds an update from writes. It takes a snapshot of a state of the same type.
+pub(crate) type UpdateFromFn =
+    fn(&(dyn Any + Send + Sync), Vec<FieldWrite>) -> Result<AnyUpdate, FieldError>;
+
 /// A type-erased state.
 ///
 /// Each task holds a clone of the state's `Arc`. The commit runs after the tasks have finished, so the `Arc` is
@@ -41,6 +45,8 @@ pub(crate) trait ErasedState: Send + Sync {
     fn load(&mut self, values: Map<String, Value>) -> Result<(), FieldError>;
     fn writes(&self, update: &AnyUpdate) -> Result<Vec<FieldWrite>, FieldError>;
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError>;
+    /// Returns [`update_from`](Self::update_from) as a function on a [`snapshot`](Self::snapshot).
+    fn update_from_fn(&self) -> UpdateFromFn;
     fn json(&self, show: fn(&Field) -> bool) -> Result<Value, FieldError>;
     /// Returns a function that serialises a [`snapshot`](Self::snapshot) on demand.
     fn to_json_fn(&self) -> ToJsonFn;
@@ -113,6 +119,13 @@ impl<S: State> ErasedState for TypedState<S> {
 
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError> {
         Ok(Box::new(self.0.update_from(writes)?))
+    }
+
+    fn update_from_fn(&self) -> UpdateFromFn {
+        |state, writes| {
+            let state = state.downcast_ref::<S>().ok_or_else(wrong_type::<S>)?;
+            Ok(Box::new(state.update_from(writes)?))
+        }
     }
 
     fn json(&self, show: fn(&Field) -> bool) -> Result<Value, FieldError> {

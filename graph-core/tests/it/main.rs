@@ -17,6 +17,7 @@ mod nested;
 mod node_options;
 mod nodes;
 mod reducers;
+mod remote;
 mod resume;
 mod retries;
 mod same_state;

@@ -119,6 +119,12 @@ fn state_impl(state: &State) -> TokenStream {
                 &self,
                 __update: &Self::Update,
             ) -> __Result<::std::vec::Vec<::graph_core::state::FieldWrite>> {
+                Self::update_to_writes(__update)
+            }
+
+            fn update_to_writes(
+                __update: &Self::Update,
+            ) -> __Result<::std::vec::Vec<::graph_core::state::FieldWrite>> {
                 let mut __writes = ::std::vec::Vec::new();
                 #(#pushes)*
                 ::core::result::Result::Ok(__writes)

@@ -13,6 +13,7 @@ mod microvm;
 mod names;
 mod pool;
 mod registry;
+mod subgraphs;
 mod suite;
 mod termination;
 mod traces;

@@ -22,7 +22,7 @@ use crate::{
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError, decode, encode_reply,
         frame::ReadError,
-        message::{Fault, FaultCode, GuestCommand, GuestHello, HostHello},
+        message::{Fault, FaultCode, GuestCommand, GuestHello, HostHello, SubgraphStart},
     },
     sandbox_dir::LeftoverList,
     spec::WORKSPACE,
@@ -54,7 +54,7 @@ impl Agent {
     /// Registers a graph that the host can run under this name.
     ///
     /// `build` is called once for each run and returns the graph and the dependencies of its nodes. The graph must use
-    /// [`Host::checkpointer`] as its checkpointer.
+    /// [`Host::checkpointer`] as its checkpointer, unless the host runs it only with [`sandboxed`](crate::sandboxed()).
     pub fn graph<S: State, C: Send + Sync + 'static>(
         mut self,
         name: impl Into<String>,
@@ -247,11 +247,20 @@ impl AgentServer {
             GuestCommand::List { path } => encode_reply(&files::list(workspace, &path)?),
             GuestCommand::Remove { path } => encode_reply(&files::remove(workspace, &path)?),
             GuestCommand::Run(start) => {
-                let Some(runner) = self.agent.graphs.get(&start.graph).cloned() else {
-                    return Err(self.unknown_graph(&start.graph));
-                };
+                let runner = self.find_graph(&start.graph)?;
                 let host = Host::new(self.connection.clone(), id, start.thread.clone(), workspace);
                 encode_reply(&runner.run(*start, host).await?)
+            }
+            GuestCommand::RunSubgraph(subgraph) => {
+                let SubgraphStart { graph, start } = *subgraph;
+                let runner = self.find_graph(&graph)?;
+                let thread = start.thread().unwrap_or_default().to_owned();
+                let host = Host::new(self.connection.clone(), id, thread, workspace);
+                encode_reply(&runner.run_subgraph(start, host).await?)
+            }
+            GuestCommand::Drain { run } => {
+                self.connection.drain(run);
+                encode_reply(&())
             }
             GuestCommand::Reseed { .. } if self.agent.in_host.is_some() => Err(Fault::new(
                 FaultCode::Refused,
@@ -262,11 +271,14 @@ impl AgentServer {
         }
     }
 
-    fn unknown_graph(&self, name: &str) -> Fault {
+    fn find_graph(&self, name: &str) -> Result<Arc<dyn GraphRunner>, Fault> {
+        if let Some(runner) = self.agent.graphs.get(name) {
+            return Ok(runner.clone());
+        }
         let known: Vec<_> = self.agent.graphs.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let message = format!("the guest has no graph `{name}`; available graphs: {known}");
-        Fault::new(FaultCode::NotFound, message)
+        Err(Fault::new(FaultCode::NotFound, message))
     }
 }
 

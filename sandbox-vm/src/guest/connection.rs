@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use graph_core::RunControl;
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -42,6 +43,8 @@ struct Shared {
     /// For each run, the sender of flush requests. Each host call uses it to wait until the run's earlier events are
     /// sent.
     flush_requests: Mutex<BTreeMap<u64, mpsc::UnboundedSender<FlushAck>>>,
+    /// The controls of the running subgraphs, by which the host can drain them.
+    controls: Mutex<BTreeMap<u64, RunControl>>,
     permits: Arc<Semaphore>,
     next: AtomicU64,
 }
@@ -65,6 +68,7 @@ impl Connection {
             pending: Mutex::default(),
             credits: Mutex::default(),
             flush_requests: Mutex::default(),
+            controls: Mutex::default(),
             permits: Arc::new(Semaphore::new(CALL_WINDOW as usize)),
             next: AtomicU64::new(1),
         };
@@ -115,6 +119,18 @@ impl Connection {
         requests
     }
 
+    /// Returns the control of a run. The host can drain the run until it is closed.
+    pub(super) fn control(&self, run: u64) -> RunControl {
+        lock(&self.shared.controls).entry(run).or_default().clone()
+    }
+
+    /// Stops a run at the end of its current step. Does nothing if the run has ended.
+    pub(super) fn drain(&self, run: u64) {
+        if let Some(control) = lock(&self.shared.controls).get(&run) {
+            control.drain();
+        }
+    }
+
     async fn flush_events(&self, run: u64) {
         let requests = lock(&self.shared.flush_requests).get(&run).cloned();
         let (ack, flushed) = oneshot::channel();
@@ -163,6 +179,7 @@ impl Connection {
         lock(&self.shared.pending).retain(|_, it| it.run != run);
         lock(&self.shared.credits).remove(&run);
         lock(&self.shared.flush_requests).remove(&run);
+        lock(&self.shared.controls).remove(&run);
     }
 
     /// Drops the state of all runs, because a new host has taken over.
@@ -170,6 +187,7 @@ impl Connection {
         lock(&self.shared.pending).clear();
         lock(&self.shared.credits).clear();
         lock(&self.shared.flush_requests).clear();
+        lock(&self.shared.controls).clear();
     }
 
     fn credit_of(&self, run: u64) -> Arc<Semaphore> {

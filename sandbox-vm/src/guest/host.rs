@@ -2,13 +2,14 @@
 
 use std::{path::Path, sync::Arc};
 
-use graph_core::{Checkpointer, Context, NodeError};
+use graph_core::{Checkpointer, Context, NodeError, remote::RemoteParent};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
     connection::{Connection, FlushAck},
+    interceptor::HostInterceptor,
     saver::HostSaver,
 };
 use crate::protocol::message::{ExternalCall, Fault, FaultCode, GraphEvent, HostCall};
@@ -41,6 +42,22 @@ impl Host {
     /// [`Connection::flush_requests`].
     pub(super) fn flush_requests(&self) -> mpsc::UnboundedReceiver<FlushAck> {
         self.connection.flush_requests(self.run)
+    }
+
+    /// Returns the services of the host's run, of which this run is a subgraph.
+    pub(super) fn parent(&self) -> RemoteParent {
+        let interceptor = HostInterceptor::new(self.connection.clone(), self.run);
+        RemoteParent {
+            checkpointer: self.checkpointer(),
+            interceptor: Arc::new(interceptor),
+            control: self.connection.control(self.run),
+        }
+    }
+
+    /// Reports to the host that the run makes progress.
+    pub(super) async fn heartbeat(&self) {
+        // A failure means that the host is gone, so the run is about to end.
+        let _: Result<(), Fault> = self.connection.call(self.run, HostCall::Heartbeat).await;
     }
 
     /// Returns the run's checkpointer, which stores checkpoints on the host and can access only the run's own thread.
@@ -87,6 +104,9 @@ impl Host {
             checkpoint: cx.checkpoint(),
         };
         cx.task(kind, &key, async {
+            // The journal of the host finds the call by its task. If the guest dies now, its replacement must run the same
+            // task, so the checkpoint that the task belongs to must be stored.
+            cx.flush_checkpoints().await?;
             let answer: Result<Value, Fault> =
                 self.connection.call(self.run, HostCall::External(Box::new(call))).await;
             serde_json::from_value(answer.map_err(node_error)?).map_err(NodeError::terminal)

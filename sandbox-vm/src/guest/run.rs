@@ -1,10 +1,14 @@
 //! Runs a graph for the host.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use graph_core::{
     BuildError, CompiledGraph, Event, Input, RunError, RunOptions, RunOutcome, State, StopReason,
+    remote::{RemoteOutcome, RemoteStart},
 };
 use serde_json::{Map, Value};
+use tokio::task::JoinSet;
 
 use super::Host;
 use crate::protocol::message::{
@@ -15,7 +19,13 @@ use crate::protocol::message::{
 #[async_trait]
 pub(super) trait GraphRunner: Send + Sync {
     async fn run(&self, start: GraphStart, host: Host) -> Result<GraphOutcome, Fault>;
+
+    /// Runs the graph as a subgraph of the host's run.
+    async fn run_subgraph(&self, start: RemoteStart, host: Host) -> Result<RemoteOutcome, Fault>;
 }
+
+/// Interval at which a subgraph reports its progress, if a node that encloses it has an idle timeout.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Builds a new graph for each run.
 pub(super) struct GraphFactory<B> {
@@ -58,6 +68,39 @@ where
         }
         drop(flush_requests);
         outcome(events.finish().await)
+    }
+
+    async fn run_subgraph(&self, start: RemoteStart, host: Host) -> Result<RemoteOutcome, Fault> {
+        let built = (self.build)(&host);
+        let (graph, deps) = built.map_err(|error| Fault::new(FaultCode::Terminal, error))?;
+        let tracks_heartbeats = start.tracks_heartbeats();
+        let mut run = graph.run_remote(start, deps, host.parent());
+        let mut flush_requests = host.flush_requests();
+        let mut interval = tokio::time::interval(HEARTBEAT_INTERVAL);
+        let (mut reported, mut reports) = (None, JoinSet::new());
+        loop {
+            tokio::select! {
+                // The order matters: a flush request must be acknowledged only when no event is pending.
+                biased;
+                event = run.next() => match event {
+                    Some(event) => host.send_event(&graph_event(event)).await?,
+                    None => break,
+                },
+                Some(ack) = flush_requests.recv() => drop(ack.send(())),
+                Some(_) = reports.join_next() => {}
+                _ = interval.tick(), if tracks_heartbeats && reports.is_empty() => {
+                    let last = run.last_heartbeat();
+                    if last > reported {
+                        reported = last;
+                        // A host call waits for this loop to acknowledge its flush request, so it needs its own task.
+                        let host = host.clone();
+                        reports.spawn(async move { host.heartbeat().await });
+                    }
+                }
+            }
+        }
+        drop(flush_requests);
+        Ok(run.finish().await)
     }
 }
 

@@ -8,6 +8,7 @@ use graph_core::{
         Checkpoint, CheckpointError, CheckpointId, CheckpointWrite as StoredWrite, HistoryQuery,
         Lookup, TaskId,
     },
+    remote::RemoteStart,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -68,6 +69,14 @@ pub enum GuestCommand {
     },
     /// Runs a graph. The graph's events are sent first; then the reply is a [`GraphOutcome`].
     Run(Box<GraphStart>),
+    /// Runs a graph as a subgraph of the host's run. The graph's events are sent first; then the reply is a
+    /// [`RemoteOutcome`](graph_core::remote::RemoteOutcome).
+    RunSubgraph(Box<SubgraphStart>),
+    /// Stops a running graph at the end of its current step. The reply is empty.
+    Drain {
+        /// Id of the host's request that started the run.
+        run: u64,
+    },
     /// Refreshes the guest's random state and clock after a snapshot is restored. The reply is a [`ReseedResult`].
     Reseed {
         /// Random bytes to mix into the kernel's random state.
@@ -188,6 +197,15 @@ pub struct GraphStart {
     pub metadata: Map<String, Value>,
 }
 
+/// A graph to run as a subgraph of the host's run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubgraphStart {
+    /// Name of the graph, as registered with the agent.
+    pub graph: String,
+    /// The task that runs the subgraph, and the settings of its run.
+    pub start: RemoteStart,
+}
+
 /// Input of a graph run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -277,6 +295,25 @@ pub enum HostCall {
     List(HistoryQuery),
     /// Lists the thread's namespaces.
     Namespaces,
+    /// Asks the host's interceptor about an external call. The reply is an
+    /// [`EffectDecision`](graph_core::EffectDecision).
+    BeforeCall {
+        /// Path of the task that makes the call.
+        task_path: String,
+        /// Name and key of the call.
+        key: String,
+    },
+    /// Reports the outcome of an external call to the host's interceptor.
+    AfterCall {
+        /// Path of the task that made the call.
+        task_path: String,
+        /// Name and key of the call.
+        key: String,
+        /// The result of the call, or its error.
+        outcome: Result<Value, Fault>,
+    },
+    /// Reports that the graph makes progress, which resets the idle timeout of the node that runs it.
+    Heartbeat,
 }
 
 /// A call that the host makes to an external service for the graph.

@@ -1,7 +1,6 @@
 //! Handles the host calls of a running graph, which store and load checkpoints and make external calls.
 //!
-//! A guest could put any thread name into a call. Every thread name is therefore compared with the name of the only
-//! thread that the run may access.
+//! A guest could put any thread and namespace into a call. Each is therefore checked against the [`Access`] of the run.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +11,10 @@ use graph_core::checkpoint::{
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::quota::{self, Quota};
+use super::{
+    access::Access,
+    quota::{self, Quota},
+};
 use crate::{
     CallPolicy,
     call_policy::CallId,
@@ -38,10 +40,11 @@ const MAX_CONCURRENT_READS: usize = 2;
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 #[derive(Debug)]
-pub(super) struct HostCallHandler {
+pub(crate) struct HostCallHandler {
     session: Session,
-    thread: String,
-    saver: Arc<dyn Checkpointer>,
+    access: Access,
+    /// Stores the checkpoints, or `None` if they are not stored.
+    saver: Option<Arc<dyn Checkpointer>>,
     policy: CallPolicy,
     quota: Quota,
     // This is a std mutex because it is held only briefly and never across an await.
@@ -52,10 +55,10 @@ pub(super) struct HostCallHandler {
 }
 
 impl HostCallHandler {
-    pub(super) fn new(
+    pub(crate) fn new(
         session: Session,
-        thread: String,
-        saver: Arc<dyn Checkpointer>,
+        access: Access,
+        saver: Option<Arc<dyn Checkpointer>>,
         policy: CallPolicy,
         quota: Quota,
     ) -> Self {
@@ -63,7 +66,7 @@ impl HostCallHandler {
             (Semaphore::new(MAX_CONCURRENT_READS), Semaphore::new(MAX_ANSWER_BYTES));
         Self {
             session,
-            thread,
+            access,
             saver,
             policy,
             quota,
@@ -91,7 +94,11 @@ impl HostCallHandler {
             HostCall::Get(_) | HostCall::List(_) | HostCall::Namespaces => {
                 self.read_slots.acquire().await
             }
-            HostCall::Lease | HostCall::Store(_) => return None,
+            HostCall::Lease
+            | HostCall::Store(_)
+            | HostCall::BeforeCall { .. }
+            | HostCall::AfterCall { .. }
+            | HostCall::Heartbeat => return None,
         };
         Some(permit.expect("the handler never closes its semaphores"))
     }
@@ -99,41 +106,61 @@ impl HostCallHandler {
     async fn execute(&self, call: HostCall) -> Result<Vec<u8>, Fault> {
         match call {
             HostCall::External(call) => {
-                let journal =
-                    CallJournal { saver: &*self.saver, policy: &self.policy, quota: &self.quota };
-                encode_reply(&journal.call(&self.thread, *call).await?)
+                self.access.check(self.access.thread(), &call.namespace)?;
+                let journal = CallJournal {
+                    saver: self.saver.as_deref(),
+                    policy: &self.policy,
+                    quota: &self.quota,
+                };
+                let scope = self.access.journal_scope();
+                encode_reply(&journal.call(&scope, self.access.thread(), *call).await?)
             }
             HostCall::Lease => {
-                let lease = self.saver.lease(&self.thread).await?;
+                let lease = self.saver()?.lease(self.access.thread()).await?;
                 *lock(&self.lease) = Some(lease);
                 encode_reply(&())
             }
             HostCall::Store(writes) => {
                 for write in &writes {
-                    self.check_thread(write.thread())?;
+                    let key = match write {
+                        CheckpointWrite::Put(checkpoint) => &checkpoint.key,
+                        CheckpointWrite::Record(key, _) => key,
+                    };
+                    self.access.check(&key.thread, &key.namespace)?;
                 }
                 self.quota.take(&writes)?;
-                self.saver.write(writes).await?;
+                self.saver()?.write(writes).await?;
                 encode_reply(&())
             }
             HostCall::Get(lookup) => {
-                self.check_thread(&lookup.thread)?;
-                encode_reply(&self.saver.get(&lookup).await?)
+                self.access.check(&lookup.thread, &lookup.namespace)?;
+                encode_reply(&self.saver()?.get(&lookup).await?)
             }
             HostCall::List(history) => {
-                self.check_thread(&history.thread)?;
-                encode_reply(&list_page(&*self.saver, history).await?)
+                self.access.check(&history.thread, &history.namespace)?;
+                encode_reply(&list_page(self.saver()?, history).await?)
             }
-            HostCall::Namespaces => encode_reply(&self.saver.namespaces(&self.thread).await?),
+            HostCall::Namespaces => {
+                let mut namespaces = self.saver()?.namespaces(self.access.thread()).await?;
+                namespaces.retain(|(namespace, _)| self.access.allows(namespace));
+                encode_reply(&namespaces)
+            }
+            HostCall::BeforeCall { task_path, key } => {
+                encode_reply(&self.access.before_call(&task_path, &key)?)
+            }
+            HostCall::AfterCall { task_path, key, outcome } => {
+                encode_reply(&self.access.after_call(&task_path, &key, outcome)?)
+            }
+            HostCall::Heartbeat => {
+                self.access.heartbeat();
+                encode_reply(&())
+            }
         }
     }
 
-    fn check_thread(&self, thread: &str) -> Result<(), Fault> {
-        if thread == self.thread {
-            return Ok(());
-        }
-        tracing::warn!(own = self.thread, "a guest requested a thread other than its own");
-        Err(Fault::new(FaultCode::Refused, "a graph in a sandbox can access only its own thread"))
+    fn saver(&self) -> Result<&dyn Checkpointer, Fault> {
+        let missing = || Fault::new(FaultCode::Refused, "the run stores no checkpoints");
+        self.saver.as_deref().ok_or_else(missing)
     }
 }
 
@@ -161,27 +188,28 @@ async fn list_page(
 
 /// Makes external calls and stores the answers in the thread.
 struct CallJournal<'a> {
-    saver: &'a dyn Checkpointer,
+    /// Stores the answers, or `None` if the run stores no checkpoints.
+    saver: Option<&'a dyn Checkpointer>,
     policy: &'a CallPolicy,
     quota: &'a Quota,
 }
 
 impl CallJournal<'_> {
     /// Makes a call. Stores the answer under the call's task before the guest receives it. If the guest then dies, its
-    /// replacement finds the answer in the thread.
-    async fn call(&self, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
+    /// replacement finds the answer in the thread. `scope` identifies the run in the policy's own journal.
+    async fn call(&self, scope: &str, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
         self.quota.check()?;
         let id = call.checkpoint;
         let place =
             CheckpointKey { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
-        let (call_id, node) = (CallId::of(thread, &call), call.node.clone());
+        let (call_id, node) = (CallId::of(scope, &call), call.node.clone());
         let result = self.policy.execute(&call_id, call).await?;
-        if !self.policy.is_recorded(&call_id, &place) {
+        if let Some(saver) = self.saver.filter(|_| !self.policy.is_recorded(&call_id, &place)) {
             let event = TaskEvent::Effect { key: call_id.key.clone(), result: result.clone() };
             let record = TaskRecord { task: call_id.task, node, event };
             let write = vec![CheckpointWrite::Record(place.clone(), vec![record])];
             self.quota.take(&write)?;
-            self.saver.write(write).await?;
+            saver.write(write).await?;
             self.policy.mark_recorded(&call_id, place);
         }
         Ok(result)
@@ -250,9 +278,9 @@ mod tests {
         let id = CheckpointId::next();
         saver.put(checkpoint(id)).await.unwrap();
         let (policy, quota) = (policy(), Quota::new(1 << 20));
-        let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
+        let journal = CallJournal { saver: Some(&saver), policy: &policy, quota: &quota };
         let task = call(id).task;
-        let answer = journal.call("t", call(id)).await.unwrap();
+        let answer = journal.call("t", "t", call(id)).await.unwrap();
         assert_eq!(answer, "paid");
         let stored = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
         let effect = TaskEvent::Effect { key: "llm.chat:1".to_owned(), result: json!("paid") };
@@ -262,10 +290,10 @@ mod tests {
     /// Returns the number of calls that succeed when one call is made at each of `checkpoints` with this storage quota.
     async fn calls_within(bytes: u64, checkpoints: &[CheckpointId]) -> usize {
         let (saver, policy, quota) = (MemorySaver::new(), policy(), Quota::new(bytes));
-        let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
+        let journal = CallJournal { saver: Some(&saver), policy: &policy, quota: &quota };
         let mut through = 0;
         for id in checkpoints {
-            match journal.call("t", call(*id)).await {
+            match journal.call("t", "t", call(*id)).await {
                 Ok(_) => through += 1,
                 Err(fault) => assert_eq!(fault.code, FaultCode::Refused),
             }

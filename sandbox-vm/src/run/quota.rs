@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::protocol::message::{Fault, FaultCode};
 
 /// Default storage quota of a run, in bytes.
-pub(super) const DEFAULT_BYTES: u64 = 256 << 20;
+pub(crate) const DEFAULT_BYTES: u64 = 256 << 20;
 
 /// Number of bytes that a record costs in addition to its size, so that a limit in bytes also bounds the number of
 /// records.
@@ -20,13 +20,13 @@ const RECORD_OVERHEAD: u64 = 256;
 /// The amount of storage that a run may still use, in bytes. It never grows, so overwriting data costs as much as
 /// writing new data.
 #[derive(Debug)]
-pub(super) struct Quota {
+pub(crate) struct Quota {
     limit: u64,
     left: AtomicU64,
 }
 
 impl Quota {
-    pub(super) fn new(limit: u64) -> Self {
+    pub(crate) fn new(limit: u64) -> Self {
         Self { limit, left: AtomicU64::new(limit) }
     }
 

@@ -43,6 +43,9 @@ pub struct DrawnNode {
     pub has_error_handler: bool,
     /// Metadata that was attached to the node when the graph was built.
     pub metadata: Map<String, Value>,
+    /// Where the subgraph runs, such as `sandbox`. `None` if it runs in the process of its parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs_in: Option<String>,
     /// Id of the enclosing expanded subgraph, or `None` at the top level.
     pub parent: Option<String>,
 }
@@ -160,7 +163,9 @@ impl Drawing {
 impl DrawnNode {
     fn of(graph: &Graph, entry: &NodeEntry, parent: Option<&str>) -> Self {
         let kind = if entry.subgraph.is_some() { DrawnKind::Subgraph } else { DrawnKind::Node };
+        let remote = entry.subgraph.as_ref().and_then(|it| it.remote.as_ref());
         Self {
+            runs_in: remote.map(|it| it.runs_in().to_owned()),
             deferred: entry.options.defer,
             stop_before: graph.stop_before.contains(&entry.label),
             stop_after: graph.stop_after.contains(&entry.label),
@@ -180,6 +185,7 @@ impl DrawnNode {
             stop_after: false,
             has_error_handler: false,
             metadata: Map::new(),
+            runs_in: None,
             parent: parent.map(str::to_owned),
         }
     }
@@ -197,11 +203,12 @@ impl DrawnNode {
             Value::String(text) => format!("{key}: {text}"),
             value => format!("{key}: {value}"),
         });
-        [self.name.clone()].into_iter().chain(flags).chain(metadata).collect()
+        let runs_in = self.runs_in.iter().map(|it| format!("runs in a {it}"));
+        [self.name.clone()].into_iter().chain(runs_in).chain(flags).chain(metadata).collect()
     }
 
     pub(super) fn to_json(&self) -> Value {
-        json!({
+        let mut node = json!({
             "id": self.id,
             "type": self.kind,
             "data": {
@@ -213,7 +220,11 @@ impl DrawnNode {
                 "has_error_handler": self.has_error_handler,
             },
             "metadata": self.metadata,
-        })
+        });
+        if let Some(runs_in) = &self.runs_in {
+            node["data"]["runs_in"] = json!(runs_in);
+        }
+        node
     }
 }
 

@@ -1,0 +1,414 @@
+//! Tests that a subgraph in a sandbox behaves like the same subgraph in the host's process, on every back end that this
+//! machine supports.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use graph_core::{
+    Durability, Goto, Input, MemorySaver, NodeTimeoutError, Persistence, RunControl, RunError,
+    RunOptions, RunOutcome, START, StateGraph, StopReason, SubgraphNode, Thread,
+    subgraph_on_payload,
+};
+use graph_trace::{Detail, RecordedRun, Recorder, TextOptions, record_thread};
+use sandbox_testkit::inquiry::{
+    ASK, Inquiry, PULSE, Report, ReportOptions, answer, inquiry, report,
+};
+use sandbox_vm::{
+    CallError, CallPolicy, HostFunctions, SandboxOptions, Sandboxes, Spec,
+    backend::{InProcess, Jail},
+    guest::Host,
+    sandboxed,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{HOSTILE, sandboxes};
+
+type Deps = Option<Host>;
+
+/// Opens sandboxes on every back end that this machine supports.
+async fn backends() -> Vec<(Sandboxes, TempDir)> {
+    let mut all = vec![
+        sandboxes(InProcess::new(sandbox_testkit::agent)).await,
+        sandboxes(Jail::program(HOSTILE)).await,
+    ];
+    #[cfg(target_arch = "x86_64")]
+    if let Some(backend) = crate::kvm_process::backends().await.into_iter().next() {
+        all.push(sandboxes(backend).await);
+    }
+    all
+}
+
+/// Runs a check on every back end.
+async fn on_each_backend<F: Future<Output = ()>>(check: impl Fn(Sandboxes) -> F) {
+    for (sandboxes, _dir) in backends().await {
+        check(sandboxes.clone()).await;
+        assert_eq!(sandboxes.list().len(), 0, "{}: a sandbox is left", sandboxes.backend());
+    }
+}
+
+fn graph() -> graph_core::CompiledGraph<Inquiry, Deps> {
+    inquiry(Arc::new(MemorySaver::new())).unwrap()
+}
+
+/// Returns a thread of a report whose inquiries run in this process, without a sandbox.
+fn reference(options: ReportOptions) -> Thread<Report, Deps> {
+    report(&graph(), options).unwrap().thread("t", None)
+}
+
+/// Returns a thread of a report whose inquiries run in sandboxes.
+fn in_sandboxes(
+    sandboxes: &Sandboxes,
+    policy: CallPolicy,
+    options: ReportOptions,
+) -> Thread<Report, Deps> {
+    let options_of_sandbox = SandboxOptions::new(Spec::new("inquiry")).call_policy(policy);
+    let inquiry = sandboxed(&graph(), sandboxes, options_of_sandbox);
+    report(&inquiry, options).unwrap().thread("t", None)
+}
+
+/// Number of calls with each prompt.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<BTreeMap<String, u32>>>);
+
+impl Calls {
+    /// Returns a policy that counts its calls, and calls `before` with the number of calls so far.
+    fn policy<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        before: impl Fn(u32) -> F + Send + Sync + 'static,
+    ) -> CallPolicy {
+        let calls = self.clone();
+        let body = move |prompt: String| {
+            let mut all = calls.0.lock().unwrap();
+            *all.entry(prompt.clone()).or_default() += 1;
+            let before = before(all.values().sum());
+            async move {
+                before.await;
+                Ok::<_, CallError>(answer(&prompt))
+            }
+        };
+        HostFunctions::new().add(ASK, body).into()
+    }
+
+    fn made(&self) -> BTreeMap<String, u32> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn plain_policy() -> CallPolicy {
+    Calls::default().policy(|_| async {})
+}
+
+fn start(mode: &str) -> Report {
+    Report { topic: "tea".into(), mode: mode.into(), ..Default::default() }
+}
+
+fn text(recorded: &RecordedRun<Report>) -> String {
+    recorded.trace.text(TextOptions::new(Detail::Full))
+}
+
+/// Runs a report and answers its interrupt, if it raises one.
+async fn run(thread: &Thread<Report, Deps>, mode: &str) -> RecordedRun<Report> {
+    let recorded = record_thread(thread, start(mode)).await;
+    match &recorded.outcome {
+        Ok(outcome) if !outcome.interrupts().is_empty() => {
+            assert_eq!(
+                outcome.interrupts()[0].value,
+                "any remark on what is tea: yes, is tea real: yes?"
+            );
+            recorded.then(thread, Input::resume("no").unwrap()).await
+        }
+        _ => recorded,
+    }
+}
+
+#[tokio::test]
+async fn traces_match_those_of_ordinary_subgraphs() {
+    on_each_backend(async |sandboxes| {
+        for persistence in [Persistence::Invocation, Persistence::Thread, Persistence::None] {
+            for mode in ["", "interrupt", "fail", "escape"] {
+                let options = ReportOptions { persistence, ..Default::default() };
+                let expected = run(&reference(options), mode).await;
+                let thread = in_sandboxes(&sandboxes, plain_policy(), options);
+                let actual = run(&thread, mode).await;
+                let case = format!("{}, {persistence:?}, mode `{mode}`", sandboxes.backend());
+                assert_eq!(text(&actual), text(&expected), "{case}");
+                assert!(text(&actual).contains("polish 2") || mode == "interrupt", "{case}");
+                match (&expected.outcome, &actual.outcome) {
+                    (Ok(expected), Ok(actual)) => {
+                        assert_eq!(actual.state(), expected.state(), "{case}")
+                    }
+                    (Err(expected), Err(actual)) => {
+                        assert_eq!(actual.to_string(), expected.to_string(), "{case}");
+                    }
+                    other => panic!("{case}: {other:?}"),
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_durability_stores_the_same_history() {
+    on_each_backend(async |sandboxes| {
+        for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+            let run_options = RunOptions::new().durability(durability);
+            let reference = reference(ReportOptions::default()).with_options(run_options.clone());
+            let thread = in_sandboxes(&sandboxes, plain_policy(), ReportOptions::default());
+            let thread = thread.with_options(run_options);
+            let expected = run(&reference, "interrupt").await;
+            let actual = run(&thread, "interrupt").await;
+            assert_eq!(text(&actual), text(&expected), "{durability:?}");
+            assert_eq!(history(&thread).await, history(&reference).await, "{durability:?}");
+        }
+    })
+    .await;
+}
+
+/// Returns the nodes that follow each checkpoint, with the state of the subgraphs, newest checkpoint first.
+async fn history(thread: &Thread<Report, Deps>) -> Vec<String> {
+    let mut all = Vec::new();
+    for checkpoint in thread.history(graph_core::HistoryFilter::default()).await.unwrap() {
+        let at = thread.at(checkpoint.id).state_with_subgraphs().await.unwrap().unwrap();
+        let subgraphs = at.tasks.iter().map(|it| it.subgraph.as_ref().map(|it| it.values.clone()));
+        all.push(format!("{:?} {:?}", at.next, subgraphs.collect::<Vec<_>>()));
+    }
+    all
+}
+
+#[tokio::test]
+async fn forks_and_time_travel_enter_the_subgraph() {
+    on_each_backend(async |sandboxes| {
+        let threads = [
+            reference(ReportOptions::default()),
+            in_sandboxes(&sandboxes, plain_policy(), ReportOptions::default()),
+        ];
+        let mut traces = Vec::new();
+        for thread in &threads {
+            let first = run(thread, "interrupt").await;
+            assert!(first.outcome.as_ref().unwrap().is_done());
+            // The checkpoint before the inquiry, whose task was interrupted in the middle.
+            let history = thread.history(graph_core::HistoryFilter::default()).await.unwrap();
+            let before = history.iter().find(|it| it.next == ["inquire"]).unwrap().id;
+            let replayed = record_thread(&thread.at(before), Input::proceed()).await;
+            let replayed = replayed.then(thread, Input::resume("another remark").unwrap()).await;
+            let state = replayed.outcome.as_ref().unwrap().state();
+            assert!(state.findings[0].contains("another remark"), "{state:?}");
+            // The same with the resume value at once.
+            let forked = record_thread(&thread.at(before), Input::resume("a fork").unwrap()).await;
+            let state = forked.outcome.as_ref().unwrap().state();
+            assert!(state.findings[0].contains("a fork"), "{state:?}");
+            traces.push([text(&first), text(&replayed), text(&forked)]);
+        }
+        assert_eq!(traces[1], traces[0], "{}", sandboxes.backend());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn killed_guest_is_replaced_without_repeating_calls() {
+    on_each_backend(async |sandboxes| {
+        let expected = run(&reference(ReportOptions::default()), "").await;
+        let (calls, killed) = (Calls::default(), sandboxes.clone());
+        // Kills the guest during its second and third call, and still answers the calls.
+        let policy = calls.policy(move |nth| {
+            let victims = if [2, 3].contains(&nth) { killed.list() } else { Vec::new() };
+            async move {
+                for sandbox in victims {
+                    sandbox.delete().await;
+                }
+            }
+        });
+        let actual = run(&in_sandboxes(&sandboxes, policy, ReportOptions::default()), "").await;
+        assert_eq!(actual.outcome.unwrap().state(), expected.outcome.unwrap().state());
+        // Both inquiries make the same three calls.
+        let made = calls.made();
+        assert!(made.len() == 3 && made.values().all(|it| *it == 2), "{made:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn failed_run_resumes_from_the_last_checkpoint_of_the_guest() {
+    on_each_backend(async |sandboxes| {
+        let (calls, killed) = (Calls::default(), sandboxes.clone());
+        let policy = calls.policy(move |nth| {
+            let victims = if nth == 3 { killed.list() } else { Vec::new() };
+            async move {
+                for sandbox in victims {
+                    sandbox.delete().await;
+                }
+            }
+        });
+        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(policy).max_guests(1);
+        let inquiry = sandboxed(&graph(), &sandboxes, options);
+        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let error = thread.run(start("")).await.unwrap_err();
+        assert!(error.to_string().contains("it was deleted"), "{error}");
+        let outcome = thread.proceed().await.unwrap();
+        let expected = run(&reference(ReportOptions::default()), "").await.outcome.unwrap();
+        assert_eq!(outcome.state(), expected.state());
+        let made = calls.made();
+        assert!(made.len() == 3 && made.values().all(|it| *it == 2), "{made:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_and_timed_out_nodes_delete_their_sandbox() {
+    for (sandboxes, _dir) in backends().await {
+        let options =
+            ReportOptions { timeout: Some(Duration::from_millis(300)), ..Default::default() };
+        let thread = in_sandboxes(&sandboxes, plain_policy(), options);
+        let error = thread.run(start("hang")).await.unwrap_err();
+        assert!(error.node_error::<NodeTimeoutError>().is_some(), "{error}");
+        until_deleted(&sandboxes).await;
+
+        let control = RunControl::new();
+        let cancelled = control.clone();
+        let policy = Calls::default().policy(move |_| {
+            cancelled.cancel();
+            std::future::pending()
+        });
+        let thread = in_sandboxes(&sandboxes, policy, ReportOptions::default());
+        let thread = thread.with_options(RunOptions::new().control(control));
+        let error = thread.run(start("")).await.unwrap_err();
+        assert!(matches!(error, RunError::Cancelled), "{error}");
+        until_deleted(&sandboxes).await;
+    }
+}
+
+/// The clock stands still while anything can run, so the result does not depend on the speed of the machine.
+#[tokio::test(start_paused = true)]
+async fn heartbeats_in_the_guest_reset_the_idle_timeout() {
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
+    for (idle_timeout, is_exceeded) in [(PULSE * 2, false), (PULSE / 2, true)] {
+        let options = ReportOptions { idle_timeout: Some(idle_timeout), ..Default::default() };
+        let thread = in_sandboxes(&sandboxes, plain_policy(), options);
+        match thread.run(start("pulse")).await {
+            Ok(_) => assert!(!is_exceeded),
+            Err(error) => {
+                let error = error.node_error::<NodeTimeoutError>().unwrap();
+                assert!(is_exceeded && error.idle, "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn recorded_calls_of_guests_are_replayed_without_calls() {
+    on_each_backend(async |sandboxes| {
+        let recorder = Recorder::new();
+        let options = RunOptions::new().effect_interceptor(recorder.clone());
+        let thread = in_sandboxes(&sandboxes, plain_policy(), ReportOptions::default());
+        let recorded = record_thread(&thread.with_options(options), start("")).await;
+        let recording = recorder.recording(&recorded.trace);
+        // Neither the sandbox nor the host's process makes a call.
+        let denied = in_sandboxes(&sandboxes, CallPolicy::deny_all(), ReportOptions::default());
+        for thread in [denied, reference(ReportOptions::default())] {
+            let replayer = recording.replayer();
+            let options = RunOptions::new().effect_interceptor(replayer.clone());
+            let replayed = record_thread(&thread.with_options(options), start("")).await;
+            let state = replayed.outcome.as_ref().unwrap().state();
+            assert_eq!(state, recorded.outcome.as_ref().unwrap().state());
+            assert!(replayer.unused_calls().is_empty() && replayer.unrecorded_calls().is_empty());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn payloads_fan_out_to_concurrent_sandboxes() {
+    async fn assign(_: &Report) -> Vec<Goto> {
+        let topics = ["tea", "milk", "water"];
+        topics.iter().map(|it| Goto::send("inquire", json!(it))).collect()
+    }
+    let fan_out = |inquiry: &dyn Fn() -> SubgraphNode<Report, Deps>| {
+        let graph = StateGraph::<Report, Deps>::new().node(assign).node(inquiry());
+        graph.edge(START, assign).compile().unwrap()
+    };
+    let input = |topic: String| Inquiry { topic, ..Default::default() };
+    let output = |it: Inquiry| Report::update().findings([it.log.join(", ")]);
+    let ordinary = fan_out(&|| subgraph_on_payload("inquire", &graph(), input, output));
+    let expected = ordinary.invoke(start(""), None).await.unwrap();
+    assert_eq!(expected.findings.len(), 3);
+    on_each_backend(async |sandboxes| {
+        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let inquiry = sandboxed(&graph(), &sandboxes, options);
+        let graph = fan_out(&|| subgraph_on_payload("inquire", &inquiry, input, output));
+        assert_eq!(graph.invoke(start(""), None).await.unwrap(), expected);
+    })
+    .await;
+}
+
+async fn until_deleted(sandboxes: &Sandboxes) {
+    while !sandboxes.list().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn drained_run_stops_inside_the_subgraph_and_continues_there() {
+    on_each_backend(async |sandboxes| {
+        let (calls, control) = (Calls::default(), RunControl::new());
+        let drained = control.clone();
+        let policy = calls.policy(move |nth| {
+            if nth == 1 {
+                drained.drain();
+            }
+            async {}
+        });
+        let thread = in_sandboxes(&sandboxes, policy, ReportOptions::default());
+        let draining = thread.clone().with_options(RunOptions::new().control(control));
+        let outcome = draining.run(start("")).await.unwrap();
+        assert!(
+            matches!(outcome, RunOutcome::Stopped { reason: StopReason::Drained, .. }),
+            "{outcome:?}"
+        );
+        let outcome = thread.proceed().await.unwrap();
+        let expected = run(&reference(ReportOptions::default()), "").await.outcome.unwrap();
+        assert_eq!(outcome.state(), expected.state());
+        assert!(calls.made().values().all(|it| *it == 2), "{:?}", calls.made());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn guest_cannot_read_checkpoints_of_its_parent() {
+    on_each_backend(async |sandboxes| {
+        let thread = in_sandboxes(&sandboxes, plain_policy(), ReportOptions::default());
+        let error = thread.run(start("spy")).await.unwrap_err();
+        assert!(error.to_string().contains("only its own checkpoints"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn undeclared_calls_are_refused() {
+    on_each_backend(async |sandboxes| {
+        let inquiry = sandboxed(&graph(), &sandboxes, Spec::new("inquiry"));
+        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let error = thread.run(start("")).await.unwrap_err();
+        assert!(error.to_string().contains("calls of kind `ask` are not allowed"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn drawing_marks_the_sandbox_and_keeps_the_fingerprint() {
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
+    let inquiry = sandboxed(&graph(), &sandboxes, Spec::new("inquiry"));
+    let options = ReportOptions::default();
+    let (actual, expected) =
+        (report(&inquiry, options).unwrap(), report(&graph(), options).unwrap());
+    assert_eq!(actual.fingerprint(), expected.fingerprint());
+    let drawn = actual.mermaid_expanded(1);
+    assert!(drawn.contains("subgraph n1[\"appendix, runs in a sandbox\"]"), "{drawn}");
+    assert_eq!(drawn.replace(", runs in a sandbox", ""), expected.mermaid_expanded(1));
+    assert_eq!(actual.to_json(0)["nodes"][1]["data"]["runs_in"], "sandbox");
+}

@@ -1,0 +1,281 @@
+//! Makes a compiled graph a node of another graph, run in a sandbox.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph_core::{
+    CompiledGraph, NodeError, State,
+    checkpoint::CheckpointId,
+    remote::{RemoteCall, RemoteGraph, RemoteOutcome, RemoteRunner, RemoteStart},
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    CallPolicy, Error, FaultCode, Sandbox, Sandboxes, Spec,
+    protocol::{
+        self, EVENT_WINDOW,
+        message::{GuestCommand, SubgraphStart},
+    },
+    run::{
+        access::Access,
+        drive,
+        events::EventReader,
+        host_calls::HostCallHandler,
+        quota::{self, Quota},
+    },
+    session::{REPLY_TIMEOUT, ReceiveWindow},
+};
+
+/// Returns a graph that runs in a sandbox when it is a node of another graph.
+///
+/// The result can be used wherever a graph can be a subgraph, with the same closures and persistence modes: see
+/// [`subgraph`](graph_core::subgraph()), [`subgraph_on_payload`](graph_core::subgraph_on_payload),
+/// [`StateGraph::node`](graph_core::StateGraph::node) and [`Context::run_graph`](graph_core::Context::run_graph). The
+/// agent must have a graph with the name of `graph`: see [`Agent::graph`](crate::guest::Agent::graph).
+///
+/// Each invocation runs in a new sandbox, which is deleted when the invocation ends. Checkpoints, events, interrupts and
+/// commands to the parent travel to the run of the parent, so its thread, stream and trace are the same as if the
+/// subgraph ran in the host's process. If a guest dies, another one resumes from the last checkpoint.
+///
+/// The parent's store and cache are not available in the guest. A graph in a guest reaches the outside only through the
+/// calls that its [`CallPolicy`] allows.
+///
+/// ```no_run
+/// use graph_core::{START, State, StateGraph, subgraph};
+/// use sandbox_vm::{Sandboxes, Spec, backend::Jail, guest::{self, Agent}, sandboxed};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Debate {
+///     topic: String,
+///     verdict: String,
+/// }
+///
+/// async fn judge(debate: &Debate) -> DebateUpdate {
+///     Debate::update().verdict(format!("{} wins", debate.topic))
+/// }
+///
+/// fn debate() -> Result<graph_core::CompiledGraph<Debate>, graph_core::BuildError> {
+///     StateGraph::<Debate>::new().name("debate").node(judge).edge(START, judge).compile()
+/// }
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Plan {
+///     idea: String,
+///     decision: String,
+/// }
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// guest::enter(|| Agent::new().graph("debate", |_| Ok((debate()?, ()))));
+/// let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
+/// let decide = subgraph(
+///     "decide",
+///     &sandboxed(&debate()?, &sandboxes, Spec::new("debate")),
+///     |plan: &Plan| Debate { topic: plan.idea.clone(), ..Default::default() },
+///     |debate: Debate| Plan::update().decision(debate.verdict),
+/// );
+/// let graph = StateGraph::<Plan>::new().node(&decide).edge(START, &decide).compile()?;
+/// let plan = graph.invoke(Plan { idea: "tea".into(), ..Default::default() }, ()).await?;
+/// assert_eq!(plan.decision, "tea wins");
+/// # Ok(())
+/// # }
+/// ```
+pub fn sandboxed<S: State, C: Send + Sync + 'static>(
+    graph: &CompiledGraph<S, C>,
+    sandboxes: &Sandboxes,
+    options: impl Into<SandboxOptions>,
+) -> RemoteGraph<S> {
+    let (sandboxes, options) = (sandboxes.clone(), options.into());
+    let name = graph.name().to_owned();
+    graph.remote(Arc::new(SandboxRunner { graph: name, sandboxes, options }))
+}
+
+/// Options for [`sandboxed`]. A [`Spec`] converts into options that allow no external calls.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SandboxOptions {
+    spec: Spec,
+    policy: CallPolicy,
+    max_guests: u32,
+    storage_quota: u64,
+}
+
+impl SandboxOptions {
+    /// Creates options that allow no external calls. Each sandbox gets the name of `spec` with a unique suffix.
+    pub fn new(spec: Spec) -> Self {
+        Self {
+            spec,
+            policy: CallPolicy::deny_all(),
+            max_guests: 3,
+            storage_quota: quota::DEFAULT_BYTES,
+        }
+    }
+
+    /// Sets the policy for the graph's external calls. All invocations share its limits.
+    pub fn call_policy(mut self, policy: impl Into<CallPolicy>) -> Self {
+        self.policy = policy.into();
+        self
+    }
+
+    /// Sets the maximum number of guests for each attempt of an invocation: the first one and its replacements. The
+    /// default is 3.
+    pub fn max_guests(mut self, guests: u32) -> Self {
+        self.max_guests = guests.max(1);
+        self
+    }
+
+    /// Limits the number of bytes that each guest may store: see [`GraphRun::storage_quota`](crate::GraphRun).
+    pub fn storage_quota(mut self, bytes: u64) -> Self {
+        self.storage_quota = bytes;
+        self
+    }
+}
+
+impl From<Spec> for SandboxOptions {
+    fn from(spec: Spec) -> Self {
+        Self::new(spec)
+    }
+}
+
+/// Runs subgraphs in sandboxes.
+#[derive(Debug)]
+struct SandboxRunner {
+    graph: String,
+    sandboxes: Sandboxes,
+    options: SandboxOptions,
+}
+
+#[async_trait]
+impl RemoteRunner for SandboxRunner {
+    fn runs_in(&self) -> &str {
+        "sandbox"
+    }
+
+    async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
+        let (mut start, call) = (call.start().clone(), Arc::new(call));
+        let mut left = self.options.max_guests;
+        loop {
+            left = left.saturating_sub(1);
+            match self.run_in_new_sandbox(&call, start.clone()).await {
+                Err(error @ Error::Terminated { .. }) if left > 0 => {
+                    tracing::warn!(graph = self.graph, %error, "a guest died; resuming with another one");
+                    start.resume_in_new_process();
+                }
+                result => return result.map_err(node_error),
+            }
+        }
+    }
+}
+
+impl SandboxRunner {
+    async fn run_in_new_sandbox(
+        &self,
+        call: &Arc<RemoteCall>,
+        start: RemoteStart,
+    ) -> Result<RemoteOutcome, Error> {
+        let mut spec = self.options.spec.clone();
+        // A name has at most 128 characters, and an id has 32.
+        let name: String = spec.name.chars().take(95).collect();
+        spec.name = format!("{name}-{}", CheckpointId::next());
+        let sandbox = DeletedOnDrop(Some(self.sandboxes.create_if_not_exists(spec).await?));
+        let access = Access::Subgraph(call.clone());
+        let result = self.run_in(sandbox.get(), &access, call, start).await;
+        sandbox.delete().await;
+        if result.as_ref().is_ok_and(RemoteOutcome::is_done) {
+            // A completed invocation repeats no tasks, so its answers are no longer needed.
+            self.options.policy.forget_thread(&access.journal_scope());
+        }
+        result
+    }
+
+    async fn run_in(
+        &self,
+        sandbox: &Sandbox,
+        access: &Access,
+        call: &Arc<RemoteCall>,
+        start: RemoteStart,
+    ) -> Result<RemoteOutcome, Error> {
+        let session = sandbox.session();
+        let _busy = sandbox.mark_busy().await;
+        let subgraph = SubgraphStart { graph: self.graph.clone(), start };
+        let command = GuestCommand::RunSubgraph(Box::new(subgraph));
+        let window = ReceiveWindow::for_graph(EVENT_WINDOW as u64);
+        let exchange = match session.start(&command, window).await {
+            Ok(exchange) => exchange,
+            Err(error) => return Err(sandbox.handle_failure(error).await),
+        };
+        let handler = Arc::new(HostCallHandler::new(
+            session.clone(),
+            access.clone(),
+            call.checkpointer(),
+            self.options.policy.clone(),
+            Quota::new(self.options.storage_quota),
+        ));
+        let (run, credit) = (exchange.id(), exchange.credit());
+        let (sender, events) = mpsc::unbounded_channel();
+        // The engine replaces the run id.
+        let mut events = EventReader::new(events, credit, Arc::from(""));
+        let forward = async {
+            while let Some(event) = events.next().await {
+                if call.forward(event).await.is_err() {
+                    session.close_for_violation("it sent an event of another graph");
+                }
+            }
+        };
+        let run_to_end = async { tokio::join!(drive(exchange, handler, sender), forward).0 };
+        let drain = async {
+            call.drained().await;
+            let command = GuestCommand::Drain { run };
+            // If the guest does not reply, the run fails too.
+            let _ = session.request::<()>(&command, REPLY_TIMEOUT).await;
+            std::future::pending().await
+        };
+        let result = tokio::select! {
+            result = run_to_end => result,
+            result = drain => result,
+        };
+        let decode = |it: Vec<u8>| Ok(session.decode_reply::<RemoteOutcome>(&it)?);
+        match result.and_then(decode) {
+            Ok(mut outcome) => {
+                outcome.map_error_texts(protocol::sanitize);
+                Ok(outcome)
+            }
+            Err(error) => Err(sandbox.handle_failure(error).await),
+        }
+    }
+}
+
+/// A sandbox that is deleted when the value is dropped, because the node that uses it was cancelled or timed out.
+struct DeletedOnDrop(Option<Sandbox>);
+
+impl DeletedOnDrop {
+    fn get(&self) -> &Sandbox {
+        self.0.as_ref().expect("the sandbox is taken only by `delete`")
+    }
+
+    async fn delete(mut self) {
+        if let Some(sandbox) = self.0.take() {
+            sandbox.delete().await;
+        }
+    }
+}
+
+impl Drop for DeletedOnDrop {
+    fn drop(&mut self) {
+        let (sandbox, runtime) = (self.0.take(), tokio::runtime::Handle::try_current());
+        if let (Some(sandbox), Ok(runtime)) = (sandbox, runtime) {
+            runtime.spawn(async move { sandbox.delete().await });
+        }
+    }
+}
+
+/// Converts the failure of a sandbox into an error of the node. Failures that a new sandbox cannot avoid are terminal.
+fn node_error(error: Error) -> NodeError {
+    let is_terminal = match &error {
+        Error::BadSpec { .. } | Error::NoIsolation { .. } | Error::Unsupported { .. } => true,
+        Error::Guest { fault, .. } => {
+            matches!(fault.code, FaultCode::NotFound | FaultCode::Refused | FaultCode::Terminal)
+        }
+        _ => false,
+    };
+    if is_terminal { NodeError::terminal(error) } else { error.into() }
+}
