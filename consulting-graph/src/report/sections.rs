@@ -46,7 +46,7 @@ fn notices(report: &Report) -> Vec<Block> {
     let outcome = &report.outcome;
     let mut notices = report.incomplete_notices();
     if report.is_synthetic() {
-        notices.push("Synthetic data: the company and all its figures are fictional.".to_owned());
+        notices.push(outcome.company.source_notice());
     }
     match &outcome.provider {
         Provider::Scripted => notices.push(
@@ -75,6 +75,9 @@ fn notices(report: &Report) -> Vec<Block> {
         Provider::Scripted => "a scripted model".to_owned(),
         Provider::Models { name } => name.clone(),
     };
+    if !report.is_synthetic() {
+        blocks.push(Block::Text(outcome.company.source_notice()));
+    }
     blocks.push(Block::Text(format!(
         "Run {}, data as of {}, written by {wrote}. Sandbox of the debates: {} ({}).",
         outcome.run_id,
