@@ -6,7 +6,12 @@
 //! cargo run -p consulting-graph --example sec_snapshot -- DIR NVDA AAPL GOOGL MRVL SNOW > consulting-graph/data/sec-facts.json
 //! ```
 
-use std::{error::Error, fs, path::PathBuf};
+use std::{
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+};
 
 use consulting_graph::data::{Ticker, snapshot};
 
@@ -21,6 +26,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         files.push((ticker, json));
     }
-    print!("{}", snapshot::render(&files)?);
-    Ok(())
+    Ok(io::stdout().write_all(snapshot::render(&files)?.as_bytes())?)
 }

@@ -158,8 +158,8 @@ fn confidence(report: &Report) -> Vec<Block> {
     let unresolved = report.compression.is_some_and(|it| it.unresolved);
     let (level, why) = if unresolved {
         ("Low", "the scores are too close together to tell the moves apart")
-    } else if report.is_incomplete() {
-        ("Low", "parts of the run failed")
+    } else if !report.incomplete_notices().is_empty() {
+        ("Low", "parts of the run are missing")
     } else if certain && independent {
         ("High", "the same moves lead whichever judge or criterion is left out")
     } else if certain {
@@ -196,9 +196,7 @@ fn confidence(report: &Report) -> Vec<Block> {
     }
     points.push(match report.flags.len() {
         0 => "The data confirms all citations and numbers.".to_owned(),
-        n => {
-            format!("The data does not confirm {n} citations or numbers; the appendix lists them.")
-        }
+        n => format!("Citations or numbers that the data does not confirm: {n}; see the appendix."),
     });
     if report.outcome.provider == Provider::Scripted {
         points.push(
@@ -267,6 +265,9 @@ fn objection(report: &Report, ranked: &Ranked) -> String {
             scores::display_name(report, &it.maker),
             it.round
         ),
+        None if !report.outcome.logs.contains_key(&ranked.move_id) => {
+            "None, because there was no debate.".to_owned()
+        }
         None => "None: each objection that cites a finding was taken up.".to_owned(),
     }
 }
