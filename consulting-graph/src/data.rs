@@ -1,7 +1,7 @@
 //! Company data, independent of the source it was read from.
 //!
-//! Three sources produce a [`Company`]: [`synthetic`] generates a fictional one, [`edgar`] reads SEC filings, and
-//! [`folder`] reads the user's own files. Every number records its origin. Derived figures ([`ratio`]) are always
+//! Four sources produce a [`Company`]: [`snapshot`] has the filed figures of a few companies, [`synthetic`] generates a
+//! fictional company, [`edgar`] reads SEC filings, and [`folder`] reads the user's own files. Every number records its origin. Derived figures ([`ratio`]) are always
 //! computed here, never by a model.
 
 mod company;
@@ -16,6 +16,7 @@ pub mod ratio;
 pub mod ratio_table;
 pub mod render;
 mod rng;
+pub mod snapshot;
 mod source;
 mod statement;
 pub mod synthetic;

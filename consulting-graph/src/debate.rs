@@ -26,7 +26,8 @@ use sandbox_vm::guest::{Agent, Host};
 pub(crate) use files::{LOGS_DIR, SCORES_FILE, log_markdown, log_names, pretty_json};
 pub use host_client::HostClient;
 use scoring::{score_before, score_move};
-pub use state::{Participant, SandboxState, SandboxStateUpdate, Terms};
+pub(crate) use state::transcripts;
+pub use state::{LoggedTurn, Participant, SandboxState, SandboxStateUpdate, Terms};
 pub(crate) use turns::MAX_SHORTENED;
 use turns::{critic_individual, critic_round_1, dm_respond};
 

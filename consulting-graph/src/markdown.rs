@@ -41,6 +41,20 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
     sections
 }
 
+/// Escapes HTML tags and comments, so that a viewer shows them as text.
+pub(crate) fn escape_tags(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut signs = text.chars().peekable();
+    while let Some(it) = signs.next() {
+        let starts_tag = |next: &char| next.is_ascii_alphabetic() || "/!?".contains(*next);
+        if it == '<' && signs.peek().is_some_and(starts_tag) {
+            escaped.push('\\');
+        }
+        escaped.push(it);
+    }
+    escaped
+}
+
 /// Escapes everything at the start of a line that Markdown would interpret as a heading, a quote, a rule, a code block or
 /// the label of a turn, so that a text cannot imitate the structure of the document that contains it.
 pub(crate) fn escape_line_starts(text: &str) -> String {

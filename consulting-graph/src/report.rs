@@ -1,14 +1,22 @@
 //! The report on a consulting run, which can be rendered as Markdown, HTML and JSON.
 
-mod chart;
+mod bar_chart;
 mod document;
+mod due_date;
 mod evaluation;
+mod evidence;
+mod figure_chart;
+mod figures;
 mod html;
 mod markdown;
+mod objection;
 mod outcome;
 mod sections;
+mod svg;
 
 pub use evaluation::Report;
+pub use figures::{ChartForm, ChartUnit, FigureChart, FigureSeries};
+pub use objection::{Objection, strongest_objection};
 pub use outcome::{Isolation, Outcome, Provider, Spending};
 
 impl Report {

@@ -42,7 +42,7 @@ use self::{
 };
 use crate::{
     config::Config,
-    data::DataOrigin,
+    data::{DataOrigin, snapshot},
     debate,
     models::{Limit, ModelChoice},
     pipeline,
@@ -174,6 +174,7 @@ async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<S
     }
     let config = Config::parse(&app.config).map_err(|error| Problem::internal(&error))?;
     let data = match app.data {
+        DataOrigin::Included => "included",
         DataOrigin::Synthetic => "synthetic",
         DataOrigin::Edgar { .. } | DataOrigin::EdgarOnline(_) => "edgar",
         DataOrigin::Dir { .. } => "dir",
@@ -182,6 +183,7 @@ async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<S
         provider: Some(app.choice.provider.clone()),
         model: app.choice.model.clone(),
         data: Some(data.to_owned()),
+        included_tickers: Some(snapshot::tickers().map(str::to_owned).collect()),
         concurrency: Some(app.concurrency),
         config: Some((&config).into()),
         ..setup

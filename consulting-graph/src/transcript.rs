@@ -89,11 +89,6 @@ pub fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
     log.chunk_by(|a, b| a.round == b.round).map(round).collect()
 }
 
-/// Returns the text of the last turn, or an empty string for an empty log.
-pub fn get_latest_message(log: &[ConversationEntry]) -> &str {
-    log.last().map_or("", |it| &it.content)
-}
-
 impl fmt::Display for Speaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

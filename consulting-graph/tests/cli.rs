@@ -54,7 +54,7 @@ impl Workspace {
         let rounds = if options.contains("--rounds") { "" } else { "--rounds 2" };
         let sandbox = if options.contains("--sandbox") { "" } else { "--sandbox in-process" };
         self.run(&format!(
-            "run NVDA --config small.toml --as-of 2026-11-15 {sandbox} {rounds} {options}"
+            "run ACME --config small.toml --as-of 2026-11-15 {sandbox} {rounds} {options}"
         ))
     }
 }
@@ -100,13 +100,32 @@ fn a_complete_run_prints_its_result_again_when_resumed() {
 }
 
 #[test]
+fn a_run_of_an_included_company_uses_its_filed_figures() {
+    let workspace = Workspace::new();
+    let options = "--config small.toml --rounds 1 --sandbox in-process --quiet";
+    let (out, _) = check(&workspace.run(&format!("run NVDA --out made {options}")), 0);
+    let source = "SEC EDGAR company facts, from the snapshot included in this program";
+    for words in ["NVIDIA CORP (NVDA)", source, "SCRIPTED MODEL"] {
+        assert!(out.contains(words), "`{words}` is not in:\n{out}");
+    }
+    assert!(!out.contains("SYNTHETIC"), "{out}");
+    assert!(read(&workspace.path("made/financial.md")).contains("$215,938m"));
+    assert!(read(&workspace.path("made/report.md")).contains(source));
+
+    let synthetic = format!("run NVDA --data synthetic --out invented {options}");
+    let (out, _) = check(&workspace.run(&synthetic), 0);
+    assert!(out.contains("SYNTHETIC DATA"), "{out}");
+    assert!(!read(&workspace.path("invented/financial.md")).contains("NVIDIA"));
+}
+
+#[test]
 fn json_output_is_one_document_and_runs_are_found_by_id() {
     let workspace = Workspace::new();
     let (out, err) = check(&workspace.run_small("--json --quiet --seed 7"), 0);
     assert_eq!(err, "");
     let document: Value = serde_json::from_str(&out).unwrap();
     let folder = document["folder"].as_str().unwrap();
-    assert!(folder.starts_with("runs/nvda-2"), "{folder}");
+    assert!(folder.starts_with("runs/acme-2"), "{folder}");
     assert_eq!(document["report"]["ranking"]["recommended"].as_array().unwrap().len(), 2);
     let stored: Value =
         serde_json::from_str(&read(&workspace.path(folder).join("report.json"))).unwrap();

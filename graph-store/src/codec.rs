@@ -1,5 +1,5 @@
 //! The stored form of values: a format byte, a checksum and MessagePack data. If an encryption key is configured,
-//! the data is encrypted.
+//! the data is encrypted; otherwise, large values can be compressed.
 //!
 //! MessagePack is self-describing (a dump can be read without our types), preserves numbers exactly, and is smaller
 //! and faster than JSON text. Structs are stored with their field names, so that fields can be added later. The
@@ -7,6 +7,8 @@
 //! authenticated by the cipher instead. Decoding only builds plain data: stored values do not name Rust types, and
 //! decoding executes no code from them.
 
+#[cfg(feature = "compression")]
+mod compression;
 #[cfg(feature = "encryption")]
 mod encryption;
 #[cfg(test)]
@@ -34,11 +36,20 @@ const PLAIN: u8 = 1;
 /// Format number of encrypted values. Builds without encryption recognize it too, in order to report the missing
 /// feature.
 const ENCRYPTED: u8 = 2;
+/// Format number of compressed values.
+#[cfg(feature = "compression")]
+const COMPRESSED: u8 = 3;
+
+/// Smaller values are not compressed, because they would hardly become smaller.
+#[cfg(feature = "compression")]
+const MIN_COMPRESSED_BYTES: usize = 256;
 
 /// Encodes values to their stored form and decodes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Codec {
     limit: usize,
+    #[cfg(feature = "compression")]
+    compresses: bool,
     #[cfg(feature = "encryption")]
     keys: Option<Keys>,
 }
@@ -47,9 +58,17 @@ impl Codec {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
+            #[cfg(feature = "compression")]
+            compresses: false,
             #[cfg(feature = "encryption")]
             keys: None,
         }
+    }
+
+    #[cfg(feature = "compression")]
+    pub(crate) fn with_compression(mut self, compresses: bool) -> Self {
+        self.compresses = compresses;
+        self
     }
 
     #[cfg(feature = "encryption")]
@@ -79,6 +98,14 @@ impl Codec {
                 .encrypt(ENCRYPTED, &bytes[1 + CHECKSUM_BYTES..])
                 .map_err(|problem| CodecError::Encode { what: what(), problem });
         }
+        #[cfg(feature = "compression")]
+        if self.compresses && bytes.len() >= MIN_COMPRESSED_BYTES {
+            let compressed =
+                compression::compress(&[COMPRESSED, 0, 0, 0, 0], &bytes[1 + CHECKSUM_BYTES..]);
+            if compressed.len() < bytes.len() {
+                bytes = compressed;
+            }
+        }
         let sum = checksum(&bytes[1 + CHECKSUM_BYTES..]);
         bytes[1..=CHECKSUM_BYTES].copy_from_slice(&sum);
         Ok(bytes)
@@ -91,18 +118,20 @@ impl Codec {
         bytes: &[u8],
     ) -> Result<T, CodecError> {
         match bytes.split_first() {
-            Some((&PLAIN, checked)) => match checked.split_at_checked(CHECKSUM_BYTES) {
-                Some((sum, packed)) if sum == checksum(packed) => unpack(what, packed),
-                _ => {
-                    let problem = "its checksum is wrong, so it was changed since it was stored";
-                    Err(CodecError::Decode { what: what(), problem: problem.to_owned() })
+            Some((&PLAIN, checked)) => unpack(&what, verified(&what, checked)?),
+            #[cfg(feature = "compression")]
+            Some((&COMPRESSED, checked)) => {
+                let packed = compression::decompress(verified(&what, checked)?, self.limit);
+                match packed {
+                    Ok(packed) => unpack(&what, &packed),
+                    Err(problem) => Err(CodecError::Decode { what: what(), problem }),
                 }
-            },
+            }
             #[cfg(feature = "encryption")]
             Some((&ENCRYPTED, ciphertext)) => match &self.keys {
                 None => Err(CodecError::KeyRequired { what: what() }),
                 Some(keys) => match keys.decrypt(ENCRYPTED, ciphertext) {
-                    Ok(packed) => unpack(what, &packed),
+                    Ok(packed) => unpack(&what, &packed),
                     Err(problem) => Err(CodecError::Decode { what: what(), problem }),
                 },
             },
@@ -116,6 +145,17 @@ impl Codec {
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     (xxh3_64(bytes) as u32).to_le_bytes()
+}
+
+/// Returns the data after a checksum if the checksum is right.
+fn verified(what: impl Fn() -> String, checked: &[u8]) -> Result<&[u8], CodecError> {
+    match checked.split_at_checked(CHECKSUM_BYTES) {
+        Some((sum, data)) if sum == checksum(data) => Ok(data),
+        _ => {
+            let problem = "its checksum is wrong, so it was changed since it was stored";
+            Err(CodecError::Decode { what: what(), problem: problem.to_owned() })
+        }
+    }
 }
 
 fn unpack<T: DeserializeOwned>(what: impl Fn() -> String, packed: &[u8]) -> Result<T, CodecError> {

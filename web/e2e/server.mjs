@@ -48,6 +48,8 @@ async function launch(args, env) {
     "--provider",
     "scripted",
     // The synthetic data depends on the date: with another one, flags might not appear where a test expects them.
+    "--data",
+    "synthetic",
     "--as-of",
     "2026-11-15",
     ...args,

@@ -19,6 +19,9 @@ pub struct Company {
     pub ticker: Ticker,
     /// The company's name as stated by the source.
     pub name: String,
+    /// The number under which the company files with the SEC, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cik: Option<u64>,
     /// The sector, if the source states it.
     pub sector: Option<String>,
     /// The kind of source that the data was read from.
@@ -56,6 +59,8 @@ pub struct Company {
 pub enum Source {
     /// Generated from the ticker; not a real company.
     Synthetic,
+    /// SEC filings, from the snapshot that is part of the program.
+    Snapshot,
     /// SEC filings.
     Edgar,
     /// The user's own files.
@@ -120,6 +125,7 @@ impl Company {
         Self {
             ticker,
             name: name.into(),
+            cik: None,
             sector: None,
             source,
             as_of,
@@ -135,6 +141,26 @@ impl Company {
             news: None,
             documents: Vec::new(),
             warnings: Vec::new(),
+        }
+    }
+
+    /// Describes the source of the figures and its date in one sentence.
+    pub fn source_notice(&self) -> String {
+        let as_of = self.as_of;
+        match self.source {
+            Source::Synthetic => {
+                "Synthetic data: the company and all its figures are fictional.".to_owned()
+            }
+            Source::Snapshot => format!(
+                "Source of the figures: SEC EDGAR company facts, from the snapshot included in this program, which \
+                 ends with the filing of {as_of}."
+            ),
+            Source::Edgar => format!(
+                "Source of the figures: SEC EDGAR company facts, without filings after {as_of}."
+            ),
+            Source::Folder => {
+                format!("Source of the figures: the user's own files, as of {as_of}.")
+            }
         }
     }
 

@@ -64,6 +64,7 @@ pub fn company(ticker: &Ticker, json: &str, as_of: NaiveDate) -> Result<Company,
     let facts: CompanyFacts = serde_json::from_str(json)
         .map_err(|source| EdgarError::Json { ticker: ticker.clone(), source })?;
     let mut company = Company::new(ticker.clone(), facts.entity_name.trim(), Source::Edgar, as_of);
+    company.cik = facts.cik;
     let calendar = Calendar::from_values(facts.dollar_values(as_of));
     if calendar.is_empty() {
         return Err(EdgarError::NothingFiled { ticker: ticker.clone(), as_of });

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use super::{company::Company, edgar, folder, synthetic, ticker::Ticker};
+use super::{company::Company, edgar, folder, snapshot, synthetic, ticker::Ticker};
 
 /// The place that a consulting run reads its company data from, and the cut-off date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct DataSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "data")]
 pub enum DataOrigin {
+    /// The snapshot of SEC filings that is part of the program. Companies that are not in it are generated from the
+    /// ticker.
+    Included,
     /// Generated from the ticker.
     Synthetic,
     /// A directory with SEC companyfacts files.
@@ -43,10 +46,10 @@ pub enum DataError {
 }
 
 impl DataOrigin {
-    /// Returns the directory that the data is read from, or `None` for generated data.
+    /// Returns the directory that the data is read from, or `None` if the program itself provides the data.
     pub(crate) fn dir(&self) -> Option<&Path> {
         match self {
-            Self::Synthetic => None,
+            Self::Included | Self::Synthetic => None,
             Self::Edgar { folder } | Self::Dir { folder } => Some(folder),
             Self::EdgarOnline(online) => Some(&online.cache),
         }
@@ -54,6 +57,23 @@ impl DataOrigin {
 }
 
 impl DataSource {
+    /// Describes the source and its date in a few words.
+    pub fn label(&self, ticker: &str) -> String {
+        let newest = snapshot::newest_filing(ticker);
+        match (&self.origin, newest) {
+            (DataOrigin::Synthetic, _) | (DataOrigin::Included, None) => {
+                "SYNTHETIC DATA".to_owned()
+            }
+            (DataOrigin::Included, Some(newest)) => {
+                format!("{} to {}", snapshot::SOURCE, newest.min(self.as_of))
+            }
+            (DataOrigin::Edgar { .. } | DataOrigin::EdgarOnline(_), _) => {
+                format!("{} to {}", snapshot::SOURCE, self.as_of)
+            }
+            (DataOrigin::Dir { .. }, _) => format!("data as of {}", self.as_of),
+        }
+    }
+
     /// Reads the company, downloading its SEC data first if necessary.
     pub async fn read(&self, ticker: &Ticker) -> Result<Company, DataError> {
         let (origin, as_of, ticker) = (self.origin.clone(), self.as_of, ticker.clone());
@@ -62,6 +82,10 @@ impl DataSource {
         }
         let read = move || {
             Ok(match origin {
+                DataOrigin::Included => match snapshot::company(&ticker, as_of) {
+                    Some(company) => company?,
+                    None => synthetic::company(&ticker, as_of),
+                },
                 DataOrigin::Synthetic => synthetic::company(&ticker, as_of),
                 DataOrigin::Edgar { folder }
                 | DataOrigin::EdgarOnline(edgar::Downloader { cache: folder, .. }) => {

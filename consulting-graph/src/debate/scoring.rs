@@ -127,7 +127,7 @@ async fn score(
         };
         request.schema(request_schema(&metrics))
     };
-    let log = if time == ScoringTime::Before { &[] } else { conversation.log };
+    let log = if time == ScoringTime::Before { &[][..] } else { &conversation.log };
     let TurnOutcome { outcome, request, is_shortened } = turn.run(debate, cx, request, log).await?;
     let mut result = ScoringResult { is_shortened, ..ScoringResult::default() };
     let place = format!("scoring, {}", persona.id);

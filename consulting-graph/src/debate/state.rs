@@ -22,9 +22,9 @@ pub struct SandboxState {
     pub brief: Brief,
     /// Participants, metrics and prompt settings.
     pub terms: Terms,
-    /// Transcripts by log name: `i1` is the conversation with the first decision maker. Every update replaces the whole
-    /// map.
-    pub logs: BTreeMap<String, Vec<ConversationEntry>>,
+    /// The turns of all conversations. A checkpoint stores only the new ones.
+    #[reduce(append)]
+    pub turns: Vec<LoggedTurn>,
     /// Number of the current round, starting at 1. Zero before the critic's opening.
     pub current_round: u32,
     pub max_rounds: u32,
@@ -48,6 +48,23 @@ pub struct SandboxState {
     /// Events that the nodes sent.
     #[reduce(append)]
     pub status_updates: Vec<PipelineEvent>,
+}
+
+/// A turn with the name of its transcript: `i1` is the conversation with the first decision maker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedTurn {
+    pub log: String,
+    #[serde(flatten)]
+    pub entry: ConversationEntry,
+}
+
+/// Returns the transcripts by name.
+pub(crate) fn transcripts(turns: &[LoggedTurn]) -> BTreeMap<String, Vec<ConversationEntry>> {
+    let mut logs: BTreeMap<String, Vec<ConversationEntry>> = BTreeMap::new();
+    for LoggedTurn { log, entry } in turns {
+        logs.entry(log.clone()).or_default().push(entry.clone());
+    }
+    logs
 }
 
 /// Participants and settings of a debate.
@@ -82,7 +99,7 @@ pub(super) struct Conversation<'a> {
     /// The decision maker.
     pub(super) maker: &'a Participant,
     /// Transcript so far.
-    pub(super) log: &'a [ConversationEntry],
+    pub(super) log: Vec<ConversationEntry>,
 }
 
 /// Returns the log name of the decision maker with this index.
@@ -94,8 +111,9 @@ impl SandboxState {
     /// Returns the conversations with all decision makers.
     pub(super) fn conversations(&self) -> Vec<Conversation<'_>> {
         let makers = self.terms.decision_makers.iter().enumerate();
+        let mut logs = transcripts(&self.turns);
         let conversation = |(idx, maker)| {
-            let log = self.logs.get(&log_name(idx)).map_or(&[][..], Vec::as_slice);
+            let log = logs.remove(&log_name(idx)).unwrap_or_default();
             Conversation { idx, maker, log }
         };
         makers.map(conversation).collect()

@@ -12,7 +12,10 @@ use llm::{
 use super::{
     files,
     host_client::HostClient,
-    state::{Conversation, Participant, SandboxState, SandboxStateUpdate, log_name},
+    state::{
+        Conversation, LoggedTurn, Participant, SandboxState, SandboxStateUpdate, log_name,
+        transcripts,
+    },
 };
 use crate::{
     call::{Answer, CallFailure, CallOutcome, CallUsage, Failure, FailureKind, ModelCall},
@@ -20,7 +23,7 @@ use crate::{
     event::{PipelineEvent, RoundStatus},
     prompt,
     score::Mark,
-    transcript::{ConversationEntry, Speaker, append_to_log, get_latest_message, rounds},
+    transcript::{ConversationEntry, Speaker, rounds},
 };
 
 /// Asks the critic to open the debate with one statement for all decision makers.
@@ -98,7 +101,7 @@ async fn maker_turn<'a>(
     let request = |log: &[TranscriptItem<'_>]| {
         prompt::maker_reply(persona, &debate.brief, &debate.terms.fence, log, round)
     };
-    let outcome = turn.run(debate, cx, request, conversation.log).await?;
+    let outcome = turn.run(debate, cx, request, &conversation.log).await?;
     Ok((conversation, outcome))
 }
 
@@ -116,7 +119,7 @@ async fn critic_turn<'a>(
         let fence = &debate.terms.fence;
         prompt::critic_reply(&critic.persona, &debate.brief, fence, maker, log, round)
     };
-    let outcome = turn.run(debate, cx, request, conversation.log).await?;
+    let outcome = turn.run(debate, cx, request, &conversation.log).await?;
     Ok((conversation, outcome))
 }
 
@@ -221,9 +224,9 @@ fn fit(
 /// State changes of half a round, which consists either of the critic's turns or of the decision makers' turns.
 struct RoundUpdate {
     number: u32,
+    /// All transcripts, with the new turns.
     logs: BTreeMap<String, Vec<ConversationEntry>>,
-    /// Logs to which this half of the round added a message.
-    extended_logs: BTreeSet<String>,
+    new_turns: Vec<LoggedTurn>,
     calls: Vec<CallUsage>,
     marks: BTreeSet<Mark>,
     ended_early: Option<String>,
@@ -240,8 +243,8 @@ impl RoundUpdate {
     ) -> Self {
         let mut round = Self {
             number,
-            logs: debate.logs.clone(),
-            extended_logs: BTreeSet::new(),
+            logs: transcripts(&debate.turns),
+            new_turns: Vec::new(),
             calls: Vec::new(),
             marks: BTreeSet::new(),
             ended_early: None,
@@ -264,12 +267,11 @@ impl RoundUpdate {
         }
         match &turn.outcome {
             CallOutcome::Answered(Answer { text, .. }) => {
-                let name = log_name(conversation.idx);
-                self.logs.insert(
-                    name.clone(),
-                    append_to_log(conversation.log, speaker, text, self.number),
-                );
-                self.extended_logs.insert(name);
+                let log = log_name(conversation.idx);
+                let entry =
+                    ConversationEntry { role: speaker, content: text.clone(), round: self.number };
+                self.logs.entry(log.clone()).or_default().push(entry.clone());
+                self.new_turns.push(LoggedTurn { log, entry });
             }
             CallOutcome::Failed(failure) => {
                 self.marks.insert(Mark::Incomplete);
@@ -306,14 +308,14 @@ impl RoundUpdate {
         cx: &Context<HostClient>,
     ) -> Result<SandboxStateUpdate, NodeError> {
         // A round without any successful turn does not advance `current_round`.
-        let has_turns = !self.extended_logs.is_empty();
+        let has_turns = !self.new_turns.is_empty();
         if has_turns {
             self.emit(debate, status, cx).await;
         }
         let written = files::write_logs(cx.deps().workspace(), &self.logs);
         written.map_err(NodeError::terminal)?;
         let mut update = SandboxState::update()
-            .logs(self.logs)
+            .turns(self.new_turns)
             .calls(self.calls)
             .marks(self.marks)
             .failures(self.failures)
@@ -328,15 +330,12 @@ impl RoundUpdate {
     }
 
     async fn emit(&mut self, debate: &SandboxState, status: RoundStatus, cx: &Context<HostClient>) {
-        let latest = |name: &String| {
-            let log = self.logs.get(name).map_or(&[][..], Vec::as_slice);
-            (name.clone(), get_latest_message(log).to_owned())
-        };
+        let text = |it: &LoggedTurn| (it.log.clone(), it.entry.content.clone());
         let event = PipelineEvent::SandboxRound {
             move_id: debate.brief.move_id.clone(),
             round: self.number,
             status,
-            texts: self.extended_logs.iter().map(latest).collect(),
+            texts: self.new_turns.iter().map(text).collect(),
         };
         cx.emit(&event).await;
         self.events.push(event);

@@ -22,6 +22,8 @@ const MAX_TOKENS: u64 = 100_000_000;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct DebateResult {
+    /// The transcripts by name. They are serialized as a list of turns, as in the state of a debate.
+    #[serde(rename = "turns", with = "as_turns")]
     pub(crate) logs: BTreeMap<String, Vec<ConversationEntry>>,
     pub(crate) scores: BTreeMap<String, MakerScore>,
     pub(crate) baseline: BTreeMap<String, MakerScore>,
@@ -36,6 +38,34 @@ pub(crate) struct DebateResult {
     pub(crate) level: IsolationLevel,
     /// Reason why the move has no score. `None` if it has one.
     pub(crate) problem: Option<String>,
+}
+
+/// Serializes transcripts as a list of turns.
+mod as_turns {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::{
+        debate::{LoggedTurn, transcripts},
+        transcript::ConversationEntry,
+    };
+
+    pub(super) fn serialize<S: Serializer>(
+        logs: &BTreeMap<String, Vec<ConversationEntry>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let turns = logs.iter().flat_map(|(log, entries)| {
+            entries.iter().map(|it| LoggedTurn { log: log.clone(), entry: it.clone() })
+        });
+        serializer.collect_seq(turns)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, Vec<ConversationEntry>>, D::Error> {
+        Ok(transcripts(&Vec::deserialize(deserializer)?))
+    }
 }
 
 impl DebateResult {
@@ -142,9 +172,8 @@ mod tests {
     }
 
     fn state() -> Value {
-        let turn = json!({ "role": "critic", "content": "No.", "round": 1 });
         json!({
-            "logs": { "i1": [turn], "i2": [], "i3": [] },
+            "turns": [{ "log": "i1", "role": "critic", "content": "No.", "round": 1 }],
             "scores": { "D1": scores(8), "D2": scores(7), "D3": scores(6) },
             "current_round": 10, "calls": [], "marks": [],
             "status_updates": [
@@ -169,8 +198,8 @@ mod tests {
     #[test]
     fn invalid_results_have_no_score() {
         let invalid_values: [(&str, Value); 6] = [
-            ("/logs", json!({ "../../x": [] })),
-            ("/logs/i1", json!([{ "role": "D2", "content": "", "round": 1 }])),
+            ("/turns/0/log", json!("../../x")),
+            ("/turns/0/role", json!("D2")),
             ("/scores/D1", scores(200)),
             ("/scores", json!({ "D9": scores(8) })),
             ("/current_round", json!(4_294_967_295_u32)),

@@ -71,6 +71,16 @@ pub enum Risk {
     High,
 }
 
+impl Risk {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
 /// An implementation step of a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {

@@ -42,11 +42,17 @@ const NAMES: &[(Part, &[&str])] = &[
 ];
 
 impl Move {
-    /// Renders the move as a Markdown document, the content of a file such as `m7.md`.
+    /// Returns the content of the file of the move, such as `m7.md`: its Markdown document, in which HTML that a model
+    /// wrote has no effect.
+    pub fn file_text(&self) -> String {
+        markdown::escape_tags(&self.markdown())
+    }
+
+    /// Renders the move as a Markdown document for prompts.
     pub fn markdown(&self) -> String {
         let draft = &self.draft;
         let title = markdown::one_line(&draft.title);
-        let risk = risk_name(draft.risk_level);
+        let risk = draft.risk_level.name();
         let mut text = format!(
             "# {}: {title}\n\n{}, {risk} risk, {}\n",
             self.move_id, self.persona, self.ticker
@@ -95,14 +101,6 @@ fn capitalize(name: &str) -> String {
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     let capital = first + letters.as_str();
     if capital == "Kpi" { "KPI".to_owned() } else { capital }
-}
-
-fn risk_name(risk: Risk) -> &'static str {
-    match risk {
-        Risk::Low => "low",
-        Risk::Medium => "medium",
-        Risk::High => "high",
-    }
 }
 
 /// Parses moves from Markdown. A heading starts a move if it is followed by the headings of move sections, such as

@@ -338,7 +338,7 @@ fn date(company: &Company) -> Candidate {
 fn origin(company: &Company) -> Candidate {
     let origin = match company.source {
         Source::Synthetic => "This company and all figures below are fictional",
-        Source::Edgar => "Figures as filed with the SEC",
+        Source::Snapshot | Source::Edgar => "Figures as filed with the SEC",
         Source::Folder => "Figures from the user's own files",
     };
     let claim = format!("The document states about its source: {origin}.");

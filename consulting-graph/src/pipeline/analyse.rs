@@ -88,7 +88,7 @@ pub(super) async fn analyst_agent(
         failures.push(Failure::unusable(&*persona.id, reason));
     }
     for it in &moves {
-        cx.deps().write_document(&format!("{}.md", it.move_id), &Move::markdown(it))?;
+        cx.deps().write_document(&format!("{}.md", it.move_id), &Move::file_text(it))?;
     }
     match failures.first() {
         Some(failure) if moves.is_empty() => {
@@ -226,7 +226,7 @@ pub(super) async fn layer_2_reduce(
         update = update.move_suggestions(Overwrite(moves.clone()));
     }
     for it in &moves {
-        cx.deps().write_document(&format!("{}.md", it.move_id), &Move::markdown(it))?;
+        cx.deps().write_document(&format!("{}.md", it.move_id), &Move::file_text(it))?;
     }
     let artifacts = moves.iter().map(|it| format!("{}.md", it.move_id)).collect();
     let analysts = &cx.deps().config.analysts;

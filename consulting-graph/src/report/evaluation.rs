@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use app_support::terminal::escape_invisible_json;
 use serde::{Deserialize, Serialize};
 
-use super::outcome::Outcome;
+use super::{
+    figures::{FigureChart, charts},
+    objection::{Objection, strongest_objection},
+    outcome::Outcome,
+};
 use crate::{
     call,
     citation::{CitationChecker, Flag},
@@ -40,6 +44,15 @@ pub struct Report {
     pub flags: Vec<Flag>,
     /// Defects of the debates.
     pub observations: Vec<Observation>,
+    /// The strongest unanswered objection to each move, if there is one.
+    #[serde(default)]
+    pub objections: Vec<Objection>,
+    /// Source of the company's figures and its date.
+    #[serde(default)]
+    pub data_source: String,
+    /// Charts of the company's figures. The first one summarizes the company.
+    #[serde(default)]
+    pub figures: Vec<FigureChart>,
     /// Origin of every statement value.
     pub provenance: Vec<(String, String)>,
 }
@@ -61,6 +74,13 @@ impl Report {
             tau: kendall_tau(&before, &ranking),
             flags: flags(&outcome, &checker),
             observations: observations(&outcome),
+            objections: outcome
+                .logs
+                .iter()
+                .filter_map(|(id, logs)| strongest_objection(*id, logs))
+                .collect(),
+            data_source: outcome.company.source_notice(),
+            figures: charts(&outcome.company),
             provenance: render::provenance(&outcome.company),
             before,
             severity,
@@ -71,7 +91,7 @@ impl Report {
 
     /// Serializes the report as JSON.
     pub fn json(&self) -> String {
-        let json = serde_json::to_string_pretty(self);
+        let json = serde_json::to_string(self);
         escape_invisible_json(&json.expect("a report serializes to JSON"))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use chrono::NaiveDate;
 use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub run_id: String,
+    /// Day from which the timeframes of steps are counted: the cut-off date of the run, which is today by default.
+    #[serde(default)]
+    pub started_on: Option<NaiveDate>,
     pub company: Company,
     /// The two source documents as computed from the data. The findings are derived from these documents, and numbers
     /// are checked against them.

@@ -36,6 +36,7 @@ pub(crate) fn collect_outcome(
     let logs = state.conversation_logs.iter().map(|it| (it.move_id, it.logs.clone()));
     Ok(Some(Outcome {
         run_id: run_config.run_id.clone(),
+        started_on: Some(run_config.data.as_of),
         documents: vec![render::financial(&company), render::news(&company)],
         narrated: state.narrations.clone(),
         company,

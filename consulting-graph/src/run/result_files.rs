@@ -35,7 +35,7 @@ pub(super) fn write_results(
     write_result("scores.csv", &scores_csv(report))?;
     write_documents(dir, state)?;
     for it in &state.move_suggestions {
-        write_result(&format!("{}.md", it.move_id), &strip_invisible(&Move::markdown(it)))?;
+        write_result(&format!("{}.md", it.move_id), &strip_invisible(&Move::file_text(it)))?;
     }
     write_logs(&dir.join("logs"), state, report)
 }

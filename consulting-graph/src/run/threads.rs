@@ -7,7 +7,7 @@ use app_support::{
     lock::DirLock,
 };
 use graph_core::{Checkpointer, State, Thread, ThreadState, checkpoint::Lookup};
-use graph_store::sqlite::SqliteSaver;
+use graph_store::sqlite::{Sqlite, SqliteSaver};
 
 use super::{
     error::RunError,
@@ -18,7 +18,8 @@ use crate::{pipeline::PipelineState, rewind::newest_ancestor};
 impl Run {
     /// Opens the database of the threads for reading and writing.
     pub(super) fn open_saver(&self) -> Result<SqliteSaver, RunError> {
-        Ok(SqliteSaver::open(self.dir.join(THREADS_FILE))?)
+        let database = Sqlite::settings().compress().open(self.dir.join(THREADS_FILE))?;
+        Ok(SqliteSaver::new(&database))
     }
 
     /// Copies the database to another directory. The original is never opened, because opening a database writes to it,

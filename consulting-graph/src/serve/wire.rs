@@ -262,9 +262,12 @@ pub(super) struct Setup {
     /// Model that replaces the configured ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
-    /// Source of company data: `synthetic`, `edgar` or `dir`.
+    /// Source of company data: `included`, `synthetic`, `edgar` or `dir`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<String>,
+    /// Companies whose filed figures are included in the program. With `included`, other companies are synthetic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) included_tickers: Option<Vec<String>>,
     /// Default number of concurrent debates per run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) concurrency: Option<usize>,

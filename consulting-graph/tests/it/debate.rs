@@ -10,7 +10,7 @@ use consulting_graph::{
         Answer, CallFailure, CallOutcome, CallSettings, CallUsage, FailureKind, LLM, ModelCall,
     },
     config::{Config, DEFAULT, Group},
-    debate::{self, Participant, SandboxState, Terms},
+    debate::{self, LoggedTurn, Participant, SandboxState, Terms},
     fence::Fence,
     prompt::Brief,
     score::{MakerScore, ScoreSource},
@@ -62,7 +62,8 @@ struct DebateRecord {
 
 impl DebateRecord {
     fn log(&self, name: &str) -> Vec<ConversationEntry> {
-        serde_json::from_value(self.state["logs"][name].clone()).unwrap()
+        let turns: Vec<LoggedTurn> = serde_json::from_value(self.state["turns"].clone()).unwrap();
+        turns.into_iter().filter(|it| it.log == name).map(|it| it.entry).collect()
     }
 
     fn scores(&self) -> BTreeMap<String, MakerScore> {

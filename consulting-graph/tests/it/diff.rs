@@ -55,6 +55,7 @@ fn outcome(run_id: &str) -> Outcome {
     let logs = ["i1", "i2"].map(|name| (name.to_owned(), log(name)));
     Outcome {
         run_id: run_id.to_owned(),
+        started_on: None,
         company: Company::new(sample::ticker(), "Nvidia", Source::Synthetic, date(2026, 3, 1)),
         documents: vec!["Revenue rose.".to_owned(), "Nobody knows.".to_owned()],
         narrated: BTreeMap::new(),

@@ -31,6 +31,7 @@ mod run;
 mod sample;
 mod sandboxes;
 mod score;
+mod snapshot;
 mod synthetic;
 mod ticker;
 mod transcript;

@@ -17,7 +17,7 @@ use consulting_graph::{
 use graph_trace::{Detail, TextOptions};
 use llm::{Error, ErrorKind, Listener, Llm, Model, ModelId, Part, Request, Response};
 
-use crate::run::{finish, recorded_calls, resume_options, run_config};
+use crate::run::{finish, recorded_calls, recorded_prompts, resume_options, run_config};
 
 /// Decides how the model reacts to a call, given the number of the call and its request.
 type ReactionFn = Box<dyn Fn(u64, &Request) -> Reaction + Send + Sync>;
@@ -213,8 +213,8 @@ async fn documents_are_read_in_pieces_if_configured() {
     let config = RunConfig { config_toml: table.to_string(), ..config };
     let run = Run::create(folder.path().join("run"), config).unwrap();
     let (report, _) = finish(&run, resume_options()).await;
-    let recording = fs::read_to_string(run.dir().join("calls.jsonl")).unwrap();
-    let pieces = recording.matches("which is all you see of it").count();
+    let prompts = recorded_prompts(run.dir());
+    let pieces = prompts.iter().filter(|it| it.contains("which is all you see of it")).count();
     let lines = |name: &str| {
         let text = fs::read_to_string(run.dir().join(name)).unwrap();
         text.lines().count().div_ceil(20)

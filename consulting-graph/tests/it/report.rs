@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use consulting_graph::{
     config::{Config, DEFAULT},
-    data::{render, synthetic},
+    data::{Ticker, render, snapshot, synthetic},
     moves::{MissingMove, Move, MoveId},
     rank::Unscored,
-    report::{Isolation, Outcome, Provider, Report, Spending},
+    report::{Isolation, Outcome, Provider, Report, Spending, strongest_objection},
     score::{MakerScore, Mark, MoveScore},
     transcript::{Speaker, append_to_log},
 };
@@ -32,6 +32,7 @@ fn outcome() -> Outcome {
     let log = append_to_log(&log, Speaker::DecisionMaker("D1".to_owned()), "You are right.", 1);
     Outcome {
         run_id: "run-1".to_owned(),
+        started_on: Some(date(2026, 3, 1)),
         documents: vec![render::financial(&company), render::news(&company)],
         narrated: BTreeMap::new(),
         failures: Vec::new(),
@@ -201,6 +202,58 @@ fn text_from_models_never_becomes_markup() {
     };
     let usual = elements(&Report::new(self::outcome()).html());
     assert!(elements(&report.html()).is_subset(&usual));
+}
+
+#[test]
+fn findings_figures_and_moves_link_to_each_other() {
+    let ticker = Ticker::parse("NVDA").unwrap();
+    let company = snapshot::company(&ticker, date(2026, 11, 15)).unwrap().unwrap();
+    let mut outcome = Outcome { company, ..outcome() };
+    outcome.findings[0].findings[0].draft.claim = "Revenue was $215,938m in FY2026.".to_owned();
+    let html = Report::new(outcome).html();
+    for (from, to) in [
+        // The card and the text of a move cite the finding.
+        ("<article", "<a href=\"#F1-01\">F1-01</a>"),
+        ("<h3 id=\"m1\">", "<a href=\"#F1-01\">F1-01</a>"),
+        ("<tr id=\"F1-01\">", "<a href=\"#figure-revenue-fy2026\">"),
+        ("<tr id=\"F1-01\">", "<a href=\"#m1\">m1</a>"),
+        ("<tr id=\"figure-revenue-fy2026\">", "<a href=\"#F1-01\">"),
+        ("<tr id=\"figure-revenue-fy2026\">", "<a href=\"#filing-0001045810-26-000021\">"),
+        ("<tr id=\"filing-0001045810-26-000021\">", "<a href=\"#figure-revenue-fy2026\">"),
+        (
+            "<tr id=\"filing-0001045810-26-000021\">",
+            "<a href=\"https://www.sec.gov/Archives/edgar/data/1045810/000104581026000021/0001045810-26-000021-index.htm\">",
+        ),
+    ] {
+        let start = html.find(from).unwrap_or_else(|| panic!("{from} is missing"));
+        let end = html[start..].find("</tr>").map_or(html.len(), |it| start + it);
+        assert!(html[start..end].contains(to), "{from} does not link to {to}");
+    }
+}
+
+#[test]
+fn the_strongest_objection_is_one_that_nobody_answered() {
+    let maker = |n: u8| Speaker::DecisionMaker(format!("D{n}"));
+    let opening = "Sales grow on credit [F1-02]. Cash is short [F1-03]. This is all talk.";
+    let debate = |n: u8, answer: &str, reply: &str, last: &str| {
+        let log = append_to_log(&[], Speaker::Critic, opening, 1);
+        let log = append_to_log(&log, maker(n), answer, 1);
+        let log = append_to_log(&log, Speaker::Critic, reply, 2);
+        append_to_log(&log, maker(n), last, 2)
+    };
+    let logs = BTreeMap::from([
+        ("i1".to_owned(), debate(1, "Cash is fine [F1-03].", "Prices fall [F2-02].", "No.")),
+        ("i2".to_owned(), debate(2, "Cash is fine [F1-03].", "So?", "Prices rise [F2-02].")),
+    ]);
+    let strongest = strongest_objection(MoveId(1), &logs).unwrap();
+    // Both decision makers left F1-02 open, only one of them F2-02.
+    assert_eq!((strongest.text.as_str(), strongest.debates), ("Sales grow on credit [F1-02].", 2));
+
+    let answered = BTreeMap::from([(
+        "i1".to_owned(),
+        debate(1, "[F1-02] is seasonal.", "And [F1-03]?", "See [F1-03]."),
+    )]);
+    assert_eq!(strongest_objection(MoveId(1), &answered), None);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use consulting_graph::{
     run::{ForkPoint, ResumeOptions, Run, RunConfig, RunError, RunOutcome},
 };
 use graph_trace::{Detail, TextOptions, Trace};
-use llm::Llm;
+use llm::{Llm, RecordMode, Recording};
 use sandbox_vm::Isolation;
 
 /// Returns the configuration of a run with this number of analysts, each of whom proposes one move, and this number of
@@ -67,6 +67,21 @@ pub(crate) fn recorded_calls(folder: &Path) -> usize {
     text.lines().count() - 1
 }
 
+/// Returns the requests in the recording of a run, as JSON.
+pub(crate) fn recorded_prompts(folder: &Path) -> Vec<String> {
+    let recording = Recording::open(folder.join("calls.jsonl"), RecordMode::Replay).unwrap();
+    recording.answered_calls().map(|it| serde_json::to_string(&it.0).unwrap()).collect()
+}
+
+/// Returns the number of bytes of all files below a directory.
+fn size_of(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap());
+    let size = |it: std::fs::DirEntry| {
+        if it.path().is_dir() { size_of(&it.path()) } else { it.metadata().unwrap().len() }
+    };
+    entries.map(size).sum()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_default_run_has_the_documented_results() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,10 +96,10 @@ async fn a_default_run_has_the_documented_results() {
 
     // Expects 924 calls (9 before the debates, and 61 for each of 15 moves), plus retries.
     let calls: u64 = report.outcome.spending.iter().map(|it| it.calls).sum();
-    let recording = std::fs::read_to_string(folder.path().join("calls.jsonl")).unwrap();
     let retry_prompts = ["Your scores could not be read.", "This answer cannot be used yet:"];
-    let is_retry = |line: &&str| retry_prompts.iter().any(|it| line.contains(it));
-    assert_eq!(calls, 924 + recording.lines().filter(is_retry).count() as u64);
+    let is_retry = |prompt: &&String| retry_prompts.iter().any(|it| prompt.contains(it));
+    let retries = recorded_prompts(folder.path()).iter().filter(is_retry).count();
+    assert_eq!(calls, 924 + retries as u64);
     assert_eq!(recorded_calls(folder.path()) as u64, calls);
     assert_eq!(report.outcome.moves.len(), 15);
     assert_eq!((report.ranking.recommended.len(), report.ranking.other.len()), (3, 12));
@@ -114,6 +129,10 @@ async fn a_default_run_has_the_documented_results() {
     }
     let log = std::fs::read_to_string(folder.path().join("logs/m7/i2.md")).unwrap();
     assert!(log.starts_with("**[Round 1] CRITIC:**\n"), "{log}");
+    let markdown = std::fs::read(folder.path().join("report.md")).unwrap();
+    assert!(markdown.len() < 60_000, "report.md has {} bytes", markdown.len());
+    let size = size_of(folder.path());
+    assert!(size <= 6_500_000, "the run has {size} bytes");
 }
 
 /// Returns the offline board without its deliberate mistakes.

@@ -126,3 +126,35 @@ mod encrypted {
         assert_ne!(codec.encode(what, &1).unwrap(), codec.encode(what, &1).unwrap());
     }
 }
+
+#[cfg(feature = "compression")]
+mod compression {
+    use super::{super::COMPRESSED, *};
+
+    fn compressing() -> Codec {
+        codec().with_compression(true)
+    }
+
+    #[test]
+    fn large_values_are_compressed_and_readable_without_the_setting() {
+        let value = json!({ "text": "the same words again and again; ".repeat(100) });
+        let bytes = compressing().encode(what, &value).unwrap();
+        assert!(bytes[0] == COMPRESSED && bytes.len() < 300, "{} bytes", bytes.len());
+        assert_eq!(codec().decode::<Value>(what, &bytes), Ok(value));
+        let small = json!("short");
+        assert_eq!(compressing().encode(what, &small), codec().encode(what, &small));
+    }
+
+    #[test]
+    fn changed_and_oversized_compressed_values_are_rejected() {
+        let value = json!("x".repeat(100_000));
+        let bytes = compressing().encode(what, &value).unwrap();
+        let error = Codec::new(1_000).decode::<Value>(what, &bytes).unwrap_err();
+        assert!(error.to_string().contains("more than 1000 bytes"), "{error}");
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(codec().decode::<Value>(what, &flipped).is_err(), "bit {bit}");
+        }
+    }
+}

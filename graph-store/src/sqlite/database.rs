@@ -43,6 +43,8 @@ pub struct Settings {
     synchronous: Synchronous,
     busy_timeout: Duration,
     max_value_bytes: usize,
+    #[cfg(feature = "compression")]
+    compresses: bool,
     #[cfg(feature = "encryption")]
     keys: Option<Keys>,
 }
@@ -63,6 +65,15 @@ impl Settings {
     /// Sets the maximum size of one stored value, in bytes.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.max_value_bytes = bytes;
+        self
+    }
+
+    /// Compresses values that are written from now on, unless they are small or encrypted. Values with much text
+    /// become several times smaller, and writing them takes more CPU time. Existing values stay as they are and remain
+    /// readable; programs without the feature `compression` cannot read compressed values.
+    #[cfg(feature = "compression")]
+    pub fn compress(mut self) -> Self {
+        self.compresses = true;
         self
     }
 
@@ -96,6 +107,8 @@ impl Settings {
         let status = schema::prepare(&mut connection).map_err(|error| unreachable(path, &error))?;
         status.check(path.display().to_string(), schema::NEWEST)?;
         let codec = Codec::new(self.max_value_bytes);
+        #[cfg(feature = "compression")]
+        let codec = codec.with_compression(self.compresses);
         #[cfg(feature = "encryption")]
         let codec = codec.with_keys(self.keys.clone());
         let owner = Owner::new(path)?;
@@ -185,6 +198,8 @@ impl Sqlite {
             synchronous: Synchronous::default(),
             busy_timeout: Duration::from_secs(10),
             max_value_bytes: MAX_VALUE_BYTES,
+            #[cfg(feature = "compression")]
+            compresses: false,
             #[cfg(feature = "encryption")]
             keys: None,
         }

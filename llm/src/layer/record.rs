@@ -2,6 +2,7 @@
 
 mod file;
 mod miss;
+mod shared;
 
 use std::{
     path::PathBuf,
@@ -41,7 +42,9 @@ pub enum RecordMode {
 /// use it.
 ///
 /// The file is human-readable. It has a header line and one JSON object per call, with the request and the response or
-/// error. Calls are identified by a hash of the model and the request. Identical calls are matched by the order in
+/// error. Messages and texts that a request repeats from earlier calls are stored once; the request refers to them by
+/// number.
+/// Calls are identified by a hash of the model and the request. Identical calls are matched by the order in
 /// which they start, so concurrent calls get the same responses in a replay as long as identical calls start in the
 /// same order.
 ///
@@ -100,7 +103,7 @@ impl Recording {
             RecordMode::ReplayOrRecord => {
                 let mut contents = Contents::read_if_exists(&path)?;
                 contents.drop_retried();
-                let writer = Writer::append(&path, &contents)?;
+                let writer = Writer::append(&path, &mut contents)?;
                 (contents, Some(writer))
             }
         };
@@ -283,7 +286,7 @@ impl Model for RecordedModel {
         let outcome = self.inner.call(request, listener).await;
         let mut stored = Outcome::stored(&outcome);
         redaction.apply(&mut stored);
-        let written = lock(writer).add(key, occurrence, &json, &stored);
+        let written = lock(writer).add(key, occurrence, &call, &stored);
         written.map_err(|error| {
             let path = file.path.display();
             let message = format!("cannot write to {path}: {error}; the recording is incomplete");

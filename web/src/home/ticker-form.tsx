@@ -79,6 +79,16 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
         <p id="ticker-hint" className="mt-1.5 text-[13px] text-dim">
           {hint(setup)}
         </p>
+        {setup.data === "included" && (
+          <p className="mt-2 flex flex-wrap items-center gap-2 text-[13px] text-dim">
+            Filed figures:
+            {setup.included_tickers.map((it) => (
+              <Button key={it} type="button" size="sm" onClick={() => setTicker(it)}>
+                {it}
+              </Button>
+            ))}
+          </p>
+        )}
         {error !== null && (
           <div className="mt-3">
             <Problem title="Could not start the run" error={error} />
@@ -147,6 +157,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
 
 function hint(setup: Setup): string {
   const data: Record<string, string> = {
+    included: "The program includes the SEC filings of the companies below. Other companies are invented.",
     synthetic: "The data is generated from the ticker and does not describe the real company.",
     edgar: "The data comes from the company’s SEC filings.",
     dir: "The data comes from your own files.",

@@ -85,6 +85,17 @@ interface Outcome {
   best_score: number;
 }
 
+/** A chart of the company's figures by period. */
+export interface FigureChart {
+  title: string;
+  form: "columns" | "lines";
+  unit: "dollars" | "fraction";
+  periods: string[];
+  /** One more figure for each period, or empty. */
+  captions: string[];
+  series: { name: string; values: (number | null)[] }[];
+}
+
 export interface Report {
   outcome: Outcome;
   ranking: Ranking;
@@ -97,6 +108,9 @@ export interface Report {
   tau: number | null;
   flags: Flag[];
   observations: Observation[];
+  /** Source of the figures and its date. Absent in reports of older versions, like `figures`. */
+  data_source?: string;
+  figures?: FigureChart[];
   f1?: string;
   f2?: string;
 }

@@ -35,8 +35,10 @@ export interface ServerInfo {
 export interface Setup extends ServerInfo {
   provider: string;
   model: string | null;
-  /** Source of the company data: `synthetic`, `edgar` or `dir`. */
+  /** Source of the company data: `included`, `synthetic`, `edgar` or `dir`. */
   data: string;
+  /** Companies whose filed figures the program includes. With `included`, other companies are synthetic. */
+  included_tickers: string[];
   /** Default number of concurrent debates. */
   concurrency: number;
   config: Config;

@@ -50,6 +50,9 @@ export function Origin({ report }: { report: Report }): ReactElement {
           </div>
         </div>
       )}
+      {!synthetic && report.data_source && (
+        <p className="rounded-xl border border-line bg-panel px-4 py-2.5">{report.data_source}</p>
+      )}
       <p className="flex items-start gap-3 rounded-xl border border-line bg-panel px-4 py-2.5">
         {isolation.level !== "off" ? (
           <ShieldCheck aria-hidden className="mt-0.5 size-4 shrink-0 text-good" />

@@ -5,6 +5,7 @@ import type { Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { Panel } from "@/ui/panel";
 
+import { FigureChart } from "./figure-chart";
 import { Flags } from "./flags";
 import { Origin } from "./origin";
 import { Others } from "./others";
@@ -33,6 +34,16 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
           <TopMove key={it.move_id} run={run} report={report} ranked={it} onDebate={onDebate} />
         ))}
       </section>
+      {report.figures && report.figures.length > 0 && (
+        <Panel id="figures" title="The company in figures">
+          <div className="grid grid-cols-1 gap-6 lg:grid-cols-2">
+            {report.figures.map((it) => (
+              <FigureChart key={it.title} chart={it} />
+            ))}
+          </div>
+          <p className="mt-3 text-[13px] text-dim">{report.data_source}</p>
+        </Panel>
+      )}
       <Panel id="trust" title="Reliability of the ranking">
         <Reliability report={report} />
       </Panel>

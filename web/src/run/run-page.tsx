@@ -6,6 +6,7 @@ import { movesOf } from "@/graph/live";
 import { api } from "@/lib/api";
 import type { Report } from "@/lib/report";
 import { navigate, usePageLocation, withQuery } from "@/lib/router";
+import { isSynthetic } from "@/lib/data-source";
 import { isLive } from "@/lib/status";
 import type { Setup } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
@@ -87,7 +88,7 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
         <RunHeader
           run={run}
           report={report}
-          synthetic={setup.data === "synthetic"}
+          synthetic={isSynthetic(setup, run.ticker)}
           onCancel={cancel}
           onFork={fork && (() => fork("layer_2"))}
           onResume={() => setOpen({ kind: "resume" })}

@@ -17,7 +17,7 @@ use sandbox_vm::Isolation;
 
 const EXAMPLES: &str = "\
 Examples:
-  consulting run NVDA                          synthetic data; scripted model if no API key is set
+  consulting run NVDA                          filed figures; scripted model if no API key is set
   consulting run NVDA --data edgar --contact 'Ada Doe ada@example.org' --max-cost 5
   consulting run NVDA --rounds 3 --review      review the moves before the debates
   consulting resume nvda-20261115-121630-4f1c  resume after an interruption
@@ -113,7 +113,7 @@ pub(crate) struct ConfigArgs {
 /// Source of the company data.
 #[derive(Debug, Args)]
 pub(crate) struct DataArgs {
-    /// Read the company data from this source [default: synthetic, or dir with --data-dir]
+    /// Read the company data from this source [default: included, or dir with --data-dir]
     #[arg(long, value_enum)]
     pub(crate) data: Option<DataKind>,
     /// Read the data from DIR, with --data edgar or --data dir
@@ -129,6 +129,8 @@ pub(crate) struct DataArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DataKind {
+    /// SEC filings included in this program (AAPL, GOOGL, MRVL, NVDA, SNOW); an invented company for other tickers
+    Included,
     /// Invented from the ticker; unrelated to the real company
     Synthetic,
     /// SEC filings from a directory or, with --contact, downloaded from the SEC

@@ -42,9 +42,9 @@ pub(crate) enum CliError {
     )]
     MissingDataDir(&'static str),
     #[error(
-        "--data synthetic does not read a directory; omit --data-dir, or use --data edgar or --data dir"
+        "--data {0} does not read a directory; omit --data-dir, or use --data edgar or --data dir"
     )]
-    UnusedDataDir,
+    UnusedDataDir(&'static str),
     #[error(
         "--isolation off runs debates in this process, which conflicts with --sandbox {0}; omit one of them"
     )]
@@ -98,7 +98,7 @@ impl CliError {
         match self {
             Self::Ticker(_)
             | Self::MissingDataDir(_)
-            | Self::UnusedDataDir
+            | Self::UnusedDataDir(_)
             | Self::UnusedContact
             | Self::ConflictingSandbox(_)
             | Self::UnknownRun(_)

@@ -55,7 +55,7 @@ pub(crate) async fn create(args: &RunArgs) -> Result<Run, CliError> {
 /// Returns the source of the company data.
 pub(crate) fn data(args: &DataArgs, today: NaiveDate) -> Result<DataSource, CliError> {
     let (dir, as_of) = (args.data_dir.clone(), args.as_of.unwrap_or(today));
-    let default = if dir.is_some() { DataKind::Dir } else { DataKind::Synthetic };
+    let default = if dir.is_some() { DataKind::Dir } else { DataKind::Included };
     let data = args.data.unwrap_or(default);
     if let (DataKind::Edgar, Some(contact)) = (data, &args.contact) {
         let cache = dir.unwrap_or_else(|| PathBuf::from("edgar"));
@@ -67,8 +67,10 @@ pub(crate) fn data(args: &DataArgs, today: NaiveDate) -> Result<DataSource, CliE
         return Ok(DataSource { origin: DataOrigin::EdgarOnline(downloader), as_of });
     }
     let origin = match (data, dir) {
+        (DataKind::Included, None) => DataOrigin::Included,
         (DataKind::Synthetic, None) => DataOrigin::Synthetic,
-        (DataKind::Synthetic, Some(_)) => return Err(CliError::UnusedDataDir),
+        (DataKind::Included, Some(_)) => return Err(CliError::UnusedDataDir("included")),
+        (DataKind::Synthetic, Some(_)) => return Err(CliError::UnusedDataDir("synthetic")),
         (DataKind::Edgar, Some(dir)) => DataOrigin::Edgar { folder: canonical_dir(&dir)? },
         (DataKind::Dir, Some(dir)) => DataOrigin::Dir { folder: canonical_dir(&dir)? },
         (DataKind::Edgar, None) => return Err(CliError::MissingDataDir("edgar")),
@@ -132,11 +134,14 @@ mod tests {
         let fetched = with_contact(Some(DataKind::Edgar)).unwrap().origin;
         assert!(matches!(fetched, DataOrigin::EdgarOnline(it) if it.cache.is_absolute()));
         assert!(with_contact(None).is_err());
-        assert_eq!(run_config(None, None).unwrap().origin, DataOrigin::Synthetic);
+        assert_eq!(run_config(None, None).unwrap().origin, DataOrigin::Included);
+        let synthetic = run_config(Some(DataKind::Synthetic), None).unwrap();
+        assert_eq!(synthetic.origin, DataOrigin::Synthetic);
         assert!(matches!(run_config(None, Some("/")).unwrap().origin, DataOrigin::Dir { .. }));
         for (source, dir) in [
             (DataKind::Edgar, None),
             (DataKind::Synthetic, Some("/")),
+            (DataKind::Included, Some("/")),
             (DataKind::Dir, Some("/nowhere/at/all")),
         ] {
             assert!(run_config(Some(source), dir).is_err(), "{source:?}");

@@ -65,6 +65,8 @@ fn notices(report: &Report) -> Vec<String> {
         report.incomplete_notices().iter().map(|it| first_line(it)).collect();
     if report.outcome.company.source == Source::Synthetic {
         notices.push("SYNTHETIC DATA: the company and all its numbers are invented.".to_owned());
+    } else {
+        notices.push(report.outcome.company.source_notice());
     }
     if report.outcome.provider == Provider::Scripted {
         notices.push(

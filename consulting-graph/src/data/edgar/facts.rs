@@ -8,6 +8,7 @@ use serde::{Deserialize, de::IgnoredAny};
 /// A companyfacts file. The values are nested by taxonomy, tag and unit.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompanyFacts {
+    pub(super) cik: Option<u64>,
     #[serde(rename = "entityName", default)]
     pub(super) entity_name: String,
     facts: BTreeMap<String, BTreeMap<String, Tag>>,

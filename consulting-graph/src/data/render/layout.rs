@@ -10,7 +10,7 @@ pub(super) fn header(company: &Company, title: &str) -> String {
         Source::Synthetic => {
             "> **SYNTHETIC DATA.** This company and all figures below are fictional; they do not describe any real company.\n\n"
         }
-        Source::Edgar => "> Figures as filed with the SEC; ratios are computed from them.\n\n",
+        Source::Snapshot | Source::Edgar => "> Figures as filed with the SEC; ratios are computed from them.\n\n",
         Source::Folder => "> Figures from the user's own files; ratios are computed from them.\n\n",
     });
     text.push_str(&format!("As of {}.", company.as_of));

@@ -1,20 +1,25 @@
 //! Builds the section about the reliability of the ranking.
 
-use super::super::{document::Block, evaluation::Report};
+use super::{
+    super::{document::Block, evaluation::Report},
+    scores::display_name,
+};
 use crate::{
     data::number,
     rank::{Drift, Ranked, Severity},
 };
 
 pub(super) fn reliability(report: &Report) -> Vec<Block> {
-    let mut blocks = vec![Block::Heading(2, "Reliability of the ranking".to_owned())];
+    let mut blocks = vec![Block::Heading(3, "Reliability of the ranking".to_owned())];
     let mut points =
         vec![format!("Sensitivity to judges and metrics: {}.", report.robustness.verdict)];
     for standing in report.robustness.standings.iter().filter(|it| !it.depends_on.is_empty()) {
+        let names: Vec<String> =
+            standing.depends_on.iter().map(|id| display_name(report, id)).collect();
         points.push(format!(
             "{} would enter or leave the recommendation if any one of these were removed: {}.",
             standing.move_id,
-            standing.depends_on.join(", ")
+            names.join(", ")
         ));
     }
     if let Some(it) = report.compression {
@@ -39,9 +44,15 @@ pub(super) fn reliability(report: &Report) -> Vec<Block> {
     }
     blocks.push(Block::List(points));
     if let Some(severity) = &report.severity {
-        let leaning = |(name, it): (&String, &f64)| vec![name.clone(), format!("{it:+.2}")];
+        let leaning =
+            |(id, it): (&String, &f64)| vec![display_name(report, id), format!("{it:+.2}")];
+        blocks.push(Block::Legend(
+            "Deviation: points per criterion by which the decision maker is more generous (+) or stricter (-) than the \
+             average."
+                .to_owned(),
+        ));
         blocks.push(Block::table(
-            &["Scorer", "Deviation from the mean score"],
+            &["Decision maker", "Deviation"],
             severity.scorers.iter().map(leaning).collect(),
         ));
         let adjusted = adjusted(report, severity);

@@ -13,10 +13,14 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
-use super::super::key::Key;
+use super::{
+    super::key::{self, Key},
+    shared::SharedParts,
+};
 use crate::{Error, Listener, Response};
 
-const VERSION: u32 = 1;
+/// Version of new files. Since version 2, calls can [refer to parts](SharedParts) of earlier calls.
+const VERSION: u32 = 2;
 
 /// The error returned when a recording cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -55,11 +59,10 @@ struct Header {
 }
 
 /// A line of a recording file that describes a call.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Line {
     /// Number of the call in the file, starting at 1, in order of completion.
     pub(super) number: usize,
-    #[serde(deserialize_with = "key")]
     pub(super) key: Key,
     /// Occurrence number among the calls with this key, starting at 0, in the order in which the calls started.
     pub(super) occurrence: usize,
@@ -68,8 +71,21 @@ pub(super) struct Line {
     /// The response or the error.
     pub(super) outcome: Outcome,
     /// Whether the call is made again, although the file contains its outcome.
-    #[serde(skip)]
     pub(super) is_repeated: bool,
+}
+
+/// A line as it is stored.
+#[derive(Debug, Deserialize)]
+struct StoredLine {
+    number: usize,
+    #[serde(deserialize_with = "key")]
+    key: Key,
+    occurrence: usize,
+    /// Whether `call` refers to parts of earlier calls.
+    #[serde(default)]
+    packed: bool,
+    call: Value,
+    outcome: Value,
 }
 
 /// Outcome of a call.
@@ -120,6 +136,8 @@ pub(super) struct Contents {
     complete_bytes: u64,
     /// Number of bytes in the partial line after the complete lines. 0 if the file ends with a complete line.
     partial_bytes: u64,
+    /// Parts of calls that new calls can refer to. `None` for a file of version 1, which has no references.
+    shared: Option<SharedParts>,
 }
 
 impl Contents {
@@ -149,11 +167,13 @@ impl Contents {
         let wrong =
             |line, problem| RecordingError::InvalidLine { path: path.to_owned(), line, problem };
         let (header, _) = lines.next().ok_or_else(|| wrong(1, "the file is empty".to_owned()))?;
-        check_header(header).map_err(|problem| wrong(1, problem))?;
+        let version = read_version(header).map_err(|problem| wrong(1, problem))?;
+        let mut shared = SharedParts::default();
         for (line, number) in lines {
-            let line = serde_json::from_slice(line).map_err(|it| wrong(number, it.to_string()))?;
+            let line = read_line(line, &mut shared).map_err(|problem| wrong(number, problem))?;
             contents.lines.push(line);
         }
+        contents.shared = (version > 1).then_some(shared);
         contents.index_from(0);
         Ok(contents)
     }
@@ -209,12 +229,29 @@ impl<'a> CallsWithKey<'a> {
     }
 }
 
-fn check_header(line: &[u8]) -> Result<(), String> {
+fn read_version(line: &[u8]) -> Result<u32, String> {
     let header: Header = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match header.llm_recording {
-        VERSION => Ok(()),
-        other => Err(format!("its version is {other}, but this program reads version {VERSION}")),
+        version @ 1..=VERSION => Ok(version),
+        other => Err(format!("its version is {other}, but this program reads up to {VERSION}")),
     }
+}
+
+fn read_line(line: &[u8], shared: &mut SharedParts) -> Result<Line, String> {
+    let problem = |error: serde_json::Error| error.to_string();
+    let StoredLine { number, key, occurrence, packed, mut call, outcome } =
+        serde_json::from_slice(line).map_err(problem)?;
+    if packed {
+        call = shared.unpack(call)?;
+        if Key::of_json(&key::serialise(&call)) != key {
+            return Err("the call does not match its key".to_owned());
+        }
+    } else {
+        shared.learn(&call);
+    }
+    shared.learn(&outcome);
+    let outcome = serde_json::from_value(outcome).map_err(problem)?;
+    Ok(Line { number, key, occurrence, call, outcome, is_repeated: false })
 }
 
 /// Appends lines to a recording file.
@@ -222,6 +259,8 @@ fn check_header(line: &[u8]) -> Result<(), String> {
 pub(super) struct Writer {
     file: File,
     next_number: usize,
+    /// Parts of calls that new calls can refer to. `None` for a file of version 1, which has no references.
+    shared: Option<SharedParts>,
     /// Whether writing a line failed. Nothing is written after a failure, because it would be appended to a partial
     /// line.
     failed: bool,
@@ -240,7 +279,7 @@ impl Writer {
 
     /// Opens a file and removes a partial last line, so that new lines are appended after the last complete one.
     /// Creates the file if it does not exist.
-    pub(super) fn append(path: &Path, contents: &Contents) -> Result<Self, RecordingError> {
+    pub(super) fn append(path: &Path, contents: &mut Contents) -> Result<Self, RecordingError> {
         let file = OpenOptions::new().append(true).create(true).open(path);
         let file = file.map_err(|source| file_error(path, source))?;
         if contents.is_truncated() {
@@ -249,11 +288,13 @@ impl Writer {
         if contents.complete_bytes == 0 {
             return Self::write_header(path, file);
         }
-        Ok(Self { file, next_number: contents.lines.len() + 1, failed: false })
+        let (next_number, shared) = (contents.lines.len() + 1, contents.shared.take());
+        Ok(Self { file, next_number, shared, failed: false })
     }
 
     fn write_header(path: &Path, file: File) -> Result<Self, RecordingError> {
-        let mut writer = Self { file, next_number: 1, failed: false };
+        let shared = Some(SharedParts::default());
+        let mut writer = Self { file, next_number: 1, shared, failed: false };
         let date = DateTime::<Utc>::from(SystemTime::now());
         let date = date.to_rfc3339_opts(SecondsFormat::Secs, true);
         let header = Header { llm_recording: VERSION, date };
@@ -267,13 +308,21 @@ impl Writer {
         &mut self,
         key: Key,
         occurrence: usize,
-        call: &[u8],
+        call: &Value,
         outcome: &Value,
     ) -> io::Result<()> {
-        let mut line = Vec::with_capacity(call.len() + 1024);
+        let packed = self.shared.as_mut().and_then(|it| it.pack(call));
+        if let Some(shared) = &mut self.shared {
+            shared.learn(outcome);
+        }
+        let mut line = Vec::with_capacity(4096);
         let number = self.next_number;
-        write!(line, r#"{{"number":{number},"key":"{key}","occurrence":{occurrence},"call":"#)?;
-        line.extend_from_slice(call);
+        write!(line, r#"{{"number":{number},"key":"{key}","occurrence":{occurrence},"#)?;
+        if packed.is_some() {
+            line.extend_from_slice(br#""packed":true,"#);
+        }
+        line.extend_from_slice(br#""call":"#);
+        serde_json::to_writer(&mut line, packed.as_ref().unwrap_or(call))?;
         line.extend_from_slice(br#","outcome":"#);
         serde_json::to_writer(&mut line, outcome)?;
         line.push(b'}');

@@ -109,7 +109,7 @@ async fn file_has_the_documented_format() {
     llm.generate(request).await.unwrap_err();
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-    assert_eq!(lines[0]["llm_recording"], 1);
+    assert_eq!(lines[0]["llm_recording"], 2);
     assert!(lines[0]["date"].as_str().unwrap().ends_with('Z'));
     let mut line = lines[1].clone();
     assert_eq!(line["key"].take().as_str().unwrap().len(), 64);
@@ -390,10 +390,10 @@ async fn other_damage_is_an_error() {
     );
     let message = open(&whole.replacen("\"key\":\"", "\"key\":\"x", 2));
     assert!(message.contains("line 2") && message.contains("64 hexadecimal digits"), "{message}");
-    let message = open(&whole.replacen("\"llm_recording\":1", "\"llm_recording\":2", 1));
+    let message = open(&whole.replacen("\"llm_recording\":2", "\"llm_recording\":3", 1));
     assert_eq!(
         message,
-        "`FILE`, line 1, is not a valid line of a recording: its version is 2, but this program reads version 1"
+        "`FILE`, line 1, is not a valid line of a recording: its version is 3, but this program reads up to 2"
     );
     let message = open("{}\n");
     assert!(message.contains("line 1"), "{message}");

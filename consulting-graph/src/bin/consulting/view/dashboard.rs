@@ -40,12 +40,7 @@ impl RunHeader {
         } else {
             run_config.choice.provider.clone()
         };
-        let is_synthetic = run_config.data.origin == consulting_graph::data::DataOrigin::Synthetic;
-        let data = if is_synthetic {
-            "SYNTHETIC DATA".to_owned()
-        } else {
-            format!("data as of {}", run_config.data.as_of)
-        };
+        let data = run_config.data.label(&run_config.ticker);
         Self {
             ticker: run_config.ticker.clone(),
             run_id: run_config.run_id.clone(),

@@ -1,0 +1,30 @@
+//! Writes the snapshot of filed figures that is part of the program, `data/sec-facts.json`.
+//!
+//! ```sh
+//! # DIR contains companyfacts files named after the ticker, such as NVDA.json. The SEC serves them at
+//! # https://data.sec.gov/api/xbrl/companyfacts/CIK##########.json.
+//! cargo run -p consulting-graph --example sec_snapshot -- DIR NVDA AAPL GOOGL MRVL SNOW > consulting-graph/data/sec-facts.json
+//! ```
+
+use std::{
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use consulting_graph::data::{Ticker, snapshot};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let dir = PathBuf::from(args.next().ok_or("usage: sec_snapshot DIR TICKER...")?);
+    let mut files = Vec::new();
+    for ticker in args {
+        let ticker = Ticker::parse(&ticker)?;
+        let path = dir.join(format!("{ticker}.json"));
+        let json = fs::read_to_string(&path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        files.push((ticker, json));
+    }
+    Ok(io::stdout().write_all(snapshot::render(&files)?.as_bytes())?)
+}

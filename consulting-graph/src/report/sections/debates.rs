@@ -1,0 +1,107 @@
+//! Builds the section about the debates.
+
+use super::{
+    super::{
+        document::{Block, Cell, Link, Row},
+        evaluation::Report,
+    },
+    scores::display_name,
+};
+use crate::{
+    debate,
+    moves::MoveId,
+    transcript::ConversationEntry,
+    watch::{Observation, ObservationKind},
+};
+
+pub(super) fn debates(report: &Report) -> Vec<Block> {
+    let outcome = &report.outcome;
+    let mut blocks = vec![Block::Heading(2, "Debates".to_owned())];
+    if outcome.logs.is_empty() {
+        blocks.push(Block::Text("There were no debates.".to_owned()));
+        return blocks;
+    }
+    blocks.push(Block::Legend(
+        "In each debate the critic attacks one move and one decision maker defends it. Unanswered objection: a sentence \
+         of the critic whose cited findings the decision maker did not take up in a later turn; of several, the one that \
+         most decision makers left open. The directory logs/ has all transcripts."
+            .to_owned(),
+    ));
+    let row =
+        |(id, logs): (&MoveId, &std::collections::BTreeMap<String, Vec<ConversationEntry>>)| {
+            let turns: usize = logs.values().map(Vec::len).sum();
+            let objection = report.objections.iter().find(|it| it.move_id == *id);
+            let objection = objection.map_or_else(
+                || "none".to_owned(),
+                |it| {
+                    format!("{} ({}, round {})", it.text, display_name(report, &it.maker), it.round)
+                },
+            );
+            Row::new(vec![
+                Cell::Links(vec![Link::to(&id.to_string(), &id.to_string())]),
+                Cell::Text(turns.to_string()),
+                Cell::Text(objection),
+                Cell::Text(format!("logs/{id}/")),
+            ])
+        };
+    let rows = outcome.logs.iter().map(row).collect();
+    blocks.push(Block::rows(&["Move", "Turns", "Unanswered objection", "Transcripts"], rows));
+    blocks.push(Block::PageOnly(
+        outcome
+            .logs
+            .iter()
+            .flat_map(|(id, logs)| {
+                logs.iter().map(move |(name, log)| transcript(report, *id, name, log))
+            })
+            .collect(),
+    ));
+    blocks.extend(observations(report));
+    blocks
+}
+
+fn transcript(report: &Report, id: MoveId, name: &str, log: &[ConversationEntry]) -> Block {
+    let names = debate::log_names(report.outcome.decision_makers.len());
+    let maker = names.iter().position(|it| it == name);
+    let maker = maker.and_then(|it| report.outcome.decision_makers.get(it));
+    let maker = maker.map_or_else(|| name.to_owned(), |it| it.name.clone());
+    let turns = log.iter().flat_map(|it| {
+        let speaker = display_name(report, &it.role.to_string());
+        [Block::Legend(format!("Round {}, {speaker}", it.round)), Block::Quote(it.content.clone())]
+    });
+    Block::Collapsed {
+        title: format!("{id}, debate with {maker}, {} turns", log.len()),
+        blocks: turns.collect(),
+    }
+}
+
+fn observations(report: &Report) -> Vec<Block> {
+    if report.observations.is_empty() {
+        return Vec::new();
+    }
+    let kind = |it| match it {
+        ObservationKind::Capitulation => "conceded without new facts",
+        ObservationKind::DisagreementCollapse => "two turns in a row added nothing new",
+        ObservationKind::Repetition => "repeated an earlier turn",
+    };
+    let line = |it: &Observation| {
+        vec![
+            it.move_id.to_string(),
+            it.log.clone(),
+            it.round.to_string(),
+            display_name(report, &it.role.to_string()),
+            kind(it.kind).to_owned(),
+        ]
+    };
+    vec![
+        Block::Heading(3, "Observations on the debates".to_owned()),
+        Block::Legend(
+            "Found by counting words, numbers and citations. Scores were not changed because of them. Log: the transcript, \
+             such as logs/m1/i1.md."
+                .to_owned(),
+        ),
+        Block::table(
+            &["Move", "Log", "Round", "Speaker", "Observation"],
+            report.observations.iter().map(line).collect(),
+        ),
+    ]
+}
