@@ -13,6 +13,14 @@ export function dollars(value: number | null | undefined): string {
   return value > 0 && value < 0.01 ? "< $0.01" : `$${value.toFixed(2)}`;
 }
 
+/** Formats dollars of a financial statement like the reports do: `$12,345m`, `-$7.3m`, `$45,000`. */
+export function statementDollars(value: number): string {
+  const [sign, size] = [value < 0 ? "-" : "", Math.round(Math.abs(value))];
+  if (size > 0 && size < 1e6) return `${sign}$${count(size)}`;
+  if (size % 1e6 === 0 || size >= 1e8) return `${sign}$${count(Math.round(size / 1e6))}m`;
+  return `${sign}$${(Math.round(size / 1e5) / 10).toFixed(1)}m`;
+}
+
 /** Formats a duration in its two largest units. */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds));

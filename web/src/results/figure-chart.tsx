@@ -1,5 +1,6 @@
 import type { ReactElement } from "react";
 
+import { statementDollars } from "@/lib/format";
 import type { FigureChart as Chart } from "@/lib/report";
 
 const [WIDTH, HEIGHT, TOP, LINE] = [480, 150, 18, 14];
@@ -114,8 +115,7 @@ function color(idx: number): string {
 
 function format(chart: Chart, value: number): string {
   if (chart.unit === "fraction") return `${(value * 100).toFixed(1)}%`;
-  const sign = value < 0 ? "-" : "";
-  return `${sign}$${Math.round(Math.abs(value) / 1e6).toLocaleString("en-US")}m`;
+  return statementDollars(value);
 }
 
 function description(chart: Chart): string {
