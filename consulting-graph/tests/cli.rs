@@ -248,10 +248,10 @@ fn a_replay_may_use_another_sandbox() {
     let (out, _) = check(&workspace.run("replay here --sandbox in-process"), 0);
     assert!(out.contains("identical results"), "{out}");
     let report = read(&workspace.path("here/report.json"));
-    assert!(report.contains(&format!("\"backend\": \"{strongest}\"")));
+    assert!(report.contains(&format!("\"backend\":\"{strongest}\"")));
 
     // A replay also compares the isolation in the report.
-    let other = report.replace(&format!("\"backend\": \"{strongest}\""), "\"backend\": \"castle\"");
+    let other = report.replace(&format!("\"backend\":\"{strongest}\""), "\"backend\":\"castle\"");
     fs::write(workspace.path("here/report.json"), other).unwrap();
     check_fails(&workspace.run("replay here --quiet"), 1, &["differ from", "report.json"]);
 }

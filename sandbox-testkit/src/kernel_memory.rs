@@ -11,7 +11,7 @@ use std::{
         unix::net::UnixStream,
     },
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -53,8 +53,9 @@ const BYTES_PER_PROCESS: u64 = 48 << 20;
 /// Number of bytes that the processes may hold together. It is three times the memory limit of the guest.
 const ALLOWED_BYTES: u64 = 3 * (96 << 20);
 
-/// Time in which the memory limit must take effect after all memory is allocated.
-const SAMPLING_TIME: Duration = Duration::from_secs(3);
+/// Time in which the memory limit must take effect after all memory is allocated. It is long, because reading the
+/// mappings of all processes is slow in gVisor on a busy machine.
+const SAMPLING_TIME: Duration = Duration::from_secs(30);
 
 /// Makes the kernel allocate memory for several processes. Fails with `PermissionDenied` if they could not allocate more
 /// than allowed.
@@ -76,12 +77,15 @@ pub(crate) fn exhaust(program: &str, kind: &str) -> io::Result<()> {
     if held <= ALLOWED_BYTES {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    std::thread::sleep(SAMPLING_TIME);
+    let deadline = Instant::now() + SAMPLING_TIME;
     let ended = |it: &mut Child| it.try_wait().is_ok_and(|it| it.is_some());
-    match children.iter_mut().any(ended) {
-        true => Err(io::ErrorKind::PermissionDenied.into()),
-        false => Ok(()),
+    while Instant::now() < deadline {
+        if children.iter_mut().any(ended) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        std::thread::sleep(Duration::from_millis(100));
     }
+    Ok(())
 }
 
 /// Makes the kernel allocate memory of one kind, prints the number of bytes, and holds them until standard input closes.
