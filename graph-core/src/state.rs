@@ -77,7 +77,11 @@ pub trait State: Clone + Send + Sync + 'static {
     fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError>;
 
     /// Returns the writes of an update as JSON. A checkpointer stores the result of a finished task in this form.
-    fn writes(&self, update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError>;
+    ///
+    /// The default calls [`update_to_writes`](Self::update_to_writes), so one of the two must be implemented.
+    fn writes(&self, update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError> {
+        Self::update_to_writes(update)
+    }
 
     /// Returns the writes of an update like [`writes`](Self::writes), if there is no state at hand: a graph in another
     /// process sends a [`Command::parent`](crate::Command::parent).
@@ -85,7 +89,7 @@ pub trait State: Clone + Send + Sync + 'static {
     /// The derive implements this method. The default returns an error.
     fn update_to_writes(update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError> {
         let _ = update;
-        let problem = "updates of this state cannot be sent to another process; implement `State::update_to_writes`";
+        let problem = "updates of this state cannot be converted without a state; implement `State::update_to_writes`";
         Err(FieldError::new("*", problem))
     }
 

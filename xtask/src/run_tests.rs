@@ -16,7 +16,7 @@ use std::{
 use crate::error::Error;
 
 /// Number of test programs that run at the same time.
-const PARALLEL: usize = 3;
+const PARALLEL: usize = 2;
 
 /// Packages whose tests take longest, because they start VMs, browsers and whole runs. Their test programs start first,
 /// so that no core is idle at the end.

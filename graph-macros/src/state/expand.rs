@@ -115,13 +115,6 @@ fn state_impl(state: &State) -> TokenStream {
                 ::core::result::Result::Ok(())
             }
 
-            fn writes(
-                &self,
-                __update: &Self::Update,
-            ) -> __Result<::std::vec::Vec<::graph_core::state::FieldWrite>> {
-                Self::update_to_writes(__update)
-            }
-
             fn update_to_writes(
                 __update: &Self::Update,
             ) -> __Result<::std::vec::Vec<::graph_core::state::FieldWrite>> {
