@@ -97,12 +97,15 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Converts the outcome of a call to the JSON that is stored in the file.
+    /// Converts the outcome of a call to the JSON that is stored in the file. The fields are sorted by name, whether or
+    /// not a crate in the program enables serde_json's `preserve_order`.
     pub(super) fn stored(outcome: &Result<Response, Error>) -> Value {
-        match outcome {
+        let mut stored = match outcome {
             Ok(response) => serde_json::json!({ "response": response }),
             Err(error) => serde_json::json!({ "error": error }),
-        }
+        };
+        stored.sort_all_objects();
+        stored
     }
 
     pub(super) fn is_error(&self) -> bool {
@@ -239,7 +242,7 @@ fn read_version(line: &[u8]) -> Result<u32, String> {
 
 fn read_line(line: &[u8], shared: &mut SharedParts) -> Result<Line, String> {
     let problem = |error: serde_json::Error| error.to_string();
-    let StoredLine { number, key, occurrence, packed, mut call, outcome } =
+    let StoredLine { number, key, occurrence, packed, mut call, mut outcome } =
         serde_json::from_slice(line).map_err(problem)?;
     if packed {
         call = shared.unpack(call)?;
@@ -249,6 +252,8 @@ fn read_line(line: &[u8], shared: &mut SharedParts) -> Result<Line, String> {
     } else {
         shared.learn(&call);
     }
+    // Sorted as when it was written, because the order determines the numbers of its parts.
+    outcome.sort_all_objects();
     shared.learn(&outcome);
     let outcome = serde_json::from_value(outcome).map_err(problem)?;
     Ok(Line { number, key, occurrence, call, outcome, is_repeated: false })

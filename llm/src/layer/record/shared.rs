@@ -8,6 +8,9 @@
 //!   `{"$same": [3, 5]}` stands for the items 3 to 5.
 //! * Lines are the lines of strings, without line feeds. `{"$lines": ["new text", [3, 5], 9]}` stands for a string with
 //!   lines of new text, the lines 3 to 5 and line 9.
+//!
+//! A field with the name `model` is never replaced, so that programs can read the model of a call without resolving
+//! references.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,25 +19,47 @@ use serde_json::{Map, Value, json};
 const SAME: &str = "$same";
 const LINES: &str = "$lines";
 
+const MODEL: &str = "model";
+
 /// Shorter parts are not numbered, because a reference would hardly be shorter.
 const MIN_BYTES: usize = 48;
+
+/// Maximum number of bytes that the references of a call can stand for. Without a limit, a small file could exhaust
+/// the memory, because each call can refer several times to parts of the one before.
+const MAX_EXPANDED_BYTES: usize = 64 << 20;
+
+/// Maximum depth of nested lists and objects, because values are traversed recursively.
+const MAX_DEPTH: usize = 128;
 
 /// The numbered parts of a recording. Writers and readers number the same parts, because they see the same calls and
 /// outcomes in the same order.
 #[derive(Debug, Default)]
 pub(super) struct SharedParts {
-    items: Vec<Value>,
+    items: Vec<Item>,
     /// Numbers of the items by their JSON.
     item_numbers: HashMap<String, usize>,
     lines: Vec<Arc<str>>,
     line_numbers: HashMap<Arc<str>, usize>,
 }
 
+/// A numbered item.
+#[derive(Debug)]
+struct Item {
+    value: Value,
+    /// Size of the item as JSON.
+    bytes: usize,
+    depth: usize,
+}
+
 impl SharedParts {
     /// Replaces parts that have occurred before by references, and numbers all others. Returns `None` if there is
-    /// nothing to replace, or if the value cannot be packed because it contains a key that marks references.
+    /// nothing to replace, or if the value cannot be packed because it contains a key that marks references or exceeds
+    /// the limits of [`unpack`](Self::unpack).
     pub(super) fn pack(&mut self, value: &Value) -> Option<Value> {
-        if contains_mark(value) {
+        if contains_mark(value)
+            || depth(value) > MAX_DEPTH
+            || value.to_string().len() > MAX_EXPANDED_BYTES
+        {
             self.learn(value);
             return None;
         }
@@ -54,8 +79,14 @@ impl SharedParts {
             },
             Value::Array(items) => self.packed_items(items),
             Value::Object(fields) => {
-                let fields = fields.iter().map(|(name, it)| (name.clone(), self.packed(it)));
-                Value::Object(fields.collect::<Map<_, _>>())
+                let field = |(name, it): (&String, &Value)| {
+                    if name == MODEL {
+                        self.learn(it);
+                        return (name.clone(), it.clone());
+                    }
+                    (name.clone(), self.packed(it))
+                };
+                Value::Object(fields.iter().map(field).collect::<Map<_, _>>())
             }
             other => other.clone(),
         }
@@ -102,22 +133,36 @@ impl SharedParts {
         json!({ LINES: entries.into_iter().map(entry).collect::<Value>() })
     }
 
-    /// Replaces references by the parts that they refer to, and numbers all new parts.
+    /// Replaces references by the parts that they refer to, and numbers all new parts. Fails if the result would be too
+    /// large or too deeply nested.
     pub(super) fn unpack(&mut self, value: Value) -> Result<Value, String> {
+        self.unpacked(value, &mut Expansion::default())
+    }
+
+    fn unpacked(&mut self, value: Value, expansion: &mut Expansion) -> Result<Value, String> {
         match value {
-            Value::Array(entries) => self.unpacked_items(entries),
+            Value::Array(entries) => {
+                expansion.depth += 1;
+                let items = self.unpacked_items(entries, expansion)?;
+                expansion.depth -= 1;
+                Ok(items)
+            }
             Value::Object(mut fields) => {
                 if let Some(number) = fields.get(SAME) {
                     let item = range(number).and_then(|it| self.items.get(it.0));
-                    return item.cloned().ok_or_else(|| unknown(number));
+                    return expansion.add_item(item.ok_or_else(|| unknown(number))?);
                 }
                 if let Some(entries) = fields.remove(LINES) {
-                    let text = Value::String(self.unpacked_text(&entries)?);
+                    let text = Value::String(self.unpacked_text(&entries, expansion)?);
                     self.add_item(&text);
                     return Ok(text);
                 }
-                let fields = fields.into_iter().map(|(name, it)| Ok((name, self.unpack(it)?)));
-                Ok(Value::Object(fields.collect::<Result<_, String>>()?))
+                expansion.depth += 1;
+                let fields =
+                    fields.into_iter().map(|(name, it)| Ok((name, self.unpacked(it, expansion)?)));
+                let fields = fields.collect::<Result<_, String>>()?;
+                expansion.depth -= 1;
+                Ok(Value::Object(fields))
             }
             other => {
                 self.learn(&other);
@@ -126,22 +171,32 @@ impl SharedParts {
         }
     }
 
-    fn unpacked_items(&mut self, entries: Vec<Value>) -> Result<Value, String> {
+    fn unpacked_items(
+        &mut self,
+        entries: Vec<Value>,
+        expansion: &mut Expansion,
+    ) -> Result<Value, String> {
         let mut items = Vec::new();
         for entry in entries {
             if let Some(numbers) = entry.get(SAME) {
                 let known = range(numbers).and_then(|it| self.items.get(it.0..=it.1));
-                items.extend_from_slice(known.ok_or_else(|| unknown(numbers))?);
+                for item in known.ok_or_else(|| unknown(numbers))? {
+                    items.push(expansion.add_item(item)?);
+                }
                 continue;
             }
-            let item = self.unpack(entry)?;
+            let item = self.unpacked(entry, expansion)?;
             self.add_item(&item);
             items.push(item);
         }
         Ok(Value::Array(items))
     }
 
-    fn unpacked_text(&mut self, entries: &Value) -> Result<String, String> {
+    fn unpacked_text(
+        &mut self,
+        entries: &Value,
+        expansion: &mut Expansion,
+    ) -> Result<String, String> {
         let mut lines: Vec<Arc<str>> = Vec::new();
         for entry in entries.as_array().ok_or_else(|| unknown(entries))? {
             if let Some(new) = entry.as_str() {
@@ -150,7 +205,10 @@ impl SharedParts {
                 continue;
             }
             let known = range(entry).and_then(|it| self.lines.get(it.0..=it.1));
-            lines.extend_from_slice(known.ok_or_else(|| unknown(entry))?);
+            for line in known.ok_or_else(|| unknown(entry))? {
+                expansion.add_bytes(line.len())?;
+                lines.push(line.clone());
+            }
         }
         Ok(lines.join("\n"))
     }
@@ -180,8 +238,9 @@ impl SharedParts {
     fn add_item(&mut self, item: &Value) {
         let json = item.to_string();
         if json.len() >= MIN_BYTES && !self.item_numbers.contains_key(&json) {
+            let (bytes, depth) = (json.len(), depth(item));
             self.item_numbers.insert(json, self.items.len());
-            self.items.push(item.clone());
+            self.items.push(Item { value: item.clone(), bytes, depth });
         }
     }
 
@@ -191,6 +250,39 @@ impl SharedParts {
             self.line_numbers.insert(line.clone(), self.lines.len());
             self.lines.push(line);
         }
+    }
+}
+
+/// Size and nesting of a call whose references are being replaced.
+#[derive(Default)]
+struct Expansion {
+    /// Number of bytes that references have been replaced by so far.
+    bytes: usize,
+    /// Number of lists and objects that enclose the current position.
+    depth: usize,
+}
+
+impl Expansion {
+    /// Returns the value of a referenced item, unless it exceeds a limit.
+    fn add_item(&mut self, item: &Item) -> Result<Value, String> {
+        self.add_bytes(item.bytes)?;
+        if self.depth + item.depth > MAX_DEPTH {
+            return Err(format!(
+                "the call is nested deeper than {MAX_DEPTH} levels when its references are replaced"
+            ));
+        }
+        Ok(item.value.clone())
+    }
+
+    fn add_bytes(&mut self, bytes: usize) -> Result<(), String> {
+        self.bytes += bytes;
+        if self.bytes > MAX_EXPANDED_BYTES {
+            let mib = MAX_EXPANDED_BYTES >> 20;
+            return Err(format!(
+                "the call is larger than {mib} MiB when its references are replaced"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -225,6 +317,15 @@ fn range(numbers: &Value) -> Option<(usize, usize)> {
 
 fn unknown(reference: &Value) -> String {
     format!("{reference} does not refer to parts of earlier calls")
+}
+
+/// Returns the number of nested lists and objects.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
 }
 
 fn contains_mark(value: &Value) -> bool {
@@ -305,6 +406,47 @@ mod tests {
         let mut parts = SharedParts::default();
         assert_eq!(parts.pack(&value), None);
         assert_eq!(parts.pack(&json!(line(1))), Some(json!({ SAME: 0 })));
+    }
+
+    #[test]
+    fn model_is_never_replaced() {
+        let call =
+            |n: usize| json!({ "model": { "model": line(0), "provider": line(1) }, "x": line(n) });
+        let stored = check(&[call(2), call(2), call(0), call(1)]);
+        assert!(stored.iter().all(|it| it["model"] == call(0)["model"]), "{stored:?}");
+        assert!(stored[1..].iter().all(|it| it["x"][SAME].is_u64()), "{stored:?}");
+    }
+
+    #[test]
+    fn expansion_of_references_is_limited_in_size() {
+        let mut parts = SharedParts::default();
+        parts.learn(&json!("x".repeat(1 << 20)));
+        // Item 0 has 1 MiB, and each further item contains the one before twice.
+        let double = |parts: &mut SharedParts, n: usize| {
+            parts.unpack(json!([[{ SAME: n }, { SAME: [n, n] }]]))
+        };
+        for n in 0..5 {
+            assert!(double(&mut parts, n).is_ok(), "{n}");
+        }
+        let problem = "the call is larger than 64 MiB when its references are replaced";
+        assert_eq!(double(&mut parts, 5), Err(problem.to_owned()));
+
+        let mut parts = SharedParts::default();
+        parts.learn(&json!("x".repeat(1 << 20)));
+        assert!(parts.unpack(json!({ LINES: vec![0; 63] })).is_ok());
+        assert_eq!(parts.unpack(json!({ LINES: vec![0; 65] })), Err(problem.to_owned()));
+    }
+
+    #[test]
+    fn expansion_of_references_is_limited_in_depth() {
+        let mut parts = SharedParts::default();
+        parts.learn(&json!(line(0)));
+        // Each call adds an item that is one level deeper than the one before.
+        let deeper = |n: usize| parts.unpack(json!([[{ SAME: n }]]));
+        let results: Vec<_> = (0..128).map(deeper).collect();
+        assert!(results[..127].iter().all(Result::is_ok));
+        let problem = "the call is nested deeper than 128 levels when its references are replaced";
+        assert_eq!(results[127], Err(problem.to_owned()));
     }
 
     #[test]
