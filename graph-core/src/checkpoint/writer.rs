@@ -48,6 +48,8 @@ pub(crate) struct CheckpointWriter {
 #[derive(Debug)]
 enum Op {
     Write(CheckpointWrite),
+    /// Writes that are stored in a batch of their own. Only their sender receives an error.
+    WriteIsolated(Vec<CheckpointWrite>, oneshot::Sender<Result<(), CheckpointError>>),
     Flush(oneshot::Sender<()>),
     /// Closes the queue and releases the lease.
     Close(oneshot::Sender<()>),
@@ -96,6 +98,18 @@ impl CheckpointWriter {
                 Ok(())
             }
         }
+    }
+
+    /// Stores the writes in order with the other writes of the run, and waits until they are stored. Unlike a failed
+    /// [`write`](Self::write), a failure does not affect later writes.
+    pub(crate) async fn write_isolated(
+        &self,
+        writes: Vec<CheckpointWrite>,
+    ) -> Result<(), CheckpointError> {
+        let Some(queue) = &self.queue else { return store(&*self.saver, writes).await };
+        let (done, stored) = oneshot::channel();
+        self.enqueue(queue, Op::WriteIsolated(writes, done)).await?;
+        stored.await.map_err(|_| self.closed_error())?
     }
 
     pub(crate) async fn record(
@@ -223,6 +237,19 @@ async fn store(
     spans::instrument(spans::checkpoint(writes.len()), saver.write(writes)).await
 }
 
+/// Stores writes of the run, unless an earlier one failed.
+async fn store_batch(
+    saver: &dyn Checkpointer,
+    writes: Vec<CheckpointWrite>,
+    failed: &OnceLock<CheckpointError>,
+) {
+    if failed.get().is_none() && !writes.is_empty() {
+        if let Err(error) = store(saver, writes).await {
+            let _ = failed.set(error);
+        }
+    }
+}
+
 /// Stores queued writes in order. After a failure, stores nothing more, so that the stored data has no gap.
 ///
 /// All writes that arrive while a batch is being stored form the next batch.
@@ -254,15 +281,19 @@ async fn run_queue(
         for op in batch.drain(..) {
             match op {
                 Op::Write(write) => writes.push(write),
+                Op::WriteIsolated(isolated, done) => {
+                    store_batch(&*saver, std::mem::take(&mut writes), &failed).await;
+                    let result = match failed.get() {
+                        Some(error) => Err(error.clone()),
+                        None => store(&*saver, isolated).await,
+                    };
+                    let _ = done.send(result);
+                }
                 Op::Flush(done) => flushed.push(done),
                 Op::Close(done) => closed = Some(done),
             }
         }
-        if failed.get().is_none() && !writes.is_empty() {
-            if let Err(error) = store(&*saver, writes).await {
-                let _ = failed.set(error);
-            }
-        }
+        store_batch(&*saver, writes, &failed).await;
         for done in flushed {
             let _ = done.send(());
         }

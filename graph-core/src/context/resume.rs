@@ -29,18 +29,18 @@ impl ResumeValues {
         Self { single: Mutex::new(single), by_id, namespaces }
     }
 
-    /// Returns the values for interrupts in the namespaces that `is_inside` accepts: the single value, and the values
-    /// by id. Values whose interrupt is not pending are included, because time travel raises interrupts again.
-    pub(crate) fn inside(
-        &self,
-        is_inside: impl Fn(&str) -> bool,
-    ) -> (Option<Value>, BTreeMap<String, Value>) {
-        let mut pending = self.namespaces.values();
-        let may_take_single = pending.len() == 0 || pending.any(|it| is_inside(it));
+    /// Returns the values for interrupts in the namespaces that `is_inside` accepts. Values whose interrupt is not
+    /// pending are included, because time travel raises interrupts again.
+    pub(crate) fn inside(&self, is_inside: impl Fn(&str) -> bool) -> InnerResumeValues {
+        // A run can be resumed with a single value only if at most one interrupt is pending.
+        let pending = self.namespaces.iter().find(|(_, namespace)| is_inside(namespace));
+        let may_take_single = self.namespaces.is_empty() || pending.is_some();
         let single = lock(&self.single).clone().filter(|_| may_take_single);
+        let answered_interrupt = pending.map(|(id, _)| id.clone()).filter(|_| single.is_some());
         let is_wanted = |id: &String| self.namespaces.get(id).is_none_or(|it| is_inside(it));
         let by_id = self.by_id.iter().filter(|(id, _)| is_wanted(id));
-        (single, by_id.map(|(id, value)| (id.clone(), value.clone())).collect())
+        let by_id = by_id.map(|(id, value)| (id.clone(), value.clone())).collect();
+        InnerResumeValues { single, answered_interrupt, by_id }
     }
 
     /// Returns whether the single value is still available.
@@ -58,6 +58,15 @@ impl ResumeValues {
     pub(crate) fn drop_single(&self) {
         lock(&self.single).take();
     }
+}
+
+/// The resume values for a subgraph that runs in another process.
+pub(crate) struct InnerResumeValues {
+    /// Value for the first interrupt raised in the subgraph.
+    pub(crate) single: Option<Value>,
+    /// Id of the pending interrupt that `single` answers, if that interrupt was raised inside the subgraph.
+    pub(crate) answered_interrupt: Option<String>,
+    pub(crate) by_id: BTreeMap<String, Value>,
 }
 
 /// Data for time travel. Present only in a run that continues from an older checkpoint.

@@ -321,13 +321,7 @@ impl TaskContext {
     pub(crate) fn task_path(&self) -> String {
         let graph = match &self.scope.parent {
             None => String::new(),
-            // A node may run several subgraphs. All but the first have a number at the end of their namespace.
-            Some(outer) => match self.scope.namespace.rsplit_once('|') {
-                Some((_, nth)) if nth.bytes().all(|it| it.is_ascii_digit()) => {
-                    format!("{}.{nth}/", outer.task_path())
-                }
-                _ => format!("{}/", outer.task_path()),
-            },
+            Some(outer) => outer.subgraph_path(&self.scope.namespace),
         };
         let (step, node) = (self.step.number, self.node());
         match self.kind {
@@ -337,6 +331,17 @@ impl TaskContext {
                 Some(nth) => format!("{graph}{step}:{node}#{nth}!"),
                 None => format!("{graph}{step}:{node}!"),
             },
+        }
+    }
+
+    /// Returns the path of a subgraph that this task runs, with which the paths of the subgraph's tasks start.
+    pub(crate) fn subgraph_path(&self, namespace: &str) -> String {
+        // A node may run several subgraphs. All but the first have a number at the end of their namespace.
+        match namespace.rsplit_once('|') {
+            Some((_, nth)) if nth.bytes().all(|it| it.is_ascii_digit()) => {
+                format!("{}.{nth}/", self.task_path())
+            }
+            _ => format!("{}/", self.task_path()),
         }
     }
 

@@ -1,13 +1,16 @@
 //! The call of a subgraph that runs in another process, as its runner sees it.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+};
 
 use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
     checkpoint::{saver::Checkpointer, writer::CheckpointWriter},
-    context::task::TaskContext,
+    context::{resume::InnerResumeValues, task::TaskContext},
     effects::{EffectCall, EffectDecision, Interceptor},
     error::NodeError,
     namespace::{Persistence, belongs_to},
@@ -24,6 +27,13 @@ use crate::{
 pub trait RemoteRunner: Send + Sync + fmt::Debug {
     /// Returns where the subgraphs run, as a noun for drawings, such as `sandbox`.
     fn runs_in(&self) -> &str;
+
+    /// Returns whether a subgraph may send commands to its parent graph: see
+    /// [`Command::parent`](crate::Command::parent). The default is `false`, because the other process is not trusted and
+    /// such a command can write any field of the parent's state and start any of its nodes.
+    fn allows_parent_commands(&self) -> bool {
+        false
+    }
 
     /// Runs a subgraph to its end.
     ///
@@ -56,10 +66,10 @@ impl RemoteCall {
         let parent_task = task.handled_task().unwrap_or_else(|| task.id());
         let events = scope.events.as_ref().and_then(|it| it.nested(&namespace, parent_task));
         let writer = scope.writer.clone().filter(|_| persistence != Persistence::None);
-        let (resume_value, resume_values) =
+        let InnerResumeValues { single, answered_interrupt, by_id } =
             scope.resume_values.inside(|it| belongs_to(it, &namespace));
         let settings = &scope.settings;
-        let start = RemoteStart {
+        let mut start = RemoteStart {
             run: scope.run.to_string(),
             thread: scope.thread.as_ref().map(|it| it.to_string()),
             persistence,
@@ -74,8 +84,9 @@ impl RemoteCall {
                 metadata: settings.metadata.clone(),
                 config: settings.config.clone(),
             },
-            resume_value,
-            resume_values,
+            resume_value: single,
+            answered_interrupt,
+            resume_values: by_id,
             replay: scope
                 .replay
                 .as_ref()
@@ -83,6 +94,10 @@ impl RemoteCall {
             modes: events.as_ref().map(EventSender::modes).unwrap_or_default(),
             namespace,
         };
+        if task.attempt.load(Ordering::Relaxed) > 1 {
+            // An earlier attempt may have used the value already.
+            start.bind_resume_value();
+        }
         Self { start, task: task.clone(), events, writer }
     }
 
@@ -102,7 +117,8 @@ impl RemoteCall {
     /// in order with the other writes of the run. It does not check namespaces: see [`owns`](Self::owns).
     pub fn checkpointer(&self) -> Option<Arc<dyn Checkpointer>> {
         let writer = self.writer.clone()?;
-        Some(Arc::new(QueuedCheckpointer { writer }))
+        let newest = self.start.newest_checkpoint();
+        Some(Arc::new(QueuedCheckpointer { writer, newest }))
     }
 
     /// Sends an event of the subgraph to the stream of the run. Waits if the stream's buffer is full.
@@ -147,8 +163,7 @@ impl RemoteCall {
 
     /// Checks that a call belongs to a task inside the subgraph.
     fn check_path(&self, call: EffectCall<'_>) -> Result<(), ForeignNamespaceError> {
-        let inner = call.task_path.strip_prefix(&self.task.task_path());
-        match inner.is_some_and(|it| it.starts_with(['/', '.'])) {
+        match call.task_path.starts_with(&self.task.subgraph_path(&self.start.namespace)) {
             true => Ok(()),
             false => Err(ForeignNamespaceError),
         }

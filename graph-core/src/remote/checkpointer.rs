@@ -8,27 +8,33 @@ use crate::checkpoint::{
     error::CheckpointError,
     id::CheckpointId,
     query::{HistoryQuery, Keep, Lookup, PruneStats},
-    record::{TaskEvent, TaskRecord},
+    record::TaskRecord,
     saver::{Checkpointer, Lease},
     stored::{Checkpoint, CheckpointKey, CheckpointWrite, NewCheckpoint},
     writer::CheckpointWriter,
 };
 
 /// Stores the checkpoints of a subgraph in another process. Its writes are queued in order with the other writes of the
-/// run, and it reads only after the queue is stored.
+/// run, and it reads only after the queue is stored. The other process is not trusted: a write that cannot be stored
+/// fails, but does not affect the other writes of the run.
 #[derive(Debug)]
 pub(super) struct QueuedCheckpointer {
     pub(super) writer: CheckpointWriter,
+    /// The newest checkpoint of the enclosing graphs.
+    pub(super) newest: Option<CheckpointId>,
 }
 
-/// Maximum time by which the clock of the other process may be ahead of the clock of this process.
+/// Maximum time by which the clock of the other process may be ahead of the clock of this process, and of the newest
+/// checkpoint that the subgraph starts from.
 const MAX_TIME_AHEAD: Duration = Duration::from_secs(600);
 
 /// Makes later checkpoints of the parent's run newer than a checkpoint of the subgraph, even if the clock of the other
 /// process is ahead. Time travel depends on this order.
-fn follow_clock(id: CheckpointId) -> Result<(), CheckpointError> {
+fn follow_clock(id: CheckpointId, newest: Option<CheckpointId>) -> Result<(), CheckpointError> {
     let ahead = id.time_ahead();
-    if ahead > MAX_TIME_AHEAD {
+    // The thread may have been written by a process whose clock was ahead.
+    let thread_ahead = newest.map_or(Duration::ZERO, CheckpointId::time_ahead);
+    if ahead > MAX_TIME_AHEAD.saturating_add(thread_ahead) {
         let problem = format!(
             "the clock of the process that runs the subgraph is {ahead:?} ahead; correct it"
         );
@@ -62,17 +68,10 @@ impl Checkpointer for QueuedCheckpointer {
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         for write in &writes {
             if let CheckpointWrite::Put(checkpoint) = write {
-                follow_clock(checkpoint.key.id)?;
+                follow_clock(checkpoint.key.id, self.newest)?;
             }
         }
-        // The result of an external call must be stored before the node receives it.
-        let is_effect = |it: &TaskRecord| matches!(it.event, TaskEvent::Effect { .. });
-        let has_effect = writes.iter().any(|it| match it {
-            CheckpointWrite::Record(_, records) => records.iter().any(is_effect),
-            CheckpointWrite::Put(_) => false,
-        });
-        self.writer.write(writes).await?;
-        if has_effect { self.writer.flush().await } else { Ok(()) }
+        self.writer.write_isolated(writes).await
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
@@ -108,5 +107,25 @@ impl Checkpointer for QueuedCheckpointer {
 
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
         self.writer.saver.prune(threads, keep).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CheckpointId, follow_clock};
+
+    /// Returns an id whose time is this many minutes after that of a new id.
+    fn minutes_ahead(minutes: u128) -> CheckpointId {
+        let now = u128::from_be_bytes(CheckpointId::next().to_bytes());
+        CheckpointId::from_bytes((now + ((minutes * 60_000) << 80)).to_be_bytes())
+    }
+
+    #[test]
+    fn clock_may_be_slightly_ahead_of_the_thread() {
+        assert!(follow_clock(minutes_ahead(60), None).is_err());
+        let newest = minutes_ahead(55);
+        assert!(follow_clock(minutes_ahead(70), Some(newest)).is_err());
+        follow_clock(minutes_ahead(60), Some(newest)).unwrap();
+        assert!(CheckpointId::next() > newest);
     }
 }

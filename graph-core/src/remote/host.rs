@@ -17,7 +17,7 @@ use crate::{
     error::{Halt, NodeError},
     goto::{Goto, ParentCommand},
     graph::erased::{Graph, Subgraph},
-    interrupt::Interrupt,
+    interrupt::{Interrupt, StopReason},
     namespace::belongs_to,
     remote::{
         call::{ForeignNamespaceError, RemoteCall, RemoteRunner},
@@ -38,10 +38,12 @@ pub(crate) async fn run(
     let input = remote_input(&inner.graph, &input)?;
     let call = RemoteCall::new(task, namespace.clone(), inner.persistence, input);
     let has_resume_value = call.start().resume_value.is_some();
+    let answers_own_interrupt = call.start().answered_interrupt.is_some();
     let RemoteOutcome { end, took_resume_value, visited } = runner.run(call).await?;
     let scope = &task.scope;
     // The outcome is not trusted: it must not affect other subgraphs of the run.
-    if has_resume_value && took_resume_value {
+    let is_answered = answers_own_interrupt && !matches!(end, RemoteEnd::Failed(_));
+    if is_answered || (has_resume_value && took_resume_value) {
         scope.resume_values.drop_single();
     }
     if let Some(replay) = &scope.replay {
@@ -56,13 +58,22 @@ pub(crate) async fn run(
             return Ok(GraphOutcome { halt: None, state: values.snapshot(), has_output });
         }
         RemoteEnd::Interrupted(interrupts) => {
-            if !interrupts.iter().all(|it| belongs_to(&it.namespace, &namespace) && has_own_id(it))
-            {
-                return Err(NodeError::terminal(ForeignNamespaceError));
-            }
+            check_interrupts(&interrupts, &namespace).await?;
             Halt::Interrupted(interrupts)
         }
+        RemoteEnd::Stopped(StopReason::Drained) if !scope.control.is_draining() => {
+            let problem = "the process that runs the subgraph stopped it, although the run is not \
+                           being drained";
+            return Err(NodeError::terminal(problem));
+        }
         RemoteEnd::Stopped(reason) => Halt::Stopped(reason),
+        RemoteEnd::ParentCommand { .. } if !runner.allows_parent_commands() => {
+            let problem = "the subgraph in another process sent a command to its parent graph, \
+                           which could write any field and start any node; to allow this, use \
+                           `SandboxOptions::allow_parent_commands`, or \
+                           `RemoteRunner::allows_parent_commands` in a runner of your own";
+            return Err(NodeError::terminal(problem));
+        }
         RemoteEnd::ParentCommand { updates, gotos } => {
             let update = |writes| (scope.update_from)(&*scope.initial, writes);
             let updates = updates.into_iter().map(update).collect::<Result<SmallVec<_>, _>>();
@@ -79,8 +90,39 @@ pub(crate) async fn run(
     Ok(GraphOutcome { halt: Some(halt), state, has_output: false })
 }
 
-/// Maximum number of interrupts that a task in another process can raise.
+/// Maximum number of interrupts that a task in another process can raise, and that a subgraph can raise at once.
 const MAX_INTERRUPTS: usize = 1000;
+
+/// Maximum length of the namespace of an interrupt that another process raises, in bytes.
+const MAX_NAMESPACE_BYTES: usize = 4096;
+
+/// Checks the interrupts that a subgraph in another process raised.
+async fn check_interrupts(interrupts: &[Interrupt], namespace: &str) -> Result<(), NodeError> {
+    if !(1..=MAX_INTERRUPTS).contains(&interrupts.len()) {
+        let problem = format!(
+            "the process that runs the subgraph raised {} interrupts at once; the number must be \
+             between 1 and {MAX_INTERRUPTS}",
+            interrupts.len()
+        );
+        return Err(NodeError::terminal(problem));
+    }
+    for interrupt in interrupts {
+        if interrupt.namespace.len() > MAX_NAMESPACE_BYTES {
+            let problem = format!(
+                "the process that runs the subgraph raised an interrupt with a namespace of {} \
+                 bytes; at most {MAX_NAMESPACE_BYTES} are allowed",
+                interrupt.namespace.len()
+            );
+            return Err(NodeError::terminal(problem));
+        }
+        if !belongs_to(&interrupt.namespace, namespace) || !has_own_id(interrupt) {
+            return Err(NodeError::terminal(ForeignNamespaceError));
+        }
+        // Checking many long namespaces takes time, in which other tasks must be able to run.
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
 
 /// Returns whether the id of an interrupt belongs to its namespace. Otherwise it could be the id of another interrupt,
 /// and the process would receive the answer to that one.

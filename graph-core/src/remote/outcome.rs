@@ -23,9 +23,9 @@ pub struct RemoteOutcome {
 }
 
 impl RemoteOutcome {
-    /// Returns whether the subgraph completed.
+    /// Returns whether the subgraph completed, with a result or with a command to its parent graph.
     pub fn is_done(&self) -> bool {
-        matches!(self.end, RemoteEnd::Done { .. })
+        matches!(self.end, RemoteEnd::Done { .. } | RemoteEnd::ParentCommand { .. })
     }
 
     /// Replaces each text of the failure, if the subgraph failed. A runner uses it to sanitize texts that come from a

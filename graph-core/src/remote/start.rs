@@ -32,7 +32,10 @@ pub struct RemoteStart {
     /// The enclosing tasks, outermost first. The last one runs the subgraph.
     pub(super) tasks: Vec<RemoteTask>,
     pub(super) settings: RemoteSettings,
+    /// Value for the first interrupt that is raised.
     pub(super) resume_value: Option<Value>,
+    /// Id of the pending interrupt that `resume_value` answers, if that interrupt was raised inside the subgraph.
+    pub(super) answered_interrupt: Option<String>,
     pub(super) resume_values: BTreeMap<String, Value>,
     pub(super) replay: Option<RemoteReplay>,
     /// Kinds of events to send back. Empty if the run has no stream that includes subgraphs.
@@ -60,11 +63,22 @@ impl RemoteStart {
         self.tasks.iter().any(|it| it.tracks_heartbeats)
     }
 
-    /// Lets the subgraph resume from its last checkpoint. Call this method before the start is sent to a second process,
-    /// because the first one has died.
+    /// Lets the subgraph resume from its last stored checkpoint, if it has one; otherwise it starts again. Call this
+    /// method before the start is sent to a second process, because the first one has died.
     pub fn resume_in_new_process(&mut self) {
         if let Some(task) = self.tasks.last_mut() {
             task.attempt = task.attempt.max(1).saturating_add(1);
+        }
+        // The first process may have used the value already.
+        self.bind_resume_value();
+    }
+
+    /// Makes the single resume value answer only the interrupt that was pending when the run was resumed. Otherwise it
+    /// could answer a later interrupt, if an earlier attempt has stored the step in which it was used. A value without
+    /// such an interrupt is dropped, so its interrupt is raised again.
+    pub(super) fn bind_resume_value(&mut self) {
+        if let (Some(value), Some(id)) = (self.resume_value.take(), &self.answered_interrupt) {
+            self.resume_values.insert(id.clone(), value);
         }
     }
 }

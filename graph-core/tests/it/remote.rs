@@ -2,20 +2,24 @@
 //! copy of the graph.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::SystemTime,
 };
 
 use async_trait::async_trait;
 use graph_core::{
-    Command, CompiledGraph, Context, EffectCall, EffectDecision, Goto, Input, Interrupt,
-    MemorySaver, NodeError, Persistence, RunControl, RunError, RunOptions, RunOutcome, START,
-    State, StateGraph, SubgraphSource,
+    Command, CompiledGraph, Context, Durability, EffectCall, EffectDecision, Goto, Input,
+    Interrupt, MemorySaver, NodeError, NodeExt, Persistence, RunControl, RunError, RunOptions,
+    RunOutcome, START, State, StateGraph, SubgraphSource,
     checkpoint::{CheckpointId, CheckpointKey, FrontierRecord, NewCheckpoint},
     remote::{RemoteCall, RemoteInterceptor, RemoteOutcome, RemoteParent, RemoteRunner},
     subgraph,
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 #[derive(State, Clone, Debug, Default, PartialEq)]
 struct Trip {
@@ -52,12 +56,17 @@ fn trip() -> CompiledGraph<Trip> {
 #[derive(Debug, Default)]
 struct Loopback {
     starts: Mutex<Vec<String>>,
+    allows_parent_commands: bool,
 }
 
 #[async_trait]
 impl RemoteRunner for Loopback {
     fn runs_in(&self) -> &str {
         "copy"
+    }
+
+    fn allows_parent_commands(&self) -> bool {
+        self.allows_parent_commands
     }
 
     async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
@@ -142,7 +151,8 @@ async fn results(graph: &CompiledGraph<Trip>, mode: &str, steps: u32) -> Vec<Str
 async fn remote_subgraph_has_the_results_of_an_ordinary_one() {
     for persistence in [Persistence::Invocation, Persistence::Thread, Persistence::None] {
         for (mode, steps) in [("", 10), ("ask", 10), ("fail", 10), ("leave", 10), ("", 1)] {
-            let remote = trip().remote(Arc::new(Loopback::default()));
+            let runner = Loopback { allows_parent_commands: true, ..Default::default() };
+            let remote = trip().remote(Arc::new(runner));
             let actual = results(&parent(&remote, persistence), mode, steps).await;
             let expected = results(&parent(&trip(), persistence), mode, steps).await;
             assert_eq!(actual, expected, "{persistence:?}, mode `{mode}`, {steps} steps");
@@ -168,10 +178,19 @@ async fn answers_to_other_interrupts_are_not_sent() {
     assert!(!starts.iter().any(|it| it.contains("1234")), "{starts:?}");
 }
 
-/// A process that claims an interrupt of another graph, or an id that is not its own.
+#[tokio::test]
+async fn commands_to_the_parent_are_refused_by_default() {
+    let graph = parent(&trip().remote(Arc::new(Loopback::default())), Persistence::Invocation);
+    let error = graph.thread("t", ()).run(Trip::update().mode("leave")).await.unwrap_err();
+    assert!(matches!(&error, RunError::Node { terminal: true, .. }), "{error}");
+    assert!(error.to_string().contains("`SandboxOptions::allow_parent_commands`"), "{error}");
+}
+
+/// A process that returns a forged end.
 #[derive(Debug)]
 struct Forger {
-    namespace: Option<&'static str>,
+    /// Returns the end, for the namespace of the subgraph.
+    end: fn(&str) -> Value,
 }
 
 #[async_trait]
@@ -181,35 +200,46 @@ impl RemoteRunner for Forger {
     }
 
     async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
-        let namespace = self.namespace.unwrap_or(call.start().namespace());
-        let interrupt = json!({ "id": "0", "value": "your PIN?", "namespace": namespace });
-        let outcome = json!({
-            "end": { "interrupted": [interrupt] },
-            "took_resume_value": false,
-            "visited": [],
-        });
+        let end = (self.end)(call.start().namespace());
+        let outcome = json!({ "end": end, "took_resume_value": false, "visited": [] });
         Ok(serde_json::from_value(outcome)?)
     }
 }
 
+fn interrupted(count: usize, namespace: &str) -> Value {
+    let interrupt = json!({ "id": "0", "value": "your PIN?", "namespace": namespace });
+    json!({ "interrupted": vec![interrupt; count] })
+}
+
 #[tokio::test]
-async fn interrupts_of_other_graphs_are_refused() {
-    for namespace in [Some("phone:0"), None] {
-        let forger = trip().remote(Arc::new(Forger { namespace }));
+async fn forged_ends_are_refused() {
+    let cases: [(fn(&str) -> Value, &str); 6] = [
+        (|_| interrupted(1, "phone:0"), "sent data of another graph"),
+        (|own| interrupted(1, own), "sent data of another graph"),
+        (|own| interrupted(0, own), "raised 0 interrupts"),
+        (|own| interrupted(1001, own), "raised 1001 interrupts"),
+        (|own| interrupted(1, &format!("{own}|{}", "n".repeat(5000))), "bytes; at most 4096"),
+        (|_| json!({ "stopped": "drained" }), "the run is not being drained"),
+    ];
+    for (end, problem) in cases {
+        let forger = trip().remote(Arc::new(Forger { end }));
         let graph = parent(&forger, Persistence::Invocation);
         let input = Input::update(Trip::update().mode(""));
         let error = graph.thread("t", ()).run(input).await.unwrap_err();
         assert!(matches!(&error, RunError::Node { terminal: true, .. }), "{error}");
-        assert!(error.to_string().contains("sent data of another graph"), "{error}");
+        assert!(error.to_string().contains(problem), "{error}");
     }
 }
 
-/// A process whose clock is centuries ahead.
+/// A process that stores a checkpoint with this id and this expected head, and fails with the error.
 #[derive(Debug)]
-struct FromTheFuture;
+struct ForgedWriter {
+    id: CheckpointId,
+    expected_head: Option<CheckpointId>,
+}
 
 #[async_trait]
-impl RemoteRunner for FromTheFuture {
+impl RemoteRunner for ForgedWriter {
     fn runs_in(&self) -> &str {
         "copy"
     }
@@ -229,9 +259,9 @@ impl RemoteRunner for FromTheFuture {
             key: CheckpointKey {
                 thread: thread.unwrap_or_default().to_owned(),
                 namespace: namespace.to_owned(),
-                id: CheckpointId::from_bytes([0xf0; 16]),
+                id: self.id,
             },
-            expected_head: None,
+            expected_head: self.expected_head,
             base: None,
             header: serde_json::from_value(header)?,
             frontier: FrontierRecord::default(),
@@ -244,7 +274,139 @@ impl RemoteRunner for FromTheFuture {
 
 #[tokio::test]
 async fn checkpoint_ids_far_in_the_future_are_refused() {
-    let graph = parent(&trip().remote(Arc::new(FromTheFuture)), Persistence::Invocation);
+    // The clock of the process is centuries ahead.
+    let writer = ForgedWriter { id: CheckpointId::from_bytes([0xf0; 16]), expected_head: None };
+    let graph = parent(&trip().remote(Arc::new(writer)), Persistence::Invocation);
     let error = graph.thread("t", ()).run(Trip::update().mode("")).await.unwrap_err();
     assert!(error.to_string().contains("ahead; correct it"), "{error}");
+}
+
+#[tokio::test]
+async fn invalid_checkpoint_of_the_process_fails_only_the_process() {
+    let writer =
+        ForgedWriter { id: CheckpointId::next(), expected_head: Some(CheckpointId::next()) };
+    let remote = trip().remote(Arc::new(writer));
+    let go = subgraph("go", &remote, |_: &Trip| Trip::default(), |_: Trip| Trip::update());
+    async fn recover(_: &Trip, cx: &Context) -> TripUpdate {
+        Trip::update().stops([cx.failure().map(|it| it.error.clone()).unwrap_or_default()])
+    }
+    let graph = StateGraph::<Trip>::new().node(go.clone().on_error(recover)).edge(START, &go);
+    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
+    let outcome = graph.thread("t", ()).run(Trip::update().mode("")).await.unwrap();
+    let stops = &outcome.state().stops;
+    assert!(stops.len() == 1 && stops[0].contains("checkpoint"), "{stops:?}");
+}
+
+/// The dependency of a guest that may die in the node `work`.
+#[derive(Clone)]
+struct Guest {
+    is_first: bool,
+    died: Arc<Notify>,
+}
+
+async fn review(_: &Trip, cx: &Context<Guest>) -> Result<TripUpdate, NodeError> {
+    let answer: String = cx.interrupt("review")?;
+    Ok(Trip::update().stops([format!("review: {answer}")]))
+}
+
+async fn work(_: &Trip, cx: &Context<Guest>) {
+    if cx.deps().is_first {
+        cx.deps().died.notify_one();
+        std::future::pending().await
+    }
+}
+
+async fn approve(_: &Trip, cx: &Context<Guest>) -> Result<TripUpdate, NodeError> {
+    let answer: String = cx.interrupt("approve")?;
+    Ok(Trip::update().stops([format!("approve: {answer}")]))
+}
+
+fn approval() -> CompiledGraph<Trip, Guest> {
+    let graph = StateGraph::<Trip, Guest>::new().node(review).node(work).node(approve);
+    graph.edge(START, review).edge(review, work).edge(work, approve).compile().unwrap()
+}
+
+/// Runs the graph in guests, the first of which dies in the node `work`.
+#[derive(Debug)]
+struct Mortal {
+    /// Whether the runner replaces the guest. Otherwise it fails, and the node is retried.
+    replaces: bool,
+    has_died: AtomicBool,
+}
+
+#[async_trait]
+impl RemoteRunner for Mortal {
+    fn runs_in(&self) -> &str {
+        "copy"
+    }
+
+    async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
+        let mut start = call.start().clone();
+        loop {
+            let parent = RemoteParent {
+                checkpointer: call.checkpointer().ok_or("the parent stores checkpoints")?,
+                interceptor: Arc::new(NoInterceptor),
+                control: RunControl::new(),
+            };
+            let is_first = !self.has_died.load(Ordering::Relaxed);
+            let guest = Guest { is_first, died: Arc::new(Notify::new()) };
+            let died = guest.died.clone();
+            let run = approval().run_remote(start.clone(), guest, parent);
+            tokio::select! {
+                outcome = run.finish() => return Ok(outcome),
+                () = died.notified() => self.has_died.store(true, Ordering::Relaxed),
+            }
+            if !self.replaces {
+                return Err("the guest died".into());
+            }
+            start.resume_in_new_process();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_is_not_reused_for_another_interrupt_after_a_guest_dies() {
+    for replaces in [true, false] {
+        let runner = Arc::new(Mortal { replaces, has_died: AtomicBool::new(false) });
+        let input = |_: &Trip| Trip::default();
+        let output = |trip: Trip| Trip::update().stops(trip.stops);
+        let go = subgraph("go", &approval().remote(runner), input, output);
+        let graph = StateGraph::<Trip>::new().node(go.clone().retry(2)).edge(START, &go);
+        let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
+        let options = RunOptions::new().durability(Durability::Sync);
+        let thread = graph.thread("t", ()).with_options(options);
+        let outcome = thread.run(Trip::update().mode("")).await.unwrap();
+        assert_eq!(outcome.interrupts()[0].value, "review");
+        let outcome = thread.resume("yes").await.unwrap();
+        assert_eq!(outcome.interrupts()[0].value, "approve", "replaces: {replaces}");
+        let outcome = thread.resume("no").await.unwrap();
+        assert_eq!(outcome.state().stops, ["review: yes", "approve: no"]);
+    }
+}
+
+/// A process that asks about calls of its own tasks and of other tasks.
+#[derive(Debug)]
+struct Snoop;
+
+#[async_trait]
+impl RemoteRunner for Snoop {
+    fn runs_in(&self) -> &str {
+        "copy"
+    }
+
+    async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
+        let is_own = |task_path: &str| call.before_call(EffectCall { task_path, key: "k" }).is_ok();
+        let step = (0..9).find(|it| is_own(&format!("{it}:go/0:depart"))).ok_or("no own path")?;
+        for other in ["go", "go.private", "go.1/0:depart", "go#1/0:depart", "home"] {
+            assert!(!is_own(&format!("{step}:{other}")), "{other}");
+        }
+        Err("the process has ended".into())
+    }
+}
+
+#[tokio::test]
+async fn calls_of_other_tasks_are_refused() {
+    let graph = parent(&trip().remote(Arc::new(Snoop)), Persistence::Invocation);
+    let error = graph.thread("t", ()).run(Trip::update().mode("")).await.unwrap_err();
+    assert!(error.to_string().contains("the process has ended"), "{error}");
 }
