@@ -1,5 +1,7 @@
 //! Threads: time to live, search, and the selection of fields of their states.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -32,6 +34,29 @@ async fn threads_are_deleted_when_their_time_to_live_ends() {
         assert_eq!(status, 422, "{refused}");
     }
     assert_eq!(server.get(&format!("{kept}?include=surprise")).await.0, 422);
+}
+
+#[tokio::test]
+async fn a_thread_that_cannot_be_deleted_does_not_keep_other_threads_alive() {
+    let server = Server::start().await;
+    let broken = server.new_thread().await;
+    let database = rusqlite::Connection::open(server.files().join("api.db")).unwrap();
+    let trigger = format!(
+        "CREATE TRIGGER broken BEFORE DELETE ON documents WHEN old.id = '{broken}' \
+         BEGIN SELECT RAISE(FAIL, 'broken'); END"
+    );
+    database.execute_batch(&trigger).unwrap();
+    let ttl = json!({ "ttl": { "ttl": 0.0001 } });
+    assert_eq!(server.send(Method::PATCH, &format!("/threads/{broken}"), &ttl).await.0, 200);
+    let (_, expired) = server.post("/threads", &ttl).await;
+    let expired = format!("/threads/{}", expired["thread_id"].as_str().unwrap());
+    let deleted = async {
+        while server.get(&expired).await.0 != 404 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), deleted).await.unwrap();
+    assert_eq!(server.get(&format!("/threads/{broken}")).await.0, 200);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use graph_core::checkpoint::Keep;
+use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
@@ -12,9 +13,22 @@ use crate::langgraph::{
     records::{ThreadTtl, TtlStrategy},
 };
 
+/// An expiring thread. Dropping the value allows runs on the thread again.
+struct Expiring {
+    manager: Arc<Manager>,
+    thread: Uuid,
+}
+
+impl Drop for Expiring {
+    fn drop(&mut self) {
+        self.manager.lock().expiring.remove(&self.thread);
+    }
+}
+
 impl Manager {
     /// Deletes the threads whose time to live has ended at `now`. A thread with active runs is deleted after these
-    /// runs. Returns the time until the next thread expires.
+    /// runs. If a thread cannot be deleted, the error is logged and the other threads are still deleted. Returns the time
+    /// until the next thread expires.
     pub(in crate::langgraph) async fn remove_expired(
         self: &Arc<Self>,
         now: DateTime<Utc>,
@@ -25,17 +39,44 @@ impl Manager {
                 Ok(left) if !left.is_zero() => {
                     next = Some(next.map_or(left, |it: Duration| it.min(left)));
                 }
-                _ if self.is_busy(ttl.thread_id) => {}
-                _ => self.expire(&ttl).await?,
+                _ => {
+                    if let Err(error) = self.expire(&ttl).await {
+                        tracing::error!(thread = %ttl.thread_id, %error, "cannot expire a thread; retrying");
+                    }
+                }
             }
         }
         Ok(next)
     }
 
+    /// Stores the time to live of a thread. Fails if the thread is expiring.
+    pub(in crate::langgraph) fn set_ttl(&self, ttl: &ThreadTtl) -> ApiResult<()> {
+        let schedule = self.lock();
+        schedule.check_not_expiring(ttl.thread_id)?;
+        self.database.put(ttl)?;
+        drop(schedule);
+        self.timer_changed.notify_one();
+        Ok(())
+    }
+
+    /// Marks a thread as expiring, so that no run starts on it and its time to live does not change. Returns `None` if
+    /// the thread has active runs, or if its time to live is no longer `ttl`.
+    fn start_expiry(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<Option<Expiring>> {
+        let thread = ttl.thread_id;
+        let mut schedule = self.lock();
+        let stored = self.database.get::<ThreadTtl>(&thread.to_string())?;
+        if stored.as_ref() != Some(ttl) || schedule.has_active_runs(thread) {
+            return Ok(None);
+        }
+        schedule.expiring.insert(thread);
+        Ok(Some(Expiring { manager: self.clone(), thread }))
+    }
+
     async fn expire(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<()> {
+        let Some(_expiring) = self.start_expiry(ttl)? else { return Ok(()) };
         let id = ttl.thread_id.to_string();
         match ttl.strategy {
-            TtlStrategy::Delete => self.delete_thread(ttl.thread_id).await,
+            TtlStrategy::Delete => self.remove_thread(ttl.thread_id).await,
             TtlStrategy::KeepLatest => {
                 self.graphs
                     .checkpointer()
@@ -45,5 +86,106 @@ impl Manager {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use axum::{http::StatusCode, response::IntoResponse};
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::langgraph::{
+        Graphs,
+        id::new_id,
+        records::{Run, RunStatus, Thread, ThreadStatus},
+        request::run::RunCreate,
+        time,
+        webhook::Webhooks,
+    };
+
+    /// Returns a manager with a thread, and the thread's time to live, which has ended.
+    fn manager_with_expired_thread() -> (Arc<Manager>, ThreadTtl) {
+        let webhooks = Webhooks { allow_private: false };
+        let manager = Manager::open(Graphs::in_memory(), Path::new(":memory:"), webhooks).unwrap();
+        let now = time::now();
+        let thread = Thread {
+            thread_id: new_id(),
+            created_at: now.clone(),
+            updated_at: now.clone(),
+            state_updated_at: now,
+            metadata: Map::new(),
+            status: ThreadStatus::Idle,
+            config: Map::new().into(),
+            values: None,
+            error: None,
+            interrupts: Map::new(),
+        };
+        manager.database.put(&thread).unwrap();
+        let ttl = ThreadTtl {
+            thread_id: thread.thread_id,
+            strategy: TtlStrategy::Delete,
+            ttl_minutes: 1.0,
+            expires_at: DateTime::UNIX_EPOCH,
+        };
+        manager.set_ttl(&ttl).unwrap();
+        (manager, ttl)
+    }
+
+    fn new_run(thread_id: Uuid) -> Run {
+        let request = json!({ "assistant_id": "missing" });
+        let request: RunCreate = serde_json::from_value(request).unwrap();
+        Run {
+            run_id: new_id(),
+            thread_id,
+            assistant_id: new_id(),
+            metadata: Map::new(),
+            status: RunStatus::Pending,
+            kwargs: request.kwargs("missing".to_owned(), false, Map::new()).unwrap(),
+            multitask_strategy: request.multitask_strategy,
+            created_at: time::now(),
+            updated_at: time::now(),
+            attempt: 0,
+            cancel_reason: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thread_whose_time_to_live_was_changed_is_kept() {
+        let (manager, ttl) = manager_with_expired_thread();
+        let changed = ThreadTtl { ttl_minutes: 2.0, ..ttl.clone() };
+        manager.set_ttl(&changed).unwrap();
+        manager.expire(&ttl).await.unwrap();
+        assert!(manager.thread(ttl.thread_id).is_ok());
+        manager.set_ttl(&ttl).unwrap();
+        manager.expire(&ttl).await.unwrap();
+        assert!(manager.thread(ttl.thread_id).is_err());
+    }
+
+    #[tokio::test]
+    async fn an_expiring_thread_admits_no_runs_and_no_new_time_to_live() {
+        let (manager, ttl) = manager_with_expired_thread();
+        let expiring = manager.start_expiry(&ttl).unwrap().unwrap();
+        let thread = manager.thread(ttl.thread_id).unwrap();
+        let run = new_run(ttl.thread_id);
+        let refused = manager.create(&run, thread.clone()).unwrap_err();
+        assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
+        let refused = manager.set_ttl(&ttl).unwrap_err();
+        assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
+        drop(expiring);
+        manager.create(&run, thread).unwrap();
+        assert!(manager.start_expiry(&ttl).unwrap().is_none(), "the thread has an active run");
+    }
+
+    #[tokio::test]
+    async fn a_thread_whose_run_waits_for_its_start_time_is_kept() {
+        let (manager, ttl) = manager_with_expired_thread();
+        let mut run = new_run(ttl.thread_id);
+        run.kwargs.after_seconds = 60.0;
+        manager.create(&run, manager.thread(ttl.thread_id).unwrap()).unwrap();
+        manager.expire(&ttl).await.unwrap();
+        assert!(manager.thread(ttl.thread_id).is_ok());
     }
 }

@@ -1,13 +1,14 @@
 //! The active runs, their order of execution, and the ended runs that are still in memory.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
 use uuid::Uuid;
 
 use super::{live_run::LiveRun, thread_feed::ThreadFeed};
+use crate::langgraph::error::{ApiError, ApiResult};
 
 /// Maximum number of ended runs whose events are kept in memory.
 const MAX_ENDED: usize = 1000;
@@ -20,6 +21,8 @@ pub(super) struct Schedule {
     pub(super) live: HashMap<Uuid, Arc<LiveRun>>,
     /// The active runs of each thread. The first one executes.
     pub(super) queues: HashMap<Uuid, VecDeque<Arc<LiveRun>>>,
+    /// Threads that are being deleted or pruned because their time to live has ended. No run starts on them.
+    pub(super) expiring: HashSet<Uuid>,
     feeds: HashMap<Uuid, Arc<ThreadFeed>>,
     /// Ended runs, oldest first.
     ended: VecDeque<Arc<LiveRun>>,
@@ -42,6 +45,22 @@ impl Schedule {
     pub(super) fn release_feed(&mut self, thread: Uuid) {
         if self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1) {
             self.feeds.remove(&thread);
+        }
+    }
+
+    /// Returns whether a thread has runs that execute, wait in its queue or wait for their start time.
+    pub(super) fn has_active_runs(&self, thread: Uuid) -> bool {
+        let is_active = |it: &Arc<LiveRun>| it.facts.thread == thread && !it.has_ended();
+        self.queues.contains_key(&thread) || self.live.values().any(is_active)
+    }
+
+    /// Fails if a thread is being deleted or pruned because its time to live has ended.
+    pub(super) fn check_not_expiring(&self, thread: Uuid) -> ApiResult<()> {
+        match self.expiring.contains(&thread) {
+            true => Err(ApiError::conflict(format!(
+                "the time to live of thread {thread} has ended and its checkpoints are being deleted; try again"
+            ))),
+            false => Ok(()),
         }
     }
 

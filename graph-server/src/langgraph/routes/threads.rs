@@ -85,7 +85,9 @@ async fn create(
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
     let thread = new_thread(id, metadata);
     manager.database.put(&thread)?;
-    set_ttl(&manager, ttl)?;
+    if let Some(ttl) = ttl {
+        manager.set_ttl(&ttl)?;
+    }
     if steps.is_empty() {
         return Ok(Json(thread));
     }
@@ -94,15 +96,6 @@ async fn create(
         return Err(error);
     }
     manager.thread(id).map(Json)
-}
-
-/// Stores the time to live of a thread.
-fn set_ttl(manager: &Manager, ttl: Option<ThreadTtl>) -> ApiResult<()> {
-    if let Some(ttl) = ttl {
-        manager.database.put(&ttl)?;
-        manager.timer_changed.notify_one();
-    }
-    Ok(())
 }
 
 /// Returns a thread that has never run.
@@ -168,7 +161,9 @@ async fn update(
         thread.metadata.extend(body.metadata);
         thread.updated_at = now();
     })?;
-    set_ttl(&manager, ttl)?;
+    if let Some(ttl) = ttl {
+        manager.set_ttl(&ttl)?;
+    }
     Ok(Json(changed))
 }
 
