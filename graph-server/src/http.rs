@@ -18,6 +18,7 @@ mod request_log;
 pub use auth::{
     ApiKeys, AuthError, Authenticator, Client, JwksError, Jwt, JwtOptions, Scope, UnknownScope,
 };
+pub(crate) use body::read_json;
 pub use body::{Body, Params, Path};
 pub(crate) use client_network::ClientNetwork;
 pub use events::{LastEventId, Message, StreamLimit, stream_events};

@@ -35,33 +35,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
-        let is_json = kind.is_some_and(|it| {
-            it.split(';')
-                .next()
-                .is_some_and(|it| it.trim().eq_ignore_ascii_case("application/json"))
-        });
-        let bytes = timeout(READ_TIMEOUT, Bytes::from_request(request, state)).await;
-        let too_slow = |_| {
-            Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "too_slow",
-                "the request body was not received in time; send the whole body without pauses",
-            )
-        };
-        let bytes = bytes.map_err(too_slow)?.map_err(|error| match error {
-            BytesRejection::FailedToBufferBody(_) => {
-                let message = "the request body is larger than this server accepts, or incomplete";
-                Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-            }
-            other => Problem::invalid(other.to_string()),
-        })?;
-        // Requiring this content type prevents cross-site form posts, because browsers send it cross-origin only
-        // after a preflight request.
-        if !is_json && !bytes.is_empty() {
-            let message = "the body must be JSON with `content-type: application/json`";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", message));
-        }
+        let bytes = read_json(request, state).await?;
         // serde would accept an array and assign its elements to the fields of a struct in order.
         if bytes.trim_ascii().starts_with(b"[") {
             return Err(Problem::invalid("the body must be an object, but it is a list"));
@@ -75,6 +49,39 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             _ => invalid("the body", &error.body_text()),
         })
     }
+}
+
+/// Reads the body of a request, which must be JSON or empty. Does not parse it.
+pub(crate) async fn read_json<S: Send + Sync>(
+    request: Request,
+    state: &S,
+) -> Result<Bytes, Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let is_json = kind.is_some_and(|it| {
+        it.split(';').next().is_some_and(|it| it.trim().eq_ignore_ascii_case("application/json"))
+    });
+    let bytes = timeout(READ_TIMEOUT, Bytes::from_request(request, state)).await;
+    let too_slow = |_| {
+        Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too_slow",
+            "the request body was not received in time; send the whole body without pauses",
+        )
+    };
+    let bytes = bytes.map_err(too_slow)?.map_err(|error| match error {
+        BytesRejection::FailedToBufferBody(_) => {
+            let message = "the request body is larger than this server accepts, or incomplete";
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+        }
+        other => Problem::invalid(other.to_string()),
+    })?;
+    // Requiring this content type prevents cross-site form posts, because browsers send it cross-origin only after a
+    // preflight request.
+    if !is_json && !bytes.is_empty() {
+        let message = "the body must be JSON with `content-type: application/json`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", message));
+    }
+    Ok(bytes)
 }
 
 /// Builds an error from the text of an axum rejection. `what` replaces axum's introduction, which ends at the first

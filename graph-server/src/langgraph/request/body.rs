@@ -28,8 +28,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyList<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let list = axum::Json::<Vec<T>>::from_request(request, state).await;
-        list.map(|axum::Json(list)| Self(list))
+        let bytes = http::read_json(request, state).await?;
+        axum::Json::from_bytes(&bytes)
+            .map(|axum::Json(list)| Self(list))
             .map_err(|error| ApiError::invalid(error.body_text()))
     }
 }
@@ -51,4 +52,43 @@ where
     T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{
+        body::{Body as RequestBody, Bytes},
+        http::StatusCode,
+        response::IntoResponse,
+    };
+    use futures_util::stream;
+
+    use super::*;
+
+    async fn status_of(request: Request) -> StatusCode {
+        match BodyList::<Value>::from_request(request, &()).await {
+            Ok(_) => StatusCode::OK,
+            Err(error) => error.into_response().status(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_that_do_not_arrive_in_time_are_refused() {
+        let never = stream::pending::<Result<Bytes, std::io::Error>>();
+        let status = status_of(Request::new(RequestBody::from_stream(never))).await;
+        assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+    }
+
+    #[tokio::test]
+    async fn lists_must_be_json() {
+        let send = |kind: &'static str, body: &'static str| {
+            let mut request = Request::new(RequestBody::from(body));
+            request.headers_mut().insert("content-type", kind.parse().unwrap());
+            status_of(request)
+        };
+        assert_eq!(send("application/json", "[{}]").await, StatusCode::OK);
+        assert_eq!(send("application/json", "{}").await, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(send("application/json", "[").await, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(send("text/plain", "[]").await, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
 }
