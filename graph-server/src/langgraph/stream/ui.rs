@@ -8,5 +8,8 @@ mod events;
 mod tool_calls;
 
 pub(in crate::langgraph) use self::{
-    ag_ui::AgUi, ag_ui_messages::from_ag_ui, ai_sdk::AiSdk, events::UiEvents,
+    ag_ui::AgUi,
+    ag_ui_messages::{from_ag_ui, text_of},
+    ai_sdk::AiSdk,
+    events::UiEvents,
 };

@@ -119,7 +119,7 @@ async fn run(
     };
     let converted = body.messages.iter().filter_map(|it| from_ag_ui(it).transpose());
     let messages = converted.collect::<Result<_, _>>().map_err(ApiError::invalid)?;
-    let messages = conversation.new_messages(messages);
+    let messages = conversation.new_messages(messages)?;
     if !messages.is_empty() {
         input.insert("messages".to_owned(), Value::Array(messages));
     }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     super::run_response::{CancelOnDrop, create_run},
-    conversation::Conversation,
+    conversation::{Conversation, last_id},
 };
 use crate::langgraph::{
     access::Access,
@@ -44,9 +44,9 @@ struct ChatRequest {
     messages: Vec<Value>,
     #[serde(default, deserialize_with = "or_default")]
     trigger: Trigger,
-    /// Id of the message to regenerate. Only the last answer can be regenerated, so its value has no effect.
+    /// Id of the answer to regenerate, or of the user's message to answer again. By default, the last sent message of
+    /// the user is answered again.
     #[serde(default, rename = "messageId")]
-    #[expect(dead_code, reason = "clients always send it")]
     message_id: Option<String>,
     /// Answer to the pending interrupt, or answers by interrupt id.
     #[serde(default)]
@@ -80,16 +80,22 @@ async fn run(
         "if_not_exists": "create",
         "context": body.context,
     });
+    // Answers of the assistant are part of the thread already.
+    let sent = body.messages.iter().filter(|it| it["role"] != "assistant");
     match (body.resume, body.trigger) {
         (Some(answer), _) => request["command"] = json!({ "resume": answer }),
         (None, Trigger::RegenerateMessage) => {
+            let sent = sent.map(message).collect::<ApiResult<Vec<_>>>()?;
+            let question = last_id(&sent, "human").map(str::to_owned);
+            if let Some(asked) = body.message_id.or(question) {
+                conversation.check_is_last(&asked)?;
+            }
+            conversation.new_messages(sent)?;
             request["checkpoint_id"] = json!(conversation.before_answer().await?);
         }
         (None, Trigger::SubmitMessage) => {
-            // Answers of the assistant are part of the thread already.
-            let sent = body.messages.iter().filter(|it| it["role"] != "assistant");
             let messages = sent.map(message).collect::<ApiResult<_>>()?;
-            request["input"] = json!({ "messages": conversation.new_messages(messages) });
+            request["input"] = json!({ "messages": conversation.new_messages(messages)? });
         }
     }
     let request = serde_json::from_value(request).map_err(|error| ApiError::internal(&error))?;

@@ -1,6 +1,6 @@
 //! The thread behind a conversation of a user interface.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use graph_core::HistoryFilter;
 use serde_json::{Map, Value};
@@ -9,10 +9,12 @@ use uuid::Uuid;
 use crate::langgraph::{
     any_graph::AnyGraph,
     assistants::find_assistant,
+    database::{Database, Select},
     error::{ApiError, ApiResult},
     id::{conversation_thread, wire_id},
     manager::Manager,
-    records::Assistant,
+    records::{Assistant, Run},
+    stream::ui::text_of,
 };
 
 /// A conversation with an assistant, and the state of its thread.
@@ -20,6 +22,7 @@ pub(super) struct Conversation {
     pub(super) assistant: Assistant,
     pub(super) thread: Uuid,
     graph: Arc<dyn AnyGraph>,
+    database: Database,
     values: Map<String, Value>,
 }
 
@@ -35,16 +38,71 @@ impl Conversation {
             Some(Value::Object(values)) => values,
             _ => Map::new(),
         };
-        Ok(Self { assistant, thread, graph, values })
+        let database = manager.database.clone();
+        Ok(Self { assistant, thread, graph, database, values })
     }
 
-    /// Returns the messages that the thread does not contain yet.
-    pub(super) fn new_messages(&self, messages: Vec<Value>) -> Vec<Value> {
+    /// Returns the messages in the thread.
+    fn messages(&self) -> &[Value] {
         let stored = self.values.get("messages").and_then(Value::as_array);
-        let ids: HashSet<_> =
-            stored.into_iter().flatten().filter_map(|it| it["id"].as_str()).collect();
-        let is_new = |it: &Value| it["id"].as_str().is_none_or(|id| !ids.contains(id));
-        messages.into_iter().filter(is_new).collect()
+        stored.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the runs of the thread, oldest first.
+    fn runs(&self) -> ApiResult<Vec<Run>> {
+        let thread = self.thread.to_string();
+        Ok(self.database.list(Select { parent: Some(&thread), ..Select::default() })?)
+    }
+
+    /// Returns the messages that the thread does not contain yet. Fails if the user has edited a message that the
+    /// thread contains.
+    pub(super) fn new_messages(&self, messages: Vec<Value>) -> ApiResult<Vec<Value>> {
+        let by_id: HashMap<_, _> =
+            self.messages().iter().filter_map(|it| Some((it["id"].as_str()?, it))).collect();
+        let stored = |it: &Value| it["id"].as_str().and_then(|id| by_id.get(id));
+        let (known, new): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|it| stored(it).is_some());
+        let is_changed = |it: &Value| {
+            it["type"] == "human" && !stored(it).is_some_and(|stored| same_content(it, stored))
+        };
+        let changed: Vec<_> = known.iter().filter(|it| is_changed(it)).collect();
+        if changed.is_empty() {
+            return Ok(new);
+        }
+        // The graph itself can change a message, for example to redact it. The client then still sends the original.
+        let runs = self.runs()?;
+        let is_original = |message: &Value| {
+            let mut originals = runs.iter().flat_map(input_messages);
+            originals.any(|it| it["id"] == message["id"] && same_content(message, it))
+        };
+        match changed.into_iter().find(|it| !is_original(it)) {
+            None => Ok(new),
+            Some(edited) => Err(ApiError::bad_request(format!(
+                "message {} differs from the stored message with this id: editing an earlier message is not \
+                 supported; send a new message or fork the thread",
+                edited["id"]
+            ))),
+        }
+    }
+
+    /// Fails unless `message` is the last answer or the last message of the user. An answer has the id of its run in the
+    /// streams, and its own id in the thread.
+    pub(super) fn check_is_last(&self, message: &str) -> ApiResult<()> {
+        let stored = self.messages();
+        if [last_id(stored, "ai"), last_id(stored, "human")].contains(&Some(message)) {
+            return Ok(());
+        }
+        let runs = self.runs()?;
+        // If the graph adds messages of the user, the last one in the thread is not the last one that was sent.
+        let question = runs.iter().rev().find_map(|it| last_id(input_messages(it), "human"));
+        let is_last_run = runs.last().is_some_and(|it| it.run_id.to_string() == message);
+        if is_last_run || question == Some(message) {
+            return Ok(());
+        }
+        Err(ApiError::bad_request(format!(
+            "cannot regenerate the answer for message `{message}`: only the last answer of the thread can be \
+             regenerated; send a new message or fork the thread"
+        )))
     }
 
     /// Returns the fields of a client's state that differ from the state of the thread. Clients send back the whole
@@ -68,4 +126,27 @@ impl Conversation {
             ApiError::bad_request("there is no answer to regenerate; send a message first")
         })
     }
+}
+
+/// Returns the id of the last message of this type.
+pub(super) fn last_id<'a>(messages: &'a [Value], kind: &str) -> Option<&'a str> {
+    messages.iter().rfind(|it| it["type"] == kind)?["id"].as_str()
+}
+
+/// Returns the messages in the input of a run.
+fn input_messages(run: &Run) -> &[Value] {
+    let messages = run.kwargs.input.as_ref().and_then(|it| it["messages"].as_array());
+    messages.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns whether a message that a client sent has the content of a stored message. Clients of AG-UI receive and send
+/// back only the text of a message, so `sent` may lack the images.
+fn same_content(sent: &Value, stored: &Value) -> bool {
+    let (sent, stored) = (&sent["content"], &stored["content"]);
+    let images = |content: &Value| {
+        let blocks = content.as_array().cloned().unwrap_or_default();
+        blocks.into_iter().filter(|it| it.is_object() && it["type"] != "text").collect::<Vec<_>>()
+    };
+    let sent_images = images(sent);
+    text_of(sent) == text_of(stored) && (sent_images.is_empty() || sent_images == images(stored))
 }

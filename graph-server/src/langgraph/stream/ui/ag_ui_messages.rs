@@ -40,7 +40,7 @@ fn message_to_ag_ui(index: usize, message: &Value) -> Option<Value> {
 }
 
 /// Returns the text of a message's content.
-fn text_of(content: &Value) -> String {
+pub(in crate::langgraph) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(blocks) => text_of_parts(blocks),

@@ -31,7 +31,7 @@ impl AiSdk {
     fn message(&mut self, data: &Value) -> Vec<Value> {
         let id = format!("{}-{}", data["message_id"].as_str().unwrap_or_default(), data["index"]);
         match data["event"].as_str() {
-            Some("message-start") if data["role"] == "ai" => {
+            Some("message-start") => {
                 let mut chunks = self.end_step();
                 self.in_step = true;
                 chunks.push(json!({ "type": "start-step" }));

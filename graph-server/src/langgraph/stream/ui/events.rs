@@ -1,6 +1,9 @@
 //! The stream of a run's events for a user interface.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use axum::body::Bytes;
 use serde_json::Value;
@@ -15,8 +18,34 @@ use crate::langgraph::stream::{
 
 /// Encodes the events of a run for a user interface.
 pub(in crate::langgraph) trait UiEncoder: Send + 'static {
-    /// Encodes the next event. Events that the protocol does not have are dropped.
+    /// Encodes the next event. Events that the protocol does not have are dropped. Of the messages, only those of the
+    /// assistant are passed to this method.
     fn encode(&mut self, event: &ProtocolContent) -> Vec<Value>;
+}
+
+/// Ids of the messages that are arriving and whose author is not the assistant. A node can add messages of the user or
+/// of the system, which a user interface would show as text of the assistant.
+#[derive(Debug, Default)]
+struct OtherAuthors(HashSet<String>);
+
+impl OtherAuthors {
+    /// Returns whether an event belongs to a message of another author. Must be called once for each event, in order.
+    fn wrote(&mut self, event: &ProtocolContent) -> bool {
+        let data = &event.data;
+        if event.method != "messages" {
+            return false;
+        }
+        let id = data["message_id"].as_str().unwrap_or_default();
+        match data["event"].as_str() {
+            Some("message-start") if data["role"] == "ai" => false,
+            Some("message-start") => {
+                self.0.insert(data["id"].as_str().unwrap_or_default().to_owned());
+                true
+            }
+            Some("message-finish") => self.0.remove(id),
+            _ => self.0.contains(id),
+        }
+    }
 }
 
 /// Streams the events of one run to a user interface.
@@ -26,6 +55,7 @@ pub(in crate::langgraph) struct UiEvents<E> {
     reader: Option<BufferReader>,
     run: RunEncoder,
     encoder: E,
+    other_authors: OtherAuthors,
     ready: VecDeque<Value>,
 }
 
@@ -37,7 +67,8 @@ impl<E: UiEncoder> UiEvents<E> {
     ) -> Self {
         let reader = Some(BufferReader::new(buffer.clone(), 0));
         let run = RunEncoder::new(facts);
-        Self { buffer, reader, run, encoder, ready: VecDeque::new() }
+        let other_authors = OtherAuthors::default();
+        Self { buffer, reader, run, encoder, other_authors, ready: VecDeque::new() }
     }
 }
 
@@ -55,7 +86,9 @@ impl<E: UiEncoder> EventSource for UiEvents<E> {
                 }
             };
             for event in events {
-                self.ready.extend(self.encoder.encode(&event.content));
+                if !self.other_authors.wrote(&event.content) {
+                    self.ready.extend(self.encoder.encode(&event.content));
+                }
             }
         }
     }
