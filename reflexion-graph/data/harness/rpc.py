@@ -3,11 +3,28 @@
 Messages are lines of JSON. Plain values are copied. Any other object stays in its interpreter, and the other one gets a
 reference to it. Lists, dictionaries and sets that are passed to a call are copied back if the call has changed them.
 """
-import builtins, collections, importlib, json, operator, os, sys, threading, types
+import builtins, collections, importlib, json, numbers, operator, os, sys, threading, types
 
 PLAIN = (type(None), bool, float, str)
 OPERATORS = """lt le gt ge ne add sub mul matmul truediv floordiv mod pow lshift rshift and_ or_ xor neg pos invert abs
                index getitem setitem delitem contains""".split()
+ARITHMETIC = "add sub mul matmul truediv floordiv mod pow lshift rshift and_ or_ xor".split()
+NUMBERS = (bool, int, float, complex)
+# Modules that an interpreter imports at the request of the other one: importing them has no side effects.
+MODULES = set("""abc argparse array ast asyncio base64 binascii bisect calendar cmath collections collections.abc colorsys
+                 concurrent.futures contextlib contextvars copy csv dataclasses datetime decimal difflib enum errno fractions
+                 functools glob graphlib hashlib heapq hmac html io inspect ipaddress itertools json keyword locale logging
+                 math numbers operator os pathlib pickle posixpath pprint queue random re secrets shlex shutil signal
+                 statistics string struct subprocess sys tempfile textwrap threading time tokenize traceback types typing
+                 unicodedata unittest urllib.parse uuid warnings weakref xml.etree.ElementTree zlib zoneinfo""".split())
+# Packages of the standard library whose exceptions keep their class.
+EXCEPTION_PACKAGES = set("""argparse asyncio binascii calendar concurrent configparser copy csv _csv dataclasses decimal email
+                            enum getopt graphlib http ipaddress json locale lzma pickle _pickle queue _queue re shutil
+                            socket sqlite3 ssl statistics struct subprocess tarfile threading tomllib urllib uuid xml
+                            zipfile zlib zoneinfo""".split())
+STANDARD_MODULES = {*getattr(sys, "stdlib_module_names", ()), *sys.builtin_module_names}
+# Test frameworks obey their own exceptions, such as the one that skips a test.
+TEST_FRAMEWORKS = set("unittest doctest bdb pdb pytest _pytest hypothesis nose twisted testtools".split())
 
 
 def call(function, *args, **kwargs):
@@ -27,6 +44,9 @@ def base_value(obj):
     """Returns an object of a class that extends a built-in type as a value of that type, or None."""
     for kind in (int, float, complex, str, bytes, list, tuple, dict, set, frozenset):
         if isinstance(obj, kind):
+            return kind(obj)
+    for name, kind in (("Integral", int), ("Real", float), ("Complex", complex)):
+        if isinstance(obj, getattr(numbers, name)):
             return kind(obj)
     return None
 
@@ -50,7 +70,10 @@ class Remote:
     __slots__ = ("_peer", "_ref", "__weakref__")
 
     def __getattr__(self, name):
-        return self._peer.apply("getattr", self, name)
+        found = self._peer.apply("getattr", self, name)
+        if name in ("send", "throw", "__next__") and isinstance(found, Remote):
+            self._peer.iterating.add(found._ref)
+        return found
 
     def __setattr__(self, name, value):
         self._peer.apply("setattr", self, name, value)
@@ -83,20 +106,20 @@ class Remote:
 
 def define_methods():
     def method(function):
-        return lambda self, *args: self._peer.apply(function, self, *args)
+        return lambda self, *args: self._peer.operate(function, self, *args)
 
     def comparison(function):
         return lambda self, other: self._peer.compare(function, self, other)
 
     def reflected(function):
-        return lambda self, other: self._peer.apply(function, other, self)
+        return lambda self, other: self._peer.operate(function, other, self)
 
     for function in "len iter next reversed bool str repr format int float enter dir".split() + OPERATORS:
         if function not in ("lt", "le", "gt", "ge", "ne"):
             setattr(Remote, f"__{function.rstrip('_')}__", method(function))
     for function in ("lt", "le", "gt", "ge"):
         setattr(Remote, f"__{function}__", comparison(function))
-    for function in "add sub mul matmul truediv floordiv mod pow lshift rshift and_ or_ xor".split():
+    for function in ARITHMETIC:
         setattr(Remote, f"__r{function.rstrip('_')}__", reflected(function))
 
 
@@ -105,6 +128,12 @@ define_methods()
 
 class RemoteClass(type):
     """The type of classes that stand for a class in the other interpreter. Their instances stand for its instances."""
+
+    def __new__(meta, name, bases, members):
+        if "_class_ref" not in members:
+            base = next(it.__name__ for it in bases if isinstance(it, RemoteClass))
+            raise TypeError(f"class {name} cannot extend {base}, a class of the program, which runs in another process")
+        return super().__new__(meta, name, bases, members)
 
     def __call__(cls, *args, **kwargs):
         return cls._class_peer.apply("call", cls, *args, **kwargs)
@@ -132,6 +161,8 @@ class Peer:
         self.remote, self.classes, self.tuples = {}, {}, {}
         self.turn, self.writing = threading.RLock(), threading.Lock()
         self.functions = dict(FUNCTIONS)
+        # References to methods that may raise StopIteration.
+        self.iterating = set()
 
     # Messages
 
@@ -165,6 +196,8 @@ class Peer:
             self.before_call()
             names = {name: self.encode(value) for name, value in kwargs.items()}
             self.send("apply", function, [self.encode(it) for it in args], names)
+            may_stop = function == "next" or function == "call" and getattr(args[0], "_ref", None) in self.iterating
+            args = [*args, *kwargs.values()]
             while True:
                 message = self.receive()
                 if message[0] == "return":
@@ -172,7 +205,11 @@ class Peer:
                         restore(args[index], self.decode(value))
                     return args[message[3]] if message[3] is not None else self.decode(message[1])
                 if message[0] == "raise":
-                    raise self.decode_error(message[1])
+                    error = self.decode_error(message[1])
+                    if isinstance(error, StopIteration) and not may_stop:
+                        # It would silently end a loop of the caller, such as one over `map`.
+                        raise RuntimeError("the called function raised StopIteration")
+                    raise error
                 self.handle(message)
 
     def handle(self, message):
@@ -181,12 +218,13 @@ class Peer:
         try:
             args = [self.decode(it) for it in args]
             kwargs = {name: self.decode(value) for name, value in kwargs.items()}
-            before = [self.encode(it) if is_container(it) else None for it in args]
+            values = [*args, *kwargs.values()]
+            before = [self.encode(it) if is_container(it) else None for it in values]
             self.check(function, args)
             result = self.functions[function](*args, **kwargs)
-            after = [self.encode(it) if is_container(it) else None for it in args]
-            changed = [[i, after[i]] for i in range(len(args)) if before[i] != after[i]]
-            same = [i for i in range(len(args)) if args[i] is result and is_container(result)]
+            after = [self.encode(it) if is_container(it) else None for it in values]
+            changed = [[i, after[i]] for i in range(len(values)) if before[i] != after[i]]
+            same = [i for i in range(len(values)) if values[i] is result and is_container(result)]
             answer = ["return", None if same else self.encode(result), changed, same[0] if same else None]
         except Ended:
             raise
@@ -206,6 +244,9 @@ class Peer:
 
     def compare(self, function, left, right):
         return self.apply(function, left, right)
+
+    def operate(self, function, *args):
+        return self.apply(function, *args)
 
     # Values
 
@@ -248,6 +289,8 @@ class Peer:
             return {"module": [value.__name__, self.reference(value)]}
         if isinstance(value, type):
             return self.encode_class(value)
+        if kind is types.BuiltinFunctionType and is_standard_function(value):
+            return {"function": [value.__module__, value.__name__, self.reference(value)]}
         if isinstance(value, types.CoroutineType):
             return {"coroutine": self.reference(value)}
         of = self.encode_class(kind) if kind.__module__ == "__main__" else None
@@ -373,20 +416,22 @@ class Peer:
 
     def decode_exception(self, it):
         ref, module, name, bases = it
-        found = sys.modules.get(module)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        is_known = isinstance(found, type) and issubclass(found, Exception)
-        # A test framework obeys its own exceptions, such as the one that skips a test.
-        if is_known and module.split(".")[0] not in ("unittest", "_pytest", "pytest", "doctest", "__main__"):
+        package = module.split(".")[0]
+        is_allowed = package in EXCEPTION_PACKAGES or package not in {*STANDARD_MODULES, "__main__", "main"}
+        found = vars(sys.modules[module]).get(name) if is_allowed and module in sys.modules else None
+        is_known = isinstance(found, type) and issubclass(found, Exception) and found.__module__ == module
+        if is_known and not is_of_test_framework(found):
             return found
         return self.decode_class([ref, name, bases])
 
     def decode_module(self, it):
         name, ref = it
-        if name.split(".")[0] in getattr(sys, "stdlib_module_names", ()):
+        if name in MODULES:
             return importlib.import_module(name)
         return self.decode_object([ref, None])
+
+    def decode_function(self, it):
+        return self.decode_object([it[2], None])
 
     def decode_coroutine(self, it):
         remote = self.decode_object([it, None])
@@ -418,16 +463,26 @@ class Peer:
 
     def decode_error(self, it):
         if "back" in it:
-            return self.own[it["back"]]
+            error = self.own[it["back"]]
+            if not isinstance(error, BaseException) or isinstance(error, GeneratorExit) or is_of_test_framework(type(error)):
+                return RemoteError(f"raised {type(error).__name__}")
+            if isinstance(error, SystemExit):
+                error.__dict__.setdefault("_trace", "")
+            return error
         kind, args, text = self.decode(it["class"]), self.decode(it["args"]), str(it["text"])
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             kind = RemoteError
+        if issubclass(kind, GeneratorExit) or is_of_test_framework(kind):
+            kind, args = RemoteError, [text]
         try:
             error = kind.__new__(kind, *args)
-            if not isinstance(kind, RemoteClass):
-                error.__init__(*args)
         except Exception:
             error = RemoteError(text)
+        try:
+            if type(error) is kind and not isinstance(kind, RemoteClass):
+                error.__init__(*args)
+        except Exception:
+            error.args = (text,)  # The constructor takes other arguments.
         if isinstance(type(error), RemoteClass):
             error.args = tuple(args)
             error.__dict__.update(_ref=it["ref"], _text=text)
@@ -440,6 +495,17 @@ def forward_attribute(error, name):
         raise AttributeError(name)
     peer = type(error)._class_peer
     return peer.apply("getattr", peer.decode_object([error.__dict__["_ref"], None]), name)
+
+
+def is_of_test_framework(kind):
+    return any(str(it.__module__).split(".")[0] in TEST_FRAMEWORKS for it in kind.__mro__)
+
+
+def is_standard_function(value):
+    """Returns whether the standard library of the other interpreter contains this function, too."""
+    module = sys.modules.get(value.__module__)
+    is_standard = module is not None and module.__name__.split(".")[0] in STANDARD_MODULES
+    return is_standard and getattr(module, value.__name__, None) is value
 
 
 def text_of(error):

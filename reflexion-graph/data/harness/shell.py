@@ -3,7 +3,7 @@
 The program runs once. The tests then see copies of its variables, and each call of one of its functions runs in a new
 shell, which reads the program again. The exit code is the verdict: 0 if each command of the tests succeeded.
 """
-import os, re, shlex, shutil, subprocess, sys, tempfile
+import os, re, shlex, shutil, signal, subprocess, sys, tempfile
 
 # The exit code for a program that ended before its tests.
 CUT_SHORT = 125
@@ -14,16 +14,35 @@ BUILTINS = """. : [ alias bg break cd command continue echo eval exec exit expor
 OWN_VARIABLES = "IFS PATH HOME PWD OLDPWD PPID OPTIND OPTARG LINENO ENV PS1 PS2 PS4 _ __line".split()
 
 
+def hide_memory():
+    """Makes the memory of this process inaccessible to other processes of the same user."""
+    PR_SET_DUMPABLE = 4
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    except (ImportError, OSError):
+        pass  # The sandbox itself denies writing to the memory of another process.
+
+
 def run_program():
     """Runs the program and returns the variables that it has set."""
     with tempfile.TemporaryFile() as listing:
         copy = os.dup2(listing.fileno(), 9)
         script = f". ./main.sh\nset >&{copy}"
-        ended = subprocess.run(["/bin/sh", "-eu", "-c", script], stdin=subprocess.DEVNULL, pass_fds=[copy])
+        args = ["/bin/sh", "-eu", "-c", script]
+        process = subprocess.Popen(args, stdin=subprocess.DEVNULL, pass_fds=[copy], start_new_session=True)
+        code = process.wait()
+        try:
+            # Background processes of the program must not run during the tests.
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        os.close(copy)
         listing.seek(0)
         text = listing.read().decode(errors="replace")
-    if ended.returncode:
-        sys.exit(ended.returncode if ended.returncode > 0 else 128 - ended.returncode)
+    if code:
+        sys.exit(code if code > 0 else 128 - code)
     if not text:
         sys.exit(CUT_SHORT)
     try:
@@ -31,7 +50,7 @@ def run_program():
     except ValueError:
         return []
     pairs = [it.partition("=")[::2] for it in words if re.match(r"[A-Za-z_]\w*=", it)]
-    return [(name, value) for name, value in pairs if name not in OWN_VARIABLES and not name.startswith("LD_")]
+    return [it for it in pairs if it[0] not in OWN_VARIABLES and not it[0].startswith(("LD_", "PYTHON"))]
 
 
 def functions(tests):
@@ -45,16 +64,20 @@ def functions(tests):
             sys.exit(f"the program redefines the command `{name}`, which its tests use; rename the function")
 
 
+def is_valid(text):
+    """Returns whether a shell can parse the text."""
+    return subprocess.run(["/bin/sh", "-n"], input=os.fsencode(text), capture_output=True).returncode == 0
+
+
 def commands(tests):
     """Splits the tests into complete commands, which may have several lines. Yields the number of the last line too."""
     piece = []
     for number, line in enumerate(tests.split("\n"), 1):
         piece.append(line)
         text = "\n".join(piece)
-        # A shell accepts a here-document that has no end, so the rest of the tests counts as one command.
-        if "<<" in text or line.endswith("\\"):
-            continue
-        if subprocess.run(["/bin/sh", "-n", "-c", text], capture_output=True).returncode == 0:
+        backslashes = len(line) - len(line.rstrip("\\"))
+        # A shell accepts a here-document that has no end. Only there is a parenthesis on the next line not an error.
+        if backslashes % 2 == 0 and is_valid(text) and not is_valid(f"{text}\n)\n"):
             yield number, text
             piece = []
     if piece:
@@ -62,15 +85,24 @@ def commands(tests):
 
 
 def main():
+    hide_memory()
     tests = sys.stdin.read()
-    script = ["trap '[ $? = 0 ] || echo \"tests.sh: line $__line: failed\" >&2' EXIT"]
+    # The program can change files, so they are read before it runs.
+    pieces, names = list(commands(tests)), list(functions(tests))
+    script = ["exec 9<&-", "trap '[ $? = 0 ] || echo \"tests.sh: line $__line: failed\" >&2' EXIT"]
     script += [f"{name}={shlex.quote(value)}" for name, value in run_program()]
     call = "/bin/sh -eu -c '. ./main.sh >/dev/null 2>&1 </dev/null\n\"$@\"' main.sh"
-    script += [f'{name}() {{ {call} {name} "$@"; }}' for name in functions(tests)]
-    for number, command in commands(tests):
+    script += [f'{name}() {{ {call} {name} "$@"; }}' for name in names]
+    for number, command in pieces:
         # The shell ignores some failures, for example of the first part of `a && b`.
         script += [f"__line={number}", command, "case $? in 0) ;; *) exit 1 ;; esac"]
-    ended = subprocess.run(["/bin/sh", "-eu", "-c", "\n".join(script)], stdin=subprocess.DEVNULL)
+    # The script can be too long for an argument. It is read at once, so the program cannot change it.
+    with tempfile.TemporaryFile() as file:
+        file.write(os.fsencode("\n".join(script)))
+        file.seek(0)
+        os.dup2(file.fileno(), 9)
+        args = ["/bin/sh", "-eu", "-c", 'eval "$(cat <&9)"']
+        ended = subprocess.run(args, stdin=subprocess.DEVNULL, pass_fds=[9])
     sys.exit(ended.returncode if ended.returncode >= 0 else 1)
 
 

@@ -3,7 +3,7 @@
 The exit code is the verdict: 0 if all tests passed. The tests are read from standard input before the program starts.
 """
 sys.path = [it for it in sys.path if it]
-import linecache, select, signal, traceback
+import datetime, decimal, fractions, linecache, select, signal, traceback
 
 # The exit code for a program that ended before its tests.
 CUT_SHORT = 125
@@ -18,6 +18,17 @@ def hide_memory():
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     except (ImportError, OSError):
         pass  # The sandbox itself denies writing to the memory of another process.
+
+
+# Objects that give access to the tests themselves.
+FRAMES = (types.FrameType, types.CodeType, types.TracebackType)
+GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+GENERATOR_METHODS = ("send", "throw", "close", "asend", "athrow", "aclose")
+BASE_TYPES = (*NUMBERS, str, bytes, list, tuple, dict, set, frozenset)
+# Differences between these values show whether they are equal, so the program must not compute them.
+MEASURES = (*NUMBERS, decimal.Decimal, fractions.Fraction, set, frozenset, datetime.date, datetime.timedelta)
+# Operators that turn an object into a plain number.
+MEASURING = ("abs", "neg", "pos", "invert", "int", "float", "index", "bool", "len")
 
 
 class Tests(Peer):
@@ -41,6 +52,10 @@ class Tests(Peer):
             pass  # The end of the program is then noticed only if none of its children has the pipe open.
         self.functions["input"] = lambda prompt: input(prompt)
         self.swallowed = None
+        # The values of objects of the program that stand for numbers, by reference, or None for other objects.
+        self.number_values = {}
+        # References to results of arithmetic between an object of the program and a plain value.
+        self.computed = set()
 
     def wait(self):
         if all(descriptor != self.reader for descriptor, _ in self.poll.poll()):
@@ -79,12 +94,35 @@ class Tests(Peer):
 
     def check(self, function, args):
         """Refuses access of the program to internals of the tests."""
+        if function == "input":
+            return
+        target, kind = args[0], type(args[0])
+        is_mock = any(it.__name__ == "NonCallableMock" for it in kind.__mro__)
+        is_internal = isinstance(target, types.ModuleType) or is_of_test_framework(kind) and not is_mock
+        if is_internal and function not in ("eq", "ne", "hash", "str", "repr"):
+            raise AttributeError(f"the program cannot use an object of type {kind.__name__} of its tests")
         if function not in ("getattr", "setattr", "delattr"):
             return
-        internal = (types.FunctionType, types.MethodType, types.ModuleType, type)
-        is_test = any(it.__name__ == "TestCase" for it in type(args[0]).__mro__)
-        if is_test or isinstance(args[0], internal) or str(args[1]).startswith("_"):
-            raise AttributeError(args[1])
+        name = args[1]
+        if type(name) is not str or name.startswith("_"):
+            raise AttributeError(name)
+        if isinstance(target, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)):
+            raise AttributeError(name)
+        if isinstance(target, GENERATORS) and name not in GENERATOR_METHODS:
+            raise AttributeError(name)
+        if is_mock:
+            # Calls of a mock and its children are recorded. The records, assertions and settings belong to the tests.
+            is_plain = function == "setattr" and type(args[2]) in (*PLAIN, int)
+            is_setting = any(hasattr(it, name) for it in kind.__mro__[1:])
+            if is_setting or function != "getattr" and not is_plain:
+                raise AttributeError(name)
+        elif function != "getattr" and callable(getattr(kind, name, None)):
+            raise AttributeError(f"the program cannot replace the method {name} of an object of its tests")
+
+    def encode(self, value):
+        if isinstance(value, (*FRAMES, Peer, Names)):
+            raise TypeError(f"an object of type {type(value).__name__} cannot be passed to the program")
+        return super().encode(value)
 
     def encode_error(self, error):
         # A program cannot hide that a function of the tests, which it was given, has failed.
@@ -96,10 +134,50 @@ class Tests(Peer):
         """Compares an object of the program. Only a comparison of two such objects is left to the program."""
         if isinstance(right, Remote):
             return self.apply(function, left, right)
-        value = self.apply("base_value", left)
-        if value is None or isinstance(value, Remote):
+        value = self.base_value(left)
+        if value is None:
             return False if function == "eq" else NotImplemented
         return getattr(operator, function)(value, right)
+
+    def base_value(self, remote):
+        """Returns the value of an object whose class extends a built-in type. The value of a number never changes."""
+        if self.number_values.get(remote._ref) is not None:
+            return self.number_values[remote._ref]
+        value = self.apply("base_value", remote)
+        if type(value) not in BASE_TYPES:
+            value = None
+        number = self.number_values.setdefault(remote._ref, value if type(value) in NUMBERS else None)
+        return number if type(value) in NUMBERS else value
+
+    def operate(self, function, *args):
+        """Applies an operator to an object of the program.
+
+        The program decides about operators of its classes, but it must not decide that the difference between its result
+        and an expected value is zero. An object that stands for a number or a set is therefore replaced by that value. The
+        result of any other object and a plain number must not be a number, and no number can be computed from it, except
+        by its methods.
+        """
+        if function not in ARITHMETIC and function not in MEASURING:
+            return self.apply(function, *args)
+        plain = [it for it in args if isinstance(it, MEASURES)]
+        if plain or function in MEASURING and function not in ("bool", "len"):
+            values = [self.base_value(it) if isinstance(it, Remote) else it for it in args]
+            if all(isinstance(it, MEASURES) for it in values):
+                return self.functions[function](*values)
+        if any(isinstance(it, (set, frozenset)) for it in plain):
+            raise TypeError(f"`{function}` of a set and an object of the program that is not a set")
+        is_computed = any(isinstance(it, Remote) and it._ref in self.computed for it in args)
+        result = self.apply(function, *args)
+        if isinstance(result, Remote):
+            if plain or is_computed:
+                self.number_values[result._ref] = None
+            # Scaling by a number does not compare with it, and `sum` adds the first object to zero.
+            is_neutral = function in ("mul", "matmul", "truediv", "floordiv") or function == "add" and plain == [0]
+            if is_computed or plain and not is_neutral:
+                self.computed.add(result._ref)
+        elif (plain or is_computed) and not (result and isinstance(result, (list, tuple, dict, str))):
+            raise TypeError(f"`{function}` of an object of the program and a plain value returned a plain value")
+        return result
 
 
 class Names(dict):
@@ -124,17 +202,19 @@ class Names(dict):
 
 
 class Module(types.ModuleType):
-    """A module whose names are those of the tests, for test frameworks, or those of the program, for imports."""
+    """A module whose names are those of the tests, for test frameworks, or those of the program, for imports.
+
+    Test frameworks look for functions such as `load_tests`, so they must not find names of the program.
+    """
 
     def __init__(self, name, names, listed):
         super().__init__(name)
         self.__dict__.update(_names=names, _listed=listed)
 
     def __getattr__(self, name):
-        try:
-            return self._names[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        if name not in self._listed:
+            raise AttributeError(name)
+        return self._names[name]
 
     def __dir__(self):
         return list(self._listed)

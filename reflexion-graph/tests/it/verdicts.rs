@@ -223,6 +223,155 @@ class T(unittest.TestCase):
 unittest.main()
 "#,
     ),
+    (
+        r#"import types
+open('test_x.py','w').write('import os; os._exit(0)')
+def double(n): return types.ModuleType('unittest.__main__')"#,
+        ASSERTION,
+    ),
+    (
+        r#"class S(Exception): pass
+S.__module__='main'
+S.__qualname__='unittest.SkipTest'
+def double(n): raise S"#,
+        UNITTEST,
+    ),
+    (
+        r#"class S(Exception): pass
+S.__module__='unittest.case'
+S.__qualname__=S.__name__='SkipTest'
+def double(n): raise S"#,
+        UNITTEST,
+    ),
+    (
+        r#"def double(n): raise StopIteration"#,
+        r#"assert all(map(lambda n: double(n) == 2 * n, [1, 2]))"#,
+    ),
+    (
+        r#"class S(StopIteration): pass
+def double(n): raise S"#,
+        r#"for n in map(double, [1]): assert n == 2"#,
+    ),
+    (
+        r#"import unittest
+def load_tests(loader, tests, pattern): return lambda result: result
+def double(n): return n"#,
+        UNITTEST,
+    ),
+    (
+        r#"def total(it):
+  it.gi_frame.f_globals.peer.compare = lambda *a: True
+  return it"#,
+        r#"assert total(n for n in range(4)) == 6"#,
+    ),
+    (
+        r#"def total(it):
+  try: it.gi_frame
+  except AttributeError: return 0
+  return 6"#,
+        r#"assert total(n for n in range(4)) == 6"#,
+    ),
+    (
+        r#"def run(names): names['expected'] = 1; return 1"#,
+        r#"expected = 2
+run(globals())
+assert run({}) == expected"#,
+    ),
+    (
+        r#"def notify(m):
+  m.send = m.assert_called_once_with = lambda *a: None"#,
+        r#"from unittest.mock import Mock
+m = Mock()
+notify(m)
+m.send.assert_called_once_with(1)"#,
+    ),
+    (
+        r#"class Sender:
+  def assert_called_once_with(s,*a): pass
+def notify(m): m.send = Sender()"#,
+        r#"from unittest.mock import Mock
+m = Mock()
+notify(m)
+m.send.assert_called_once_with(1)"#,
+    ),
+    (
+        r#"def notify(m): m.configure_mock(**{'send.assert_called_once_with': print})"#,
+        r#"from unittest.mock import MagicMock
+m = MagicMock()
+notify(m)
+m.send.assert_called_once_with(1)"#,
+    ),
+    (
+        r#"def fill(r): r.verify = lambda: None"#,
+        r#"class R:
+  values = ()
+  def verify(self): assert self.values == [1]
+r = R()
+fill(r)
+r.verify()"#,
+    ),
+    (
+        r#"class Evil:
+  def __reduce__(s): return exec, ('import os; os._exit(0)',)
+def copy(loads, dumps, x):
+  import pickle
+  return loads(pickle.dumps(Evil()))"#,
+        r#"import pickle
+assert copy(pickle.loads, pickle.dumps, 2) == 2"#,
+    ),
+    (
+        r#"class A:
+  def __sub__(s,o): return 0
+def double(n): return A()"#,
+        r#"assert abs(double(1) - 2.0) < 1e-9"#,
+    ),
+    (
+        r#"class A:
+  def __sub__(s,o): return 0
+def double(n): return A()"#,
+        r#"import unittest
+class T(unittest.TestCase):
+    def test_it(self): self.assertAlmostEqual(double(1), 2.0)
+unittest.main()
+"#,
+    ),
+    (
+        r#"class A(float):
+  def __sub__(s,o): return 0.0
+def double(n): return A(n)"#,
+        r#"assert abs(double(1) - 2.0) < 1e-9"#,
+    ),
+    (
+        r#"class A:
+  def __sub__(s,o): return s
+  def __rsub__(s,o): return s
+  def __abs__(s): return 0
+def double(n): return A()"#,
+        r#"assert abs(2.0 - double(1)) < 1e-9"#,
+    ),
+    (
+        r#"class Z(float): pass
+zero = Z(0)
+class A:
+  def __sub__(s,o): return zero
+def double(n): return A() if n else zero"#,
+        r#"assert double(0) == 0
+assert abs(double(1) - 2.0) < 1e-9"#,
+    ),
+    (
+        r#"class Z(float): pass
+class A:
+  def __truediv__(s,o): return Z(1)
+def double(n): return A()"#,
+        r#"assert abs(double(1) / 2.0 - 1) < 1e-9"#,
+    ),
+    (
+        r#"class A:
+  def __rsub__(s,o): return s
+  def __len__(s): return 0
+def evens(): return A()"#,
+        r#"assert not ({2, 4} - evens())"#,
+    ),
 ];
 
 #[tokio::test]
@@ -403,6 +552,70 @@ def pmap(f,xs):
   with ThreadPoolExecutor(3) as e: return list(e.map(f,xs))"#,
         r#"assert pmap(lambda x:x*2,[1,2,3])==[2,4,6]"#,
     ),
+    (
+        r#"def sort(a): a.sort()"#,
+        r#"x=[3,1,2]
+sort(a=x)
+assert x==[1,2,3]"#,
+    ),
+    (
+        r#"class V:
+  def __init__(s,x): s.x=x
+  def __mul__(s,k): return V(s.x*k)
+  __rmul__=__mul__
+  def __sub__(s,k): return V(s.x-k)
+  def __add__(s,o): return V(s.x+(o.x if isinstance(o,V) else o))
+  __radd__=__add__
+  def __eq__(s,o): return s.x==o.x
+  def __abs__(s): return abs(s.x)
+class M(float): pass
+def half(n): return M(n/2)"#,
+        r#"assert V(2)*3==V(6)==3*V(2) and abs(V(-2)*2)==4 and (V(3)-1).x==2 and abs(sum([V(1),V(2)]))==3
+assert abs(half(3)-1.5)<1e-9 and round(1-half(1),1)==0.5 and half(2)+1==2"#,
+    ),
+    (
+        r#"def fold(f, xs, start):
+  for x in xs: start=f(start,x)
+  return start
+def gen():
+  got = yield 1
+  return got"#,
+        r#"import operator
+assert fold(operator.add,[1,2],0)==3 and fold(max,[1,5,2],0)==5
+g=gen(); next(g)
+try: g.send(7)
+except StopIteration as e: assert e.args==(7,)
+else: raise AssertionError"#,
+    ),
+    (
+        r#"import json, os, queue
+def parse(t): return json.loads(t)
+def take(): queue.Queue().get_nowait()"#,
+        r#"try: parse('{')
+except json.JSONDecodeError: pass
+import queue
+try: take()
+except queue.Empty: pass
+assert os.path.basename('a/b')=='b'"#,
+    ),
+    (
+        r#"def notify(m):
+  m.name='x'
+  m.send(1, to=m.owner)
+  return m.count"#,
+        r#"from unittest.mock import MagicMock
+m=MagicMock(count=3)
+assert notify(m)==3 and m.name=='x'
+m.send.assert_called_once_with(1, to=m.owner)"#,
+    ),
+    (
+        r#"class Base:
+  def f(s): return 1"#,
+        r#"try:
+  class Sub(Base): pass
+except TypeError as e: assert 'Sub cannot extend Base' in str(e)
+else: raise AssertionError"#,
+    ),
 ];
 
 #[tokio::test]
@@ -424,6 +637,16 @@ async fn wrong_shell_programs_cannot_pass_their_tests() {
         // Each command of the tests counts, even if the shell would ignore its failure.
         ("twice() { echo 1; }", "set +e\n[ \"$(twice 4)\" = 8 ]\ntrue\n"),
         ("twice() { echo 1; }", "[ \"$(twice 4)\" = 8 ] && echo good\ntrue\n"),
+        // A shift is not a here-document, and commands after a here-document count.
+        ("twice() { echo 1; }", "echo $((1 << 2))\n[ \"$(twice 4)\" = 8 ] && echo good\ntrue\n"),
+        ("twice() { echo 1; }", "cat <<END\na\nEND\n[ \"$(twice 4)\" = 8 ] && echo good\ntrue\n"),
+        // The program cannot change the definitions that the tests see.
+        (
+            "test() { return 0; }\ntwice() { echo 1; }\necho 'twice() { echo 1; }' >main.sh",
+            "test \"$(twice 4)\" = 8",
+        ),
+        // No process of the program runs during the tests.
+        ("(sleep 2; touch late) & \ntwice() { echo 8; }", "rm -f late\nsleep 3\n[ -e late ]\n"),
     ];
     check(&wrong, &run_all("sh", &wrong).await, false);
 }
@@ -437,6 +660,8 @@ async fn shell_tests_can_use_functions_and_variables() {
             "[ $count = 3 ]\nfor n in 1 2; do\n  [ \"$(twice $n)\" = $((2 * n)) ]\ndone\n\
              printf %s \"$text\" | grep -q fine\ncat <<END | grep -q a\na\nEND\n",
         ),
+        // A variable that is longer than an argument of a process can be.
+        ("big=$(printf %0200000d 1)", "[ ${#big} = 200000 ]\n"),
     ];
     check(&right, &run_all("sh", &right).await, true);
 }
