@@ -47,10 +47,12 @@ pub(crate) fn escape_tags(text: &str) -> String {
     let mut signs = text.chars().peekable();
     while let Some(it) = signs.next() {
         let starts_tag = |next: &char| next.is_ascii_alphabetic() || "/!?".contains(*next);
+        // A backslash is not safe: after a backslash in the text, it would be escaped itself and leave the tag intact.
         if it == '<' && signs.peek().is_some_and(starts_tag) {
-            escaped.push('\\');
+            escaped.push_str("&lt;");
+        } else {
+            escaped.push(it);
         }
-        escaped.push(it);
     }
     escaped
 }
