@@ -135,4 +135,17 @@ mod tests {
         assert_eq!(more.input, spending.input + 1000);
         assert!(more.money > spending.money);
     }
+
+    #[tokio::test]
+    async fn calls_of_models_with_long_names_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.jsonl");
+        let recording = Recording::open(&path, RecordMode::Record).unwrap();
+        let llm = Llm::new(Scripted::new("x".repeat(60), |_| "Hello!")).record(&recording);
+        for text in ["Hello?", "Is anybody there?"] {
+            llm.generate(text).await.unwrap();
+        }
+        assert_eq!(SpendingMeter::new(path.clone()).read_all().calls, 2);
+        assert_eq!(SpendingMeter::new(path).skip(1).read_all().calls, 1);
+    }
 }
