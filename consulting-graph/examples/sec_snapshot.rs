@@ -15,12 +15,18 @@ use std::{
 
 use consulting_graph::data::{Ticker, snapshot};
 
+const USAGE: &str = "usage: sec_snapshot DIR TICKER...";
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let dir = PathBuf::from(args.next().ok_or("usage: sec_snapshot DIR TICKER...")?);
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [dir, tickers @ ..] = args.as_slice() else { return Err(USAGE.into()) };
+    if tickers.is_empty() {
+        return Err(USAGE.into());
+    }
+    let dir = PathBuf::from(dir);
     let mut files = Vec::new();
-    for ticker in args {
-        let ticker = Ticker::parse(&ticker)?;
+    for ticker in tickers {
+        let ticker = Ticker::parse(ticker)?;
         let path = dir.join(format!("{ticker}.json"));
         let json = fs::read_to_string(&path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;

@@ -2,7 +2,8 @@
 //!
 //! The snapshot contains the annual and quarterly values of recent years from the SEC's companyfacts files. Each value
 //! refers to the filing that reports it. To update the snapshot, download companyfacts files to a directory and run
-//! `cargo run -p consulting-graph --example sec_snapshot -- DIR` (see the example).
+//! `cargo run -p consulting-graph --example sec_snapshot -- DIR TICKER...` with the tickers of all companies to include
+//! (see the example).
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
