@@ -152,8 +152,8 @@ impl Company {
                 "Synthetic data: the company and all its figures are fictional.".to_owned()
             }
             Source::Snapshot => format!(
-                "Source of the figures: SEC EDGAR company facts, from the snapshot included in this program, which \
-                 ends with the filing of {as_of}."
+                "Source of the figures: SEC EDGAR company facts filed up to {as_of}, from the snapshot included in \
+                 this program."
             ),
             Source::Edgar => format!(
                 "Source of the figures: SEC EDGAR company facts, without filings after {as_of}."

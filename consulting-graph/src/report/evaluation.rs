@@ -13,13 +13,17 @@ use super::{
 use crate::{
     call,
     citation::{CitationChecker, Flag},
-    data::{Source, render},
+    data::{Company, Source, render},
     moves::{Move, MoveId},
     rank::{Drift, Ranking, Robustness, Severity, drift, kendall_tau, rank, robustness, severity},
     score::MoveScore,
     transcript::ConversationEntry,
     watch::{Compression, Observation, compression, length_bias, observe},
 };
+
+/// If the newest filing is older than this number of days, the report recommends newer figures. Companies file every
+/// quarter, at most 90 days after its end.
+const MAX_FILING_AGE_DAYS: i64 = 200;
 
 /// The outcome of a run with its evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,7 +81,7 @@ impl Report {
             objections: outcome
                 .logs
                 .iter()
-                .filter_map(|(id, logs)| strongest_objection(*id, logs))
+                .filter_map(|(id, logs)| strongest_objection(*id, logs, &outcome.decision_makers))
                 .collect(),
             data_source: outcome.company.source_notice(),
             figures: charts(&outcome.company),
@@ -126,6 +130,16 @@ impl Report {
         }
         notices.extend(self.unscored_notice());
         notices
+    }
+
+    /// Returns a notice about old figures if the newest filing in the included snapshot is much older than the cut-off
+    /// date of the run.
+    pub fn outdated_notice(&self) -> Option<String> {
+        let Company { source, as_of: newest, .. } = &self.outcome.company;
+        let age = self.outcome.started_on?.signed_duration_since(*newest).num_days();
+        (*source == Source::Snapshot && age > MAX_FILING_AGE_DAYS).then(|| {
+            format!("The newest filing is from {newest}; use --data edgar for newer figures.")
+        })
     }
 
     /// Returns a notice about moves without a score, if there are any.

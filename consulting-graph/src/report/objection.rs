@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    config::Persona,
+    debate,
     finding::{FindingId, find_citations},
     moves::MoveId,
     sentence::sentences,
@@ -24,7 +26,8 @@ pub struct Objection {
     pub debates: usize,
 }
 
-/// Returns the strongest unanswered objection to a move.
+/// Returns the strongest unanswered objection to a move. `makers` are the decision makers of the run, in the order of
+/// their transcripts `i1`, `i2`, …
 ///
 /// An objection is a sentence of the critic that cites a finding. It is unanswered if the decision maker cites none of
 /// its findings in a later turn of the same debate. The strongest objection is the one whose findings are unanswered in
@@ -32,31 +35,40 @@ pub struct Objection {
 pub fn strongest_objection(
     move_id: MoveId,
     logs: &BTreeMap<String, Vec<ConversationEntry>>,
+    makers: &[Persona],
 ) -> Option<Objection> {
-    let unanswered: Vec<(&ConversationEntry, &str, BTreeSet<FindingId>, String)> = logs
-        .values()
-        .flat_map(|log| {
-            let maker = log.iter().find_map(|it| match &it.role {
-                Speaker::DecisionMaker(id) => Some(id.clone()),
-                Speaker::Critic => None,
-            });
-            unanswered(log).into_iter().map(move |(entry, text, findings)| {
-                (entry, text, findings, maker.clone().unwrap_or_default())
-            })
+    let unanswered: Vec<(&ConversationEntry, &str, BTreeSet<FindingId>, &String)> = logs
+        .iter()
+        .flat_map(|(name, log)| {
+            let unanswered = unanswered(log).into_iter();
+            unanswered.map(move |(entry, text, findings)| (entry, text, findings, name))
         })
         .collect();
+    // A decision maker whose first call failed has no turns, so the name of the transcript identifies it.
+    let names = debate::log_names(makers.len());
+    let maker = |name: &String| {
+        let maker = names.iter().zip(makers).find(|it| it.0 == name);
+        maker.map_or_else(|| name.clone(), |it| it.1.id.clone())
+    };
     let debates = |findings: &BTreeSet<FindingId>| {
         let same = unanswered.iter().filter(|it| !it.2.is_disjoint(findings));
-        same.map(|it| &it.3).collect::<BTreeSet<_>>().len()
+        same.map(|it| it.3).collect::<BTreeSet<_>>().len()
     };
-    let objections = unanswered.iter().map(|(entry, text, findings, maker)| Objection {
+    let objections = unanswered.iter().map(|(entry, text, findings, name)| Objection {
         move_id,
-        maker: maker.clone(),
+        maker: maker(name),
         round: entry.round,
         text: (*text).to_owned(),
         debates: debates(findings),
     });
     objections.max_by_key(|it| (it.debates, it.round))
+}
+
+/// Returns whether the critic cites a finding in one of the debates about a move. Answers cannot be matched to
+/// objections that cite no finding.
+pub(super) fn cites_findings(logs: &BTreeMap<String, Vec<ConversationEntry>>) -> bool {
+    let mut turns = logs.values().flatten().filter(|it| it.role == Speaker::Critic);
+    turns.any(|it| !cited(&it.content).is_empty())
 }
 
 /// Returns the unanswered objections in one debate, with their findings.

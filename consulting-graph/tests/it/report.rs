@@ -245,7 +245,8 @@ fn the_strongest_objection_is_one_that_nobody_answered() {
         ("i1".to_owned(), debate(1, "Cash is fine [F1-03].", "Prices fall [F2-02].", "No.")),
         ("i2".to_owned(), debate(2, "Cash is fine [F1-03].", "So?", "Prices rise [F2-02].")),
     ]);
-    let strongest = strongest_objection(MoveId(1), &logs).unwrap();
+    let makers = Config::parse(DEFAULT).unwrap().decision_makers;
+    let strongest = strongest_objection(MoveId(1), &logs, &makers).unwrap();
     // Both decision makers left F1-02 open, only one of them F2-02.
     assert_eq!((strongest.text.as_str(), strongest.debates), ("Sales grow on credit [F1-02].", 2));
 
@@ -253,7 +254,37 @@ fn the_strongest_objection_is_one_that_nobody_answered() {
         "i1".to_owned(),
         debate(1, "[F1-02] is seasonal.", "And [F1-03]?", "See [F1-03]."),
     )]);
-    assert_eq!(strongest_objection(MoveId(1), &answered), None);
+    assert_eq!(strongest_objection(MoveId(1), &answered, &makers), None);
+}
+
+#[test]
+fn decision_makers_without_turns_are_named_and_counted() {
+    let makers = Config::parse(DEFAULT).unwrap().decision_makers;
+    let log = append_to_log(&[], Speaker::Critic, "Cash is short [F1-03].", 1);
+    let logs = BTreeMap::from([("i2".to_owned(), log.clone()), ("i3".to_owned(), log)]);
+    let strongest = strongest_objection(MoveId(1), &logs, &makers).unwrap();
+    assert_eq!((strongest.maker.as_str(), strongest.debates), (makers[2].id.as_str(), 2));
+}
+
+#[test]
+fn objections_without_findings_are_not_reported_as_answered() {
+    let mut outcome = outcome();
+    let log = append_to_log(&[], Speaker::Critic, "This is all talk.", 1);
+    outcome.logs = BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]);
+    let text = Report::new(outcome).markdown();
+    assert!(text.contains("Unknown: the critic cited no findings"), "{text}");
+    assert!(!text.contains("was taken up"), "{text}");
+}
+
+#[test]
+fn confidence_is_low_if_every_scored_move_is_recommended() {
+    let complete = || Outcome { missing: Vec::new(), unscored: Vec::new(), ..outcome() };
+    let text = Report::new(Outcome { top_k: 3, ..complete() }).markdown();
+    assert!(text.contains("Low: every scored move is recommended"), "{text}");
+    assert!(!text.contains("drawn again at random"), "{text}");
+    let text = Report::new(complete()).markdown();
+    assert!(!text.contains("every scored move is recommended"), "{text}");
+    assert!(text.contains("drawn again at random"), "{text}");
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn included_companies_have_no_invented_news() {
 fn the_snapshot_respects_the_cut_off_date() {
     let early = snapshot::company(&ticker("NVDA"), date(2025, 3, 1)).unwrap().unwrap();
     assert_eq!(early.as_of, date(2025, 3, 1));
+    assert!(early.source_notice().contains("filed up to 2025-03-01"), "{}", early.source_notice());
     assert_eq!(early.annuals.last().unwrap().period.to_string(), "FY2025");
     assert!(snapshot::company(&ticker("NVDA"), date(2015, 1, 1)).unwrap().is_err());
 }
@@ -192,5 +193,12 @@ async fn every_figure_of_the_first_page_is_in_the_snapshot() {
         let run = Run::create(dir.path().join("run"), config).unwrap();
         let (report, _) = finish(&run, resume_options()).await;
         check_first_page(ticker, &report);
+        // The newest filing of Apple is 289 days older than the cut-off date of the run, that of Nvidia 179 days.
+        let outdated = "The newest filing is from 2026-01-30";
+        match ticker {
+            "AAPL" => assert!(report.markdown().contains(outdated)),
+            "NVDA" => assert_eq!(report.outdated_notice(), None),
+            _ => {}
+        }
     }
 }

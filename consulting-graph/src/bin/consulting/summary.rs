@@ -67,6 +67,7 @@ fn notices(report: &Report) -> Vec<String> {
         notices.push("SYNTHETIC DATA: the company and all its numbers are invented.".to_owned());
     } else {
         notices.push(report.outcome.company.source_notice());
+        notices.extend(report.outdated_notice());
     }
     if report.outcome.provider == Provider::Scripted {
         notices.push(

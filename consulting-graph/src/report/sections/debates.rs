@@ -4,6 +4,7 @@ use super::{
     super::{
         document::{Block, Cell, Link, Row},
         evaluation::Report,
+        objection::cites_findings,
     },
     scores::display_name,
 };
@@ -24,7 +25,8 @@ pub(super) fn debates(report: &Report) -> Vec<Block> {
     blocks.push(Block::Legend(
         "In each debate the critic attacks one move and one decision maker defends it. Unanswered objection: a sentence \
          of the critic whose cited findings the decision maker did not take up in a later turn; of several, the one that \
-         most decision makers left open. The directory logs/ has all transcripts."
+         most decision makers left open; unknown if the critic cited no findings. The directory logs/ has all \
+         transcripts."
             .to_owned(),
     ));
     let row =
@@ -32,7 +34,7 @@ pub(super) fn debates(report: &Report) -> Vec<Block> {
             let turns: usize = logs.values().map(Vec::len).sum();
             let objection = report.objections.iter().find(|it| it.move_id == *id);
             let objection = objection.map_or_else(
-                || "none".to_owned(),
+                || if cites_findings(logs) { "none" } else { "unknown" }.to_owned(),
                 |it| {
                     format!("{} ({}, round {})", it.text, display_name(report, &it.maker), it.round)
                 },

@@ -7,6 +7,7 @@ use super::{
         document::{Block, Card, Link},
         due_date::due_date,
         evaluation::Report,
+        objection::cites_findings,
         outcome::Provider,
     },
     scores,
@@ -47,6 +48,7 @@ fn notices(report: &Report) -> Vec<Block> {
         ),
         Provider::Models { .. } => {}
     }
+    notices.extend(report.outdated_notice());
     notices.extend(isolation_notice(report));
     notices.extend(outcome.mixed_settings.clone());
     let defaulted: Vec<String> = report
@@ -156,10 +158,13 @@ fn confidence(report: &Report) -> Vec<Block> {
     let certain = recommended.iter().filter_map(standing).all(|it| it.top >= 0.9);
     let independent = recommended.iter().filter_map(standing).all(|it| it.depends_on.is_empty());
     let unresolved = report.compression.is_some_and(|it| it.unresolved);
+    let selected = !report.ranking.other.is_empty();
     let (level, why) = if unresolved {
         ("Low", "the scores are too close together to tell the moves apart")
     } else if !report.incomplete_notices().is_empty() {
         ("Low", "parts of the run are missing")
+    } else if !selected {
+        ("Low", "every scored move is recommended, so the scores selected nothing")
     } else if certain && independent {
         ("High", "the same moves lead whichever judge or criterion is left out")
     } else if certain {
@@ -172,10 +177,12 @@ fn confidence(report: &Report) -> Vec<Block> {
         .iter()
         .filter_map(|it| Some(format!("{} in {}", it.move_id, number::percent(standing(it)?.top))))
         .collect();
-    points.push(format!(
-        "If the single scores are drawn again at random, these moves stay among the best {top_k}: {} of the draws.",
-        and(&shares)
-    ));
+    if selected {
+        points.push(format!(
+            "If the single scores are drawn again at random, these moves stay among the best {top_k}: {} of the draws.",
+            and(&shares)
+        ));
+    }
     if let (Some(last), Some(next)) = (recommended.last(), report.ranking.other.first()) {
         points.push(format!(
             "The last recommended move is {} of {} points ahead of the next one, “{}” ({}).",
@@ -265,10 +272,16 @@ fn objection(report: &Report, ranked: &Ranked) -> String {
             scores::display_name(report, &it.maker),
             it.round
         ),
-        None if !report.outcome.logs.contains_key(&ranked.move_id) => {
-            "None, because there was no debate.".to_owned()
-        }
-        None => "None: each objection that cites a finding was taken up.".to_owned(),
+        None => match report.outcome.logs.get(&ranked.move_id) {
+            None => "None, because there was no debate.".to_owned(),
+            Some(logs) if cites_findings(logs) => {
+                "None: each objection that cites a finding was taken up.".to_owned()
+            }
+            Some(_) => {
+                "Unknown: the critic cited no findings, so answers cannot be matched to objections."
+                    .to_owned()
+            }
+        },
     }
 }
 
