@@ -418,7 +418,8 @@ class Peer:
         ref, module, name, bases = it
         package = module.split(".")[0]
         is_allowed = package in EXCEPTION_PACKAGES or package not in {*STANDARD_MODULES, "__main__", "main"}
-        found = vars(sys.modules[module]).get(name) if is_allowed and module in sys.modules else None
+        source = importlib.import_module(module) if module in MODULES else sys.modules.get(module)
+        found = vars(source).get(name) if is_allowed and source is not None else None
         is_known = isinstance(found, type) and issubclass(found, Exception) and found.__module__ == module
         if is_known and not is_of_test_framework(found):
             return found

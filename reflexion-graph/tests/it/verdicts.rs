@@ -588,14 +588,17 @@ except StopIteration as e: assert e.args==(7,)
 else: raise AssertionError"#,
     ),
     (
-        r#"import json, os, queue
+        r#"import json, os, queue, subprocess
 def parse(t): return json.loads(t)
-def take(): queue.Queue().get_nowait()"#,
+def take(): queue.Queue().get_nowait()
+def check(): subprocess.run(['false'],check=True)"#,
         r#"try: parse('{')
 except json.JSONDecodeError: pass
 import queue
 try: take()
 except queue.Empty: pass
+try: check()
+except subprocess.CalledProcessError: pass
 assert os.path.basename('a/b')=='b'"#,
     ),
     (
