@@ -12,7 +12,7 @@ use unicode_normalization::is_nfc;
 use crate::{
     error::Error,
     escape::escape_for_message,
-    unicode::{confusable_word, is_invisible, is_special_space},
+    unicode::{confusable_word, is_invisible, is_special_space, looks_special_in_paths},
 };
 
 /// A relative path in the workspace that has only normal components.
@@ -107,7 +107,9 @@ fn component_fault(name: &str) -> Option<&'static str> {
         return Some("it is too long");
     }
     if name.chars().any(is_forbidden_char) {
-        return Some("it has control or invisible characters");
+        return Some(
+            "it has control or invisible characters, or characters that look like `/`, `.` or other special characters",
+        );
     }
     if name.contains(['\\', ':', '*', '?', '"', '<', '>', '|']) {
         return Some("it has a character with a special meaning on other systems");
@@ -126,11 +128,7 @@ fn component_fault(name: &str) -> Option<&'static str> {
 
 /// Returns whether a character is forbidden in names.
 fn is_forbidden_char(char: char) -> bool {
-    char == '\t'
-        || is_invisible(char)
-        || is_special_space(char)
-        // These characters resemble a path separator or the dots in `..`.
-        || matches!(char, '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0e}' | '\u{ff0f}' | '\u{ff3c}')
+    char == '\t' || is_invisible(char) || is_special_space(char) || looks_special_in_paths(char)
 }
 
 fn has_escape(name: &str) -> bool {
@@ -256,6 +254,8 @@ mod tests {
             "100% sure.txt",
             "ümlaut/日本.md",
             "документ.txt",
+            "١٠.txt",
+            "it’s — «a» · b.md",
             "secrets.rs",
             "password_reset.py",
             ".gitignore",
@@ -288,6 +288,16 @@ mod tests {
             ("\u{2025}/x", "invisible"),
             ("\u{ff0e}\u{ff0e}/x", "invisible"),
             ("..\u{2215}x", "invisible"),
+            ("a\u{2026}b", "look like `/`"),
+            ("..\u{2044}x", "look like `/`"),
+            ("..\u{ff0f}x", "look like `/`"),
+            ("..\u{ff3c}x", "look like `/`"),
+            ("..\u{2571}x", "look like `/`"),
+            ("..\u{2572}x", "look like `/`"),
+            ("..\u{29f8}x", "look like `/`"),
+            ("..\u{29f9}x", "look like `/`"),
+            ("..\u{27cb}x", "look like `/`"),
+            ("c\u{2236}x", "look like `/`"),
             ("x\0y", "invisible"),
             ("x\ny", "invisible"),
             ("\u{202e}fdp.exe", "invisible"),

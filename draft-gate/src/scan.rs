@@ -36,7 +36,8 @@ const MAX_FINDINGS: usize = 20;
 /// Maximum length, in bytes, of an ordinary line. Longer lines are escalated, and scanned in chunks of this size.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Overlap of consecutive chunks, in bytes. No key is longer, so every key is completely within at least one chunk.
+/// Overlap of consecutive chunks, in bytes. The first bytes of every key, up to this number, are within one chunk together.
+/// They are enough to recognize a longer key.
 const CHUNK_OVERLAP: usize = 1 << 10;
 
 /// Maximum work for one file, in bytes that are searched with a pattern.
@@ -44,6 +45,10 @@ const MAX_WORK: u64 = 64 << 20;
 
 /// Work that is counted for each name whose value is examined, in bytes.
 const WORK_PER_NAME: u64 = 1 << 10;
+
+/// Work that is counted for each byte of a line with characters outside ASCII, because Unicode tables are searched for
+/// each of its characters.
+const WORK_PER_UNICODE_BYTE: u64 = 16;
 
 /// Scans lines of the file at this path and returns the findings, most severe first.
 ///
@@ -94,6 +99,9 @@ fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
 
 fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
     let mut findings = vec![];
+    if !line.is_ascii() {
+        *work += WORK_PER_UNICODE_BYTE * line.len() as u64;
+    }
     if hides_characters(line.strip_suffix('\r').unwrap_or(line), file == FileKind::Prose) {
         let text = "the line has control, invisible, blank or bidirectional formatting characters";
         findings.push(Finding::new("hidden-characters", Severity::Escalate, text));

@@ -5,6 +5,8 @@
 //! Unicode Technical Standard 39: a word mixes scripts, contains a character that is not meant for identifiers, or is
 //! written completely in another script, and its *skeleton* consists of ASCII characters.
 
+use std::{cell::LazyCell, collections::HashSet};
+
 use icu_properties::{
     CodePointMapData, CodePointSetData,
     props::{
@@ -118,6 +120,11 @@ pub(crate) fn confusable_word(text: &str) -> Option<&str> {
 
 /// Returns the first word that is written in another script and looks like ASCII text as a whole.
 pub(crate) fn lookalike_word(text: &str) -> Option<&str> {
+    // The scripts of the words that do not look like ASCII text, collected once for all words that are compared to them.
+    let prose = LazyCell::new(|| {
+        let words = words(text).filter(|it| !it.chars().all(looks_like_ascii));
+        words.map(AugmentedScriptSet::for_str).collect::<HashSet<_>>()
+    });
     words(text).find(|word| {
         let scripts = AugmentedScriptSet::for_str(word);
         let is_foreign = |it: AugmentedScriptSet| {
@@ -125,15 +132,15 @@ pub(crate) fn lookalike_word(text: &str) -> Option<&str> {
             latin.intersect_with(AugmentedScriptSet::for_char('a'));
             latin.is_empty()
         };
-        let is_prose = |other: &str| {
-            let mut common = AugmentedScriptSet::for_str(other);
+        let is_shared = |other: &AugmentedScriptSet| {
+            let mut common = *other;
             common.intersect_with(scripts);
-            !common.is_empty() && !common.is_all() && !other.chars().all(looks_like_ascii)
+            !common.is_empty() && !common.is_all()
         };
         is_foreign(scripts)
             && !scripts.is_empty()
             && word.chars().all(looks_like_ascii)
-            && (word.chars().count() >= MIN_LOOKALIKE || !words(text).any(is_prose))
+            && (word.chars().count() >= MIN_LOOKALIKE || !prose.iter().any(is_shared))
     })
 }
 
@@ -167,6 +174,15 @@ fn looks_like_ascii(char: char) -> bool {
     let mut buffer = [0; 4];
     let mut shape = skeleton(char.encode_utf8(&mut buffer)).peekable();
     char.is_ascii() || (shape.peek().is_some() && shape.all(|it| it.is_ascii()))
+}
+
+/// Returns whether a character outside ASCII looks like a character that is special in paths. Letters and digits, such
+/// as the Arabic digit zero, are parts of ordinary names.
+pub(crate) fn looks_special_in_paths(char: char) -> bool {
+    let mut buffer = [0; 4];
+    !char.is_ascii()
+        && !char.is_alphanumeric()
+        && skeleton(char.encode_utf8(&mut buffer)).any(|it| "/\\.:*?<>".contains(it))
 }
 
 #[cfg(test)]

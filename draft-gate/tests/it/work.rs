@@ -87,6 +87,16 @@ fn changes_too_complex_to_compare_are_escalated() {
     assert!(rules.contains(&"coarse-diff") && !rules.contains(&"unfinished-code"), "{rules:?}");
 }
 
+/// Every word of the line looks like ASCII text and is compared to the other words. The comparison must not take
+/// quadratic time: the test would run for hours.
+#[test]
+fn lines_of_many_confusable_words_are_scanned_in_linear_time() {
+    let line = format!("{}жук", "\u{430} ".repeat(340_000));
+    let rules: Vec<String> =
+        draft_gate::scan("a.txt", &[(1, line)]).into_iter().map(|it| it.rule).collect();
+    assert_eq!(rules, ["long-line"]);
+}
+
 #[test]
 fn texts_with_too_many_files_are_not_extracted() {
     let text: String = (0..201).map(|it| format!("```py f{it}.py\nx = 1\n```\n")).collect();
