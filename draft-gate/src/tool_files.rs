@@ -87,6 +87,12 @@ mod tests {
             "llms.txt",
             "lefthook.yml",
             "AGENTS.override.md",
+            "agents.yaml",
+            "copilot-setup.yml",
+            "units/app.socket",
+            "etc/cron.d/backup",
+            "etc/sudoers.local",
+            "fly.toml",
         ] {
             assert!(reason(path, None).is_some(), "{path}");
             assert!(reason(path, Some("x")).is_some(), "{path}");
@@ -108,6 +114,16 @@ mod tests {
             "flake.nix",
             "compose.yaml",
             "justfile",
+            "app/lib.gradle.kts",
+            "a.gemspec",
+            "x.fsproj",
+            "karma.conf.js",
+            "gunicorn.conf.py",
+            "babel.config.json",
+            "gradle-wrapper.properties",
+            "Snakefile",
+            "net.tf.json",
+            "kustomization.yml",
         ] {
             assert_eq!(reason(path, None), None, "{path}");
             assert!(reason(path, Some("x")).is_some(), "{path}");
@@ -118,9 +134,16 @@ mod tests {
 
     #[test]
     fn ordinary_files_are_not_reviewed() {
-        for path in
-            ["src/main.py", "README.md", "docs/guide.md", "src/lib.rs", "a.b/c.txt", "data/x.json"]
-        {
+        for path in [
+            "src/main.py",
+            "README.md",
+            "docs/guide.md",
+            "src/lib.rs",
+            "a.b/c.txt",
+            "data/x.json",
+            "src/agent.py",
+            "llm/gemini.rs",
+        ] {
             assert_eq!(reason(path, Some("x = 1  #!\n")), None, "{path}");
         }
     }
