@@ -28,11 +28,13 @@ pub(crate) enum ValueForm {
     Unquoted,
 }
 
-/// Maximum length of the text after a name that is examined, in bytes. No secret is longer.
+/// Maximum length of the text after a name that is examined, in bytes. Longer values are truncated; their first bytes are
+/// enough to recognize a secret.
 const MAX_VALUE: usize = 1 << 10;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"[A-Za-z0-9_$][A-Za-z0-9_$.-]{1,99}").expect("a test uses the pattern")
+    Regex::new(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9_$][A-Za-zÀ-ÖØ-öø-ÿ0-9_$.-]{1,99}")
+        .expect("a test uses the pattern")
 });
 
 /// A type between a name and its value, as in `password: &str = "x"`.
@@ -43,6 +45,24 @@ static TYPE: LazyLock<Regex> = LazyLock::new(|| {
 /// An expression before an alternative value, as in `process.env.SECRET || "x"`.
 static ALTERNATIVE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^[^"'`;]{1,200}?(?:\|\||\?\?|\?:|\bor\b)\s*"#).expect("a test uses the pattern")
+});
+
+/// A function that decodes the literal in its argument, as in `bytes.fromhex("x")`.
+static DECODER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)^[\w.:]{0,60}?(?:from_?hex|unhexlify|hex(?:::|\.)\w*decode\w*|from_?base64|b64decode|base64(?:::|\.)\w*decode\w*|buffer\.from)\(\s*",
+    )
+    .expect("a test uses the pattern")
+});
+
+/// The name of an argument for a value that is used if a setting is missing.
+static DEFAULT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test uses the pattern"));
+
+/// The rest of an XML tag, with its attributes, and the text after it.
+static TAG: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*>([^<]*)<"#)
+        .expect("a test uses the pattern")
 });
 
 /// Words between a name and its value in a sentence.
@@ -103,9 +123,11 @@ fn value_after<'a>(
     file: FileKind,
     is_in_string: bool,
 ) -> Option<(&'a str, ValueForm)> {
-    if before.ends_with('<') {
-        let (value, _) = after.strip_prefix('>')?.split_once('<')?;
-        return Some((value, ValueForm::Literal));
+    // The name may have a namespace, as in `<ns:password>`.
+    let namespace = before.strip_suffix(':').map(|it| it.trim_end_matches(char::is_alphanumeric));
+    if namespace.unwrap_or(before).ends_with('<') {
+        let value = TAG.captures(after)?.get(1)?;
+        return Some((value.as_str(), ValueForm::Literal));
     }
     let closers: &[char] = &['"', '\'', '`', ']'];
     let rest = after.trim_start_matches(closers);
@@ -140,7 +162,10 @@ fn value_after<'a>(
         }
         "||" | "??" => quoted(value).map(|value| (value, ValueForm::Literal)),
         "," if !is_quoted_name => None,
-        "," => quoted(value).map(|value| (value, ValueForm::Literal)),
+        "," => {
+            let start = DEFAULT.find(value).map_or(0, |it| it.end());
+            quoted(&value[start..]).map(|value| (value, ValueForm::Literal))
+        }
         ":" => match TYPE.find(trimmed) {
             Some(found) if quoted(&trimmed[found.end()..]).is_some() => {
                 quoted(&trimmed[found.end()..]).map(|value| (value, ValueForm::Literal))
@@ -160,6 +185,11 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
         && let Some(value) = quoted(&value[found.end()..])
     {
         return Some((value, ValueForm::Literal));
+    }
+    if let Some(found) = DECODER.find(value)
+        && let Some(value) = quoted(&value[found.end()..])
+    {
+        return Some((value, ValueForm::Argument));
     }
     // Inside a string literal, such as a connection string, unquoted values are text.
     let (value, form) = match file {
@@ -202,7 +232,7 @@ fn value_in_sentence(after: &str, file: FileKind) -> Option<(&str, ValueForm)> {
     (says_is && file != FileKind::Code).then_some((value, ValueForm::Unquoted))
 }
 
-/// Returns the content of the string literal with which a text starts.
+/// Returns the content of the string literal with which a text starts. A long literal without an end was truncated.
 fn quoted(text: &str) -> Option<&str> {
     let prefix = text.len()
         - text.trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', '@', '#', '&']).len();
@@ -215,7 +245,10 @@ fn quoted(text: &str) -> Option<&str> {
         is_escaped = *char == '\\' && !is_escaped;
         is_end
     });
-    end.map(|(at, _)| &inner[..at])
+    match end {
+        Some((at, _)) => Some(&inner[..at]),
+        None => (inner.len() >= MAX_VALUE / 2).then_some(inner),
+    }
 }
 
 fn until<'a>(text: &'a str, ends: &[char]) -> &'a str {

@@ -9,13 +9,21 @@ pub(crate) enum FileKind {
     Shell,
     /// Unquoted values are expressions.
     Code,
-    /// Text for people.
+    /// Text for people, and the text between the tags of markup.
     Prose,
 }
+
+/// Suffixes of templates and copies. The name without the suffix decides the kind.
+const SUFFIXES: [&str; 10] =
+    [".example", ".sample", ".dist", ".template", ".tmpl", ".tpl", ".j2", ".erb", ".bak", ".in"];
 
 impl FileKind {
     pub(crate) fn of(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
+        let mut name = name.as_str();
+        while let Some(inner) = SUFFIXES.iter().find_map(|it| name.strip_suffix(it)) {
+            name = inner;
+        }
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         let is_environment = name.split(['.', '-', '_']).any(|it| it == "env" || it == "envrc");
         let is_image = ["dockerfile", "containerfile", "procfile", "makefile"];
@@ -23,14 +31,40 @@ impl FileKind {
             return Self::Shell;
         }
         match extension {
-            "sh" | "bash" | "zsh" | "ksh" | "fish" | "ps1" | "bat" | "cmd" | "service" | "mk" => {
-                Self::Shell
-            }
+            "sh" | "bash" | "zsh" | "ksh" | "csh" | "tcsh" | "fish" | "ps1" | "bat" | "cmd"
+            | "service" | "mk" | "bashrc" | "zshrc" | "kshrc" | "cshrc" | "profile"
+            | "bash_profile" | "bash_login" | "zprofile" | "zshenv" | "zlogin" => Self::Shell,
             "yaml" | "yml" | "ini" | "cfg" | "conf" | "config" | "properties" | "cnf"
             | "desktop" | "kubeconfig" | "toml" | "tfvars" | "ovpn" | "netrc" => Self::Settings,
             "md" | "markdown" | "txt" | "rst" | "adoc" | "html" | "htm" | "tex" | "org" | "log"
-            | "" => Self::Prose,
+            | "xml" | "plist" | "" => Self::Prose,
             _ => Self::Code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_of_templates_do_not_change_the_kind() {
+        for (path, expect) in [
+            ("settings.ini.example", FileKind::Settings),
+            ("config.yml.dist", FileKind::Settings),
+            ("app.conf.template", FileKind::Settings),
+            ("values.yaml.j2", FileKind::Settings),
+            ("a/app.toml.sample.bak", FileKind::Settings),
+            (".bashrc", FileKind::Shell),
+            (".zshrc", FileKind::Shell),
+            (".profile", FileKind::Shell),
+            ("x.csh", FileKind::Shell),
+            ("run.sh.in", FileKind::Shell),
+            ("main.py.tpl", FileKind::Code),
+            ("a.xml", FileKind::Prose),
+            ("example", FileKind::Prose),
+        ] {
+            assert_eq!(FileKind::of(path), expect, "{path}");
         }
     }
 }

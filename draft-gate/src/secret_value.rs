@@ -1,5 +1,9 @@
 //! Decides whether an assigned value is a secret, or a placeholder, a reference, a type or a label.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use crate::{
     assignment::{Assignment, ValueForm},
     file_kind::FileKind,
@@ -10,8 +14,46 @@ use crate::{
 /// Minimum length of a value that counts as a generated key.
 const MIN_KEY: usize = 10;
 
+/// Minimum length of a value of letters of one case that counts as a generated key.
+const MIN_LETTERS: usize = 20;
+
 /// Minimum number of words of a passphrase.
 const MIN_WORDS: usize = 3;
+
+/// Values that are references to other values as a whole. Passwords may start with the same characters, so the complete
+/// form is compared.
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+    let forms = [
+        // Variables: `$NAME`, `$config['x']`, `$this->name`, `$env:NAME`, `$USER-$HOST`.
+        r"\$[A-Za-z_][\w.]*(?:\[[^\]]*\]|->\w+|:\w+|[-/:@.]?\$[A-Za-z_]\w*)*",
+        // Fields to be filled in: `<password>`, `{name}`, `{{ name }}`, `%(name)s`, `%{name}`, `@{name}`.
+        r"<[^<>]*>",
+        r"\{.*\}",
+        r"\{\s.*",
+        r"%\(\w+\)s.*",
+        r"[%@]\{[^{}]*\}.*",
+        // Parameters of statements: `:name`, `:'name'`.
+        r"::?'?[a-z_]\w*'?",
+        // Tags of YAML: `!vault name`.
+        r"!{1,2}[A-Za-z][\w:/.-]*\s.*",
+        // Hashes of passwords, which have a rule of their own.
+        r"\$(?:\d|2[abxy]|y|apr1|argon2\w*)\$.*",
+        // Types and rules for validation: `string | null`, `required|min:8`.
+        r"\??[A-Za-z_.<>\[\]]+(?::[\w,.]*)?(?:\s*\|\s*[A-Za-z_.<>\[\]]+(?::[\w,.]*)?)+",
+        // Names of permissions: `s3:GetObject`.
+        r"[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+)+\*?",
+    ];
+    Regex::new(&format!("^(?:{})$", forms.join("|"))).expect("a test uses the pattern")
+});
+
+/// Replacement fields within a text, such as `{}`, `{name}` and `{name.field:>8}`.
+static FIELD: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\{\s*(?:\w[\w.()\[\], :+<>=-]*(?:![a-z])?)?\s*\}")
+        .expect("a test uses the pattern")
+});
+
+/// Minimum number of digits by which a text such as `$ummer2024` is a password and not the name of a variable.
+const MIN_DIGITS_OF_PASSWORD: usize = 3;
 
 /// Returns how severe it is that a line assigns this value, or `None` if the value is not a secret.
 pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option<Severity> {
@@ -19,6 +61,12 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
     if !is_own_text(value) || (assignment.form == ValueForm::Unquoted && is_expression(value, file))
     {
         return None;
+    }
+    if is_recovery_phrase(value) {
+        return Some(match assignment.form {
+            ValueForm::Literal => Severity::Reject,
+            ValueForm::Argument | ValueForm::Unquoted => Severity::Escalate,
+        });
     }
     match (assignment.kind, assignment.form) {
         (SecretKind::Password, ValueForm::Literal) => password_severity(value),
@@ -33,7 +81,8 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
         (SecretKind::Generated, ValueForm::Literal) => {
             let is_one_word = !value.contains(['-', '_', '.', '/', ':', ',']);
             let is_long = value.chars().count() >= MIN_KEY;
-            (is_one_word && is_long && is_strong(value)).then_some(Severity::Escalate)
+            let is_key = (is_long && is_strong(value)) || is_random_letters(value);
+            (is_one_word && is_key).then_some(Severity::Escalate)
         }
         (SecretKind::Generated, _) => is_generated(value).then_some(Severity::Escalate),
     }
@@ -66,14 +115,12 @@ pub(crate) fn password_severity(value: &str) -> Option<Severity> {
 /// Returns whether a value is text of its own: not empty, a reference to another value, a path, a placeholder, a type or
 /// a rule for validation.
 pub(crate) fn is_own_text(value: &str) -> bool {
-    const REFERENCES: [&str; 12] =
-        ["$", "{", "<", "%(", "%{", "!", "?", "@{", "#{", ":", "env:", "arn:"];
+    const REFERENCES: [&str; 2] = ["env:", "arn:"];
     const INNER_REFERENCES: [&str; 6] = ["${", "{{", "$(", "<%", "#{", "%s"];
     const PATHS: [&str; 8] = ["/", "./", "../", "~/", "http://", "https://", "file:", "C:\\"];
     let is_variable = value.contains('_')
         && value.bytes().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit() || it == b'_')
         && value.split('_').all(|it| it.len() < 20);
-    let is_interpolated = value.find('{').is_some_and(|at| value[at..].contains('}'));
     let is_call = value.ends_with(')')
         && value.split_once('(').is_some_and(|(name, _)| {
             !name.is_empty()
@@ -82,13 +129,37 @@ pub(crate) fn is_own_text(value: &str) -> bool {
     !value.is_empty()
         && !REFERENCES.iter().any(|it| value.starts_with(it))
         && !INNER_REFERENCES.iter().any(|it| value.contains(it))
+        && !is_reference(value)
+        && !FIELD.is_match(value)
         && !is_path(value, &PATHS)
         && !is_variable
-        && !is_interpolated
         && !is_call
-        && !value.contains('|')
         && !is_placeholder(value)
         && !is_ordinary(value)
+}
+
+/// Returns whether a value as a whole refers to another value.
+fn is_reference(value: &str) -> bool {
+    let is_password = value.strip_prefix('$').is_some_and(|name| {
+        let n_digits = name.bytes().filter(u8::is_ascii_digit).count();
+        n_digits >= MIN_DIGITS_OF_PASSWORD && name.bytes().all(|it| it.is_ascii_alphanumeric())
+    });
+    !is_password && REFERENCE.is_match(value)
+}
+
+/// Returns whether a value consists of as many words as the recovery phrase of a wallet, each with a permitted length.
+fn is_recovery_phrase(value: &str) -> bool {
+    let is_word =
+        |it: &str| (3..=8).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_lowercase());
+    [12, 15, 18, 21, 24].contains(&value.split_whitespace().count())
+        && value.split_whitespace().all(is_word)
+}
+
+/// Returns whether a value consists of many different letters of one case.
+fn is_random_letters(value: &str) -> bool {
+    let is_one_case = value.bytes().all(|it| it.is_ascii_lowercase())
+        || value.bytes().all(|it| it.is_ascii_uppercase());
+    value.len() >= MIN_LETTERS && is_one_case && entropy(value) >= 3.5
 }
 
 /// Returns whether a value is a path. Random text in base64 may start with a slash too.
