@@ -151,6 +151,7 @@ impl Sandbox {
         program: Program,
         partial: &mut PartialOutput,
     ) -> Result<Output, Error> {
+        *partial = PartialOutput::default();
         self.ensure_running()?;
         let _busy = self.mark_busy().await;
         let mut limits = self.exec_limits(program.limits);

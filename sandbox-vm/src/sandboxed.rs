@@ -33,9 +33,13 @@ use crate::{
 /// [`StateGraph::node`](graph_core::StateGraph::node) and [`Context::run_graph`](graph_core::Context::run_graph). The
 /// agent must have a graph with the name of `graph`: see [`Agent::graph`](crate::guest::Agent::graph).
 ///
-/// Each invocation runs in a new sandbox, which is deleted when the invocation ends. Checkpoints, events, interrupts and
-/// commands to the parent travel to the run of the parent, so its thread, stream and trace are the same as if the
-/// subgraph ran in the host's process. If a guest dies, another one resumes from the last checkpoint.
+/// Each invocation runs in a new sandbox, which is deleted when the invocation ends. Checkpoints, events and interrupts
+/// travel to the run of the parent, so its thread, stream and trace are the same as if the subgraph ran in the host's
+/// process. If a guest dies, another one resumes from the last stored checkpoint. If there is none, because the run has
+/// no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
+///
+/// The guest is not trusted, so it cannot send commands to the parent unless
+/// [`SandboxOptions::allow_parent_commands`] is set.
 ///
 /// The parent's store and cache are not available in the guest. A graph in a guest reaches the outside only through the
 /// calls that its [`CallPolicy`] allows.
@@ -97,6 +101,7 @@ pub struct SandboxOptions {
     policy: CallPolicy,
     max_guests: u32,
     storage_quota: u64,
+    parent_commands: bool,
 }
 
 impl SandboxOptions {
@@ -107,6 +112,7 @@ impl SandboxOptions {
             policy: CallPolicy::deny_all(),
             max_guests: 3,
             storage_quota: quota::DEFAULT_BYTES,
+            parent_commands: false,
         }
     }
 
@@ -126,6 +132,17 @@ impl SandboxOptions {
     /// Limits the number of bytes that each guest may store: see [`GraphRun::storage_quota`](crate::GraphRun).
     pub fn storage_quota(mut self, bytes: u64) -> Self {
         self.storage_quota = bytes;
+        self
+    }
+
+    /// Allows the graph to send commands to its parent graph: see [`Command::parent`](graph_core::Command::parent). By
+    /// default, such a command fails the node.
+    ///
+    /// A command can write any field of the parent's state and start any of its nodes with any payload, without passing
+    /// through the closure `output`. Allow commands only if the parent checks what it receives, or if the code in the
+    /// guest is trusted.
+    pub fn allow_parent_commands(mut self) -> Self {
+        self.parent_commands = true;
         self
     }
 }
@@ -150,6 +167,10 @@ impl RemoteRunner for SandboxRunner {
         "sandbox"
     }
 
+    fn allows_parent_commands(&self) -> bool {
+        self.options.parent_commands
+    }
+
     async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
         let (mut start, call) = (call.start().clone(), Arc::new(call));
         let mut left = self.options.max_guests;
@@ -157,7 +178,7 @@ impl RemoteRunner for SandboxRunner {
             left = left.saturating_sub(1);
             match self.run_in_new_sandbox(&call, start.clone()).await {
                 Err(error @ Error::Terminated { .. }) if left > 0 => {
-                    tracing::warn!(graph = self.graph, %error, "a guest died; resuming with another one");
+                    tracing::warn!(graph = self.graph, %error, "a guest died; starting another one");
                     start.resume_in_new_process();
                 }
                 result => return result.map_err(node_error),

@@ -67,7 +67,7 @@ fn in_sandboxes(
     options: ReportOptions,
 ) -> Thread<Report, Deps> {
     let options_of_sandbox = SandboxOptions::new(Spec::new("inquiry")).call_policy(policy);
-    let inquiry = sandboxed(&graph(), sandboxes, options_of_sandbox);
+    let inquiry = sandboxed(&graph(), sandboxes, options_of_sandbox.allow_parent_commands());
     report(&inquiry, options).unwrap().thread("t", None)
 }
 
@@ -384,6 +384,18 @@ async fn guest_cannot_read_checkpoints_of_its_parent() {
         let thread = in_sandboxes(&sandboxes, plain_policy(), ReportOptions::default());
         let error = thread.run(start("spy")).await.unwrap_err();
         assert!(error.to_string().contains("only its own checkpoints"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn commands_to_the_parent_are_refused_by_default() {
+    on_each_backend(async |sandboxes| {
+        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let inquiry = sandboxed(&graph(), &sandboxes, options);
+        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let error = thread.run(start("escape")).await.unwrap_err();
+        assert!(error.to_string().contains("`SandboxOptions::allow_parent_commands`"), "{error}");
     })
     .await;
 }

@@ -114,6 +114,10 @@ async fn output_of_a_program_survives_the_end_of_its_sandbox() {
         tokio::join!(sandbox.exec_with_partial_output(program, &mut partial), delete);
     assert!(matches!(outcome, Err(Error::Terminated { .. })), "{outcome:?}");
     assert_eq!((&*partial.stdout, &*partial.stderr), (&b"out\n"[..], &b"error\n"[..]));
+    // The output of an earlier program is not reported for a later one.
+    let program = Program::new("true");
+    sandbox.exec_with_partial_output(program, &mut partial).await.unwrap_err();
+    assert_eq!(partial, PartialOutput::default());
 }
 
 #[tokio::test]

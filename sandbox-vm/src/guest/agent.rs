@@ -181,6 +181,10 @@ impl AgentServer {
                 Kind::Request => {
                     let command = decode("command", &payload)?;
                     running.retain(|_, it| !it.is_finished());
+                    if matches!(command, GuestCommand::RunSubgraph(_)) {
+                        // Register the run's control now. A drain request may be executed before the run starts.
+                        self.connection.control(id);
+                    }
                     let server = self.clone();
                     let task = tasks.spawn(server.handle(id, command));
                     running.insert(id, task);

@@ -36,7 +36,7 @@ impl RemoteInterceptor for HostInterceptor {
             Err(error) => Err(Fault::new(FaultCode::Failed, error)),
         };
         let call = HostCall::AfterCall { task_path, key, outcome };
-        // A failure means that the host is gone, so the run is about to end.
+        // A failure means that the host is gone or that the storage quota is exhausted, so the run is about to end.
         let _: Result<(), Fault> = self.connection.call(self.run, call).await;
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Read, Seek},
+    io::{self, BufRead, BufReader, Read, Seek},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -28,6 +28,10 @@ const LOCK_BYTES: u64 = 16 << 10;
 
 /// Approximate memory of a memory mapping.
 const MAPPING_BYTES: u64 = 320;
+
+/// Default maximum number of memory mappings of a process (`vm.max_map_count`). A process whose mappings cannot be read
+/// counts as if it had this many.
+const MAX_MAPPINGS: u64 = 65_530;
 
 /// Number of samples of which one counts the memory mappings, because counting them is slow.
 const MAPPINGS_INTERVAL: u64 = 4;
@@ -89,13 +93,23 @@ fn page_tables(pid: i32) -> Option<u64> {
 fn count_mappings(pids: &[i32], limit: u64) -> u64 {
     let mut sum = 0;
     for pid in pids {
-        let maps = File::open(format!("/proc/{pid}/maps"));
-        sum += maps.map_or(0, |it| count_lines(it, limit));
+        sum += mappings(File::open(format!("/proc/{pid}/maps")), limit);
         if sum > limit {
             break;
         }
     }
     sum
+}
+
+/// Returns the number of memory mappings in the list `maps`, or any number above `limit` if there are more.
+fn mappings(maps: io::Result<impl Read>, limit: u64) -> u64 {
+    match maps {
+        Ok(maps) => count_lines(maps, limit),
+        // A process can hide its mappings from the agent with `prctl(PR_SET_DUMPABLE, 0)`.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => MAX_MAPPINGS,
+        // The process has ended.
+        Err(_) => 0,
+    }
 }
 
 fn count_locks(mut list: &File, limit: u64) -> u64 {
@@ -123,11 +137,13 @@ fn count_lines(file: impl Read, limit: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
+    use std::{fs::File, io, os::unix::net::UnixStream};
 
     use rustix::process::getpid;
 
-    use super::{AGENT_SOCKETS, KernelMeter, LOCK_BYTES, SOCKET_BYTES, count_lines};
+    use super::{
+        AGENT_SOCKETS, KernelMeter, LOCK_BYTES, MAX_MAPPINGS, SOCKET_BYTES, count_lines, mappings,
+    };
     use crate::meter::ProcessSet;
 
     #[test]
@@ -135,6 +151,14 @@ mod tests {
         assert_eq!(count_lines(&b"a\nb\nc"[..], 9), 2);
         assert_eq!(count_lines(&b""[..], 9), 0);
         assert!((10..1 << 20).contains(&count_lines(std::io::repeat(b'\n'), 9)));
+    }
+
+    #[test]
+    fn hidden_mappings_count_as_the_maximum() {
+        let hidden = Err::<File, _>(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(mappings(hidden, 9), MAX_MAPPINGS);
+        assert_eq!(mappings(Err::<File, _>(io::ErrorKind::NotFound.into()), 9), 0);
+        assert_eq!(mappings(Ok(&b"a\nb\n"[..]), 9), 2);
     }
 
     #[test]

@@ -146,9 +146,11 @@ impl HostCallHandler {
                 encode_reply(&namespaces)
             }
             HostCall::BeforeCall { task_path, key } => {
+                self.quota.take_call_report(&(&task_path, &key))?;
                 encode_reply(&self.access.before_call(&task_path, &key)?)
             }
             HostCall::AfterCall { task_path, key, outcome } => {
+                self.quota.take_call_report(&(&task_path, &key, &outcome))?;
                 encode_reply(&self.access.after_call(&task_path, &key, outcome)?)
             }
             HostCall::Heartbeat => {
@@ -331,6 +333,17 @@ mod tests {
         assert!(serde_json::to_string(&records).unwrap().len() < 1 << 19);
         assert!(Quota::new(1 << 20).take(&records).is_err());
         Quota::new(1 << 21).take(&records).unwrap();
+    }
+
+    #[test]
+    fn reports_of_calls_count_towards_the_quota() {
+        let quota = Quota::new(10_000);
+        quota.take_call_report(&("0:ask", "k", json!("a".repeat(5000)))).unwrap();
+        let refused = quota.take_call_report(&("0:ask", "k", json!("a".repeat(5000)))).unwrap_err();
+        assert_eq!(refused.code, FaultCode::Refused);
+        let small = Quota::new(10_000);
+        let accepted = (0..1000).take_while(|_| small.take_call_report(&("", "")).is_ok());
+        assert!(accepted.count() < 50);
     }
 
     #[tokio::test]

@@ -41,7 +41,16 @@ impl Quota {
             cost.0 = cost.0.saturating_add(RECORD_OVERHEAD.saturating_mul(records as u64));
             cost.add(write)?;
         }
-        let rest = |left: u64| left.checked_sub(cost.0);
+        self.take_bytes(cost.0)
+    }
+
+    /// Deducts the cost of data about an external call, which an interceptor may store.
+    pub(super) fn take_call_report(&self, report: &impl Serialize) -> Result<(), Fault> {
+        self.take_bytes(RECORD_OVERHEAD.saturating_add(encoded_size(report)?))
+    }
+
+    fn take_bytes(&self, cost: u64) -> Result<(), Fault> {
+        let rest = |left: u64| left.checked_sub(cost);
         match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest) {
             Ok(_) => Ok(()),
             Err(_) => {
@@ -59,7 +68,8 @@ impl Quota {
             return Ok(());
         }
         let problem = format!(
-            "the run has exhausted its storage quota of {} bytes; see `GraphRun::storage_quota`",
+            "the run has exhausted its storage quota of {} bytes; see `GraphRun::storage_quota` and \
+             `SandboxOptions::storage_quota`",
             self.limit
         );
         Err(Fault::new(FaultCode::Refused, problem))
