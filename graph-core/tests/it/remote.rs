@@ -323,7 +323,12 @@ async fn approve(_: &Trip, cx: &Context<Guest>) -> Result<TripUpdate, NodeError>
 
 fn approval() -> CompiledGraph<Trip, Guest> {
     let graph = StateGraph::<Trip, Guest>::new().node(review).node(work).node(approve);
-    graph.edge(START, review).edge(review, work).edge(work, approve).compile().unwrap()
+    graph
+        .edge(START, review)
+        .edge(review, work)
+        .edge(work, approve)
+        .compile()
+        .expect("the graph is valid")
 }
 
 /// Runs the graph in guests, the first of which dies in the node `work`.
