@@ -104,7 +104,7 @@ fn a_run_of_an_included_company_uses_its_filed_figures() {
     let workspace = Workspace::new();
     let options = "--config small.toml --rounds 1 --sandbox in-process --quiet";
     let (out, _) = check(&workspace.run(&format!("run NVDA --out made {options}")), 0);
-    let source = "SEC EDGAR company facts, from the snapshot included in this program";
+    let source = "from the snapshot included in this program";
     for words in ["NVIDIA CORP (NVDA)", source, "SCRIPTED MODEL"] {
         assert!(out.contains(words), "`{words}` is not in:\n{out}");
     }
