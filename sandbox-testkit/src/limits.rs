@@ -197,12 +197,17 @@ async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
     // A VM has no memory beyond its limit, so two kinds suffice; VMs can be slow. Its kernel may end any of its
     // processes, even the agent.
     let is_vm = cx.capabilities.has(Guarantee::VirtualMachine);
+    // A user-space kernel holds mappings in its own memory. Without a control group, only the agent counts them, by
+    // reading lists that this kernel writes slowly: it takes seconds, and longer on a busy machine.
+    let has_slow_lists =
+        cx.capabilities.has(Guarantee::OwnKernel) && !cx.capabilities.has(Guarantee::MemoryLimit);
+    let is_tested = |kind: &&&str| !(has_slow_lists && **kind == "mappings");
     let kinds = if is_vm { &KINDS[..2] } else { &KINDS[..] };
     // Only the memory limit may end the programs, which take long on a busy machine.
     let time = Duration::from_secs(120);
     let mut spec = spec(&cx);
     spec.limits.exec = ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() };
-    for kind in kinds {
+    for kind in kinds.iter().filter(is_tested) {
         let sandbox = cx.sandbox(spec.clone()).await?;
         let outcome = sandbox.exec(program(&cx, "try").args(["kernel-memory", kind])).await;
         if is_vm {
