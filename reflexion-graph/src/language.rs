@@ -53,16 +53,20 @@ pub const LANGUAGES: [&str; 2] = ["python", "sh"];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Python;
 
-/// Runs the tests of a Python program. Both harness programs start with the same code for remote calls.
-const PYTHON_TESTS: &str =
-    concat!(include_str!("../data/harness/rpc.py"), include_str!("../data/harness/tests.py"));
+/// Runs the tests of a Python program, as one Python program put together from its parts.
+const PYTHON_TESTS: &str = concat!(
+    include_str!("../data/harness/rpc.py"),
+    include_str!("../data/harness/process.py"),
+    include_str!("../data/harness/tests.py")
+);
 
 /// Runs a Python program and serves calls of its tests.
 const PYTHON_PROGRAM: &str =
     concat!(include_str!("../data/harness/rpc.py"), include_str!("../data/harness/program.py"));
 
 /// Runs the tests of a shell program. Written in Python, which every image contains.
-const SHELL_TESTS: &str = include_str!("../data/harness/shell.py");
+const SHELL_TESTS: &str =
+    concat!(include_str!("../data/harness/process.py"), include_str!("../data/harness/shell.py"));
 
 impl Python {
     /// Returns a command that runs Python with a fixed hash seed and without writing bytecode files.

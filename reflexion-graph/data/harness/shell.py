@@ -5,24 +5,10 @@ shell, which reads the program again. The exit code is the verdict: 0 if each co
 """
 import os, re, shlex, shutil, signal, subprocess, sys, tempfile
 
-# The exit code for a program that ended before its tests.
-CUT_SHORT = 125
-
 BUILTINS = """. : [ alias bg break cd command continue echo eval exec exit export false fg getopts hash jobs kill local
               printf pwd read readonly return set shift test times trap true type ulimit umask unalias unset wait
               if then else elif fi for while until do done case esac in""".split()
 OWN_VARIABLES = "IFS PATH HOME PWD OLDPWD PPID OPTIND OPTARG LINENO ENV PS1 PS2 PS4 _ __line".split()
-
-
-def hide_memory():
-    """Makes the memory of this process inaccessible to other processes of the same user."""
-    PR_SET_DUMPABLE = 4
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    except (ImportError, OSError):
-        pass  # The sandbox itself denies writing to the memory of another process.
 
 
 def run_program():

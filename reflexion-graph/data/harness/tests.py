@@ -5,21 +5,6 @@ The exit code is the verdict: 0 if all tests passed. The tests are read from sta
 sys.path = [it for it in sys.path if it]
 import datetime, decimal, fractions, linecache, select, signal, traceback
 
-# The exit code for a program that ended before its tests.
-CUT_SHORT = 125
-
-
-def hide_memory():
-    """Makes the memory and the descriptors of this process inaccessible to other processes of the same user."""
-    PR_SET_DUMPABLE = 4
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    except (ImportError, OSError):
-        pass  # The sandbox itself denies writing to the memory of another process.
-
-
 # Objects that give access to the tests themselves.
 FRAMES = (types.FrameType, types.CodeType, types.TracebackType)
 GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
