@@ -1,5 +1,4 @@
 // Loads the pinned packages from the directory into which they are installed, which is not above this file.
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { test } from "node:test";
@@ -9,12 +8,9 @@ export const load = createRequire(path.join(path.resolve(process.env.GRAPH_CLIEN
 
 export const URL = process.env.GRAPH_SERVER_URL.replace(/\/$/, "");
 
-const missing = process.env.GRAPH_SERVER_MISSING;
-const missingCases = new Set(missing ? readFileSync(missing, "utf8").split("\n") : []);
-
-/** Declares a case with bounded time. Skips it if it uses a feature that the server under test does not have yet. */
+/** Declares a case with bounded time. */
 export function check(name, run) {
-  test(name, { timeout: 90_000, skip: missingCases.has(name) && "not implemented yet" }, run);
+  test(name, { timeout: 90_000 }, run);
 }
 
 /** Returns a client of the server under test. */

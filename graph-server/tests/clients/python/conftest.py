@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import os
-from pathlib import Path
 
 import pytest
 from langgraph_sdk import get_client
@@ -18,21 +17,13 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "fault_of_langgraph(reason): LangGraph's own server fails this case")
 
 
-def missing_cases():
-    """Returns the names of the cases that use features which the server under test does not have yet."""
-    path = os.environ.get("GRAPH_SERVER_MISSING")
-    return set(Path(path).read_text().splitlines()) if path else set()
-
-
 def pytest_collection_modifyitems(items):
-    """Expects the cases to fail that are known to fail. A missing case that passes must be removed from the list."""
-    missing = missing_cases()
+    """Expects the cases to fail that LangGraph's own server fails, if that is the server under test."""
+    if os.environ.get("GRAPH_SERVER_IS_LANGGRAPH") != "1":
+        return
     for item in items:
-        if item.name in missing:
-            item.add_marker(pytest.mark.xfail(reason="not implemented yet", strict=True))
-        if os.environ.get("GRAPH_SERVER_IS_LANGGRAPH") == "1":
-            for mark in item.iter_markers("fault_of_langgraph"):
-                item.add_marker(pytest.mark.xfail(reason=mark.args[0]))
+        for mark in item.iter_markers("fault_of_langgraph"):
+            item.add_marker(pytest.mark.xfail(reason=mark.args[0]))
 
 
 @pytest.fixture
