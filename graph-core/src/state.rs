@@ -78,20 +78,15 @@ pub trait State: Clone + Send + Sync + 'static {
 
     /// Returns the writes of an update as JSON. A checkpointer stores the result of a finished task in this form.
     ///
-    /// The default calls [`update_to_writes`](Self::update_to_writes), so one of the two must be implemented.
+    /// The default calls [`update_to_writes`](Self::update_to_writes). Override it to check an update against this
+    /// state.
     fn writes(&self, update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError> {
         Self::update_to_writes(update)
     }
 
-    /// Returns the writes of an update like [`writes`](Self::writes), if there is no state at hand: a graph in another
-    /// process sends a [`Command::parent`](crate::Command::parent).
-    ///
-    /// The derive implements this method. The default returns an error.
-    fn update_to_writes(update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError> {
-        let _ = update;
-        let problem = "updates of this state cannot be converted without a state; implement `State::update_to_writes`";
-        Err(FieldError::new("*", problem))
-    }
+    /// Returns the writes of an update as JSON without a state, for example of a
+    /// [`Command::parent`](crate::Command::parent) that a graph in another process sends.
+    fn update_to_writes(update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError>;
 
     /// Builds an update from stored writes. `writes` contains each field at most once.
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<Self::Update, FieldError>;
