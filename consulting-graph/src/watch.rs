@@ -171,7 +171,7 @@ pub struct Compression {
     pub sevens_and_eights: f64,
     /// Difference between the highest and the lowest total score.
     pub spread: u32,
-    /// Whether noise alone could explain the spread, or there is none, so that the ranking is inconclusive.
+    /// Whether the ranking is inconclusive, because noise alone could explain the spread or all scores are equal.
     pub unresolved: bool,
 }
 

@@ -35,8 +35,8 @@ use crate::{
 ///
 /// Each invocation runs in a new sandbox, which is deleted when the invocation ends. Checkpoints, events and interrupts
 /// travel to the run of the parent, so its thread, stream and trace are the same as if the subgraph ran in the host's
-/// process. If a guest dies, another one resumes from the last stored checkpoint. If there is none, because the run has
-/// no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
+/// process. If a guest dies, another one resumes from the last stored checkpoint. If no checkpoint is stored,
+/// because the run has no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
 ///
 /// The guest is not trusted, so it cannot send commands to the parent unless
 /// [`SandboxOptions::allow_parent_commands`] is set.

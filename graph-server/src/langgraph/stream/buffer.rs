@@ -60,7 +60,7 @@ impl EventBuffer {
         self.lock().len()
     }
 
-    /// Returns the number of the last event, or 0 if there is none.
+    /// Returns the number of the last event, or 0 before the first event.
     pub(in crate::langgraph) fn last_seq(&self) -> u64 {
         self.end.borrow().0
     }

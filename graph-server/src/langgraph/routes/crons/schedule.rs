@@ -9,7 +9,7 @@ use crate::langgraph::{
     records::Cron,
 };
 
-/// Returns the first time after `now` at which a cron starts a run. Returns `None` if there is none before its end.
+/// Returns the first time after `now` at which a cron starts a run. Returns `None` if its end comes first.
 pub(super) fn next_date(cron: &Cron, now: DateTime<Utc>) -> ApiResult<Option<String>> {
     let invalid = |error: &dyn std::fmt::Display| {
         ApiError::invalid(format!(

@@ -104,7 +104,7 @@ async fn run(
     Ok(stream(&live, CancelOnDrop::new(&manager, &live, on_disconnect)))
 }
 
-/// Streams the active run of a conversation from its beginning. Responds with no content if there is none.
+/// Streams the active run of a conversation from its beginning. Responds with 204 if no run is active.
 async fn reconnect(
     Access(manager): Access,
     Path((assistant, chat)): Path<(String, String)>,
