@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
-    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
+    Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease, Lookup,
+    PruneStats,
 };
 
 /// Intercepts the writes and leases of a [`HookedSaver`].
@@ -77,18 +77,6 @@ impl<W> HookedSaver<W> {
 impl<W: WriteHook> Checkpointer for HookedSaver<W> {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
         self.hook.lease(&*self.inner, thread).await
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {

@@ -7,8 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Change, Checkpoint, CheckpointError, CheckpointKey, Checkpointer, HistoryQuery, Keep, Lease,
-    Lookup, MemorySaver, NewCheckpoint, PruneStats, TaskEvent, TaskId, TaskRecord,
+    Change, Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer,
+    HistoryQuery, Keep, Lease, Lookup, MemorySaver, NewCheckpoint, PruneStats, TaskEvent, TaskId,
+    TaskRecord,
 };
 use serde_json::{Value, json};
 
@@ -103,7 +104,7 @@ struct FaultySaver {
 }
 
 impl FaultySaver {
-    fn corrupt_put(&self, checkpoint: &mut NewCheckpoint) {
+    fn corrupt_changes(&self, checkpoint: &mut NewCheckpoint) {
         for (_, change) in &mut checkpoint.changes {
             match (self.fault, &mut *change) {
                 (Fault::ForgetsExtends, Change::Extend(items)) => items.clear(),
@@ -126,6 +127,35 @@ impl FaultySaver {
             }
         }
         checkpoint
+    }
+
+    async fn corrupt_and_put(&self, mut checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        self.corrupt_changes(&mut checkpoint);
+        let key = &checkpoint.key;
+        if self.fault == Fault::IgnoresHead {
+            let head = self.inner.get(&Lookup::head(&key.thread, &key.namespace)).await?;
+            checkpoint.expected_head = head.map(|it| it.key.id);
+        }
+        if self.fault == Fault::RejectsSecondPut && self.exists(&checkpoint.key).await {
+            return Err(CheckpointError::HeadMoved { thread: checkpoint.key.thread });
+        }
+        self.inner.put(checkpoint).await
+    }
+
+    async fn corrupt_and_record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
+        if self.fault == Fault::LosesEarlyRecords && !self.exists(at).await {
+            return Ok(());
+        }
+        if self.fault == Fault::ReplacesDone {
+            let dones = records.iter().filter(|it| matches!(it.event, TaskEvent::Done { .. }));
+            let dones = dones.map(|it| ((at.clone(), it.task), it.event.clone()));
+            self.last_done.lock().unwrap().extend(dones);
+        }
+        self.inner.record(at, records).await
     }
 
     async fn exists(&self, at: &CheckpointKey) -> bool {
@@ -151,33 +181,16 @@ impl Checkpointer for FaultySaver {
         }
     }
 
-    async fn put(&self, mut checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.corrupt_put(&mut checkpoint);
-        let key = &checkpoint.key;
-        if self.fault == Fault::IgnoresHead {
-            let head = self.inner.get(&Lookup::head(&key.thread, &key.namespace)).await?;
-            checkpoint.expected_head = head.map(|it| it.key.id);
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
+        for write in writes {
+            match write {
+                CheckpointWrite::Put(checkpoint) => self.corrupt_and_put(*checkpoint).await?,
+                CheckpointWrite::Record(at, records) => {
+                    self.corrupt_and_record(&at, records).await?;
+                }
+            }
         }
-        if self.fault == Fault::RejectsSecondPut && self.exists(&checkpoint.key).await {
-            return Err(CheckpointError::HeadMoved { thread: checkpoint.key.thread });
-        }
-        self.inner.put(checkpoint).await
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        if self.fault == Fault::LosesEarlyRecords && !self.exists(at).await {
-            return Ok(());
-        }
-        if self.fault == Fault::ReplacesDone {
-            let dones = records.iter().filter(|it| matches!(it.event, TaskEvent::Done { .. }));
-            let dones = dones.map(|it| ((at.clone(), it.task), it.event.clone()));
-            self.last_done.lock().unwrap().extend(dones);
-        }
-        self.inner.record(at, records).await
+        Ok(())
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
-    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
+    Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease, Lookup,
+    PruneStats,
 };
 
 /// A checkpointer that remembers the first storage failure. Errors that a guest can cause, such as a write that is
@@ -39,18 +39,6 @@ impl MonitoredSaver {
 impl Checkpointer for MonitoredSaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
         self.record_failure(self.inner.lease(thread).await)
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.record_failure(self.inner.put(checkpoint).await)
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.record_failure(self.inner.record(at, records).await)
     }
 
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {

@@ -17,7 +17,7 @@ use crate::{
         query::{HistoryQuery, Keep, Lookup, PruneStats},
         record::{FrontierRecord, TaskRecord},
         saver::{Checkpointer, Lease},
-        stored::{Checkpoint, CheckpointKey, Header, NewCheckpoint},
+        stored::{Checkpoint, CheckpointKey, CheckpointWrite, Header, NewCheckpoint},
     },
     state::change::Change,
 };
@@ -47,6 +47,64 @@ impl MemorySaver {
 struct Threads {
     threads: BTreeMap<String, BTreeMap<String, Namespace>>,
     leased: BTreeSet<String>,
+}
+
+impl Threads {
+    fn put(&mut self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        let NewCheckpoint { key, expected_head, base, header, frontier, changes } = checkpoint;
+        let namespaces = self.threads.entry(key.thread.clone()).or_default();
+        let namespace = namespaces.entry(key.namespace.clone()).or_default();
+        match namespace.find(key.id) {
+            Some(known) if known.header.run == header.run => return Ok(()),
+            Some(_) => return Err(CheckpointError::HeadMoved { thread: key.thread }),
+            None => {}
+        }
+        if namespace.head() != expected_head {
+            return Err(CheckpointError::HeadMoved { thread: key.thread });
+        }
+        if expected_head.is_some_and(|it| key.id < it) {
+            return Err(CheckpointError::NotNewer { thread: key.thread, id: key.id });
+        }
+        let mut fields = match base {
+            None => BTreeMap::new(),
+            Some(base) => match namespace.find(base) {
+                Some(stored) => stored.fields.clone(),
+                None => {
+                    return Err(CheckpointError::UnknownCheckpoint {
+                        thread: key.thread,
+                        namespace: key.namespace,
+                        id: base,
+                    });
+                }
+            },
+        };
+        for (field, change) in changes {
+            let before = if change.replaces_value() { None } else { fields.get(&field).cloned() };
+            fields.insert(field, Arc::new(Link { change, before }));
+        }
+        namespace.checkpoints.insert(key.id, Stored { header, frontier, fields });
+        Ok(())
+    }
+
+    fn record(&mut self, at: &CheckpointKey, records: Vec<TaskRecord>) {
+        let namespaces = self.threads.entry(at.thread.clone()).or_default();
+        let namespace = namespaces.entry(at.namespace.clone()).or_default();
+        let stored = namespace.records.entry(at.id).or_default();
+        for record in records {
+            let order = stored.len();
+            let slot = (record.task, record.event.slot());
+            match stored.entry(slot) {
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert((order, record));
+                }
+                std::collections::btree_map::Entry::Occupied(mut entry) => {
+                    if !record.event.keeps_first() {
+                        entry.get_mut().1 = record;
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Threads {
@@ -199,64 +257,12 @@ impl Checkpointer for MemorySaver {
         Ok(Lease::new(LeaseGuard { threads: self.threads.clone(), thread: thread.to_owned() }))
     }
 
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        let NewCheckpoint { key, expected_head, base, header, frontier, changes } = checkpoint;
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         let mut threads = self.lock();
-        let namespaces = threads.threads.entry(key.thread.clone()).or_default();
-        let namespace = namespaces.entry(key.namespace.clone()).or_default();
-        match namespace.find(key.id) {
-            Some(known) if known.header.run == header.run => return Ok(()),
-            Some(_) => return Err(CheckpointError::HeadMoved { thread: key.thread }),
-            None => {}
-        }
-        if namespace.head() != expected_head {
-            return Err(CheckpointError::HeadMoved { thread: key.thread });
-        }
-        if expected_head.is_some_and(|it| key.id < it) {
-            return Err(CheckpointError::NotNewer { thread: key.thread, id: key.id });
-        }
-        let mut fields = match base {
-            None => BTreeMap::new(),
-            Some(base) => match namespace.find(base) {
-                Some(stored) => stored.fields.clone(),
-                None => {
-                    return Err(CheckpointError::UnknownCheckpoint {
-                        thread: key.thread,
-                        namespace: key.namespace,
-                        id: base,
-                    });
-                }
-            },
-        };
-        for (field, change) in changes {
-            let before = if change.replaces_value() { None } else { fields.get(&field).cloned() };
-            fields.insert(field, Arc::new(Link { change, before }));
-        }
-        namespace.checkpoints.insert(key.id, Stored { header, frontier, fields });
-        Ok(())
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        let mut threads = self.lock();
-        let namespaces = threads.threads.entry(at.thread.clone()).or_default();
-        let namespace = namespaces.entry(at.namespace.clone()).or_default();
-        let stored = namespace.records.entry(at.id).or_default();
-        for record in records {
-            let order = stored.len();
-            let slot = (record.task, record.event.slot());
-            match stored.entry(slot) {
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert((order, record));
-                }
-                std::collections::btree_map::Entry::Occupied(mut entry) => {
-                    if !record.event.keeps_first() {
-                        entry.get_mut().1 = record;
-                    }
-                }
+        for write in writes {
+            match write {
+                CheckpointWrite::Put(checkpoint) => threads.put(*checkpoint)?,
+                CheckpointWrite::Record(at, records) => threads.record(&at, records),
             }
         }
         Ok(())

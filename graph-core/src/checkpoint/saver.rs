@@ -23,13 +23,21 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// two runs from forking the thread even if a lease has expired.
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError>;
 
+    /// Stores writes of one run, in order. A storage that can commit several writes at once should do so, because a step
+    /// then costs one commit. If this method fails, a prefix of the writes may have been stored.
+    ///
+    /// [`put`](Self::put) and [`record`](Self::record) describe the two kinds of writes.
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError>;
+
     /// Stores a checkpoint. Fails with [`CheckpointError::HeadMoved`] if the namespace's head (its newest checkpoint)
     /// differs from [`NewCheckpoint::expected_head`].
     ///
     /// The method is idempotent: storing the same checkpoint again succeeds, because after a crash the caller cannot
     /// know whether the checkpoint was stored. If another run has stored a checkpoint with the same id, the method
     /// fails with `HeadMoved`.
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError>;
+    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
+    }
 
     /// Stores records for tasks of the step that follows a checkpoint.
     ///
@@ -41,20 +49,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         &self,
         at: &CheckpointKey,
         records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError>;
-
-    /// Stores several writes of one run, in order.
-    ///
-    /// If this method fails, a prefix of the writes may have been stored. Override this method if the storage can
-    /// commit several writes at once. A step then costs one commit instead of one per write.
-    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
-        for write in writes {
-            match write {
-                CheckpointWrite::Put(checkpoint) => self.put(*checkpoint).await?,
-                CheckpointWrite::Record(at, records) => self.record(&at, records).await?,
-            }
-        }
-        Ok(())
+    ) -> Result<(), CheckpointError> {
+        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     /// Reads a checkpoint with its records. If `at` contains no id, reads the newest checkpoint in the namespace.

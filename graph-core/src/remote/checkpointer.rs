@@ -8,9 +8,8 @@ use crate::checkpoint::{
     error::CheckpointError,
     id::CheckpointId,
     query::{HistoryQuery, Keep, Lookup, PruneStats},
-    record::TaskRecord,
     saver::{Checkpointer, Lease},
-    stored::{Checkpoint, CheckpointKey, CheckpointWrite, NewCheckpoint},
+    stored::{Checkpoint, CheckpointWrite},
     writer::CheckpointWriter,
 };
 
@@ -51,18 +50,6 @@ impl Checkpointer for QueuedCheckpointer {
     async fn lease(&self, _: &str) -> Result<Lease, CheckpointError> {
         // The run of the parent holds the lease of the thread.
         Ok(Lease::new(()))
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {

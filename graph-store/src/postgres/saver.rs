@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
-    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
+    Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease, Lookup,
+    PruneStats,
 };
 
 use super::{
@@ -90,18 +90,6 @@ impl Postgres {
 impl Checkpointer for PostgresSaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
         self.map_error(self.database.acquire(thread).await).map(Lease::new)
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     /// Stores the writes in one commit. If all of them belong to one namespace, this takes one round trip.

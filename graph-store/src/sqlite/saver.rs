@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
-    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
+    Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease, Lookup,
+    PruneStats,
 };
 use rusqlite::Connection;
 
@@ -198,18 +198,6 @@ impl Checkpointer for SqliteSaver {
         let acquired = self.database.writer().write(acquire, false).await;
         acquired.map_err(|it| self.database.checkpoint_error(it))?;
         Ok(Lease::new(guard))
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     /// Stores all writes or none, in one commit.

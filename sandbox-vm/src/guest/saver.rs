@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
-    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
+    Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease, Lookup,
+    PruneStats,
 };
 
 use super::connection::Connection;
@@ -56,18 +56,6 @@ impl Checkpointer for HostSaver {
         // The host holds the lease for the duration of the run.
         let () = self.call(HostCall::Lease).await?;
         Ok(Lease::new(()))
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
-    }
-
-    async fn record(
-        &self,
-        at: &CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {

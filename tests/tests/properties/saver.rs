@@ -5,8 +5,8 @@ use std::{fmt::Debug, future::Future, pin::Pin};
 use graph_core::{
     MemorySaver,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointKey, Checkpointer, HistoryQuery, Keep, Lease,
-        Lookup, NewCheckpoint, PruneStats, TaskRecord,
+        Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease,
+        Lookup, PruneStats,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -54,28 +54,21 @@ impl Checkpointer for TextSaver {
         prune('a threads: [String])(keep: Keep) -> PruneStats;
     }
 
-    fn put<'s, 'f>(&'s self, mut checkpoint: NewCheckpoint) -> BoxFuture<'f, ()>
+    fn write<'s, 'f>(&'s self, mut writes: Vec<CheckpointWrite>) -> BoxFuture<'f, ()>
     where
         's: 'f,
         Self: 'f,
     {
-        checkpoint.header = json_round_trip(&checkpoint.header);
-        checkpoint.frontier = json_round_trip(&checkpoint.frontier);
-        checkpoint.changes = json_round_trip(&checkpoint.changes);
-        self.memory.put(checkpoint)
-    }
-
-    fn record<'s, 'a, 'f>(
-        &'s self,
-        at: &'a CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> BoxFuture<'f, ()>
-    where
-        's: 'f,
-        'a: 'f,
-        Self: 'f,
-    {
-        let records = json_round_trip(&records);
-        self.memory.record(at, records)
+        for write in &mut writes {
+            match write {
+                CheckpointWrite::Put(checkpoint) => {
+                    checkpoint.header = json_round_trip(&checkpoint.header);
+                    checkpoint.frontier = json_round_trip(&checkpoint.frontier);
+                    checkpoint.changes = json_round_trip(&checkpoint.changes);
+                }
+                CheckpointWrite::Record(_, records) => *records = json_round_trip(records),
+            }
+        }
+        self.memory.write(writes)
     }
 }

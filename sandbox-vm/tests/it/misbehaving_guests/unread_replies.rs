@@ -9,8 +9,8 @@ use std::{
 use graph_core::{
     Checkpointer, MemorySaver,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointKey, FrontierRecord, Header, HistoryQuery, Keep,
-        Lease, Lookup, NewCheckpoint, PruneStats, Source, TaskRecord,
+        Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, FrontierRecord, Header,
+        HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, PruneStats, Source,
     },
 };
 use serde_json::Map;
@@ -115,11 +115,7 @@ impl Checkpointer for CountingSaver {
         unreachable!()
     }
 
-    async fn put(&self, _: NewCheckpoint) -> Result<(), CheckpointError> {
-        unreachable!()
-    }
-
-    async fn record(&self, _: &CheckpointKey, _: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+    async fn write(&self, _: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         unreachable!()
     }
 
