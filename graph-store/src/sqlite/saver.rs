@@ -325,7 +325,7 @@ impl Checkpointer for SqliteSaver {
 mod tests {
     use std::sync::Arc;
 
-    use graph_core::checkpoint::{Change, CheckpointId};
+    use graph_core::checkpoint::{Change, CheckpointId, CheckpointKey};
     use serde_json::json;
 
     use super::*;
