@@ -2,11 +2,7 @@
 
 use std::path::Path;
 
-use crate::{
-    error::Error,
-    peers,
-    step::{Plan, Step, run_all},
-};
+use crate::{error::Error, peers, plan::Plan, step::Step};
 
 /// Directory of mdBook. Only the renderer and the search are needed, not the server.
 const MDBOOK: &str = "mdbook-0.5.4";
@@ -31,7 +27,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let paths = [peers::dir().join(MDBOOK), html.clone()].map(|it| it.display().to_string());
     let build =
         Step::new("book", "sh", "-euc").args([BUILD.to_owned(), "book".to_owned()]).args(paths);
-    run_all(root, &Plan { steps: vec![build], skipped: vec![] })?;
+    Plan::sequence([build]).run(root)?;
     println!("\n{}", html.join("index.html").display());
     Ok(())
 }

@@ -9,6 +9,7 @@ pub(crate) enum Error {
     Arguments { command: String, args: Vec<String> },
     NotRunByCargo,
     Failed { command: String },
+    Panicked,
     FailedTests { programs: Vec<String> },
     Start { command: String, source: io::Error },
     File { path: PathBuf, source: io::Error },
@@ -55,6 +56,7 @@ impl fmt::Display for Error {
                 write!(f, "cannot find the workspace root; run this program as `cargo xtask`")
             }
             Self::Failed { command } => write!(f, "command failed:\n    {command}"),
+            Self::Panicked => write!(f, "a thread that ran steps panicked; see its message above"),
             Self::FailedTests { programs } => {
                 write!(f, "tests failed in:")?;
                 programs.iter().try_for_each(|it| write!(f, "\n    {it}"))

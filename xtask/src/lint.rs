@@ -2,13 +2,10 @@
 
 use std::path::Path;
 
-use crate::{
-    error::Error,
-    step::{Plan, Step, run_all},
-};
+use crate::{error::Error, plan::Plan, step::Step};
 
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
-    run_all(root, &Plan { steps: vec![format(), clippy(), doc()], skipped: vec![] })
+    Plan::sequence([format(), clippy(), doc()]).run(root)
 }
 
 pub(crate) fn format() -> Step {

@@ -6,7 +6,7 @@
 
 use std::{env, path::PathBuf, process::ExitCode};
 
-use crate::{callgrind::Baseline, error::Error, model::Model, step::Depth};
+use crate::{callgrind::Baseline, error::Error, model::Model, plan::Depth};
 
 mod backports;
 mod bench;
@@ -19,6 +19,7 @@ mod model;
 mod needs;
 mod package;
 mod peers;
+mod plan;
 mod run_tests;
 mod step;
 mod test;

@@ -7,7 +7,8 @@ use std::{
 
 use crate::{
     backports, peers,
-    step::{Skipped, Step, output_of, succeeds},
+    plan::Skipped,
+    step::{Step, output_of, succeeds},
 };
 
 /// A program that some tests use. If it is missing, these tests are skipped with a message.

@@ -1,7 +1,10 @@
 //! Checks that the library crates can be published. Covers the package contents and the minimum supported Rust
 //! version.
 
-use crate::step::{Depth, Skipped, Step, output_of, succeeds};
+use crate::{
+    plan::{Depth, Skipped},
+    step::{Step, output_of, succeeds},
+};
 
 /// The crates that are published, in dependency order.
 const LIBRARIES: [&str; 9] = [

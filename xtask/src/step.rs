@@ -1,55 +1,14 @@
-//! Runs commands one after the other and prints a summary.
+//! A command that is a step of a check.
 
 use std::{
-    env, fmt,
+    env, fmt, io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
 use crate::error::Error;
-
-/// Runs the steps in order and stops at the first failure.
-pub(crate) fn run_all(root: &Path, plan: &Plan) -> Result<(), Error> {
-    let mut durations = vec![];
-    let outcome = plan.steps.iter().try_for_each(|step| {
-        durations.push(step.run(root)?);
-        Ok(())
-    });
-    print!("\n{}", summary(plan, &durations));
-    outcome
-}
-
-/// Selects which tests are run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Depth {
-    Usual,
-    /// All tests, including long property tests, tests that kill processes, and tests with local models.
-    Nightly,
-}
-
-/// Steps to run, and checks that cannot run on this machine.
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) skipped: Vec<Skipped>,
-}
-
-/// A check that is skipped because its tool is missing.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Skipped {
-    pub(crate) title: &'static str,
-    pub(crate) fix: &'static str,
-    /// Returns whether the tool is available now. Called after all steps, because a step may have installed the tool.
-    pub(crate) is_available: fn() -> bool,
-}
-
-impl Skipped {
-    /// Creates an entry for a check whose tool is not installed by any step.
-    pub(crate) const fn new(title: &'static str, fix: &'static str) -> Self {
-        Self { title, fix, is_available: || false }
-    }
-}
 
 /// One command to run, usually cargo.
 #[derive(Debug)]
@@ -58,13 +17,22 @@ pub(crate) struct Step {
     env: Vec<(&'static str, &'static str)>,
     program: Program,
     args: Vec<String>,
+    /// Empty until the command has ended.
+    outcome: OnceLock<Outcome>,
+}
+
+/// How a step ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Succeeded(Duration),
+    Failed,
 }
 
 #[derive(Debug)]
 enum Program {
     /// A program that is installed on the machine.
     Installed(&'static str),
-    /// A program that an earlier step has built. The path is relative to the directory of the xtask program.
+    /// A program that an earlier step has built. The path is relative to the target directory.
     Built(String),
 }
 
@@ -72,7 +40,7 @@ impl Program {
     fn path(&self) -> PathBuf {
         match self {
             Self::Installed(name) => name.into(),
-            Self::Built(name) => env::current_exe().unwrap_or_default().with_file_name(name),
+            Self::Built(name) => target_dir().join(name),
         }
     }
 }
@@ -81,11 +49,13 @@ impl Step {
     /// Creates a step. `line` contains the arguments, separated by spaces.
     pub(crate) fn new(title: impl Into<String>, program: &'static str, line: &str) -> Self {
         let args = line.split_whitespace().map(str::to_owned).collect();
-        Self { title: title.into(), env: vec![], program: Program::Installed(program), args }
+        let program = Program::Installed(program);
+        Self { title: title.into(), env: vec![], program, args, outcome: OnceLock::new() }
     }
 
-    /// Creates a step that runs a program that an earlier step has built. `cargo run` would build the program
-    /// again, because the features of its dependencies differ if only one package is selected.
+    /// Creates a step that runs a program that an earlier step has built, by its path in the target directory.
+    /// `cargo run` would build the program again, because the features of its dependencies differ if only one package
+    /// is selected.
     pub(crate) fn built(title: impl Into<String>, program: &str, line: &str) -> Self {
         let program = Program::Built(program.to_owned());
         Self { program, ..Self::new(title, "", line) }
@@ -106,20 +76,63 @@ impl Step {
         self
     }
 
-    pub(crate) fn run(&self, root: &Path) -> Result<Duration, Error> {
-        println!("\n==> {}\n    {self}", self.title);
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Runs the command, which prints to the terminal.
+    pub(crate) fn run(&self, root: &Path) -> Result<(), Error> {
+        self.print_title();
         let start = Instant::now();
-        let status = Command::new(self.program.path())
-            .args(&self.args)
-            .envs(self.env.iter().copied())
-            .current_dir(root)
-            .status()
-            .map_err(|source| Error::Start { command: self.to_string(), source })?;
-        if status.success() {
-            Ok(start.elapsed())
-        } else {
-            Err(Error::Failed { command: self.to_string() })
+        let status = self.command(root).status();
+        self.finish(start, status)
+    }
+
+    /// Runs the command and prints its output when it has ended, so that commands can run at the same time.
+    pub(crate) fn run_quietly(&self, root: &Path) -> Result<(), Error> {
+        let start = Instant::now();
+        let output = self.command(root).stdin(Stdio::null()).output();
+        let _one_at_a_time = io::stdout().lock();
+        self.print_title();
+        if let Ok(output) = &output {
+            print!("{}", String::from_utf8_lossy(&output.stdout));
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
         }
+        self.finish(start, output.map(|it| it.status))
+    }
+
+    fn print_title(&self) {
+        println!("\n==> {}\n    {self}", self.title);
+    }
+
+    fn command(&self, root: &Path) -> Command {
+        let mut command = Command::new(self.program.path());
+        command.args(&self.args).envs(self.env.iter().copied()).current_dir(root);
+        command
+    }
+
+    fn finish(&self, start: Instant, status: io::Result<ExitStatus>) -> Result<(), Error> {
+        let result = match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(_) => Err(Error::Failed { command: self.to_string() }),
+            Err(source) => Err(Error::Start { command: self.to_string(), source }),
+        };
+        let duration = start.elapsed();
+        self.set_outcome(if result.is_ok() {
+            Outcome::Succeeded(duration)
+        } else {
+            Outcome::Failed
+        });
+        result
+    }
+
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.get()
+    }
+
+    /// Stores the outcome of the first run.
+    pub(crate) fn set_outcome(&self, outcome: Outcome) {
+        let _first = self.outcome.set(outcome);
     }
 }
 
@@ -131,7 +144,7 @@ impl fmt::Display for Step {
         }
         match &self.program {
             Program::Installed(name) => write!(f, "{name}")?,
-            Program::Built(name) => write!(f, "target/debug/{name}")?,
+            Program::Built(name) => write!(f, "target/{name}")?,
         }
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
     }
@@ -146,36 +159,10 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Formats the result of each step. `durations` contains the durations of the successful steps. If there are more steps
-/// than durations, the first step without a duration failed, and the steps after it did not run.
-fn summary(plan: &Plan, durations: &[Duration]) -> String {
-    let mut text = "Summary\n".to_owned();
-    for (step_idx, step) in plan.steps.iter().enumerate() {
-        let outcome = match durations.get(step_idx) {
-            Some(duration) => format!("ok      {:>12}", human(*duration)),
-            None if step_idx == durations.len() => "FAILED              ".to_owned(),
-            None => "not run             ".to_owned(),
-        };
-        text += &format!("  {outcome}  {}\n", step.title);
-    }
-    if durations.len() == plan.steps.len() {
-        text += &format!("  all     {:>12}\n", human(durations.iter().sum()));
-    }
-    let skipped = plan.skipped.iter().filter(|it| !(it.is_available)());
-    for (skipped_idx, it) in skipped.enumerate() {
-        text += if skipped_idx == 0 { "Skipped\n" } else { "" };
-        text += &format!("  {}: {}\n", it.title, it.fix);
-    }
-    text
-}
-
-fn human(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    if seconds < 60 {
-        format!("{:.1} s", duration.as_secs_f64())
-    } else {
-        format!("{} min {:02} s", seconds / 60, seconds % 60)
-    }
+/// Returns the target directory of the build. This program is `target/debug/xtask`.
+pub(crate) fn target_dir() -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    program.ancestors().nth(2).unwrap_or(Path::new("target")).to_owned()
 }
 
 /// Returns the standard output of a command, without surrounding white space. Returns `None` if the command fails.
@@ -192,16 +179,6 @@ pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn plan() -> Plan {
-        Plan {
-            steps: ["format", "clippy", "tests"].map(|it| Step::cargo(it, it)).into(),
-            skipped: vec![
-                Skipped { is_available: || true, ..Skipped::new("installed later", "nothing") },
-                Skipped::new("licences", "cargo install it"),
-            ],
-        }
-    }
 
     #[test]
     fn steps_are_printed_as_shell_commands() {
@@ -221,40 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn built_programs_are_found_beside_this_one() {
+    fn built_programs_are_found_in_the_target_directory() {
+        // This test program is in `target/debug/deps`, so `target_dir` returns `target/debug` here.
         let own = env::current_exe().unwrap();
         let own = own.file_name().unwrap().to_string_lossy();
-        let step = Step::built("", &own, "--list");
-        assert_eq!(step.to_string(), format!("target/debug/{own} --list"));
-        assert!(step.run(Path::new(".")).is_ok());
-        assert!(Step::built("", "no-such-program", "").run(Path::new(".")).is_err());
-    }
-
-    #[test]
-    fn summary_lists_all_durations() {
-        let durations = [40, 1_250, 125_000].map(Duration::from_millis);
-        let expect = "\
-Summary
-  ok             0.0 s  format
-  ok             1.2 s  clippy
-  ok        2 min 05 s  tests
-  all       2 min 06 s
-Skipped
-  licences: cargo install it
-";
-        assert_eq!(summary(&plan(), &durations), expect);
-    }
-
-    #[test]
-    fn summary_marks_the_failed_step() {
-        let expect = "\
-Summary
-  ok             1.0 s  format
-  FAILED                clippy
-  not run               tests
-Skipped
-  licences: cargo install it
-";
-        assert_eq!(summary(&plan(), &[Duration::from_secs(1)]), expect);
+        let step = Step::built("", &format!("deps/{own}"), "--list");
+        assert_eq!(step.to_string(), format!("target/deps/{own} --list"));
+        assert!(step.run_quietly(Path::new(".")).is_ok());
+        assert!(Step::built("", "no-such-program", "").run_quietly(Path::new(".")).is_err());
     }
 }

@@ -7,7 +7,8 @@ use crate::{
     guest_image, lint,
     needs::{Availability, DOCKER, KVM, NEEDS, QEMU},
     package,
-    step::{Depth, Plan, Step, run_all, succeeds},
+    plan::{Depth, Plan, Stage},
+    step::{Step, succeeds},
     web,
 };
 
@@ -19,7 +20,7 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
         node: web::is_possible(),
         needs: NEEDS.map(|it| it.availability()),
     };
-    run_all(root, &plan(&machine, depth))
+    plan(&machine, depth).run(root)
 }
 
 /// Properties of the checkout and of the machine that determine the plan.
@@ -36,39 +37,50 @@ struct Machine {
 }
 
 fn plan(machine: &Machine, depth: Depth) -> Plan {
-    let mut plan = Plan::default();
     let needs = || NEEDS.iter().zip(machine.needs);
-    for (need, availability) in needs() {
-        plan.steps.extend(need.install(availability));
-        plan.skipped.extend(need.skipped(availability));
-    }
-    if !machine.cargo_deny {
-        plan.steps.push(install_cargo_deny());
-    }
-    let [qemu, kvm, docker] =
-        [QEMU, KVM, DOCKER].map(|it| machine.needs[it] != Availability::Missing);
-    plan.steps.extend((qemu || kvm || docker).then(guest_image::agents));
-    plan.steps.extend(qemu.then(guest_image::images));
+    let mut skipped: Vec<_> = needs().filter_map(|(need, it)| need.skipped(it)).collect();
     let mut tests = needs().fold(tests(depth), |step, (need, it)| need.require(it, step));
-    if machine.node {
-        plan.steps.extend(web::steps());
-        tests = tests.env(web::REQUIRE, "1");
-    } else {
-        plan.skipped.push(web::SKIPPED);
+
+    let mut install: Vec<Step> = needs().filter_map(|(need, it)| need.install(it)).collect();
+    if !machine.cargo_deny {
+        install.push(install_cargo_deny());
     }
     if depth == Depth::Nightly {
-        plan.steps.push(Step::cargo("model for the local-model tests", "xtask model"));
+        install.push(Step::cargo("model for the local-model tests", "xtask model"));
     }
-    plan.steps.extend([lint::format(), lint::clippy(), tests, lint::doc(), conformance()]);
-    plan.steps.extend(machine.examples.iter().map(example));
-    plan.steps.extend(deny());
-    plan.steps.push(package::package(depth));
-    if machine.minimum_rust {
-        plan.steps.push(package::minimum_rust());
+
+    let [qemu, kvm, docker] =
+        [QEMU, KVM, DOCKER].map(|it| machine.needs[it] != Availability::Missing);
+    let mut guests = vec![];
+    guests.extend((qemu || kvm || docker).then(guest_image::agents));
+    guests.extend(qemu.then(guest_image::images));
+
+    let mut page = vec![];
+    if machine.node {
+        page.extend(web::steps());
+        tests = tests.env(web::REQUIRE, "1");
     } else {
-        plan.skipped.push(package::MINIMUM_RUST_SKIPPED);
+        skipped.push(web::SKIPPED);
     }
-    plan
+
+    let mut after_tests = vec![conformance()];
+    after_tests.extend(machine.examples.iter().map(example));
+    after_tests.extend(deny());
+    after_tests.push(package::package(depth));
+    if machine.minimum_rust {
+        after_tests.push(package::minimum_rust());
+    } else {
+        skipped.push(package::MINIMUM_RUST_SKIPPED);
+    }
+
+    let stages = vec![
+        Stage::sequence(install),
+        // Guests are compiled into another directory than everything else, so neither build waits for the other.
+        Stage::parallel(vec![guests, page, vec![lint::format(), lint::clippy()]]),
+        Stage::sequence([tests]),
+        Stage::parallel(vec![vec![lint::doc()], after_tests]),
+    ];
+    Plan { stages, skipped }
 }
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
@@ -90,13 +102,13 @@ fn tests(depth: Depth) -> Step {
 fn conformance() -> Step {
     Step::built(
         "LangGraph conformance",
-        "conformance",
+        "debug/conformance",
         "fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
     )
 }
 
 fn example(name: &String) -> Step {
-    Step::built(format!("example {name}"), &format!("examples/{name}"), "")
+    Step::built(format!("example {name}"), &format!("debug/examples/{name}"), "")
 }
 
 fn install_cargo_deny() -> Step {
@@ -158,7 +170,7 @@ mod tests {
     }
 
     fn lines(plan: &Plan) -> Vec<String> {
-        plan.steps.iter().map(Step::to_string).collect()
+        plan.steps().map(Step::to_string).collect()
     }
 
     #[test]
@@ -224,10 +236,10 @@ cargo deny --offline check bans licenses sources
             lines(&plan).join("\n"),
             format!(
                 "\
+cargo xtask model
 {agents}
 {images}
 {page}
-cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::{
     error::Error,
-    step::{Plan, Skipped, Step, run_all, succeeds},
+    plan::{Plan, Skipped},
+    step::{Step, succeeds},
 };
 
 /// Reported as skipped if the page cannot be built on this machine.
@@ -17,7 +18,7 @@ pub(crate) const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 /// Builds the pages into `web/dist` and `graph-server/studio`.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let [fetch, .., build, _] = steps();
-    run_all(root, &Plan { steps: vec![fetch, build], skipped: vec![] })
+    Plan::sequence([fetch, build]).run(root)
 }
 
 /// Returns the CI steps for the pages. The last step checks that the committed builds match their source.
