@@ -64,6 +64,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// guest's processes.
 const QEMU_THREADS: u32 = 64;
 
+/// All parts of QEMU must come from one Debian suite. If some are already installed from backports, the ordinary
+/// command fails.
+const QEMU_ADVICE: &str = "install QEMU: `apt-get install qemu-system-x86`, or, if apt reports unmet dependencies because parts of QEMU \
+                           come from backports, `apt-get install -t bookworm-backports qemu-system-x86`";
+
 /// The micro VM back end. Each guest has its own kernel and runs in QEMU.
 ///
 /// The machine has a processor, memory, an output-only console, a source of randomness and one channel. It has no
@@ -146,7 +151,7 @@ impl MicroVm {
     async fn probe_once(&self) -> Report {
         if find_in_path(qemu::PROGRAM).is_none() {
             return Report::unavailable(NAME, format!("{} is not installed", qemu::PROGRAM))
-                .with_advice("install QEMU: apt-get install qemu-system-x86");
+                .with_advice(QEMU_ADVICE);
         }
         report(probe_with_fallback(Accelerator::choose(), |it| self.probe_with(it)).await)
     }
