@@ -1,8 +1,9 @@
 //! Updates of an agent's state, and commands that also choose where the run continues.
 
 use graph_core::{
-    Command as GraphCommand, Goto, JsonFieldKind, JsonState, JsonStateSchema, NodeError,
-    json::JsonUpdate, state::FieldError,
+    Goto, JsonFieldKind, JsonState, JsonStateSchema, NodeError,
+    json::{JsonCommand, JsonUpdate},
+    state::FieldError,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -168,7 +169,7 @@ impl Command {
     pub(crate) fn into_graph_command(
         self,
         schema: &JsonStateSchema,
-    ) -> Result<GraphCommand<JsonState, Vec<Goto>>, NodeError> {
+    ) -> Result<JsonCommand, NodeError> {
         let update = match self.update {
             None => Update::new(),
             Some(CommandUpdate::Fields(update)) => update,
@@ -177,9 +178,9 @@ impl Command {
         if self.parent {
             let own = update.own_schema().map_err(NodeError::terminal)?;
             let update = update.into_json(&own).map_err(NodeError::terminal)?;
-            return Ok(GraphCommand::parent::<JsonState>(update, self.goto));
+            return Ok(JsonCommand::parent::<JsonState>(update, self.goto));
         }
         let update = update.into_json(schema).map_err(NodeError::terminal)?;
-        Ok(GraphCommand::new(update, self.goto))
+        Ok(JsonCommand::new(update, self.goto))
     }
 }

@@ -69,10 +69,23 @@ pub mod derive {
     pub use schemars;
     pub use serde;
 
-    use crate::tool::{IntoToolOutput, ToolArgument};
+    use graph_core::store::Store;
+
+    use crate::{
+        AgentError,
+        tool::{IntoToolOutput, ToolArgument, ToolRuntime},
+    };
 
     /// Compiles only if `T` is a valid argument of a tool.
     pub fn is_argument<T: ToolArgument>() {}
+
+    /// Returns the long-term store, for a tool with a parameter of type `&dyn Store`.
+    pub fn store(runtime: &ToolRuntime) -> Result<&dyn Store, AgentError> {
+        runtime.store().map(|it| &**it).ok_or_else(|| {
+            let tool = &runtime.call().name;
+            AgentError::value(format!("tool `{tool}` needs a store; add one with `Agent::store`"))
+        })
+    }
 
     /// Compiles only if `T` is a valid return type of a tool.
     pub fn is_output<T: IntoToolOutput<M>, M>() {}

@@ -23,8 +23,8 @@ pub struct ResponseFormat {
     /// Text of the tool message that confirms a response. `None`: a text that contains the response. Applies only to
     /// `Strategy::Tool`.
     pub tool_message: Option<String>,
-    /// Whether the provider must follow the schema exactly. Applies only to `Strategy::Provider`.
-    /// [`LlmModel`](crate::LlmModel) ignores it.
+    /// Whether the provider must restrict the response to the schema: with `true`, a call fails if it cannot. Applies
+    /// only to `Strategy::Provider`; see [`Request::strict_schema`](llm::Request::strict_schema).
     pub strict: Option<bool>,
 }
 

@@ -34,9 +34,10 @@ pub trait Cache: Send + Sync + fmt::Debug {
 /// The key of a cached result.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CacheKey {
-    /// Name of the node.
+    /// Name of the node, or of the [journaled call](crate::Context::task_with).
     pub node: String,
-    /// Hash of the graph's name, the graph's namespace within the run, and the node's input.
+    /// For a node, a hash of the graph's name, the graph's namespace within the run, and the node's input. For a
+    /// journaled call, a hash of the path of its function, its name and its key.
     pub input: TaskId,
 }
 

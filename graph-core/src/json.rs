@@ -33,7 +33,7 @@ pub use self::{
     branch::{JsonBranch, UnknownLabelError},
     field_kind::{JsonFieldKind, JsonReducer},
     input::JsonInput,
-    node::{JsonNode, JsonReturn, json_node},
+    node::{JsonCommand, JsonNode, JsonReturn, json_node},
     state::{JsonState, JsonStateSchema, JsonUpdate},
     subgraph::json_subgraph,
 };

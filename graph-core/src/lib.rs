@@ -115,7 +115,7 @@ pub use cache::MemoryCache;
 pub use checkpoint::{memory::MemorySaver, saver::Checkpointer, writer::Durability};
 pub use command::{
     Command,
-    route::Route,
+    route::{NoRoute, Route},
     target::{goto, send},
 };
 pub use context::{Context, ResumeValueError, journal::JournalError, task::NodeFailure};

@@ -5,11 +5,13 @@ pub(crate) mod function;
 pub(crate) mod named;
 pub mod options;
 pub(crate) mod output;
+pub(crate) mod parameter;
 
 pub use self::{
     erased::{NodeBody, Private, TaskInputError},
     function::{Node, PayloadType},
     named::Named,
     output::{IntoNodeOutput, NodeOutput},
+    parameter::{FirstParameter, NodeFuture, SecondParameter},
 };
 pub use crate::command::target::{AcceptsPayload, RunsOnState};

@@ -5,6 +5,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use serde_json::Value;
 
 use crate::{
+    command::route::DeclaredTargets,
     context::{Context, task::TaskContext},
     engine::{input::RunInput, outcome::GraphOutcome, start},
     error::{Cause, Halt, NodeError, RunError},
@@ -224,7 +225,7 @@ impl<S: State, C> IntoNode<S, C, IsSubgraph> for SubgraphNode<S, C> {
             label: Some(self.name),
             subgraph: Some(self.body.inner.clone()),
             body: NodeBody(Arc::new(self.body)),
-            targets: Some(Vec::new()),
+            targets: DeclaredTargets::default(),
             options: NodeOptions::default(),
         }
     }
@@ -297,7 +298,7 @@ fn same_state<S: State>(inner: Subgraph) -> NodeParts {
         label: Some(Label::from(inner.graph.name.clone())),
         subgraph: Some(inner.clone()),
         body: NodeBody(Arc::new(SameState::<S> { inner, state: PhantomData })),
-        targets: Some(Vec::new()),
+        targets: DeclaredTargets::default(),
         options: NodeOptions::default(),
     }
 }

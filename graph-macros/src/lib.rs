@@ -31,7 +31,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reduce(merge)]` | merges into the map or set | are all merged |
 /// | `#[reduce(upsert(id))]` | replaces items of the `Vec` that have the same `id`, appends others | are all applied |
 /// | `#[reduce(any)]` | sets the value; a step without a write clears it | keep the last one in task order |
-/// | `#[reduce(topic)]` | collects items in the `Vec`; a step without a write clears it, except for `topic(keep)` | are all collected |
+/// | `#[reduce(topic)]` | holds the items that the latest step wrote: a step without a write clears the `Vec`; `topic(keep)` keeps all items | are all collected |
 /// | `#[reduce(ephemeral)]` | sets the value; a step without a write clears it | are a conflict |
 /// | `#[reduce(untracked)]` | replaces the value; checkpoints never contain it | are a conflict |
 /// | `#[reduce(with = function)]` | calls `fn(&mut T, T)` | are all applied |
@@ -67,8 +67,8 @@ pub fn derive_route(input: TokenStream) -> TokenStream {
 /// Turns an async function into a function without parameters that creates a tool.
 ///
 /// The tool has the function's name and doc comment. Each parameter is an argument that the model passes, with its doc
-/// comment as description. Parameters of type `&ToolRuntime`, `&AgentState`, `&ToolCall`, `&Context` and `Dep<T>` are filled
-/// in by the agent; the model does not see them.
+/// comment as description. Parameters of type `&ToolRuntime`, `&AgentState`, `&ToolCall`, `&Context`, `&dyn Store` and
+/// `Dep<T>` are filled in by the agent; the model does not see them.
 ///
 /// | option | effect |
 /// |---|---|

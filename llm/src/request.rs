@@ -51,6 +51,12 @@ pub struct Request {
     /// JSON Schema that the response must conform to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
+    /// Whether the provider must restrict the response to the schema.
+    ///
+    /// With `true`, a request fails if the provider cannot enforce its schema. With `false`, OpenAI's protocols use
+    /// schemas without strict mode. `None`: the schema is enforced if the provider can enforce it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict_schema: Option<bool>,
     /// Seed for reproducible sampling. Used only for providers that support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -169,6 +175,7 @@ impl Request {
             provider_tools: Vec::new(),
             logprobs: None,
             schema: None,
+            strict_schema: None,
             seed: None,
             effort: None,
             cache_key: None,
@@ -240,6 +247,12 @@ impl Request {
     /// Sets the schema of the response.
     pub fn schema(mut self, schema: Schema) -> Self {
         self.schema = Some(schema);
+        self
+    }
+
+    /// Sets [`strict_schema`](Self::strict_schema).
+    pub fn strict_schema(mut self, strict: bool) -> Self {
+        self.strict_schema = Some(strict);
         self
     }
 

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use graph_core::{
-    BuildError, Checkpointer, Command, CompiledGraph, Context, Goto, MemorySaver, NodeError,
-    NodeExt, Persistence, START, State, StateGraph, SubgraphSource, checkpoint::Lookup, subgraph,
+    BuildError, Checkpointer, Command, CompiledGraph, Context, Goto, MemorySaver, NoRoute,
+    NodeError, NodeExt, Persistence, START, State, StateGraph, SubgraphSource, checkpoint::Lookup,
+    subgraph,
 };
 use sandbox_vm::{HostFunction, guest::Host};
 
@@ -93,7 +94,10 @@ async fn polish(inquiry: &Inquiry, cx: &Context<Deps>) -> Result<InquiryUpdate, 
     Ok(Inquiry::update().log([polished]))
 }
 
-async fn conclude(inquiry: &Inquiry, cx: &Context<Deps>) -> Result<Command<Inquiry>, NodeError> {
+async fn conclude(
+    inquiry: &Inquiry,
+    cx: &Context<Deps>,
+) -> Result<Command<Inquiry, NoRoute, Goto>, NodeError> {
     match inquiry.mode.as_str() {
         "fail" => Err("the inquiry found nothing".into()),
         "escape" => {

@@ -5,6 +5,7 @@
 //! acknowledged. The test that started the worker ([`worker`]) then reads the store ([`stored_thread`]) and
 //! compares it with these files.
 
+pub mod agent_job;
 pub mod case;
 pub mod disk;
 pub mod job;

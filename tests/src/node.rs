@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    Command, Context, Goto, JsonState, JsonStateSchema, NodeError,
-    json::{JsonInput, JsonReturn, JsonUpdate},
+    Context, Goto, JsonState, JsonStateSchema, NodeError,
+    json::{JsonCommand, JsonInput, JsonReturn, JsonUpdate},
 };
 use serde_json::Value;
 
@@ -116,8 +116,8 @@ impl Script {
     fn command(&self, command: &CommandSpec, env: &Env) -> Result<JsonCommand, NodeError> {
         let goto = command.goto.as_ref().map(|it| gotos(it, env)).transpose()?;
         Ok(match &command.update {
-            Some(update) => Command::new(self.update(update, env)?, goto.unwrap_or_default()),
-            None => Command::goto(goto.unwrap_or_default()),
+            Some(update) => JsonCommand::new(self.update(update, env)?, goto.unwrap_or_default()),
+            None => JsonCommand::goto(goto.unwrap_or_default()),
         })
     }
 
@@ -142,8 +142,6 @@ impl Script {
         })
     }
 }
-
-type JsonCommand = Command<JsonState, Vec<Goto>>;
 
 /// Evaluates a branch and returns its targets.
 pub(crate) fn route(branch: &BranchSpec, input: &JsonInput) -> Result<Vec<Goto>, NodeError> {

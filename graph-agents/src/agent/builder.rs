@@ -348,11 +348,18 @@ fn add_handoff_node(
     handoffs: Vec<String>,
     schema: &JsonStateSchema,
 ) -> StateGraph<JsonState> {
+    let tools = node.tools().iter().filter(|it| it.is_handoff());
+    let destinations: Option<Vec<_>> =
+        tools.map(|it| it.destination().map(str::to_owned)).collect();
     let (schema, handoffs) = (schema.clone(), Arc::new(handoffs));
-    graph.node(json_node(HANDOFF, move |input, context| {
+    let run = json_node(HANDOFF, move |input, context| {
         let (node, handoffs, schema) = (node.clone(), handoffs.clone(), schema.clone());
         async move { run_handoff(&node, &handoffs, &input, &context, &schema).await }
-    }))
+    });
+    graph.node(match destinations {
+        Some(destinations) => run.parent_destinations(destinations),
+        None => run,
+    })
 }
 
 fn add_hook_nodes(

@@ -108,8 +108,8 @@ pub struct OutputSchema {
     pub name: String,
     /// The JSON Schema.
     pub schema: Value,
-    /// Whether the provider must follow the schema exactly. `None`: the provider's default.
-    /// [`LlmModel`](super::LlmModel) ignores it.
+    /// Whether the provider must restrict the response to the schema: see
+    /// [`Request::strict_schema`](llm::Request::strict_schema).
     pub strict: Option<bool>,
 }
 

@@ -72,6 +72,7 @@ impl LlmModel {
             .output
             .as_ref()
             .map(|output| Schema { name: output.name.clone(), schema: output.schema.clone() });
+        request.strict_schema = prompt.output.as_ref().and_then(|it| it.strict);
         Settings::parse(&prompt.settings)?.apply(&mut request);
         Ok(request)
     }

@@ -67,6 +67,7 @@ fn handoff(
     let name = format!("{}{}", prefix.unwrap_or("transfer_to_"), normalize(&agent));
     let description = format!("Ask agent '{agent}' for help");
     let update = std::sync::Arc::new(update);
+    let destination = agent.clone();
     Tool::dynamic(name, description, json!({}), move |_, runtime| {
         let (agent, update) = (agent.clone(), update.clone());
         async move {
@@ -77,6 +78,7 @@ fn handoff(
         }
     })
     .hands_off(true)
+    .leads_to(destination)
 }
 
 const BACK_PREFIX: &str = "transfer_back_to_";

@@ -60,6 +60,8 @@ struct Inner {
     exceptions: Option<ExceptionAnswer>,
     reads_state: bool,
     hands_off: bool,
+    /// Name of the agent that a handoff leads to, if it is known before the call.
+    destination: Option<String>,
     policy: Policy,
     dependencies: Vec<DependencyCheck>,
     body: Body,
@@ -143,6 +145,7 @@ impl Tool {
             exceptions: None,
             reads_state: true,
             hands_off: false,
+            destination: None,
             policy: Policy::default(),
             dependencies: Vec::new(),
             body,
@@ -206,6 +209,15 @@ impl Tool {
     #[must_use]
     pub fn hands_off(self, hands_off: bool) -> Self {
         self.edit(|it| it.hands_off = hands_off)
+    }
+
+    /// Declares the agent that a handoff leads to, for validation and drawings.
+    pub(crate) fn leads_to(self, agent: String) -> Self {
+        self.edit(|it| it.destination = Some(agent))
+    }
+
+    pub(crate) fn destination(&self) -> Option<&str> {
+        self.inner.destination.as_deref()
     }
 
     /// Fails an attempt that takes longer than `limit`.

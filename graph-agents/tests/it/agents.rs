@@ -1,13 +1,15 @@
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicUsize, Ordering},
 };
 
 use graph_agents::{
-    Agent, AiMessage, InvalidToolCall, Message, ScriptedModel, Status, Tool, ToolCall,
+    Agent, AiMessage, InvalidToolCall, LlmModel, Message, ResponseFormat, ScriptedModel, Status,
+    Tool, ToolCall,
     middleware::{HumanInTheLoop, ModelCallLimit, ReturnMalformedCalls, ReviewRule},
 };
 use graph_core::MemorySaver;
+use llm::{Llm, Reply, Request, Scripted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -162,4 +164,21 @@ fn graph_has_the_shape_of_an_agent() {
             "tools"
         ]
     );
+}
+
+#[tokio::test]
+async fn strict_response_format_reaches_the_provider() {
+    for strict in [None, Some(true), Some(false)] {
+        let seen = Arc::new(Mutex::new(None));
+        let recorder = seen.clone();
+        let model = Scripted::new("m", move |request: &Request| {
+            *recorder.lock().unwrap() = Some(request.strict_schema);
+            Reply::from(json!({"city": "Rome", "temperature": 20}))
+        });
+        let format = ResponseFormat { strict, ..ResponseFormat::of::<Weather>() };
+        let agent = Agent::new(LlmModel::new(Llm::new(model))).response_format(format);
+        let outcome = agent.compile().unwrap().run("weather in Rome?").await.unwrap();
+        assert_eq!(outcome.response::<Weather>().unwrap().temperature, 20);
+        assert_eq!(*seen.lock().unwrap(), Some(strict));
+    }
 }

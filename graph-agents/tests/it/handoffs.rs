@@ -79,3 +79,19 @@ async fn supervisor_without_handoff_messages_keeps_other_calls() {
         messages[1].as_ai().unwrap().tool_calls.iter().map(|it| &it.name).collect();
     assert_eq!(called, ["three"]);
 }
+
+#[test]
+fn drawings_show_handoffs() {
+    let agents = [
+        agent("alice", vec![], vec![three(), handoff_tool("bob")]),
+        agent("bob", vec![], vec![handoff_tool("alice")]),
+    ];
+    let swarm = Swarm::new(agents, "alice").compile().unwrap();
+    let edges = swarm.graph().drawing(0).edges;
+    for (from, to) in [("alice", "bob"), ("bob", "alice")] {
+        assert!(
+            edges.iter().any(|it| it.from == from && it.to == to && it.conditional),
+            "{edges:?}"
+        );
+    }
+}

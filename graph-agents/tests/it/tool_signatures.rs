@@ -1,7 +1,7 @@
 //! The kinds of parameters and return types of `#[tool]`.
 
 use graph_agents::{AgentError, AgentState, Command, Dep, ToolCall, ToolOutput, ToolRuntime, tool};
-use graph_core::{Context, NodeError};
+use graph_core::{Context, NodeError, store::Store};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Address {
@@ -21,9 +21,10 @@ pub async fn every_parameter(
     state: &AgentState,
     call: &ToolCall,
     context: &Context,
+    store: &dyn Store,
     database: Dep<Database>,
 ) -> Result<String, NodeError> {
-    let _ = (runtime, state.messages(), call, context, &*database);
+    let _ = (runtime, state.messages(), call, context, store, &*database);
     Ok(format!("{} {:?} {limit}", address.street, address.number))
 }
 

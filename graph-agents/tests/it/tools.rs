@@ -1,14 +1,18 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentError, AgentState, AiMessage, Command, Dep, ScriptedModel, StateField, Status,
-    ToolCall, ToolMessage, ToolOutput, ToolRuntime, Update,
+    Agent, AgentError, AgentState, AiMessage, Command, CompiledAgent, Dep, ScriptedModel,
+    StateField, Status, ToolCall, ToolMessage, ToolOutput, ToolRuntime, Update,
+    message::messages_from_json,
     middleware::{Hooks, Middleware},
     tool,
     tool::{ToolAnswer, ToolHandler, ToolRequest},
 };
-use graph_core::{JsonFieldKind, NodeError};
+use graph_core::{
+    Context, JsonFieldKind, NodeError,
+    store::{InMemoryStore, Store},
+};
 use serde_json::{Value, json};
 
 /// Adds two numbers.
@@ -151,6 +155,40 @@ async fn tools_and_middleware_see_the_dependencies() {
     assert!(problem.starts_with("tool `greet` cannot run: no dependency of type"), "{problem}");
     let outcome = agent.dependency(Greeting("Hello")).compile().unwrap().run("hi").await.unwrap();
     assert_eq!(outcome.messages[2].text(), "Hello Bob");
+}
+
+/// Greets the user of this run, and remembers the call.
+#[tool]
+async fn welcome(
+    call: &ToolCall,
+    context: &Context,
+    store: &dyn Store,
+    greeting: Dep<Greeting>,
+) -> Result<String, NodeError> {
+    let user = context.config("user").and_then(Value::as_str).unwrap_or("nobody").to_owned();
+    store.put(&["calls"], call.id(), json!({ "user": user })).await?;
+    Ok(format!("{} {user}", greeting.0))
+}
+
+#[tokio::test]
+async fn store_call_and_context_of_the_run_are_filled_in() {
+    assert_eq!(welcome().schema()["properties"], json!({}), "the model sees no parameter");
+    let call = ToolCall::new("welcome", json!({}), "c7");
+    let model =
+        || ScriptedModel::new([AiMessage::new("").tool_call(call.clone()), AiMessage::new("ok")]);
+    let agent = |model| Agent::new(model).tools([welcome()]).dependency(Greeting("Hello"));
+    let store = Arc::new(InMemoryStore::new());
+    let compiled = agent(model()).store(store.clone()).compile().unwrap();
+    let options = CompiledAgent::run_options().config("user", "Ann");
+    let input = compiled.input("hi").unwrap();
+    let outcome = compiled.graph().with(options).run(input, ()).await.unwrap();
+    let messages = messages_from_json(outcome.state().get("messages").unwrap()).unwrap();
+    assert_eq!(messages[2].text(), "Hello Ann");
+    let item = store.get(&["calls"], "c7").await.unwrap().unwrap();
+    assert_eq!(item.value, json!({ "user": "Ann" }));
+
+    let error = agent(model()).compile().unwrap().run("hi").await.unwrap_err().to_string();
+    assert!(error.contains("tool `welcome` needs a store"), "{error}");
 }
 
 #[tokio::test]

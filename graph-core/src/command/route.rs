@@ -52,6 +52,30 @@ pub struct RouteTarget {
     pub sends: bool,
 }
 
+/// The targets that the return type of a node declares. A list is `None` if its targets are only known at run time.
+#[derive(Clone, Debug)]
+pub struct DeclaredTargets {
+    /// Nodes of the node's own graph.
+    pub own: Option<Vec<RouteTarget>>,
+    /// Nodes of the graph that contains the node's graph as a subgraph.
+    pub parent: Option<Vec<RouteTarget>>,
+}
+
+impl DeclaredTargets {
+    /// Returns the targets of two functions, one of which produces the output of a node.
+    pub(crate) fn union(self, other: Self) -> Self {
+        let union = |a: Option<Vec<_>>, b: Option<Vec<_>>| Some([a?, b?].concat());
+        Self { own: union(self.own, other.own), parent: union(self.parent, other.parent) }
+    }
+}
+
+/// Declares no targets.
+impl Default for DeclaredTargets {
+    fn default() -> Self {
+        Self { own: Some(Vec::new()), parent: Some(Vec::new()) }
+    }
+}
+
 /// The route type of a command that only follows the node's own edges. The type has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum NoRoute {}

@@ -1,11 +1,12 @@
 //! Journaled calls: external calls whose results are stored, so that a node that runs again does not repeat them.
 
-use std::{future::Future, time::SystemTime};
+use std::{any::type_name_of_val, future::Future, time::SystemTime};
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    cache::CachedResult,
+    cache::{CacheKey, CachedResult},
+    checkpoint::id::TaskId,
     context::{Context, call_key::CallKey},
     error::{NodeError, NodeTimeoutError},
     policy::TaskOptions,
@@ -49,6 +50,10 @@ impl<C: ?Sized> Context<C> {
 
     /// Makes an external call like [`task`](Self::task), with retries, a timeout and a cache.
     ///
+    /// Calls share a cached result if they have the same name, the same key and the same function, as in LangGraph. So
+    /// all graphs that use a cache and call `page` below share the result for a URL, but a call named `fetch` in another
+    /// function does not use it.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use graph_core::{CachePolicy, Context, NodeError, TaskOptions};
@@ -72,8 +77,7 @@ impl<C: ?Sized> Context<C> {
         T: Serialize + DeserializeOwned,
         Fut: Future<Output = Result<T, NodeError>>,
     {
-        // Equal calls share a cached result, so the cache key does not contain the number of the call.
-        let cache_key = self.task.cache_key(name, &key);
+        let cache_key = cache_key(type_name_of_val(&call), name, &key);
         let key = CallKey::new(&self.task, name, &key);
         async move {
             let cache = self.task.scope.cache.as_ref().zip(options.cache);
@@ -145,6 +149,13 @@ impl<C: ?Sized> Context<C> {
     pub async fn random(&self) -> Result<f64, NodeError> {
         self.task("random", self.task.next_draw(), async { Ok(random::fraction()) }).await
     }
+}
+
+/// Returns the cache key of a call. Equal calls share a cached result, so the key does not contain the call's number.
+fn cache_key(function: &str, name: &str, key: &impl Serialize) -> CacheKey {
+    let key = serde_json::to_string(key).unwrap_or_default();
+    let parts = [b"task", function.as_bytes(), name.as_bytes(), key.as_bytes()];
+    CacheKey { node: name.to_owned(), input: TaskId::from_parts(&parts) }
 }
 
 /// Repeats a call until it succeeds or its retry policy allows no further attempt.

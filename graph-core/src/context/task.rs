@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    cache::{Cache, CacheKey},
+    cache::Cache,
     checkpoint::{
         id::{CheckpointId, TaskId},
         record::{TaskEvent, TaskRecord},
@@ -424,14 +424,6 @@ impl TaskContext {
                 numbers.release(number);
             }
         });
-    }
-
-    /// Returns the cache key of a journaled call. Equal calls share a cached result across all tasks, and across all
-    /// graphs that use the same cache.
-    pub(super) fn cache_key(&self, name: &str, key: &impl Serialize) -> CacheKey {
-        let key = serde_json::to_string(key).unwrap_or_default();
-        let input = TaskId::from_parts(&[b"task", name.as_bytes(), key.as_bytes()]);
-        CacheKey { node: name.to_owned(), input }
     }
 
     pub(super) fn journaled(&self, key: &str) -> Option<Value> {

@@ -5,7 +5,7 @@ use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use crate::{
     cache::Cache,
     checkpoint::saver::Checkpointer,
-    command::route::RouteTarget,
+    command::route::{DeclaredTargets, RouteTarget},
     context::task::TaskContext,
     error::{BuildProblem, NodeError, UnknownTargetError},
     goto::Gotos,
@@ -65,8 +65,8 @@ pub(crate) struct NodeEntry {
     pub(crate) options: NodeOptions,
     /// The fields visible to the node, or `None` if all fields are visible.
     pub(crate) reads: Option<Arc<Vec<String>>>,
-    /// The targets of the node's commands, or `None` if they are only known at run time.
-    pub(crate) targets: Option<Vec<RouteTarget>>,
+    /// The targets of the node's commands.
+    pub(crate) targets: DeclaredTargets,
     /// Targets of plain edges.
     pub(crate) edges: Vec<NodeIdx>,
     /// Whether a plain edge leads to END.
@@ -76,6 +76,20 @@ pub(crate) struct NodeEntry {
     pub(crate) outgoing_joins: Vec<usize>,
     /// Indexes of the joins that lead to this node.
     pub(crate) incoming_joins: Vec<usize>,
+}
+
+impl NodeEntry {
+    /// Returns the nodes inside a subgraph. Any other node has none.
+    pub(crate) fn inner_nodes(&self) -> impl Iterator<Item = &Self> {
+        self.subgraph.iter().flat_map(|it| &it.graph.nodes)
+    }
+
+    /// Returns the targets of the node's own commands, and of the commands that the nodes of a subgraph send to its parent.
+    /// `None`: they are only known at run time.
+    pub(crate) fn command_targets(&self) -> impl Iterator<Item = Option<&[RouteTarget]>> {
+        let from_inside = self.inner_nodes().map(|it| it.targets.parent.as_deref());
+        [self.targets.own.as_deref()].into_iter().chain(from_inside)
+    }
 }
 
 /// An edge that is followed after all of its sources have run.

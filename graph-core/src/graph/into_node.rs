@@ -1,15 +1,15 @@
 //! Conversion of functions and configured functions into nodes of a graph.
 
 use crate::{
-    command::route::RouteTarget,
-    context::Context,
+    command::route::DeclaredTargets,
     graph::erased::Subgraph,
     label::Label,
     node::{
         erased::{NodeBody, Private},
-        function::{Node, OnPayload, OnState, PayloadType},
+        function::Node,
         named::{IsNamed, Named},
         options::{ConfiguredNode, NoHandler, NodeOptions},
+        parameter::{FirstParameter, NodeFuture, SecondParameter},
     },
     state::State,
 };
@@ -29,16 +29,15 @@ pub trait IntoNode<S: State, C, M>: NodeShape<S, C, M, Checked = Self> + Sized {
     fn into_node(self, _: Private) -> NodeParts;
 }
 
-/// The parameters of a node, without the requirements on its return value and its future.
+/// The types of a node's parameters and of its return value, without the requirements on them.
 ///
 /// [`StateGraph::node`](crate::StateGraph::node) requires this trait first. It determines `M`, so that only one
-/// implementation of [`IntoNode`] remains for a function with valid parameters. The compiler then reports what that
-/// implementation lacks, for example which value is held across which await, instead of listing all signatures.
+/// implementation of [`IntoNode`] remains. The compiler then reports what that implementation lacks, for example that
+/// the first parameter is not the state, or which value is held across which await, instead of listing all signatures.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
-    label = "not an async function with a supported signature",
-    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter; the state and the context are passed by shared reference",
-    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`"
+    label = "not a function with one or two parameters",
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R` with a payload type `P`, optionally with `&Context<{C}>` as second parameter"
 )]
 pub trait NodeShape<S: State, C, M> {
     /// The implementing type itself. The compiler checks the bound `N::Checked: IntoNode` only if `N` implements this
@@ -47,39 +46,19 @@ pub trait NodeShape<S: State, C, M> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, S, C, R> NodeShape<S, C, IsFunction<(OnState, R)>> for F
+impl<F, S, C, A, Fut, K> NodeShape<S, C, IsFunction<(A,), Fut, K>> for F
 where
-    F: AsyncFn(&S) -> R,
+    F: FnOnce(A) -> Fut,
     S: State,
 {
     type Checked = F;
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, S, C, R> NodeShape<S, C, IsFunction<(OnState, R, C)>> for F
+impl<F, S, C, A, B, Fut, K> NodeShape<S, C, IsFunction<(A, B), Fut, K>> for F
 where
-    F: AsyncFn(&S, &Context<C>) -> R,
+    F: FnOnce(A, B) -> Fut,
     S: State,
-{
-    type Checked = F;
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, S, C, P, R> NodeShape<S, C, IsFunction<(OnPayload, P, R)>> for F
-where
-    F: AsyncFn(P) -> R,
-    S: State,
-    P: PayloadType,
-{
-    type Checked = F;
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, S, C, P, R> NodeShape<S, C, IsFunction<(OnPayload, P, R, C)>> for F
-where
-    F: AsyncFn(P, &Context<C>) -> R,
-    S: State,
-    P: PayloadType,
 {
     type Checked = F;
 }
@@ -111,26 +90,55 @@ pub struct NodeParts {
     pub(crate) body: NodeBody,
     /// The graph inside the node, if the node is a subgraph.
     pub(crate) subgraph: Option<Subgraph>,
-    pub(crate) targets: Option<Vec<RouteTarget>>,
+    pub(crate) targets: DeclaredTargets,
     pub(crate) options: NodeOptions,
 }
 
+/// Marks functions with parameters `A` that return `Fut`. `K` is [`OnState`] or [`OnPayload`].
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct IsFunction<M>(std::marker::PhantomData<M>);
+pub struct IsFunction<A, Fut, K>(std::marker::PhantomData<(A, Fut, K)>);
 
-impl<F, S, C, M> IntoNode<S, C, IsFunction<M>> for F
+impl<F, S, C, A, Fut, K> IntoNode<S, C, IsFunction<(A,), Fut, K>> for F
 where
-    F: Node<S, C, M> + NodeShape<S, C, IsFunction<M>, Checked = F>,
+    F: NodeShape<S, C, IsFunction<(A,), Fut, K>, Checked = F>,
+    A: FirstParameter<S, K>,
+    Fut: NodeFuture,
+    A::Then<F>: Node<S, C, A::Alone<Fut::Output>>,
     S: State,
 {
-    type Input = F::Input;
+    type Input = <A::Then<F> as Node<S, C, A::Alone<Fut::Output>>>::Input;
 
     fn into_node(self, private: Private) -> NodeParts {
-        NodeParts {
+        NodeParts::function(A::then(self), private)
+    }
+}
+
+impl<F, S, C, A, B, Fut, K> IntoNode<S, C, IsFunction<(A, B), Fut, K>> for F
+where
+    F: NodeShape<S, C, IsFunction<(A, B), Fut, K>, Checked = F>,
+    A: FirstParameter<S, K>,
+    A::Then<B>: SecondParameter<C>,
+    Fut: NodeFuture,
+    Valid<A::Then<B>, C, F>: Node<S, C, A::WithContext<Fut::Output, C>>,
+    S: State,
+{
+    type Input = <Valid<A::Then<B>, C, F> as Node<S, C, A::WithContext<Fut::Output, C>>>::Input;
+
+    fn into_node(self, private: Private) -> NodeParts {
+        NodeParts::function(A::Then::<B>::then(self), private)
+    }
+}
+
+/// The function `F` itself, if its second parameter `B` is valid.
+type Valid<B, C, F> = <B as SecondParameter<C>>::Then<F>;
+
+impl NodeParts {
+    fn function<S: State, C, M, F: Node<S, C, M>>(function: F, private: Private) -> Self {
+        Self {
             label: Label::of_fn::<F>(),
             targets: F::targets(),
-            body: self.erase(private),
+            body: function.erase(private),
             subgraph: None,
             options: NodeOptions::default(),
         }
@@ -150,13 +158,9 @@ where
         let mut parts = self.node.into_node(Private(()));
         let handler = self.handler.into_error_handler(Private(()));
         // The handler's output replaces the node's output, so the handler's targets are targets of the node, too.
-        parts.targets = match (&handler, parts.targets) {
-            (None, targets) => targets,
-            (Some(handler), targets) => targets.zip(handler.targets.clone()).map(|(mut a, b)| {
-                a.extend(b);
-                a
-            }),
-        };
+        if let Some(handler) = &handler {
+            parts.targets = parts.targets.union(handler.targets.clone());
+        }
         parts.options = self.options;
         parts.options.handler = handler.map(|it| it.body);
         parts
@@ -196,9 +200,9 @@ impl<S: State, C> IntoErrorHandler<S, C, IsNoHandler> for NoHandler {
 }
 
 #[diagnostic::do_not_recommend]
-impl<H, S, C, M> IntoErrorHandler<S, C, IsFunction<M>> for H
+impl<H, S, C, A, Fut, K> IntoErrorHandler<S, C, IsFunction<A, Fut, K>> for H
 where
-    H: Node<S, C, M> + NodeShape<S, C, IsFunction<M>, Checked = H>,
+    H: IntoNode<S, C, IsFunction<A, Fut, K>>,
     S: State,
 {
     fn into_error_handler(self, private: Private) -> Option<NodeParts> {

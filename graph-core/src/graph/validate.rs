@@ -10,7 +10,7 @@ use petgraph::{
 };
 
 use crate::{
-    command::route::RouteTarget,
+    command::route::{DeclaredTargets, RouteTarget},
     error::{BuildError, BuildProblem},
     graph::{
         declaration::Declaration,
@@ -50,12 +50,9 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
         }
     }
     for node in &nodes {
-        names.check_targets(
-            &node.label,
-            node.targets.as_deref().unwrap_or(&[]),
-            &nodes,
-            &mut problems,
-        );
+        for targets in node.command_targets().flatten() {
+            names.check_targets(&node.label, targets, &nodes, &mut problems);
+        }
     }
     for stops in [&builder.stop_before, &builder.stop_after] {
         if let Stops::At(labels) = stops {
@@ -122,7 +119,7 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
         subgraph: None,
         reads: None,
         options: NodeOptions::default(),
-        targets: Some(Vec::new()),
+        targets: DeclaredTargets::default(),
         edges: Vec::new(),
         leads_to_end: false,
         routers: Vec::new(),
@@ -390,8 +387,8 @@ fn reachable(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> BTreeSet<us
 fn successors(nodes: &[NodeEntry], joins: &[Join], entry: &NodeEntry) -> Vec<NodeIdx> {
     let mut successors = entry.edges.clone();
     successors.extend(entry.outgoing_joins.iter().filter_map(|it| joins[*it].target));
-    let routes = entry.routers.iter().map(|it| &it.targets).chain([&entry.targets]);
-    for targets in routes {
+    let routes = entry.routers.iter().map(|it| it.targets.as_deref());
+    for targets in routes.chain(entry.command_targets()) {
         match targets {
             // Targets that are only known at run time may be any node.
             None => successors.extend((0..nodes.len()).map(index_of)),

@@ -5,7 +5,10 @@ use std::{fmt, future::Future, marker::PhantomData, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    command::{Command, route::RouteTarget},
+    command::{
+        Command,
+        route::{DeclaredTargets, RouteTarget},
+    },
     context::{Context, task::TaskContext},
     error::NodeError,
     goto::Goto,
@@ -23,6 +26,9 @@ use crate::{
     state::field::FieldError,
 };
 
+/// A command of a node of a dynamic graph. Its targets, in its own graph or in the parent, are only known at run time.
+pub type JsonCommand = Command<JsonState, Vec<Goto>, Vec<Goto>>;
+
 /// The return value of a node of a dynamic graph.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -34,7 +40,7 @@ pub enum JsonReturn {
     /// An update as a [`JsonUpdate`].
     Update(JsonUpdate),
     /// One or more commands.
-    Commands(Vec<Command<JsonState, Vec<Goto>>>),
+    Commands(Vec<JsonCommand>),
 }
 
 impl From<()> for JsonReturn {
@@ -55,8 +61,8 @@ impl From<JsonUpdate> for JsonReturn {
     }
 }
 
-impl From<Command<JsonState, Vec<Goto>>> for JsonReturn {
-    fn from(command: Command<JsonState, Vec<Goto>>) -> Self {
+impl From<JsonCommand> for JsonReturn {
+    fn from(command: JsonCommand) -> Self {
         Self::Commands(vec![command])
     }
 }
@@ -83,6 +89,7 @@ pub struct JsonNode<F, C> {
     body: F,
     reads: Option<Arc<Vec<String>>>,
     destinations: Option<Vec<String>>,
+    parent_destinations: Option<Vec<String>>,
     deps: PhantomData<fn(C)>,
 }
 
@@ -95,7 +102,14 @@ where
     R: Into<JsonReturn>,
 {
     let name = Label::from(name.into());
-    JsonNode { name, body, reads: None, destinations: None, deps: PhantomData }
+    JsonNode {
+        name,
+        body,
+        reads: None,
+        destinations: None,
+        parent_destinations: None,
+        deps: PhantomData,
+    }
 }
 
 impl<F, C> JsonNode<F, C> {
@@ -115,6 +129,17 @@ impl<F, C> JsonNode<F, C> {
         self.destinations = Some(destinations.into_iter().map(Into::into).collect());
         self
     }
+
+    /// Declares the nodes of the parent graph that the node's commands to it can lead to, for validation and drawings of
+    /// the parent. Without a declaration, they are only known at run time.
+    #[must_use]
+    pub fn parent_destinations<N: Into<String>>(
+        mut self,
+        destinations: impl IntoIterator<Item = N>,
+    ) -> Self {
+        self.parent_destinations = Some(destinations.into_iter().map(Into::into).collect());
+        self
+    }
 }
 
 impl<F, C> fmt::Debug for JsonNode<F, C> {
@@ -123,10 +148,10 @@ impl<F, C> fmt::Debug for JsonNode<F, C> {
     }
 }
 
-/// Returns the target of a command that leads to a node.
-fn target(node: String) -> RouteTarget {
-    let to = Label::from(node);
-    RouteTarget { variant: to.clone(), to, sends: false }
+/// Returns the targets of commands that lead to these nodes.
+fn targets(nodes: Vec<String>) -> Vec<RouteTarget> {
+    let labels = nodes.into_iter().map(Label::from);
+    labels.map(|to| RouteTarget { variant: to.clone(), to, sends: false }).collect()
 }
 
 #[doc(hidden)]
@@ -164,7 +189,10 @@ where
             body: NodeBody(Arc::new(Body { call, reads: self.reads })),
             subgraph: None,
             // Without a declaration, the targets of a dynamic node's commands are only known at run time.
-            targets: self.destinations.map(|nodes| nodes.into_iter().map(target).collect()),
+            targets: DeclaredTargets {
+                own: self.destinations.map(targets),
+                parent: self.parent_destinations.map(targets),
+            },
             options: NodeOptions::default(),
         }
     }

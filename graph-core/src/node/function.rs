@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     command::{
-        route::RouteTarget,
+        route::DeclaredTargets,
         target::{AcceptsPayload, RunsOnState},
     },
     context::{Context, task::TaskContext},
@@ -41,9 +41,9 @@ pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
     /// Type of the node's input: the state, or the payload.
     type Input;
 
-    /// Returns the targets that the node's return type declares, or `None` if they are only known at run time.
+    /// Returns the targets that the node's return type declares.
     #[doc(hidden)]
-    fn targets() -> Option<Vec<RouteTarget>>;
+    fn targets() -> DeclaredTargets;
 
     #[doc(hidden)]
     fn erase(self, _: Private) -> NodeBody;
@@ -113,7 +113,7 @@ where
 {
     type Input = S;
 
-    fn targets() -> Option<Vec<RouteTarget>> {
+    fn targets() -> DeclaredTargets {
         R::targets()
     }
 
@@ -138,7 +138,7 @@ where
 {
     type Input = S;
 
-    fn targets() -> Option<Vec<RouteTarget>> {
+    fn targets() -> DeclaredTargets {
         R::targets()
     }
 
@@ -164,7 +164,7 @@ where
 {
     type Input = P;
 
-    fn targets() -> Option<Vec<RouteTarget>> {
+    fn targets() -> DeclaredTargets {
         R::targets()
     }
 
@@ -190,7 +190,7 @@ where
 {
     type Input = P;
 
-    fn targets() -> Option<Vec<RouteTarget>> {
+    fn targets() -> DeclaredTargets {
         R::targets()
     }
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::{
     command::{
         Command,
-        route::{Route, RouteTarget},
+        route::{DeclaredTargets, Route},
     },
     error::NodeError,
     goto::{Goto, ParentCommand},
@@ -22,9 +22,9 @@ use crate::{
     note = "the error of a `Result` must convert into `NodeError`: an error type that is `Send + Sync`, such as `Box<dyn Error + Send + Sync>`, or a text"
 )]
 pub trait IntoNodeOutput<S: State> {
-    /// Returns the targets that the type declares, or `None` if they are only known at run time.
-    fn targets() -> Option<Vec<RouteTarget>> {
-        Some(Vec::new())
+    /// Returns the targets that the type declares. The default declares none.
+    fn targets() -> DeclaredTargets {
+        DeclaredTargets::default()
     }
 
     /// Converts the returned value into the node's output.
@@ -68,9 +68,9 @@ impl<S: State> IntoNodeOutput<S> for () {
     }
 }
 
-impl<S: State, R: Route> IntoNodeOutput<S> for Command<S, R> {
-    fn targets() -> Option<Vec<RouteTarget>> {
-        R::targets()
+impl<S: State, R: Route, P: Route> IntoNodeOutput<S> for Command<S, R, P> {
+    fn targets() -> DeclaredTargets {
+        DeclaredTargets { own: R::targets(), parent: P::targets() }
     }
 
     fn into_node_output(self) -> Result<NodeOutput, NodeError> {
@@ -85,7 +85,7 @@ impl<S: State, R: Route> IntoNodeOutput<S> for Command<S, R> {
 
 #[diagnostic::do_not_recommend]
 impl<S: State, T: IntoNodeOutput<S>, E: Into<NodeError>> IntoNodeOutput<S> for Result<T, E> {
-    fn targets() -> Option<Vec<RouteTarget>> {
+    fn targets() -> DeclaredTargets {
         T::targets()
     }
 
@@ -95,7 +95,7 @@ impl<S: State, T: IntoNodeOutput<S>, E: Into<NodeError>> IntoNodeOutput<S> for R
 }
 
 impl<S: State, T: IntoNodeOutput<S>> IntoNodeOutput<S> for Option<T> {
-    fn targets() -> Option<Vec<RouteTarget>> {
+    fn targets() -> DeclaredTargets {
         T::targets()
     }
 
@@ -105,7 +105,7 @@ impl<S: State, T: IntoNodeOutput<S>> IntoNodeOutput<S> for Option<T> {
 }
 
 impl<S: State, T: IntoNodeOutput<S>> IntoNodeOutput<S> for Vec<T> {
-    fn targets() -> Option<Vec<RouteTarget>> {
+    fn targets() -> DeclaredTargets {
         T::targets()
     }
 
@@ -119,8 +119,8 @@ impl<S: State, T: IntoNodeOutput<S>> IntoNodeOutput<S> for Vec<T> {
 }
 
 impl<S: State> IntoNodeOutput<S> for Goto {
-    fn targets() -> Option<Vec<RouteTarget>> {
-        None
+    fn targets() -> DeclaredTargets {
+        DeclaredTargets { own: None, ..DeclaredTargets::default() }
     }
 
     fn into_node_output(self) -> Result<NodeOutput, NodeError> {

@@ -314,7 +314,11 @@ fn object<T: Serialize>(update: &T) -> Option<Change> {
     }
 }
 
-/// Collects the writes of one step into a list. The first write of the next step starts a new list.
+/// Holds the items that the latest step wrote: the first write of a step replaces the list, further writes of the step
+/// extend it, and a step without a write clears it.
+///
+/// The derive selects it with `#[reduce(topic)]`. `#[reduce(topic(keep))]` keeps the items of all steps; its reducer is
+/// [`Append`].
 #[derive(Debug)]
 pub struct Topic;
 

@@ -158,3 +158,28 @@ async fn journaled_calls_are_retried_timed_out_and_cached() {
     assert_eq!(fetch.invoke("b".into(), ()).await.unwrap(), 3);
     assert_eq!(made.load(Ordering::Relaxed), 4);
 }
+
+async fn title(cx: &Context) -> Result<String, NodeError> {
+    let options = TaskOptions::new().cache(CachePolicy::new());
+    cx.task_with(options, "fetch", 7, || async { Ok("title".to_owned()) }).await
+}
+
+async fn author(cx: &Context) -> Result<String, NodeError> {
+    let options = TaskOptions::new().cache(CachePolicy::new());
+    cx.task_with(options, "fetch", 7, || async { Ok("author".to_owned()) }).await
+}
+
+#[tokio::test]
+async fn calls_of_different_functions_do_not_share_cached_results() {
+    let cache = MemoryCache::new();
+    let titles = Entrypoint::new("titles", |_: (), _: Option<String>, cx: Context| async move {
+        title(&cx).await
+    });
+    let authors = Entrypoint::new("authors", |_: (), _: Option<String>, cx: Context| async move {
+        author(&cx).await
+    });
+    let titles = titles.cache(cache.clone()).compile().unwrap();
+    let authors = authors.cache(cache).compile().unwrap();
+    assert_eq!(titles.invoke((), ()).await.unwrap(), "title");
+    assert_eq!(authors.invoke((), ()).await.unwrap(), "author");
+}

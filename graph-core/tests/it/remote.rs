@@ -12,8 +12,8 @@ use std::{
 use async_trait::async_trait;
 use graph_core::{
     Command, CompiledGraph, Context, Durability, EffectCall, EffectDecision, Goto, Input,
-    Interrupt, MemorySaver, NodeError, NodeExt, Persistence, RunControl, RunError, RunOptions,
-    RunOutcome, START, State, StateGraph, SubgraphSource,
+    Interrupt, MemorySaver, NoRoute, NodeError, NodeExt, Persistence, RunControl, RunError,
+    RunOptions, RunOutcome, START, State, StateGraph, SubgraphSource,
     checkpoint::{CheckpointId, CheckpointKey, FrontierRecord, NewCheckpoint},
     remote::{RemoteCall, RemoteInterceptor, RemoteOutcome, RemoteParent, RemoteRunner},
     subgraph,
@@ -32,7 +32,7 @@ async fn depart(_: &Trip) -> TripUpdate {
     Trip::update().stops(["depart".to_owned()])
 }
 
-async fn travel(trip: &Trip, cx: &Context) -> Result<Command<Trip>, NodeError> {
+async fn travel(trip: &Trip, cx: &Context) -> Result<Command<Trip, NoRoute, Goto>, NodeError> {
     match trip.mode.as_str() {
         "ask" => {
             let stop: String = cx.interrupt("where to?")?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use graph_core::{
-    Command, CompiledGraph, Context, Goto, MemorySaver, NodeError, NodeExt, Persistence,
+    Command, CompiledGraph, Context, Goto, MemorySaver, NoRoute, NodeError, NodeExt, Persistence,
     RetryPolicy, RunError, START, State, StateGraph, Thread, goto, send, subgraph,
     subgraph_on_payload,
 };
@@ -164,7 +164,7 @@ async fn thread_state_can_include_subgraphs() {
     assert_eq!(inner.tasks[0].error.as_deref(), Some("injected failure of `second`"));
 }
 
-async fn leave(_: &Draft) -> Command<Draft> {
+async fn leave(_: &Draft) -> Command<Draft, NoRoute, Goto> {
     Command::parent::<Trail>(visited("from the subgraph"), goto(landing))
 }
 

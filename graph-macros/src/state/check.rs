@@ -1,6 +1,6 @@
 //! Validation of the parsed struct.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::{
     Attribute, Expr, ExprPath, Generics, Ident, Lit, LitStr, Member, Path, Token, Type, TypeParam,
@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) generics: Generics,
     pub(super) version: Option<u32>,
     pub(super) fields: Vec<Field>,
+    /// Span of all fields. The update type is defined here, so that the error for an unknown method shows the fields.
+    pub(super) fields_span: Span,
 }
 
 pub(super) struct Field {
@@ -70,7 +72,7 @@ pub(super) struct Key {
 }
 
 pub(super) fn check(parsed: ParsedStruct, diagnostics: &mut Diagnostics) -> State {
-    let ParsedStruct { vis, ident, mut generics, settings, reducers, body } = parsed;
+    let ParsedStruct { vis, ident, mut generics, settings, reducers, body, fields_span } = parsed;
     for entry in &reducers {
         diagnostics.add(entry, "`#[reduce(..)]` must be placed on a field");
     }
@@ -83,7 +85,7 @@ pub(super) fn check(parsed: ParsedStruct, diagnostics: &mut Diagnostics) -> Stat
         Vec::new()
     });
     let update = format_ident!("{}Update", ident.unraw(), span = ident.span());
-    State { vis, ident, update, generics, version, fields }
+    State { vis, ident, update, generics, version, fields, fields_span }
 }
 
 /// Rejects type parameters without bounds, because each would cause dozens of errors in the generated code. Returns

@@ -1,13 +1,13 @@
 //! Parsing of the struct, its fields, and the entries of their attributes.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Attribute, Data, DeriveInput, Fields, Generics, Ident, Type, Visibility};
 
 use crate::{
     attribute::{Entry, entries},
     diagnostics::Diagnostics,
-    syntax::replace_self,
+    syntax::{replace_self, span_of},
 };
 
 /// The parsed input, before validation.
@@ -20,6 +20,8 @@ pub(super) struct ParsedStruct {
     /// The entries of a misplaced `#[reduce(..)]` on the struct.
     pub(super) reducers: Vec<Entry>,
     pub(super) body: Body,
+    /// Span of all fields, or of the name if the input is not a struct.
+    pub(super) fields_span: Span,
 }
 
 pub(super) enum Body {
@@ -46,6 +48,10 @@ pub(super) fn parse(input: DeriveInput, diagnostics: &mut Diagnostics) -> Parsed
     let this = quote!(#ident #arguments);
     let settings = entries(&attrs, "state", "#[state(version = 2)]", diagnostics);
     let reducers = entries(&attrs, "reduce", "#[reduce(append)]", diagnostics);
+    let fields_span = match &data {
+        Data::Struct(data) => span_of(&data.fields),
+        _ => span_of(&ident),
+    };
     let body = match data {
         Data::Struct(data) => match data.fields {
             fields @ Fields::Unnamed(_) => Body::Tuple(fields),
@@ -56,7 +62,7 @@ pub(super) fn parse(input: DeriveInput, diagnostics: &mut Diagnostics) -> Parsed
         Data::Enum(data) => Body::Enum(data.enum_token),
         Data::Union(data) => Body::Union(data.union_token),
     };
-    ParsedStruct { vis, ident, generics, settings, reducers, body }
+    ParsedStruct { vis, ident, generics, settings, reducers, body, fields_span }
 }
 
 fn field(

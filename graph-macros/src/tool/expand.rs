@@ -20,6 +20,7 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
         Source::State => quote! { runtime.state() },
         Source::Call => quote! { runtime.call() },
         Source::Context => quote! { runtime.context() },
+        Source::Store => quote! { ::graph_agents::derive::store(&runtime)? },
         Source::Dependency(inner) => quote! { runtime.dependency::<#inner>()? },
     });
     let dependencies = tool.parameters.iter().filter_map(|it| match &it.source {

@@ -3,8 +3,8 @@
 use proc_macro2::TokenStream;
 use syn::{
     Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Ident, ItemFn, Lit, LitInt, LitStr,
-    Meta, MetaNameValue, Pat, PathArguments, ReturnType, Token, Type, Visibility, parse::Parser,
-    punctuated::Punctuated, spanned::Spanned,
+    Meta, MetaNameValue, Pat, Path, PathArguments, ReturnType, Token, Type, TypeParamBound,
+    Visibility, parse::Parser, punctuated::Punctuated, spanned::Spanned,
 };
 
 /// The function of a tool.
@@ -41,6 +41,8 @@ pub(super) enum Source {
     Call,
     /// The context of the task.
     Context,
+    /// The long-term store.
+    Store,
     /// The agent's dependency of this type.
     Dependency(Box<Type>),
 }
@@ -159,7 +161,13 @@ fn source(r#type: &Type) -> syn::Result<Source> {
         return Ok(inner.map_or(Source::Model, Source::Dependency));
     };
     let last = match &*reference.elem {
-        Type::Path(path) => path.path.segments.last().map(|it| it.ident.to_string()),
+        Type::Path(path) => last_name(&path.path),
+        Type::TraitObject(object) => match object.bounds.first() {
+            Some(TypeParamBound::Trait(bound)) => {
+                last_name(&bound.path).map(|it| format!("dyn {it}"))
+            }
+            _ => None,
+        },
         _ => None,
     };
     match last.as_deref() {
@@ -167,12 +175,17 @@ fn source(r#type: &Type) -> syn::Result<Source> {
         Some("AgentState") => Ok(Source::State),
         Some("ToolCall") => Ok(Source::Call),
         Some("Context") => Ok(Source::Context),
+        Some("dyn Store") => Ok(Source::Store),
         _ => Err(Error::new(
             r#type.span(),
             "the model cannot pass a reference; use an owned type such as `String`. References to `ToolRuntime`, \
-             `AgentState`, `ToolCall` and `Context`, and values of type `Dep<..>`, are filled in by the agent",
+             `AgentState`, `ToolCall`, `Context` and `dyn Store`, and values of type `Dep<..>`, are filled in by the agent",
         )),
     }
+}
+
+fn last_name(path: &Path) -> Option<String> {
+    path.segments.last().map(|it| it.ident.to_string())
 }
 
 /// Returns `T` if the type is `Dep<T>`.

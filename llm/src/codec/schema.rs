@@ -6,7 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::Schema;
+use super::call_error::CallError;
+use crate::{ErrorKind, Request, Schema};
 
 /// JSON Schema subset of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +41,27 @@ pub(super) fn plain(schema: &Value) -> Value {
     schema
 }
 
-/// Encodes a schema for OpenAI's APIs. Uses strict mode if strict mode can express the schema.
-pub(super) fn openai_schema(Schema { name, schema }: &Schema) -> Value {
-    match adapt(schema, Dialect::OpenAi) {
+/// Fails if the request requires a strict schema and the provider cannot enforce the schema.
+pub(super) fn check_strict(
+    request: &Request,
+    can_enforce: impl Fn(&Value) -> bool,
+) -> Result<(), CallError> {
+    match &request.schema {
+        Some(schema) if request.strict_schema == Some(true) && !can_enforce(&schema.schema) => {
+            let message = format!(
+                "the provider cannot enforce the schema `{}`; simplify the schema or remove `strict_schema(true)`",
+                schema.name
+            );
+            Err(CallError::new(ErrorKind::BadRequest, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Encodes a schema for OpenAI's APIs. Uses strict mode if strict mode can express the schema, unless `strict` is
+/// `Some(false)`.
+pub(super) fn openai_schema(Schema { name, schema }: &Schema, strict: Option<bool>) -> Value {
+    match adapt(schema, Dialect::OpenAi).filter(|_| strict != Some(false)) {
         Some(schema) => json!({ "name": name, "strict": true, "schema": schema }),
         None => json!({ "name": name, "strict": false, "schema": plain(schema) }),
     }

@@ -156,6 +156,15 @@ impl Engine {
         let mut sampler =
             Sampler::new(request.temperature.unwrap_or(TEMPERATURE), settings.top_p, request.seed);
         let mut constraint = request.schema.as_ref().and_then(|it| JsonConstraint::new(&it.schema));
+        if let (Some(schema), None, Some(true)) =
+            (&request.schema, &constraint, request.strict_schema)
+        {
+            let message = format!(
+                "the local model cannot enforce the schema `{}`; simplify the schema or remove `strict_schema(true)`",
+                schema.name
+            );
+            return Err(Failure::Failed(ErrorKind::BadRequest, message));
+        }
         let room = settings.context_window - prompt.len();
         let most = room.min(request.max_tokens as usize);
         let mut text = AnswerText::default();

@@ -2,6 +2,7 @@
 //!
 //! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
 //! live|before:N|after:N|lie:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
+//! `crash-worker --saver .. --agent FILE --durability .. --acks FILE [--plan ..]` runs an agent whose tool writes to FILE.
 //! `crash-worker --saver .. --thread T --race leased|unleased|graph` reads commands from standard input.
 #![expect(clippy::print_stdout, reason = "prints the result to stdout")]
 
@@ -10,6 +11,7 @@ use std::{
     env,
     error::Error,
     io::{self, BufRead},
+    path::Path,
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -17,8 +19,9 @@ use std::{
 
 use graph_core::{Checkpointer, Durability, RunError, checkpoint::CheckpointError};
 use graph_tests::crash::{
+    agent_job::{self, AgentReport},
     job::{self, EffectLog},
-    killing_hook::KillingHook,
+    killing_hook::{CrashPlan, KillingHook, PlanError},
     location::StoreLocation,
     race::{RaceMode, RaceWorker},
     worker::{WorkerReport, durability_arg},
@@ -56,6 +59,10 @@ impl Args {
         self.find(name).ok_or_else(|| format!("missing argument {name}"))
     }
 
+    fn plan(&self) -> Result<CrashPlan, PlanError> {
+        self.find("--plan").map_or(Ok(CrashPlan::NoCrash), str::parse)
+    }
+
     fn durability(&self) -> Result<Durability, String> {
         let name = self.get("--durability")?;
         let all = [Durability::Sync, Durability::Async, Durability::Exit];
@@ -68,6 +75,9 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let location = StoreLocation::parse(args.get("--saver")?)
         .ok_or("invalid --saver; expected sqlite:PATH or postgresql://...")?;
     let saver = location.open().await?;
+    if let Some(log) = args.find("--agent") {
+        return run_agent(args, saver, Path::new(log)).await;
+    }
     match args.find("--race") {
         Some(mode) => {
             race(
@@ -83,10 +93,9 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 async fn work(args: &Args, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn Error>> {
-    let plan = args.find("--plan").map_or(Ok(Default::default()), str::parse)?;
     let wait = Duration::from_secs(args.find("--wait").map_or(Ok(0), str::parse)?);
     let effect_log = EffectLog::new(args.get("--world")?);
-    let killing_hook = KillingHook::before(saver, plan, args.get("--acks")?);
+    let killing_hook = KillingHook::before(saver, args.plan()?, args.get("--acks")?);
     let started = Instant::now();
     let job = loop {
         let saver = Arc::new(killing_hook.clone());
@@ -102,6 +111,18 @@ async fn work(args: &Args, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn E
         "{}",
         serde_json::to_string(&WorkerReport { job, n_writes: killing_hook.hook().n_writes() })?
     );
+    Ok(())
+}
+
+async fn run_agent(
+    args: &Args,
+    saver: Arc<dyn Checkpointer>,
+    log: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let saver = KillingHook::before(saver, args.plan()?, args.get("--acks")?);
+    let report = agent_job::finish(Arc::new(saver.clone()), args.durability()?, log).await?;
+    let report = AgentReport { n_writes: saver.hook().n_writes(), ..report };
+    println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
 

@@ -7,15 +7,13 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, Command, CompiledGraph, Context, Goto, JsonState, JsonStateSchema, NodeError,
-    NodeExt, RetryPolicy, RunControl, START, StateGraph,
-    json::{JsonBranch, JsonInput, JsonReturn, JsonUpdate, json_node, json_subgraph},
+    Checkpointer, CompiledGraph, Context, Goto, JsonState, JsonStateSchema, NodeError, NodeExt,
+    RetryPolicy, RunControl, START, StateGraph,
+    json::{JsonBranch, JsonCommand, JsonInput, JsonReturn, JsonUpdate, json_node, json_subgraph},
 };
 use serde_json::{Value, json};
 
 use crate::spec::{Branch, FIELDS, FUEL, INNER_FIELDS, NAMES, Node, Spec, Target, kind};
-
-type JsonCommand = Command<JsonState, Vec<Goto>>;
 
 /// Controls and records the nodes of a graph. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use graph_core::{
     Command, CompiledGraph, Durability, Goto, JsonFieldKind, JsonState, JsonStateSchema, NodeError,
     RunOptions, RunOutcome, START, Stops,
     checkpoint::{Change, GotoRecord, TaskEvent, TaskId, TaskRecord},
-    json::{JsonReturn, json_node},
+    json::{JsonCommand, JsonReturn, json_node},
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Map, Number, Value, json};
@@ -179,7 +179,7 @@ fn relay(saver: &TextSaver) -> (JsonStateSchema, CompiledGraph<JsonState>) {
     let schema = JsonStateSchema::new(fields).expect("field names are unique");
     let send = json_node("send", |input, _| {
         let value = input.get("value").cloned().unwrap_or_default();
-        let way = Command::<JsonState, _>::goto(vec![Goto::send("ask", value)]);
+        let way = JsonCommand::goto(vec![Goto::send("ask", value)]);
         std::future::ready(Ok::<_, NodeError>(JsonReturn::from(way)))
     });
     let ask = json_node("ask", |input, cx| {

@@ -103,7 +103,7 @@ impl Drawing {
         let first_join = self.edges.iter().filter_map(|it| it.join).max().map_or(0, |it| it + 1);
         let n_edges = self.edges.len();
         for entry in &graph.nodes {
-            self.edges.extend(edges_of(graph, entry, first_join, parent));
+            self.edges.extend(edges_of(graph, entry, first_join, parent, depth > 0));
         }
         let end = id(parent, END_NAME);
         let leads_to_end = self.edges[n_edges..].iter().any(|it| it.to == end);
@@ -246,12 +246,13 @@ impl DrawnEdge {
     }
 }
 
-/// Returns the outgoing edges of a node.
+/// Returns the outgoing edges of a node. Commands from inside an expanded subgraph start at the node that sends them.
 fn edges_of(
     graph: &Graph,
     entry: &NodeEntry,
     first_join: usize,
     parent: Option<&str>,
+    expanded: bool,
 ) -> Vec<DrawnEdge> {
     let plain = |to: &str| DrawnEdge {
         from: id(parent, entry.label.as_str()),
@@ -281,7 +282,13 @@ fn edges_of(
             None => edges.extend(all_targets(graph).iter().map(route)),
         }
     }
-    edges.extend(entry.targets.iter().flatten().map(route));
+    edges.extend(entry.targets.own.iter().flatten().map(route));
+    for sender in entry.inner_nodes() {
+        let subgraph = id(parent, entry.label.as_str());
+        let from = if expanded { id(Some(&subgraph), sender.label.as_str()) } else { subgraph };
+        let targets = sender.targets.parent.iter().flatten();
+        edges.extend(targets.map(|it| DrawnEdge { from: from.clone(), ..route(it) }));
+    }
     edges
 }
 

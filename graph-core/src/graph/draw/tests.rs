@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     END, JsonFieldKind, JsonState, JsonStateSchema, NodeError, NodeExt, Persistence, START,
     StateGraph, Stops,
-    command::{Command, Goto, Gotos, Route, RouteTarget},
+    command::{Command, Goto, Gotos, NoRoute, Route, RouteTarget},
     json::{JsonBranch, json_subgraph},
 };
 
@@ -255,6 +255,60 @@ fn edges_that_send_payloads_are_labelled() {
             n4 -.-> n6
         "#,
     );
+}
+
+enum Leave {}
+
+impl Route for Leave {
+    fn targets() -> Option<Vec<RouteTarget>> {
+        let target = |to: &'static str, variant: &'static str| RouteTarget {
+            to: to.into(),
+            variant: variant.into(),
+            sends: false,
+        };
+        Some(vec![target("help", "GiveUp"), target("__end__", "End")])
+    }
+
+    fn gotos(self) -> Gotos {
+        match self {}
+    }
+}
+
+async fn leave(_: &JsonState) -> Result<Command<JsonState, NoRoute, Leave>, NodeError> {
+    Err("not called".into())
+}
+
+#[test]
+fn commands_to_the_parent_are_drawn_in_the_parent() {
+    let child = graph([]).node(leave).edge(START, leave).compile().unwrap();
+    let parent = |nodes: [&'static str; 1]| {
+        let node = json_subgraph("child", &child, Persistence::Invocation);
+        graph(nodes).node(node).edge(START, "child").compile()
+    };
+    let graph = parent(["help"]).unwrap();
+    assert!(graph.warnings().is_empty(), "{:?}", graph.warnings());
+    check(
+        &graph.mermaid(),
+        r#"
+        flowchart TD
+            n0(["__start__"])
+            n1[["child"]]
+            n2["help"]
+            n3(["__end__"])
+            n0 --> n1
+            n1 -.->|"GiveUp"| n2
+            n1 -.-> n3
+        "#,
+    );
+    let sent = graph.drawing(1).edges.into_iter().filter(|it| it.conditional);
+    let sent: Vec<_> = sent.map(|it| (it.from, it.to)).collect();
+    assert_eq!(
+        sent,
+        [("child:leave", "help"), ("child:leave", "__end__")]
+            .map(|(from, to)| (from.to_owned(), to.to_owned()))
+    );
+    let error = parent(["helper"]).unwrap_err().to_string();
+    assert!(error.contains("`help`") && error.contains("`helper`"), "{error}");
 }
 
 /// A graph that contains the subgraph `child`, which contains the subgraph `inner`. The outermost and the innermost

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::Type;
+use syn::{Ident, Type};
 
 use super::super::check::{Field, Reducer, State};
 use crate::syntax::{argument_of, is_named, span_of};
@@ -13,8 +13,9 @@ const NUMBERS: [&str; 12] =
 
 /// Generates the update type.
 pub(super) fn update_type(
-    State { vis, ident, update, generics, fields, .. }: &State,
+    State { vis, ident, update, generics, fields, fields_span, .. }: &State,
 ) -> TokenStream {
+    let update = Ident::new(&update.to_string(), *fields_span);
     let (_, arguments, bounds) = generics.split_for_impl();
     let (names, types): (Vec<_>, Vec<_>) =
         fields.iter().map(|it| (&it.ident, it.write_type())).unzip();
@@ -23,7 +24,7 @@ pub(super) fn update_type(
     let marker = (!generics.params.is_empty())
         .then(|| quote!(__state: ::core::marker::PhantomData<fn() -> #ident #arguments>,));
     let doc = format!("An update of [`{ident}`]: writes to some of its fields.");
-    quote! {
+    quote_spanned! { *fields_span=>
         #[doc = #doc]
         #[must_use = "an update does nothing until a node returns it"]
         #vis struct #update #generics #bounds {

@@ -19,6 +19,7 @@ pub(crate) fn body(
     stream: bool,
 ) -> Result<Map<String, Value>, CallError> {
     media::check(request, media::anthropic_rejects)?;
+    schema::check_strict(request, |it| schema::adapt(it, Dialect::Anthropic).is_some())?;
     if request.logprobs.is_some() {
         let message = "Anthropic does not report log probabilities; remove `logprobs`";
         return Err(CallError::new(ErrorKind::BadRequest, message));

@@ -12,6 +12,7 @@ use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
 pub(crate) fn body(model: &str, request: &Request) -> Result<Map<String, Value>, CallError> {
     media::check(request, |_| None)?;
+    schema::check_strict(request, |it| schema::adapt(it, Dialect::Gemini).is_some())?;
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("contents", request.messages.iter().filter_map(content).collect());

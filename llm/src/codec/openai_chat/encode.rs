@@ -49,9 +49,7 @@ pub(crate) fn body(
     if let Some(effort) = request.effort {
         quirks.put_effort(model, effort, &mut body);
     }
-    if let Some(schema) = &request.schema {
-        quirks.put_schema(model, schema, &mut body);
-    }
+    quirks.put_schema(model, request, &mut body)?;
     provider_tool::put(request, &mut body, |tool| provider_tool::chat(quirks, tool))?;
     Ok(body)
 }

@@ -2,8 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{family, schema};
-use crate::{Effort, Schema};
+use super::super::{
+    call_error::CallError,
+    family,
+    schema::{self, Dialect},
+};
+use crate::{Effort, Request};
 
 /// Differences between a provider's API and OpenAI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,11 +111,21 @@ impl Quirks {
     }
 
     /// Adds the schema of the response to the body.
-    pub(super) fn put_schema(&self, model: &str, schema: &Schema, body: &mut Map<String, Value>) {
+    pub(super) fn put_schema(
+        &self,
+        model: &str,
+        request: &Request,
+        body: &mut Map<String, Value>,
+    ) -> Result<(), CallError> {
+        let Some(schema) = &request.schema else { return Ok(()) };
         // Groq's older models support only JSON mode without a schema.
         let has_schemas = self.vendor != Vendor::Groq || model.contains("gpt-oss");
+        schema::check_strict(request, |it| {
+            has_schemas && schema::adapt(it, Dialect::OpenAi).is_some()
+        })?;
+        let encoded = schema::openai_schema(schema, request.strict_schema);
         let format = match has_schemas {
-            true => json!({ "type": "json_schema", "json_schema": schema::openai_schema(schema) }),
+            true => json!({ "type": "json_schema", "json_schema": encoded }),
             false => json!({ "type": "json_object" }),
         };
         body.insert("response_format".to_owned(), format);
@@ -119,5 +133,6 @@ impl Quirks {
             // Without this option, OpenRouter may choose a host that does not support schemas.
             body.insert("provider".to_owned(), json!({ "require_parameters": true }));
         }
+        Ok(())
     }
 }

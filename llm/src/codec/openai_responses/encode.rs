@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{call_error::CallError, common, family, media, provider_tool, schema};
+use super::super::{
+    call_error::CallError,
+    common, family, media, provider_tool,
+    schema::{self, Dialect},
+};
 use crate::{ErrorKind, Message, Part, Request, Role, Tool, ToolChoice};
 
 pub(crate) fn body(
@@ -54,8 +58,9 @@ pub(crate) fn body(
             put("parallel_tool_calls", parallel.into());
         }
     }
+    schema::check_strict(request, |it| schema::adapt(it, Dialect::OpenAi).is_some())?;
     if let Some(schema) = &request.schema {
-        let mut format = schema::openai_schema(schema);
+        let mut format = schema::openai_schema(schema, request.strict_schema);
         format["type"] = "json_schema".into();
         put("text", json!({ "format": format }));
     }

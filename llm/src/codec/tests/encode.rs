@@ -1,10 +1,10 @@
 //! Tests of the encoded requests, including snapshots of one comprehensive request in every provider's format.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::sample_requests::{parameters, request};
 use crate::{
-    Effort, Media, Message, Part, ProviderTool, Request, Role, Tool, ToolChoice, WebSearch,
+    Effort, Media, Message, Part, ProviderTool, Request, Role, Schema, Tool, ToolChoice, WebSearch,
     codec::{
         Protocol::{self, Anthropic, Gemini, Ollama, OpenAiChat, OpenAiResponses},
         Quirks,
@@ -290,6 +290,21 @@ fn provider_tools_have_the_form_of_each_protocol() {
     let custom = ProviderTool::Custom(serde_json::json!({ "type": "any" }));
     let custom = of(custom);
     assert_eq!(custom.matches(r#"tools=[{"type":"any"}]"#).count(), PROTOCOLS.len(), "{custom}");
+}
+
+#[test]
+fn strict_schemas_are_enforced_or_rejected() {
+    let with = |schema, strict| {
+        let schema = Schema { name: "s".to_owned(), schema };
+        let request = Request::new("?").schema(schema).strict_schema(strict);
+        field_for_all(&request, &["response_format", "text", "output_config", "format"])
+    };
+    let simple = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    insta::assert_snapshot!("strict_schema", with(simple.clone(), true));
+    insta::assert_snapshot!("schema_that_is_not_strict", with(simple, false));
+    // An object with arbitrary keys, which OpenAI's strict mode and Anthropic cannot express.
+    let open = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+    insta::assert_snapshot!("strict_schema_with_arbitrary_keys", with(open, true));
 }
 
 #[test]
