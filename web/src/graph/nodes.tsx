@@ -5,6 +5,7 @@ import { cn } from "@/lib/cn";
 import { STATUS_WORDS, WorkIcon } from "@/ui/status";
 import { Ring } from "@/ui/ring";
 import { board } from "@/run/board";
+import { titleOf } from "@/run/titles";
 
 import { useGraph } from "./context";
 import { stageState } from "./live";
@@ -109,6 +110,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
   const far = useStore(isFar);
   const debate = view.debates[id];
   const status = debate?.status ?? "idle";
+  const title = titleOf(id, run, view);
   const rounds = run.settings.rounds;
   const progress =
     status === "done" ? 1 : Math.max(0, (debate?.round ?? 0) - (debate?.step === "answered" ? 0 : 1)) / rounds;
@@ -120,7 +122,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
       <button
         type="button"
         onClick={() => openDebate(id)}
-        aria-label={`${id} ${debate?.title ?? ""} ${told}: debate ${STATUS_WORDS[status]}. Open.`}
+        aria-label={`${id} ${title} ${told}: debate ${STATUS_WORDS[status]}. Open.`}
         className={cn(
           CELL,
           "grid grid-cols-[auto_auto_1fr] grid-rows-[auto_1fr_auto] items-start gap-1",
@@ -131,7 +133,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
         <span className="mt-0.5">
           <WorkIcon status={status} size={12} />
         </span>
-        <span className="col-span-3 line-clamp-2 text-[11px] leading-[14px]">{debate?.title ?? ""}</span>{" "}
+        <span className="col-span-3 line-clamp-2 text-[11px] leading-[14px]">{title}</span>{" "}
         <span
           className={cn(
             "col-start-3 row-start-1 justify-self-end text-[11px] leading-4 tabular-nums",
