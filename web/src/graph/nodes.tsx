@@ -66,6 +66,9 @@ export function StageNode({ data }: NodeProps): ReactElement {
   );
 }
 
+/** Larger text on a small screen, where the graph is scaled down. */
+const DENSE_TEXT = "md:max-[1199px]:text-[13px] md:max-[1199px]:leading-[15px]";
+
 const CELL =
   "nopan pointer-events-auto flex size-full flex-col rounded-lg border bg-panel px-2.5 py-2 text-left shadow-(--shadow) transition-colors hover:border-accent";
 
@@ -98,7 +101,7 @@ export function AgentNode({ data }: NodeProps): ReactElement | null {
           </span>
           <WorkIcon status={status} />
         </span>{" "}
-        <span className="truncate font-mono text-[10.5px] text-dim">{note}</span>
+        <span className="truncate font-mono text-[10.5px] text-dim md:max-[1199px]:text-[12px]">{note}</span>
       </button>
     </>
   );
@@ -133,7 +136,15 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
         <span className="mt-0.5">
           <WorkIcon status={status} size={12} />
         </span>
-        <span className="col-span-3 line-clamp-2 text-[11px] leading-[14px]">{title}</span>{" "}
+        <span
+          className={cn(
+            "col-span-3 line-clamp-2 text-[11px] leading-[14px]",
+            !narrow && DENSE_TEXT,
+            "md:max-[1199px]:line-clamp-3",
+          )}
+        >
+          {title}
+        </span>{" "}
         <span
           className={cn(
             "col-start-3 row-start-1 justify-self-end text-[11px] leading-4 tabular-nums",
@@ -173,7 +184,7 @@ export function RankingNode({ data }: NodeProps): ReactElement | null {
           className="flex flex-1 items-center gap-2 rounded-lg border border-line bg-panel px-2.5 text-[11px]"
         >
           <span className="font-semibold text-dim">{rank}</span>
-          <span className="line-clamp-2 flex-1 leading-[14px]">{debate.title}</span>
+          <span className={cn("line-clamp-2 flex-1 leading-[14px]", DENSE_TEXT)}>{debate.title}</span>
           <b className="text-[13px] tabular-nums">{debate.score}</b>
         </li>
       ))}

@@ -53,7 +53,11 @@ export function OverlayRadar({ axes, series }: { axes: string[]; series: RadarSe
         const side = Math.abs(x - WIDTH / 2) < 8 ? "middle" : x > WIDTH / 2 ? "start" : "end";
         return (
           <text key={name} x={x} y={y + (y > HEIGHT / 2 ? 8 : 2)} textAnchor={side} fontSize={11.5} fill="var(--dim)">
-            {name}
+            {(side === "middle" ? [name] : name.split(/[ -]/)).map((word, line) => (
+              <tspan key={word} x={x} dy={line === 0 ? 0 : 12}>
+                {word}
+              </tspan>
+            ))}
           </text>
         );
       })}

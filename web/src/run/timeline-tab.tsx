@@ -42,11 +42,11 @@ export function TimelineTab({ run, view, moves, report, onAgent, onDebate }: Pro
           <caption className="sr-only">Agents and debates in order of their start</caption>
           <thead className="text-xs text-dim">
             <tr className="border-b border-line">
-              <Head className="w-[52%] text-left sm:w-72">Agent or debate</Head>
+              <Head className="w-[52%] text-left sm:w-64 lg:w-96">Agent or debate</Head>
               <Head className="hidden text-left sm:table-cell">Start to end: {milliseconds(length)}</Head>
-              <Head className="w-[24%] text-right sm:w-20">Duration</Head>
-              <Head className="w-[24%] text-right sm:w-20">Tokens</Head>
-              <Head className="hidden w-20 text-right sm:table-cell">Cost</Head>
+              <Head className="w-[24%] text-right sm:w-28">Duration</Head>
+              <Head className="w-[24%] text-right sm:w-28">Tokens</Head>
+              <Head className="hidden w-24 text-right sm:table-cell">Cost</Head>
             </tr>
           </thead>
           <tbody>
@@ -59,7 +59,9 @@ export function TimelineTab({ run, view, moves, report, onAgent, onDebate }: Pro
                     className="flex w-full min-w-0 items-center gap-2 py-0.5 text-left"
                   >
                     <WorkIcon status={it.status} />
-                    {it.kind === "debate" && <span className="font-mono text-xs text-dim">{it.id}</span>}
+                    {it.kind === "debate" && (
+                      <span className="font-mono text-xs whitespace-nowrap text-dim">{it.id}</span>
+                    )}
                     <span className="min-w-0 truncate">{it.name}</span>
                     <span className="sr-only">, {STATUS_WORDS[it.status]}</span>
                   </button>
@@ -67,10 +69,10 @@ export function TimelineTab({ run, view, moves, report, onAgent, onDebate }: Pro
                 <td aria-hidden className="hidden px-4 py-1 sm:table-cell">
                   <Bar row={it} start={start} end={end} length={length} />
                 </td>
-                <td className="px-4 py-1 text-right">
+                <td className="px-4 py-1 text-right whitespace-nowrap">
                   {it.ended === null ? "–" : milliseconds(it.ended - it.started)}
                 </td>
-                <td className="px-4 py-1 text-right">
+                <td className="px-4 py-1 text-right whitespace-nowrap">
                   {it.spending ? count(it.spending.input_tokens + it.spending.output_tokens) : "–"}
                 </td>
                 <td className="hidden px-4 py-1 text-right sm:table-cell">
