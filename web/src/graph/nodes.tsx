@@ -55,9 +55,16 @@ export function StageNode({ data }: NodeProps): ReactElement {
         style={far ? { fontSize: `${13 / zoom}px` } : undefined}
       >
         <Ring share={state.share} size={far ? 30 / zoom : 18} color={RING[state.status]} />
-        <span className={cn("font-semibold", far ? "leading-tight" : "text-[13px]")}>{title}</span>{" "}
+        <span className={cn("font-semibold whitespace-nowrap", far ? "leading-tight" : "text-[13px]")}>
+          {title}
+        </span>{" "}
         <span
-          className={cn("text-dim", far ? "px-[0.5em] text-center text-[0.8em] leading-tight" : "ml-auto text-[11px]")}
+          className={cn(
+            "text-dim",
+            far ? "px-[0.5em] text-center text-[0.8em] leading-tight" : "ml-auto text-[11px]",
+            // On a small screen only the widest stage has room for it; the ring shows the progress of the others.
+            !far && stage !== "sandbox" && "md:max-[1199px]:hidden",
+          )}
         >
           {state.note}
         </span>

@@ -57,6 +57,7 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
   // Zoom to the selected stage, also if a link selects it. Otherwise restore the chosen zoom level. Do so again when the
   // graph or the window width changes. Selecting an agent does not move the graph.
   const width = useStore((it) => it.width);
+  const canvasHeight = useStore((state) => state.height);
   const picked = nodes.find((it) => it.id === selected);
   const [stage, setStage] = useState<string>();
   const pickedStage = picked?.parentId ? stage : picked?.id;
@@ -71,7 +72,7 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
       void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR_ZOOM * 0.97, duration });
     }, 60);
     return () => clearTimeout(timer);
-  }, [flow, nodes, narrow, width, shown, stage, duration]);
+  }, [flow, nodes, narrow, width, canvasHeight, shown, stage, duration]);
 
   // On a phone the graph has its natural height and does not intercept touch scrolling.
   const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: dense ? 470 : 410 };
