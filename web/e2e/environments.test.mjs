@@ -136,7 +136,8 @@ test("the runs are filtered and deleted, and a debate has a trace", { timeout: 3
   assert.equal((await fetch(`${server.url}/api/runs/${ids[1]}`)).status, 404);
 
   await page.goto(`${server.url}/runs/${done}?view=debates&move=m4`);
-  const opened = page.context().waitForEvent("page");
+  // The new tab opens when the server has replayed the run.
+  const opened = page.context().waitForEvent("page", { timeout: 180_000 });
   await page.getByRole("link", { name: /^Trace/ }).click();
   const trace = await opened;
   await trace.getByRole("heading", { name: "DONE, debate of m4" }).waitFor({ timeout: 180_000 });
