@@ -33,5 +33,5 @@ export default defineConfig({
   },
   server: { proxy },
   preview: { proxy },
-  test: { include: ["{src,studio}/**/*.test.{ts,tsx}"] },
+  test: { include: ["{src,studio,sandbox}/**/*.test.{ts,tsx}"] },
 });

@@ -23,10 +23,15 @@ impl Fence {
     /// Encloses a text in the tags. First changes any part of the text that looks like one of the tags. The opening tag
     /// contains `what`, a description of the text.
     pub fn wrap(&self, what: &str, text: &str) -> String {
+        let text = strip_invisible(text).replace(TAG, "untrusted ");
+        format!("{}\n{}\n</{TAG}{}>", self.opening_tag(what), text.trim_end(), self.nonce)
+    }
+
+    /// Returns the tag before a text that `what` describes.
+    pub(crate) fn opening_tag(&self, what: &str) -> String {
         let what: String =
             what.chars().filter(|it| it.is_alphanumeric() || " .,-_".contains(*it)).collect();
-        let text = strip_invisible(text).replace(TAG, "untrusted ");
-        format!("<{TAG}{0} of=\"{what}\">\n{1}\n</{TAG}{0}>", self.nonce, text.trim_end())
+        format!("<{TAG}{} of=\"{what}\">", self.nonce)
     }
 
     /// Returns the paragraph of the system prompt that explains the tags.

@@ -6,6 +6,7 @@
 //! runs that were created without the server.
 
 mod app_state;
+mod calls;
 mod deletion;
 mod external_runs;
 mod page;

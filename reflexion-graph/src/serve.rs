@@ -1,10 +1,12 @@
 //! The server behind `agent-sandbox serve`. It accepts jobs over HTTP and streams their progress as server-sent events.
+//! It also serves a web page on which users submit tasks and watch their jobs.
 //!
 //! Each job is a session in its own directory, so `agent-sandbox resume` can resume a job too. The registry of all jobs
 //! is the file `runs.db` in the parent directory. After a restart, the server resumes unfinished jobs. All jobs share
 //! one pool of sandboxes.
 
 mod app_state;
+mod page;
 mod routes;
 mod runner;
 mod wire;
@@ -15,7 +17,7 @@ use app_support::files::{self, FileError};
 use axum::{Json, routing::get};
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
-    http::{Guard, Guarded, Metrics, StreamLimit},
+    http::{Guard, Guarded, Metrics, StreamLimit, page},
 };
 use utoipa::OpenApi;
 
@@ -94,6 +96,8 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
     let (open, mut api) = routes::open().with_state(state).split_for_parts();
     api.merge(locked_api);
     let document = ApiDoc::openapi().merge_from(api);
-    let open = open.route("/openapi.json", get(move || async move { Json(document) }));
+    let open = open
+        .route("/openapi.json", get(move || async move { Json(document) }))
+        .merge(page(page::file));
     Ok((service, options.guard.wrap(open, locked, metrics)))
 }

@@ -34,6 +34,7 @@ test("a review drops and edits moves, and injected markup stays text", { timeout
   await page.getByRole("button", { name: "Debate 14 moves" }).click();
   await untilRun(server, id, "complete");
 
+  await page.getByText("The run is complete: view the results").click();
   await page.getByRole("heading", { name: /Recommended/ }).waitFor();
   assert.ok(
     await page.getByRole("heading", { name: "Other moves (11)" }).isVisible(),
@@ -121,7 +122,10 @@ test("a debate is forked from a round and compared with the original", { timeout
   const dialog = page.getByRole("dialog", { name: `Fork ${id}` });
   assert.equal(await dialog.getByLabel("Starting point").inputValue(), "m4");
   assert.equal(await dialog.getByLabel("Round").inputValue(), "2");
-  await dialog.getByLabel("Settings to change").fill("critic.persona=You are a cautious auditor.");
+  await dialog.getByText(/^Estimate: about/).waitFor();
+  assert.match(await dialog.getByLabel("Persona").inputValue(), /chief financial officer/);
+  await dialog.getByLabel("Persona").fill("You are a cautious auditor.");
+  await dialog.getByLabel("Temperature").fill("0.2");
   await checkBoth(page, "fork");
   await dialog.getByRole("button", { name: "Start fork" }).click();
   await page.waitForURL((it) => it.pathname.startsWith("/runs/") && !it.pathname.endsWith(id));
@@ -131,7 +135,7 @@ test("a debate is forked from a round and compared with the original", { timeout
     from: id,
     at: "m4:r2",
     only: true,
-    set: ["critic.persona=You are a cautious auditor."],
+    set: ["critic.persona=You are a cautious auditor.", "models.critic.temperature=0.2"],
   });
   await page.getByText("forked from").waitFor();
 
@@ -214,7 +218,8 @@ test("a run cut short by its budget resumes with a larger one", { timeout: 360_0
   await dialog.getByLabel("Token limit").fill("9000000");
   await checkBoth(page, "resume-complete");
   await dialog.getByRole("button", { name: "Resume" }).click();
-  await page.getByRole("heading", { name: "Other moves (12)" }).waitFor({ timeout: 300_000 });
+  await page.getByText("The run is complete: view the results").click({ timeout: 300_000 });
+  await page.getByRole("heading", { name: "Other moves (12)" }).waitFor();
   assert.equal(await page.getByRole("heading", { name: "Not scored" }).count(), 0);
   assert.equal(await page.getByRole("button", { name: "Resume" }).count(), 0, "there is nothing to resume");
   await close();

@@ -26,6 +26,13 @@ test("all pages fit on a phone", { timeout: 360_000 }, async () => {
   await page.goto(`${server.url}/runs/${done}`);
   await page.getByRole("heading", { name: "Recommended" }).waitFor();
   await checkBoth(page, "phone-results");
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  assert.ok(height < 4500, `the results are ${height} px high on a phone`);
+  await page.getByText("Other moves (12)").click();
+  await page.getByRole("heading", { name: "Other moves (12)" }).waitFor();
+  await page.getByRole("tab", { name: "Timeline" }).click();
+  await page.getByRole("row", { name: /^m15/ }).waitFor();
+  await checkBoth(page, "phone-timeline");
   await page.getByRole("tab", { name: "Pipeline" }).click();
   await page.getByRole("button", { name: /^Debates .*: layer/ }).waitFor();
   await checkBoth(page, "phone-pipeline");
@@ -105,6 +112,40 @@ test("a run can be started and read with the keyboard alone", { timeout: 360_000
   await close();
 });
 
+test("the runs are filtered and deleted, and a debate has a trace", { timeout: 360_000 }, async () => {
+  const { page, close } = await openPage(browser, server);
+  const ids = [];
+  for (const ticker of ["ALFA", "BETA", "GAMA"]) {
+    ids.push(await startRun(server, { ticker, rounds: 1, review: true }));
+    await untilRun(server, ids.at(-1), "waiting");
+  }
+  await page.goto(server.url);
+  const link = (name) => page.getByRole("link", { name });
+  await link(/DONE/)
+    .getByText(/ s · [\d.]+[KM] tokens · \$0\.00/)
+    .waitFor();
+  await page.getByRole("button", { name: "NVDA", exact: true }).click();
+  assert.equal(await page.getByLabel("Ticker").inputValue(), "NVDA");
+  await page.getByLabel("Filter the runs").fill("beta");
+  await link(/ALFA/).waitFor({ state: "detached" });
+  assert.ok(await link(/BETA/).isVisible());
+  await page.getByRole("button", { name: `Delete ${ids[1]}` }).click();
+  await checkBoth(page, "delete");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("No listed run matches the filter.").waitFor();
+  assert.equal((await fetch(`${server.url}/api/runs/${ids[1]}`)).status, 404);
+
+  await page.goto(`${server.url}/runs/${done}?view=debates&move=m4`);
+  // The new tab opens when the server has replayed the run.
+  const opened = page.context().waitForEvent("page", { timeout: 180_000 });
+  await page.getByRole("link", { name: /^Trace/ }).click();
+  const trace = await opened;
+  await trace.getByRole("heading", { name: "DONE, debate of m4" }).waitFor({ timeout: 180_000 });
+  await trace.getByRole("listbox", { name: "Supersteps and tasks" }).waitFor();
+  await shoot(trace, "trace");
+  await close();
+});
+
 test("a lost connection is reported and loses no events", { timeout: 600_000 }, async (t) => {
   const server = await startServer({ args: SLOW });
   t.after(() => server.stop());
@@ -127,7 +168,8 @@ test("a lost connection is reported and loses no events", { timeout: 600_000 }, 
   await page.locator("[data-status=cancelled]").waitFor();
   await page.getByRole("tab", { name: "Debates" }).click();
   const { events } = await (await fetch(`${server.url}/api/runs/${id}/events?after=0&limit=1000`)).json();
-  const turns = events.filter((it) => it.move === "m1" && it.said).length * 3;
+  // The critic opens all three conversations with the same turn, which is shown once.
+  const turns = events.filter((it) => it.move === "m1" && it.said).length * 3 - 2;
   await page.waitForFunction((n) => document.querySelectorAll("article").length >= n, turns);
   assert.equal(await page.getByRole("article").count(), turns, "each turn is shown once");
   await close();

@@ -39,6 +39,10 @@ test("a complete run survives a reload", { timeout: 900_000 }, async () => {
   assert.equal(await page.getByRole("button", { name: /: agent done$/ }).count(), 9, "agents survive a reload");
 
   await page.getByText("The run is complete: view the results").waitFor({ timeout: 800_000 });
+  assert.ok(
+    await page.getByRole("tab", { name: "Pipeline", selected: true }).isVisible(),
+    "the view does not change when the run completes",
+  );
   await page.getByText("The run is complete: view the results").click();
   await page.getByRole("heading", { name: "Recommended" }).waitFor();
   assert.equal(await page.getByRole("article").count(), 3, "three moves are recommended");
@@ -51,6 +55,11 @@ test("a complete run survives a reload", { timeout: 900_000 }, async () => {
   assert.ok(await page.getByText("Synthetic data.").isVisible());
   assert.ok(await page.getByText("Scripted model.").isVisible());
   assert.ok(await page.getByText("Recommendation:").isVisible());
+  const summary = page.getByRole("region", { name: "Summary of the recommended moves" });
+  assert.equal(await summary.getByRole("listitem").count(), 3);
+  assert.ok(await summary.getByRole("img", { name: /^Mean scores of 10\. 1\. m\d+: Impact \d/ }).isVisible());
+  const { height } = await summary.boundingBox();
+  assert.ok(height < 500, `the summary fits on one screen, but is ${height} px high`);
   await checkBoth(page, "results");
 
   // The leaderboard built from events must match the ranking of the report.
@@ -84,7 +93,14 @@ test("a running run is displayed live", { timeout: 900_000 }, async (t) => {
     (await page.locator(".flow-edge-live path.react-flow__edge-path").count()) > 0,
     "edges to debates are active",
   );
+  const idle = page.getByRole("button", { name: /^m15 .*: debate idle/ });
+  assert.match(await idle.getAttribute("aria-label"), /^m15 \w+/, "a title is shown as soon as the move is proposed");
   await checkBoth(page, "live");
+  await page.getByRole("tab", { name: "Timeline" }).click();
+  await page.getByRole("row", { name: /^m1 .*, running/ }).waitFor();
+  await page.getByText("Tokens and cost by agent are available when the run is complete.").waitFor();
+  await checkPage(page, "live timeline");
+  await page.getByRole("tab", { name: "Pipeline" }).click();
 
   await page
     .getByRole("button", { name: /^m\d+ .*: debate running/ })
@@ -153,6 +169,13 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 360_00
     const right = (it) => document.querySelector(it).getBoundingClientRect().right;
     return right(".react-flow__node[data-id=rank]") <= right(".react-flow");
   });
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await page.waitForFunction(() => {
+    const title = document.querySelector('button[aria-label^="m1 "][aria-label*=": debate"] .col-span-3');
+    const scale = title.getBoundingClientRect().width / title.offsetWidth;
+    return Number.parseFloat(getComputedStyle(title).fontSize) * scale >= 9.5;
+  });
+  await shoot(page, "pipeline-1024");
   await page.setViewportSize({ width: 1280, height: 800 });
 
   await page.getByRole("button", { name: "Layers" }).click();
@@ -165,14 +188,25 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 360_00
   await page.getByRole("button", { name: /^Trend inference .*: agent done/ }).click();
   await page.getByText("F2.md").first().waitFor();
   await shoot(page, "zoom-agent");
+  await page.getByText("Model calls: prompt, answer, tokens and time").click();
+  const call = page.getByRole("region", { name: "Call 1", exact: true });
+  await call.getByText("scripted/board").waitFor();
+  await call.getByText(/^[\d,]+ in, [\d,]+ out$/).waitFor();
+  await call.getByText(/^Prompt/).click();
+  await call.getByRole("region", { name: "Prompt of call 1" }).getByText("Instructions:").waitFor();
+  await checkBoth(page, "agent-calls");
   await page.getByRole("button", { name: "Agents", exact: true }).click();
   await page.getByRole("button", { name: /^m1 .*: debate/ }).click();
 
   await page.getByRole("region", { name: "Round 10" }).waitFor();
   for (const log of [1, 2, 3]) {
-    const column = page.locator(`section[aria-label="Round 1"] > div:last-child > div:nth-child(${log})`);
-    assert.equal(await column.getByRole("article").count(), 2, "the critic and one answer in each conversation");
+    const column = (round) =>
+      page.locator(`section[aria-label="Round ${round}"] > div:last-child > div:last-child > div:nth-child(${log})`);
+    assert.equal(await column(1).getByRole("article").count(), 1, "one answer in each conversation");
+    assert.equal(await column(2).getByRole("article").count(), 2, "the critic and one answer in each conversation");
   }
+  const opening = page.getByRole("region", { name: "Round 1", exact: true }).getByText("Critic to everybody");
+  assert.equal(await opening.count(), 1, "the opening is shown once");
   await checkBoth(page, "debate");
   const citation = page
     .getByRole("region", { name: "Round 1", exact: true })
@@ -186,6 +220,11 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 360_00
   await shoot(page, "citation");
   await page.keyboard.press("Escape");
   assert.ok(await page.getByText("this finding does not exist").first().isVisible(), "flags are shown at the turn");
+
+  await page.getByRole("tab", { name: "Timeline" }).click();
+  assert.equal(await page.getByRole("row").count(), 25, "nine agents and fifteen debates");
+  await page.getByRole("row", { name: /^m15 .*\d s \d{2,3},\d{3} \$0\.00$/ }).waitFor();
+  await checkBoth(page, "timeline");
 
   await page.getByRole("tab", { name: "Documents" }).click();
   await page.getByText("SYNTHETIC DATA.").waitFor();

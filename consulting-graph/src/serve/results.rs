@@ -1,7 +1,12 @@
 //! Results of a run for clients: the fields of the report, and additional fields with the ranked moves, the findings as
 //! Markdown and the transcripts.
 
-use std::{fs, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
+    path::Path,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -44,6 +49,20 @@ fn ranked(dir: &Path, report: &Report, ranked: &Ranked) -> Value {
         "scores_by_agent": score.map(|it| &it.scores_by_agent),
         "move_document": fs::read_to_string(dir.join(format!("{id}.md"))).unwrap_or_default(),
     })
+}
+
+/// Returns the titles of the moves whose documents exist, by move id. Analysts write these documents before the debates
+/// start.
+pub(super) fn move_titles(dir: &Path) -> BTreeMap<String, String> {
+    let names = files(dir).unwrap_or_default().into_iter().map(|it| it.name);
+    let title = |name: String| {
+        let id = name.strip_suffix(".md").filter(|it| MoveId::parse(it).is_ok())?;
+        let mut heading = String::new();
+        BufReader::new(File::open(dir.join(&name)).ok()?).read_line(&mut heading).ok()?;
+        let title = heading.strip_prefix(&format!("# {id}: "))?.trim_end();
+        Some((id.to_owned(), title.to_owned()))
+    };
+    names.filter_map(title).collect()
 }
 
 /// Returns whether clients may read a file in the run directory. All other files are internal.

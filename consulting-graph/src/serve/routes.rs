@@ -6,7 +6,7 @@ use axum::{
     Json,
     extract::State,
     http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{Html, IntoResponse, Response},
 };
 use graph_server::{
     Status,
@@ -17,14 +17,16 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     app_state::AppState,
+    calls,
     problem::{blocking, http_problem},
     results,
     runner::read_moves,
     trace,
     wire::{
-        AnalyzeRequest, Budget, EventPage, EventsQuery, FileList, ForkInfo, ForkRequest,
-        MAX_INTEGER, Pair, Participants, PlanQuery, Results, ResumeOrder, ResumeRequest, RunDetail,
-        RunPage, RunStarted, RunSummary, RunsQuery, Settings, StoredInput,
+        AnalyzeRequest, Budget, CallList, CallsQuery, EventPage, EventsQuery, FileList, ForkInfo,
+        ForkRequest, MAX_INTEGER, Pair, Participants, PlanQuery, Results, ResumeOrder,
+        ResumeRequest, RunDetail, RunPage, RunStarted, RunSummary, RunsQuery, Settings,
+        StoredInput,
     },
 };
 use crate::{
@@ -53,6 +55,8 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(run, delete))
         .routes(routes!(events))
         .routes(routes!(trace_of))
+        .routes(routes!(trace_page))
+        .routes(routes!(calls))
         .routes(routes!(review))
         .routes(routes!(resume))
         .routes(routes!(fork))
@@ -162,7 +166,12 @@ async fn runs(
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<RunDetail>> {
     let (info, dir) = app.find_run(&id).await?;
-    let run = blocking(move || Run::open_unchecked(dir).map_err(http_problem)).await?;
+    let (run, titles) = blocking(move || {
+        let run = Run::open_unchecked(&dir).map_err(http_problem)?;
+        let titles = results::move_titles(&dir);
+        Ok((run, titles))
+    })
+    .await?;
     let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
     let (config, manifest) = (run.config(), run.manifest());
     let run_config = &manifest.run_config;
@@ -186,6 +195,7 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<
             limit,
         },
         config: Participants::from(config),
+        titles,
         branch: manifest.fork_origin.as_ref().map(|it| ForkInfo {
             from: it.from.run_config.run_id.clone(),
             at: it.at.clone(),
@@ -241,6 +251,43 @@ async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpRe
     let text = trace::load_or_replay(dir, app.replaying).await?;
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([kind], text).into_response())
+}
+
+/// Returns the trace of the pipeline or of one debate as a web page.
+#[utoipa::path(get, path = "/api/runs/{id}/trace/{name}", tag = "runs",
+    params(("id" = String, Path, description = "Id of the run"),
+        ("name" = String, Path, description = "`pipeline`, or the id of a move")), responses(
+    (status = 200, description = "The page, which loads no other files", body = String, content_type = "text/html"),
+    (status = "4XX", description = "The trace does not exist, or the run is not complete", body = ProblemBody)))]
+async fn trace_page(
+    State(app): State<AppState>,
+    Path((id, name)): Path<(String, String)>,
+) -> HttpResult<Html<String>> {
+    let (info, dir) = app.find_run(&id).await?;
+    if info.status != Status::Complete {
+        return Err(Problem::conflict("the run is not complete"));
+    }
+    let traces = trace::load_or_replay(dir, app.replaying).await?;
+    let page = blocking(move || trace::render_page(&traces, &name, &info.subject)).await?;
+    page.map(Html).ok_or_else(|| Problem::not_found("the run has no such trace"))
+}
+
+/// Returns the answered model calls of one agent, with prompts and answers.
+#[utoipa::path(get, path = "/api/runs/{id}/calls", tag = "runs",
+    params(("id" = String, Path, description = "Id of the run"), CallsQuery), responses(
+    (status = 200, description = "The calls, in order of completion", body = CallList),
+    (status = "4XX", description = "The run or the agent does not exist", body = ProblemBody)))]
+async fn calls(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    Params(request): Params<CallsQuery>,
+) -> HttpResult<Json<CallList>> {
+    let (_, dir) = app.find_run(&id).await?;
+    let read = move || {
+        let run = Run::open_unchecked(dir).map_err(http_problem)?;
+        calls::calls_of(&run, &request.agent, request.move_id.as_deref())
+    };
+    Ok(Json(CallList { calls: blocking(read).await? }))
 }
 
 /// Returns the moves to review.

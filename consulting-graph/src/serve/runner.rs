@@ -23,7 +23,7 @@ use crate::{
     models::Limit,
     moves::Move,
     pipeline::ReviewDecision,
-    report::Report,
+    report::{Report, Spending},
     run::{self, ResumeOptions, Run, RunError},
 };
 
@@ -104,7 +104,13 @@ pub(super) fn stored_outcome(report: &Report) -> Value {
         title: title(it.move_id),
         score: it.total_score,
     });
-    json!(StoredOutcome { recommended: moves.collect() })
+    let outcome = &report.outcome;
+    let spent = outcome.own_spending.clone().unwrap_or_else(|| Spending::total(&outcome.spending));
+    json!(StoredOutcome {
+        recommended: moves.collect(),
+        tokens: Some(spent.input_tokens + spent.output_tokens),
+        dollars: spent.dollars,
+    })
 }
 
 #[async_trait]

@@ -2,17 +2,23 @@
 //! resumed run. Instead, a replay from the recording produces the whole trace.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use graph_core::MemorySaver;
 use graph_server::http::Problem;
+use graph_trace::Trace;
 use serde_json::{Map, json};
 use tokio::{runtime::Handle, sync::Mutex};
 
 use super::problem::{blocking, http_problem};
-use crate::run::{ResumeOptions, Run};
+use crate::{
+    debate, pipeline,
+    run::{ResumeOptions, Run},
+};
 
 /// File with the cached trace, next to the report.
 const TRACE_FILE: &str = "trace.json";
@@ -42,6 +48,31 @@ pub(super) async fn load_or_replay(
         Ok(text)
     })
     .await
+}
+
+/// Renders one trace of a run as a page. Returns `None` if there is no trace with this name.
+pub(super) fn render_page(
+    traces: &str,
+    name: &str,
+    ticker: &str,
+) -> Result<Option<String>, Problem> {
+    let mut traces: BTreeMap<String, Trace> =
+        serde_json::from_str(traces).map_err(|error| Problem::internal(&error))?;
+    let Some(trace) = traces.remove(name) else { return Ok(None) };
+    let saver = Arc::new(MemorySaver::new());
+    let is_pipeline = name == "pipeline";
+    let drawing = if is_pipeline {
+        pipeline::graph(saver).map(|it| it.drawing(0))
+    } else {
+        debate::graph(saver).map(|it| it.drawing(0))
+    };
+    let drawing = drawing.map_err(|error| Problem::internal(&error))?;
+    let title = if is_pipeline {
+        format!("{ticker}, pipeline")
+    } else {
+        format!("{ticker}, debate of {name}")
+    };
+    Ok(Some(trace.html(&title, &drawing)))
 }
 
 /// Returns the cached trace, unless the report is newer.

@@ -1,5 +1,7 @@
 //! Request and response bodies of the HTTP API, and the JSON stored in the registry.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, SecondsFormat, Utc};
 use graph_server::{RunInfo, Status};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -7,7 +9,7 @@ use serde_json::{Map, Number, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
-    config::{Config, Persona},
+    config::{Config, Group, Persona, ResolvedModel},
     models::Limit,
     spending::Spending,
 };
@@ -113,6 +115,10 @@ pub(super) struct RunSummary {
     pub(super) ended_at: Option<String>,
     /// Recommended moves of a complete run, best first.
     pub(super) recommended: Vec<RecommendedMove>,
+    /// Input and output tokens of a complete run. A fork does not count the calls that it inherited.
+    pub(super) tokens: Option<u64>,
+    /// Cost of a complete run in dollars. Null if a price is unknown.
+    pub(super) dollars: Option<f64>,
     /// Id of the run that was forked, if this is a fork.
     pub(super) from: Option<String>,
 }
@@ -162,6 +168,8 @@ pub(super) struct RunDetail {
     pub(super) settings: Settings,
     /// Agents and metrics.
     pub(super) config: Participants,
+    /// Titles of the moves proposed so far, by move id.
+    pub(super) titles: BTreeMap<String, String>,
     /// Origin of the run, if it is a fork.
     pub(super) branch: Option<ForkInfo>,
 }
@@ -235,6 +243,12 @@ pub(super) struct Participant {
     pub(super) id: String,
     /// Display name.
     pub(super) name: String,
+    /// Instructions of the agent to its model.
+    pub(super) system_prompt: String,
+    /// Configured model. A run can replace it; see `settings`.
+    pub(super) model: String,
+    /// Configured temperature.
+    pub(super) temperature: f64,
     /// Ids of the moves that the agent proposes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -386,6 +400,53 @@ pub(super) struct Pair {
     pub(super) b: String,
 }
 
+/// Query parameters that select model calls.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct CallsQuery {
+    /// Id of the agent that made the calls.
+    pub(super) agent: String,
+    /// Id of the move under debate. Required for the critic and the decision makers.
+    #[serde(rename = "move")]
+    #[param(rename = "move")]
+    pub(super) move_id: Option<String>,
+}
+
+/// Answered calls of one agent.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct CallList {
+    /// The calls, in order of completion.
+    pub(super) calls: Vec<CallInfo>,
+}
+
+/// An answered model call.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(super) struct CallInfo {
+    /// Model that answered, as `provider/model`.
+    pub(super) model: String,
+    pub(super) temperature: Option<f64>,
+    pub(super) system_prompt: String,
+    /// Messages of the prompt, in order.
+    pub(super) prompt: Vec<PromptMessage>,
+    pub(super) answer: String,
+    /// Input tokens, including cached ones.
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    /// Cost in dollars. Null if the price is unknown.
+    pub(super) dollars: Option<f64>,
+    /// Time until the complete answer was received, in milliseconds.
+    pub(super) latency_ms: u64,
+}
+
+/// A message of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(super) struct PromptMessage {
+    /// `user` or `assistant`.
+    pub(super) role: String,
+    pub(super) text: String,
+}
+
 /// Files of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct FileList {
@@ -424,6 +485,10 @@ pub(super) struct ResumeOrder {
 pub(super) struct StoredOutcome {
     #[serde(default)]
     pub(super) recommended: Vec<RecommendedMove>,
+    #[serde(default)]
+    pub(super) tokens: Option<u64>,
+    #[serde(default)]
+    pub(super) dollars: Option<f64>,
 }
 
 impl Budget {
@@ -487,6 +552,8 @@ impl RunSummary {
             updated_at: time(run.updated_at),
             ended_at: run.ended_at.map(time),
             recommended: outcome.recommended,
+            tokens: outcome.tokens,
+            dollars: outcome.dollars,
             from: input.from,
         }
     }
@@ -506,25 +573,36 @@ impl From<Spending> for Usage {
 
 impl From<&Config> for Participants {
     fn from(config: &Config) -> Self {
-        let person = |it: &Persona| Participant {
-            id: it.id.clone(),
-            name: it.name.clone(),
-            moves: Vec::new(),
+        let person = |group: Group, it: &Persona| {
+            let ResolvedModel { model, temperature, .. } = config.model(group, &it.id);
+            Participant {
+                id: it.id.clone(),
+                name: it.name.clone(),
+                system_prompt: it.system_prompt.clone(),
+                model,
+                temperature,
+                moves: Vec::new(),
+            }
         };
         let each = config.moves_per_analyst;
         let analyst = |(idx, it): (u16, &Persona)| Participant {
             moves: (1..=each).map(|nth| format!("m{}", idx * each + nth)).collect(),
-            ..person(it)
+            ..person(Group::Analysts, it)
         };
         Self {
-            synthesizers: vec![
-                person(&config.synthesizers.financial),
-                person(&config.synthesizers.news),
-            ],
-            inferences: vec![person(&config.inferences.f1), person(&config.inferences.f2)],
+            synthesizers: [&config.synthesizers.financial, &config.synthesizers.news]
+                .map(|it| person(Group::Synthesizers, it))
+                .into(),
+            inferences: [&config.inferences.f1, &config.inferences.f2]
+                .map(|it| person(Group::Inferences, it))
+                .into(),
             analysts: (0..).zip(&config.analysts).map(analyst).collect(),
-            critic: person(&config.critic),
-            decision_makers: config.decision_makers.iter().map(person).collect(),
+            critic: person(Group::Critic, &config.critic),
+            decision_makers: config
+                .decision_makers
+                .iter()
+                .map(|it| person(Group::DecisionMakers, it))
+                .collect(),
             metrics: config
                 .metrics
                 .iter()

@@ -5,6 +5,7 @@ import { cn } from "@/lib/cn";
 import { STATUS_WORDS, WorkIcon } from "@/ui/status";
 import { Ring } from "@/ui/ring";
 import { board } from "@/run/board";
+import { titleOf } from "@/run/titles";
 
 import { useGraph } from "./context";
 import { stageState } from "./live";
@@ -54,9 +55,16 @@ export function StageNode({ data }: NodeProps): ReactElement {
         style={far ? { fontSize: `${13 / zoom}px` } : undefined}
       >
         <Ring share={state.share} size={far ? 30 / zoom : 18} color={RING[state.status]} />
-        <span className={cn("font-semibold", far ? "leading-tight" : "text-[13px]")}>{title}</span>{" "}
+        <span className={cn("font-semibold whitespace-nowrap", far ? "leading-tight" : "text-[13px]")}>
+          {title}
+        </span>{" "}
         <span
-          className={cn("text-dim", far ? "px-[0.5em] text-center text-[0.8em] leading-tight" : "ml-auto text-[11px]")}
+          className={cn(
+            "text-dim",
+            far ? "px-[0.5em] text-center text-[0.8em] leading-tight" : "ml-auto text-[11px]",
+            // On a small screen only the widest stage has room for it; the ring shows the progress of the others.
+            !far && stage !== "sandbox" && "md:max-[1199px]:hidden",
+          )}
         >
           {state.note}
         </span>
@@ -64,6 +72,9 @@ export function StageNode({ data }: NodeProps): ReactElement {
     </div>
   );
 }
+
+/** Larger text on a small screen, where the graph is scaled down. */
+const DENSE_TEXT = "md:max-[1199px]:text-[13px] md:max-[1199px]:leading-[15px]";
 
 const CELL =
   "nopan pointer-events-auto flex size-full flex-col rounded-lg border bg-panel px-2.5 py-2 text-left shadow-(--shadow) transition-colors hover:border-accent";
@@ -97,7 +108,7 @@ export function AgentNode({ data }: NodeProps): ReactElement | null {
           </span>
           <WorkIcon status={status} />
         </span>{" "}
-        <span className="truncate font-mono text-[10.5px] text-dim">{note}</span>
+        <span className="truncate font-mono text-[10.5px] text-dim md:max-[1199px]:text-[12px]">{note}</span>
       </button>
     </>
   );
@@ -109,6 +120,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
   const far = useStore(isFar);
   const debate = view.debates[id];
   const status = debate?.status ?? "idle";
+  const title = titleOf(id, run, view);
   const rounds = run.settings.rounds;
   const progress =
     status === "done" ? 1 : Math.max(0, (debate?.round ?? 0) - (debate?.step === "answered" ? 0 : 1)) / rounds;
@@ -120,7 +132,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
       <button
         type="button"
         onClick={() => openDebate(id)}
-        aria-label={`${id} ${debate?.title ?? ""} ${told}: debate ${STATUS_WORDS[status]}. Open.`}
+        aria-label={`${id} ${title} ${told}: debate ${STATUS_WORDS[status]}. Open.`}
         className={cn(
           CELL,
           "grid grid-cols-[auto_auto_1fr] grid-rows-[auto_1fr_auto] items-start gap-1",
@@ -131,7 +143,15 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
         <span className="mt-0.5">
           <WorkIcon status={status} size={12} />
         </span>
-        <span className="col-span-3 line-clamp-2 text-[11px] leading-[14px]">{debate?.title ?? ""}</span>{" "}
+        <span
+          className={cn(
+            "col-span-3 line-clamp-2 text-[11px] leading-[14px]",
+            !narrow && DENSE_TEXT,
+            "md:max-[1199px]:line-clamp-3",
+          )}
+        >
+          {title}
+        </span>{" "}
         <span
           className={cn(
             "col-start-3 row-start-1 justify-self-end text-[11px] leading-4 tabular-nums",
@@ -171,7 +191,7 @@ export function RankingNode({ data }: NodeProps): ReactElement | null {
           className="flex flex-1 items-center gap-2 rounded-lg border border-line bg-panel px-2.5 text-[11px]"
         >
           <span className="font-semibold text-dim">{rank}</span>
-          <span className="line-clamp-2 flex-1 leading-[14px]">{debate.title}</span>
+          <span className={cn("line-clamp-2 flex-1 leading-[14px]", DENSE_TEXT)}>{debate.title}</span>
           <b className="text-[13px] tabular-nums">{debate.score}</b>
         </li>
       ))}

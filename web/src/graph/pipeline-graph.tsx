@@ -32,10 +32,11 @@ export function PipelineGraph(props: Props): ReactElement {
 function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
   const { run, moves, selected } = context;
   const narrow = useMedia("(max-width: 767px)");
+  const dense = useMedia("(max-width: 1199px)");
   const still = useMedia("(prefers-reduced-motion: reduce)");
   const flow = useReactFlow();
   const [folded, setFolded] = useState(true);
-  const layout = narrow ? (folded ? "folded" : "narrow") : "wide";
+  const layout = narrow ? (folded ? "folded" : "narrow") : dense ? "dense" : "wide";
   const duration = still ? 0 : 450;
   const key = moves.join();
   const picture = useMemo(() => scene(drawing, run.config, key.split(","), layout), [drawing, run.config, key, layout]);
@@ -56,6 +57,7 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
   // Zoom to the selected stage, also if a link selects it. Otherwise restore the chosen zoom level. Do so again when the
   // graph or the window width changes. Selecting an agent does not move the graph.
   const width = useStore((it) => it.width);
+  const canvasHeight = useStore((state) => state.height);
   const picked = nodes.find((it) => it.id === selected);
   const [stage, setStage] = useState<string>();
   const pickedStage = picked?.parentId ? stage : picked?.id;
@@ -70,10 +72,10 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
       void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR_ZOOM * 0.97, duration });
     }, 60);
     return () => clearTimeout(timer);
-  }, [flow, nodes, narrow, width, shown, stage, duration]);
+  }, [flow, nodes, narrow, width, canvasHeight, shown, stage, duration]);
 
   // On a phone the graph has its natural height and does not intercept touch scrolling.
-  const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 410 };
+  const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: dense ? 470 : 410 };
   return (
     <GraphContext value={{ ...context, openStage }}>
       <header className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-2">

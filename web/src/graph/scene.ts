@@ -43,10 +43,15 @@ export const HEAD = 40;
 const PAD = 12;
 const GAP = 10;
 const WIDE = { width: 178, height: 78 };
+const DENSE = { width: 132, height: 92 };
 const NARROW = { width: 118, height: 78 };
 
-/** Layout: left to right, or top to bottom with or without the members of the stages. */
-type Layout = "wide" | "narrow" | "folded";
+/** Layout: left to right for a desktop or a small screen, or top to bottom with or without the members of the stages. */
+type Layout = "wide" | "dense" | "narrow" | "folded";
+
+const SIZES = { wide: WIDE, dense: DENSE, narrow: NARROW, folded: NARROW };
+const STAGE_GAPS = { wide: 44, dense: 26, narrow: 34, folded: 22 };
+const isHorizontal = (layout: Layout): boolean => layout === "wide" || layout === "dense";
 
 /** Titles of the stages. */
 export const STAGES: Record<StageId, string> = {
@@ -83,10 +88,10 @@ function cells(config: Config, moves: readonly string[]): Record<StageId, Cell[]
 /** Computes the layout. */
 export function scene(drawing: Drawing, config: Config, moves: readonly string[], layout: Layout): Scene {
   const membersOf = cells(config, moves);
-  const wide = layout === "wide";
+  const wide = isHorizontal(layout);
   const present = new Set(drawing.nodes.map((it) => stageOf(it.id)).filter((it) => it !== null));
   const graph = new dagre.graphlib.Graph().setDefaultEdgeLabel(() => ({}));
-  graph.setGraph({ rankdir: wide ? "LR" : "TB", ranksep: wide ? 44 : layout === "folded" ? 22 : 34, nodesep: 20 });
+  graph.setGraph({ rankdir: wide ? "LR" : "TB", ranksep: STAGE_GAPS[layout], nodesep: 20 });
   for (const id of present) graph.setNode(id, { ...extent(id, membersOf[id].length, layout) });
   const stageEdges: Arrow[] = [];
   for (const { source, target } of drawing.edges) {
@@ -108,14 +113,12 @@ export function scene(drawing: Drawing, config: Config, moves: readonly string[]
 
 function columns(stage: StageId, layout: Layout): number {
   if (stage === "rank") return 1;
-  if (layout === "wide") return stage === "sandbox" ? 3 : 1;
+  if (isHorizontal(layout)) return stage === "sandbox" ? 3 : 1;
   return stage === "0" || stage === "1" ? 2 : 3;
 }
 
-const cell = (layout: Layout): { width: number; height: number } => (layout === "wide" ? WIDE : NARROW);
-
 function extent(stage: StageId, count: number, layout: Layout): { width: number; height: number } {
-  const { width, height } = cell(layout);
+  const { width, height } = SIZES[layout];
   const span = (across: number): number => across * width + (across - 1) * GAP + 2 * PAD;
   if (layout === "folded") return { width: span(3), height: HEAD };
   const down = Math.max(1, Math.ceil(count / columns(stage, layout)));
@@ -127,7 +130,7 @@ function extent(stage: StageId, count: number, layout: Layout): { width: number;
 }
 
 function cellBox(idx: number, across: number, layout: Layout): Box {
-  const { width, height } = cell(layout);
+  const { width, height } = SIZES[layout];
   const [column, row] = [idx % across, Math.floor(idx / across)];
   return { x: PAD + column * (width + GAP), y: HEAD + row * (height + GAP), width, height };
 }

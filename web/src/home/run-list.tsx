@@ -1,16 +1,19 @@
+import { Trash2 } from "lucide-react";
 import { type ReactElement, useCallback, useEffect, useState } from "react";
 
 import { api, comparison } from "@/lib/api";
-import { when } from "@/lib/format";
+import { dollars, duration, short, when } from "@/lib/format";
 import { navigate } from "@/lib/router";
 import { isLive } from "@/lib/status";
 import type { RunSummary, Runs } from "@/lib/types";
 import { Button } from "@/ui/button";
+import { ConfirmButton } from "@/ui/confirm-button";
 import { Link } from "@/ui/link";
 import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 import { RunBadge } from "@/ui/status";
 
+import { matches, secondsOf } from "./run-filter";
 import { appendOlder, mergeNewest } from "./run-pages";
 
 /** Number of runs per page. */
@@ -21,6 +24,7 @@ export function RunList(): ReactElement {
   const [listed, setListed] = useState<Runs | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [picked, setPicked] = useState<string[]>([]);
+  const [filter, setFilter] = useState("");
   const load = useCallback(() => {
     api.runs({ limit: PAGE }).then((newest) => {
       setListed((it) => mergeNewest(it, newest));
@@ -28,6 +32,7 @@ export function RunList(): ReactElement {
     }, setError);
   }, []);
   const runs = listed?.runs;
+  const shown = runs?.filter((it) => matches(it, filter));
   const next = listed?.next;
   const busy = runs?.some((it) => isLive(it.status)) ?? false;
   useEffect(() => {
@@ -39,6 +44,13 @@ export function RunList(): ReactElement {
     void api.runs({ limit: PAGE, before }).then((earlier) => setListed((it) => appendOlder(it, earlier)), setError);
   const pick = (id: string): void =>
     setPicked((it) => (it.includes(id) ? it.filter((one) => one !== id) : [...it.slice(-1), id]));
+  const remove = (id: string): void => {
+    setPicked((it) => it.filter((one) => one !== id));
+    api
+      .delete(id)
+      .then(() => setListed((it) => it && { ...it, runs: it.runs.filter((one) => one.id !== id) }))
+      .catch(setError);
+  };
   return (
     <Panel
       id="runs"
@@ -52,14 +64,32 @@ export function RunList(): ReactElement {
     >
       {error !== null && (
         <div className="p-4">
-          <Problem title="Could not load the runs" error={error} />
+          <Problem title="Could not load or delete a run" error={error} />
         </div>
       )}
       {runs?.length === 0 && (
         <p className="px-4 py-8 text-center text-sm text-dim">No runs yet. Enter a ticker to start one.</p>
       )}
+      {runs && runs.length > 3 && (
+        <div className="border-b border-line px-4 py-2">
+          <label htmlFor="filter-runs" className="sr-only">
+            Filter the runs
+          </label>
+          <input
+            id="filter-runs"
+            type="search"
+            placeholder="Filter by ticker, status or move"
+            value={filter}
+            onChange={(event) => setFilter(event.target.value)}
+            className="h-8 w-full rounded-md border border-edge bg-panel px-2.5 text-[13px] placeholder:text-dim"
+          />
+        </div>
+      )}
+      {shown?.length === 0 && runs!.length > 0 && (
+        <p className="px-4 py-8 text-center text-sm text-dim">No listed run matches the filter.</p>
+      )}
       <ul className="divide-y divide-line">
-        {runs?.map((it) => (
+        {shown?.map((it) => (
           <li key={it.id} className="flex items-start gap-3 px-4 py-2.5 hover:bg-sunk">
             <input
               type="checkbox"
@@ -76,11 +106,27 @@ export function RunList(): ReactElement {
                 <span className="ml-auto text-xs text-dim">{when(it.created_at)}</span>
               </span>
               <span className="mt-0.5 block truncate text-[13px] text-dim">{summary(it)}</span>
-              <span className="block truncate font-mono text-xs text-dim">
-                {it.id}
-                {it.from && ` ← ${it.from}`}
+              <span className="block truncate text-xs text-dim">
+                {facts(it)}
+                <span className="font-mono">
+                  {it.id}
+                  {it.from && ` ← ${it.from}`}
+                </span>
               </span>
             </Link>
+            {!isLive(it.status) && (
+              <ConfirmButton
+                look="ghost"
+                size="icon"
+                className="size-8 text-dim"
+                aria-label={`Delete ${it.id}`}
+                question={`Delete ${it.id}?`}
+                confirm="Delete"
+                onConfirm={() => remove(it.id)}
+              >
+                <Trash2 aria-hidden />
+              </ConfirmButton>
+            )}
           </li>
         ))}
       </ul>
@@ -101,4 +147,18 @@ function summary(run: RunSummary): string {
     : run.status === "cancelled"
       ? "stopped before completion"
       : "no result yet";
+}
+
+/** Duration, tokens and cost of a run that has ended. */
+function facts(run: RunSummary): string {
+  const seconds = secondsOf(run);
+  const parts = [
+    seconds !== null && duration(seconds),
+    run.tokens !== null && `${short(run.tokens)} tokens`,
+    run.dollars !== null && dollars(run.dollars),
+  ];
+  return parts
+    .filter((it) => it !== false)
+    .map((it) => `${it} · `)
+    .join("");
 }

@@ -13,6 +13,8 @@ const run = (id: string, status: RunStatus = "complete"): RunSummary => ({
   ended_at: null,
   error: null,
   recommended: [],
+  tokens: null,
+  dollars: null,
   from: null,
 });
 

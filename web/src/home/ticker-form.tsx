@@ -79,9 +79,9 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
         <p id="ticker-hint" className="mt-1.5 text-[13px] text-dim">
           {hint(setup)}
         </p>
-        {setup.data === "included" && (
+        {setup.data !== "dir" && (
           <p className="mt-2 flex flex-wrap items-center gap-2 text-[13px] text-dim">
-            Filed figures:
+            {setup.data === "included" ? "Filed figures:" : "Examples:"}
             {setup.included_tickers.map((it) => (
               <Button key={it} type="button" size="sm" onClick={() => setTicker(it)}>
                 {it}

@@ -7,6 +7,7 @@ import type {
   Drawings,
   Fork,
   ServerInfo,
+  ModelCall,
   Move,
   Plan,
   Run,
@@ -21,6 +22,9 @@ import type {
 /** Path of a comparison, in the web interface and, below `/api`, on the server. */
 export const comparison = (a: string, b: string): string =>
   `/compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`;
+
+/** URL of the trace of a debate, or of the `pipeline`, as a page. */
+export const tracePage = (id: string, name: string): string => `${runPath(id)}/trace/${encodeURIComponent(name)}`;
 
 const runPath = (id: string): string => `/api/runs/${encodeURIComponent(id)}`;
 
@@ -41,19 +45,31 @@ export const api = {
   resume: (id: string, body: { moves?: Move[]; max_tokens?: number; max_dollars?: number }) =>
     post<Started>(`${runPath(id)}/resume`, body),
   fork: (id: string, fork: Fork) => post<Started>(`${runPath(id)}/fork`, fork),
+  delete: (id: string) => send(runPath(id), { method: "DELETE" }),
+  calls: (id: string, agent: string, move: string | null, signal?: AbortSignal) =>
+    get<{ calls: ModelCall[] }>(
+      `${runPath(id)}/calls?agent=${encodeURIComponent(agent)}${move === null ? "" : `&move=${encodeURIComponent(move)}`}`,
+      signal,
+    ),
   cancel: (id: string) => post<Started>(`${runPath(id)}/cancel`, {}),
   compare: (a: string, b: string, signal?: AbortSignal) => get<RunDiff>(`/api${comparison(a, b)}`, signal),
   files: (id: string, signal?: AbortSignal) => get<{ files: RunFile[] }>(`${runPath(id)}/files`, signal),
   file: async (id: string, name: string, signal?: AbortSignal) =>
     (await send(`${runPath(id)}/files/${encodeURIComponent(name)}`, signal ? { signal } : {})).text(),
-  /** Downloads a file with the API key and lets the browser save it. */
-  download: async (id: string, name: string) => {
-    const path = name === "trace.json" ? `${runPath(id)}/trace` : `${runPath(id)}/files/${encodeURIComponent(name)}`;
-    const blob = await (await send(path)).blob();
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = `${id}-${name}`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  },
+  download: (id: string, name: string) =>
+    save(
+      name === "trace.json" ? `${runPath(id)}/trace` : `${runPath(id)}/files/${encodeURIComponent(name)}`,
+      `${id}-${name}`,
+    ),
+  downloadTracePage: (id: string, name: string) => save(tracePage(id, name), `${id}-${name}-trace.html`),
 };
+
+/** Downloads a file with the API key and lets the browser save it. */
+async function save(path: string, name: string): Promise<void> {
+  const blob = await (await send(path)).blob();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -76,6 +76,8 @@ interface Outcome {
   provider: { kind: string; [more: string]: unknown };
   isolation: { backend: string; level: IsolationLevel };
   spending: Spending[];
+  spending_by_move: Spending[];
+  spending_by_round: Spending[];
   /** Calls and debates that failed. Absent in a complete run. */
   failures?: { place: string; reason: string }[];
   warnings: string[];

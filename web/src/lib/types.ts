@@ -7,7 +7,14 @@ export interface Person {
   name: string;
 }
 
-interface Analyst extends Person {
+/** A persona with its configured model. */
+export interface Agent extends Person {
+  system_prompt: string;
+  model: string;
+  temperature: number;
+}
+
+interface Analyst extends Agent {
   moves: string[];
 }
 
@@ -16,11 +23,11 @@ export interface Metric extends Person {
 }
 
 export interface Config {
-  synthesizers: Person[];
-  inferences: Person[];
+  synthesizers: Agent[];
+  inferences: Agent[];
   analysts: Analyst[];
-  critic: Person;
-  decision_makers: Person[];
+  critic: Agent;
+  decision_makers: Agent[];
   metrics: Metric[];
   rounds: number;
   top_k: number;
@@ -79,6 +86,9 @@ export interface RunSummary {
   ended_at: string | null;
   error: string | null;
   recommended: { move_id: string; title: string; score: number }[];
+  /** Tokens and cost, once the run is complete; null if unknown. */
+  tokens: number | null;
+  dollars: number | null;
   from: string | null;
 }
 
@@ -109,6 +119,8 @@ export interface Run extends RunSummary {
     model: string | null;
   };
   config: Config;
+  /** Titles of the moves proposed so far, by id. */
+  titles: Record<string, string>;
   branch: null | { from: string; at: string; only: boolean; set: string[] };
 }
 
@@ -153,6 +165,19 @@ export interface Move {
   mitigation: string;
   falsifiers: string[];
   kpi: string;
+}
+
+/** An answered model call. */
+export interface ModelCall {
+  model: string;
+  temperature: number | null;
+  system_prompt: string;
+  prompt: { role: string; text: string }[];
+  answer: string;
+  input_tokens: number;
+  output_tokens: number;
+  dollars: number | null;
+  latency_ms: number;
 }
 
 export interface RunFile {

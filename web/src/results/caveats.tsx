@@ -7,15 +7,14 @@ const TEXTS: Record<string, string> = {
   defaulted: "some scores could not be read and are neutral",
   truncated: "debate shortened to fit the model’s context",
   incomplete: "debate ended early",
-  not_isolated: "debated without isolation",
 };
 
-/** Caveats about a score. */
-export function Caveats({ marks }: { marks: string[] }): ReactElement | null {
-  if (marks.length === 0) return null;
+/** Caveats about a score. The banner of the results states missing isolation once for all moves. */
+export function Caveats({ marks }: { marks: string[] }): ReactElement {
+  const own = marks.filter((it) => it !== "not_isolated");
   return (
     <>
-      {marks.map((it) => (
+      {own.map((it) => (
         <Badge key={it} tone="warn">
           {TEXTS[it] ?? words(it)}
         </Badge>

@@ -1,4 +1,4 @@
-import { ShieldAlert, ShieldCheck, TriangleAlert } from "lucide-react";
+import { TriangleAlert } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { isolationText } from "@/lib/isolation";
@@ -7,13 +7,37 @@ import type { Report } from "@/lib/report";
 /** Number of failures that are listed. */
 const MAX_FAILURES = 5;
 
-/** Caveats about the result, shown first: failures, synthetic data, scripted model, missing isolation. */
+/** Caveats about the result in one banner: failures, synthetic data, scripted model, missing isolation, warnings. */
 export function Origin({ report }: { report: Report }): ReactElement {
   const { company, provider, isolation, warnings, failures = [] } = report.outcome;
   const ranked = [...report.ranking.recommended, ...report.ranking.other];
   const exposed = ranked.filter((it) => it.marks.includes("not_isolated"));
   const scripted = provider.kind === "scripted";
   const synthetic = company.source === "synthetic";
+  const isolated = isolation.level !== "off";
+  const sandbox = `${isolation.backend} (${isolationText(isolation.level)})`;
+  const caveats = [
+    ...(synthetic
+      ? [
+          [
+            "Synthetic data.",
+            `The company and all its figures are fictional; nothing describes the real ${company.ticker}.`,
+          ],
+        ]
+      : []),
+    ...(scripted ? [["Scripted model.", "The answers come from a script, not from a language model."]] : []),
+    ...(isolated
+      ? []
+      : [
+          [
+            "No isolation.",
+            exposed.length < ranked.length
+              ? `Not isolated from the host: the debates about ${exposed.map((it) => it.move_id).join(", ")}. Sandboxes: ${sandbox}.`
+              : `The debates ran in ${sandbox}.`,
+          ],
+        ]),
+    ...repeated([...company.warnings, ...warnings]).map(([text, times]) => [times > 1 ? `${times} times:` : "", text]),
+  ] as [string, string][];
   return (
     <section aria-label="Basis of the result" className="space-y-2 text-sm">
       {failures.length > 0 && (
@@ -31,48 +55,26 @@ export function Origin({ report }: { report: Report }): ReactElement {
           </ul>
         </div>
       )}
-      {(synthetic || scripted) && (
-        <div className="flex gap-3 rounded-xl border border-warn/40 bg-warn-soft px-4 py-3">
+      {caveats.length > 0 && (
+        <div className="flex gap-3 rounded-xl border border-warn/40 bg-warn-soft px-4 py-2.5 text-[13px]">
           <TriangleAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-warn" />
-          <div>
-            {synthetic && (
-              <p>
-                <b className="font-semibold">Synthetic data.</b> The company and all its figures are fictional. Nothing
-                here describes the real {company.ticker}, and nothing is advice.
-              </p>
-            )}
-            {scripted && (
-              <p>
-                <b className="font-semibold">Scripted model.</b> The answers were generated from a script, not by a
-                language model. They show how a run works, not what a model would say.
-              </p>
-            )}
-          </div>
+          <ul>
+            {caveats.map(([name, text]) => (
+              <li key={`${name} ${text}`}>
+                <b className="font-semibold">{name}</b> {text}
+              </li>
+            ))}
+          </ul>
         </div>
       )}
-      {!synthetic && report.data_source && (
-        <p className="rounded-xl border border-line bg-panel px-4 py-2.5">{report.data_source}</p>
-      )}
-      <p className="flex items-start gap-3 rounded-xl border border-line bg-panel px-4 py-2.5">
-        {isolation.level !== "off" ? (
-          <ShieldCheck aria-hidden className="mt-0.5 size-4 shrink-0 text-good" />
-        ) : (
-          <ShieldAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-warn" />
-        )}
-        <span>
-          {isolation.level !== "off"
-            ? "Each debate ran in its own sandbox: "
-            : exposed.length < ranked.length
-              ? `Not isolated from the host: the debates about ${exposed.map((it) => it.move_id).join(", ")}. Sandboxes: `
-              : "The debates were not isolated from the host: "}
-          <b className="font-semibold">{isolation.backend}</b> ({isolationText(isolation.level)}).
-        </span>
+      <p className="text-[13px] text-dim">
+        {!synthetic && report.data_source} {isolated && `Each debate ran in its own sandbox: ${sandbox}.`}
       </p>
-      {[...company.warnings, ...warnings].map((it) => (
-        <p key={it} className="rounded-xl border border-warn/40 bg-warn-soft px-4 py-2.5">
-          {it}
-        </p>
-      ))}
     </section>
   );
+}
+
+/** Returns each text once, with the number of its occurrences. */
+function repeated(texts: readonly string[]): [string, number][] {
+  return [...new Set(texts)].map((it) => [it, texts.filter((one) => one === it).length]);
 }

@@ -11,6 +11,7 @@ import { Origin } from "./origin";
 import { Others } from "./others";
 import { SpendingTable } from "./spending";
 import { TopMove } from "./top-move";
+import { TopSummary } from "./top-summary";
 import { Reliability } from "./reliability";
 
 interface Props {
@@ -30,12 +31,13 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
         <h2 id="recommended" className="text-base font-semibold">
           Recommended
         </h2>
+        <TopSummary run={run} report={report} />
         {ranking.recommended.map((it) => (
           <TopMove key={it.move_id} run={run} report={report} ranked={it} onDebate={onDebate} />
         ))}
       </section>
       {report.figures && report.figures.length > 0 && (
-        <Panel id="figures" title="The company in figures">
+        <Panel folds id="figures" title="The company in figures">
           <div className="grid grid-cols-1 gap-6 lg:grid-cols-2">
             {report.figures.map((it) => (
               <FigureChart key={it.title} chart={it} />
@@ -44,11 +46,11 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
           <p className="mt-3 text-[13px] text-dim">{report.data_source}</p>
         </Panel>
       )}
-      <Panel id="trust" title="Reliability of the ranking">
+      <Panel folds id="trust" title="Reliability of the ranking">
         <Reliability report={report} />
       </Panel>
       {ranking.other.length > 0 && (
-        <Panel id="others" title={`Other moves (${ranking.other.length})`} inner="p-0">
+        <Panel folds id="others" title={`Other moves (${ranking.other.length})`} inner="p-0">
           <Others run={run} report={report} onDebate={onDebate} />
         </Panel>
       )}
@@ -65,18 +67,18 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
         </Panel>
       )}
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
-        <Panel id="flags" title={`Flags (${report.flags.length})`} scrolls>
+        <Panel folds id="flags" title={`Flags (${report.flags.length})`} scrolls>
           <p className="mb-3 text-[13px] text-dim">
             All citations and numbers were checked automatically against the findings and the data. Flags do not change
             scores.
           </p>
           <Flags flags={report.flags} withMove />
         </Panel>
-        <Panel id="cost" title="Cost" scrolls>
+        <Panel folds id="cost" title="Cost" scrolls>
           <SpendingTable rows={report.outcome.spending} total={run.usage} />
         </Panel>
       </div>
-      <Panel id="downloads" title="Downloads">
+      <Panel folds id="downloads" title="Downloads">
         <FileList run={run} />
       </Panel>
     </div>

@@ -2,6 +2,7 @@ import { MessagesSquare } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { percent, words } from "@/lib/format";
+import { useMedia } from "@/lib/media";
 import type { Ranked, Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { ScoreStrip } from "@/debate/score-strip";
@@ -25,7 +26,9 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
   const move = report.outcome.moves.find((it) => it.move_id === ranked.move_id);
   const score = report.outcome.scores.find((it) => it.move_id === ranked.move_id);
   const standing = report.robustness.standings.find((it) => it.move_id === ranked.move_id);
+  const narrow = useMedia("(max-width: 767px)");
   if (!move || !score) return null;
+  const scores = <ScoreStrip scores={score.scores_by_agent} config={run.config} />;
   return (
     <article
       aria-labelledby={`top-${move.move_id}`}
@@ -72,7 +75,14 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
             <Badge>spread {ranked.spread}</Badge>
             <Caveats marks={ranked.marks} />
           </p>
-          <ScoreStrip scores={score.scores_by_agent} config={run.config} />
+          {narrow ? (
+            <details className="mt-3 border-t border-line pt-3">
+              <summary className="text-[13px] font-medium text-accent">Scores and reasons</summary>
+              {scores}
+            </details>
+          ) : (
+            scores
+          )}
         </div>
       </div>
       <div className="flex flex-wrap items-start gap-2 border-t border-line px-4 py-3 sm:px-5">

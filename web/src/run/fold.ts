@@ -55,12 +55,12 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
         artifacts: event.artifacts,
       });
     case "agent_start":
-      return agent(view, event.agent_id, { status: "running" });
+      return agent(view, event.agent_id, { status: "running", started: timeOf(event) });
     case "agent_complete":
-      return agent(view, event.agent_id, { status: "done", outputs: event.outputs });
+      return agent(view, event.agent_id, { status: "done", outputs: event.outputs, ended: timeOf(event) });
     case "agent_failed":
       return {
-        ...agent(view, event.agent_id, { status: "failed", reason: event.reason }),
+        ...agent(view, event.agent_id, { status: "failed", reason: event.reason, ended: timeOf(event) }),
         ...notice(view, { seq: event.seq, kind: "failed", text: `${event.agent_id} failed: ${event.reason}` }),
       };
     case "sandbox_ready":
@@ -69,6 +69,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
         backend: event.backend,
         isolation: event.isolation,
         status: "running",
+        started: view.debates[event.move]?.started ?? timeOf(event),
       });
     case "sandbox_round":
       return round(view, event);
@@ -80,13 +81,14 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
           status: "done",
           step: null,
           reason: null,
+          ended: timeOf(event),
         }),
         // A resumed run may score a move that was skipped before.
         notices: view.notices.filter((it) => it.move !== event.move),
       };
     case "sandbox_skipped":
       return {
-        ...debate(view, event.move, { status: "failed", step: null, reason: event.reason }),
+        ...debate(view, event.move, { status: "failed", step: null, reason: event.reason, ended: timeOf(event) }),
         ...notice(view, {
           seq: event.seq,
           kind: "skipped",
@@ -123,13 +125,13 @@ function layer(view: RunView, id: string | number, it: { status: Status; artifac
   return { layers: { ...view.layers, [id]: { ...old, ...it } } };
 }
 
-function agent(
-  view: RunView,
-  id: string,
-  it: { status: Status; outputs?: string[]; reason?: string },
-): Partial<RunView> {
-  const old = view.agents[id] ?? { status: "idle", outputs: [], reason: null };
+function agent(view: RunView, id: string, it: Partial<RunView["agents"][string]>): Partial<RunView> {
+  const old = view.agents[id] ?? { status: "idle", outputs: [], reason: null, started: null, ended: null };
   return { agents: { ...view.agents, [id]: { ...old, ...it } } };
+}
+
+function timeOf(event: RunEvent): number | null {
+  return Date.parse(event.at ?? "") || null;
 }
 
 function debate(view: RunView, id: string, it: Partial<DebateView>): Partial<RunView> {

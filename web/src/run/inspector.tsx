@@ -11,6 +11,8 @@ import { Badge } from "@/ui/badge";
 import { Problem } from "@/ui/problem";
 import { STATUS_WORDS, WorkIcon } from "@/ui/status";
 
+import { Calls } from "./calls";
+import { titleOf } from "./titles";
 import { type RunView, emptyDebate } from "./view";
 
 interface Props {
@@ -111,7 +113,7 @@ function Agent({ run, view, moves, files, selected: id, onDebate }: Props): Reac
                   >
                     <WorkIcon status={debate.status} />
                     <span className="font-mono text-xs text-dim">{move}</span>
-                    <span className="flex-1">{debate.title || "not debated yet"}</span>
+                    <span className="flex-1">{titleOf(move, run, view) || "not proposed yet"}</span>
                     <b className="tabular-nums">{debate.score ?? ""}</b>
                   </button>
                 </li>
@@ -125,6 +127,7 @@ function Agent({ run, view, moves, files, selected: id, onDebate }: Props): Reac
         .map((it) => (
           <Output key={it} run={run.id} file={it} open={!analyst} />
         ))}
+      {status !== "idle" && <Calls run={run.id} agent={id} move={null} version={status} />}
     </div>
   );
 }

@@ -7,6 +7,7 @@ import type { Run } from "@/lib/types";
 import { STATUS_WORDS, WorkIcon } from "@/ui/status";
 
 import { type BoardRow, board, makerTotals } from "./board";
+import { titleOf } from "./titles";
 import { type RunView, emptyDebate } from "./view";
 
 interface Props {
@@ -34,7 +35,14 @@ export function Leaderboard({ run, view, moves, onOpen }: Props): ReactElement {
           transition={{ type: "spring", stiffness: 260, damping: 28 }}
           data-move={it.debate.move}
         >
-          <Row place={it} run={run} best={best} metrics={metrics} onOpen={onOpen} />
+          <Row
+            place={it}
+            title={titleOf(it.debate.move, run, view)}
+            run={run}
+            best={best}
+            metrics={metrics}
+            onOpen={onOpen}
+          />
         </motion.li>
       ))}
     </ol>
@@ -43,15 +51,17 @@ export function Leaderboard({ run, view, moves, onOpen }: Props): ReactElement {
 
 interface RowProps {
   place: BoardRow;
+  /** Title of the move, or empty before it is proposed. */
+  title: string;
   run: Run;
   best: number;
   metrics: string[];
   onOpen: (move: string) => void;
 }
 
-function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps): ReactElement {
+function Row({ place: { rank, debate }, title, run, best, metrics, onOpen }: RowProps): ReactElement {
   const totals = makerTotals(debate.breakdown, metrics);
-  const title = debate.title || (run.status === "complete" ? "not debated" : "not debated yet");
+  const shown = title || (run.status === "complete" ? "not debated" : "not proposed yet");
   const state =
     debate.score !== null
       ? `rank ${rank}, ${debate.score} of ${best} points`
@@ -62,7 +72,7 @@ function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps):
     <button
       type="button"
       onClick={() => onOpen(debate.move)}
-      aria-label={`${rank ?? ""} ${debate.move} ${title} ${debate.score ?? ""}: ${state}. Open the debate.`.trim()}
+      aria-label={`${rank ?? ""} ${debate.move} ${shown} ${debate.score ?? ""}: ${state}. Open the debate.`.trim()}
       className={cn(
         "grid w-full grid-cols-[1.5rem_2rem_minmax(0,1fr)_auto] items-center gap-2 px-4 py-1.5 text-left hover:bg-sunk",
         rank !== null && rank <= run.config.top_k && "bg-accent-soft/50",
@@ -71,7 +81,7 @@ function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps):
       <span className="text-right text-sm font-semibold tabular-nums">{rank ?? ""}</span>{" "}
       <span className="font-mono text-xs text-dim">{debate.move}</span>{" "}
       <span className="min-w-0">
-        <span className="block truncate text-[13px] leading-5">{title}</span>
+        <span className="block truncate text-[13px] leading-5">{shown}</span>
         <span className="mt-0.5 flex h-1 overflow-hidden rounded-full bg-sunk">
           {debate.score !== null
             ? run.config.decision_makers.map((it, idx) => (

@@ -3,6 +3,7 @@ import type { ReactElement } from "react";
 
 import type { Run } from "@/lib/types";
 
+import { groupNotices } from "./group-notices";
 import type { Notice, RunView } from "./view";
 
 /** Notices about a run: lost connection, failure, warnings. */
@@ -10,7 +11,7 @@ export function Notices({ run, view, connected }: { run: Run; view: RunView; con
   const failure = run.error ?? (run.status === "error" ? view.error : null);
   // The results of a completed run already show the isolation.
   const known = run.status === "complete" ? ["error", "degraded"] : ["error"];
-  const rest = view.notices.filter((it) => !known.includes(it.kind));
+  const rest = groupNotices(view.notices.filter((it) => !known.includes(it.kind)));
   return (
     <div className="space-y-2 empty:hidden">
       {!connected && (
@@ -37,7 +38,7 @@ export function Notices({ run, view, connected }: { run: Run; view: RunView; con
         <details className="rounded-lg border border-line bg-panel text-[13px]" open={rest.length <= 3}>
           <summary className="flex items-center gap-2 px-4 py-2 text-dim">
             <Info aria-hidden className="size-4 shrink-0" />
-            {rest.length} notices about this run
+            {rest.length} kinds of notices about this run
           </summary>
           <ul className="space-y-1 px-4 pb-3 pl-10">
             {rest.map((it) => (

@@ -81,7 +81,7 @@ export function PipelineTab(props: Props): ReactElement {
               <Now run={run} view={view} onDebate={onDebate} />
             )}
           </Panel>
-          <Panel id="lines" title="Recent events" inner="px-4 py-2">
+          <Panel folds id="lines" title="Recent events" inner="px-4 py-2">
             <Lines view={view} />
           </Panel>
         </div>

@@ -1,10 +1,9 @@
 import { ArrowRight } from "lucide-react";
-import { type ReactElement, useEffect, useState } from "react";
+import { type ReactElement, type ReactNode, useEffect, useState } from "react";
 
 import { DebateView } from "@/debate/debate-view";
 import { movesOf } from "@/graph/live";
 import { api } from "@/lib/api";
-import type { Report } from "@/lib/report";
 import { navigate, usePageLocation, withQuery } from "@/lib/router";
 import { isSynthetic } from "@/lib/data-source";
 import { isLive } from "@/lib/status";
@@ -28,9 +27,10 @@ import { Meters } from "./meters";
 import { Notices } from "./notices";
 import { PipelineTab } from "./pipeline-tab";
 import { RunHeader } from "./run-header";
+import { TimelineTab } from "./timeline-tab";
+import { titleOf } from "./titles";
 import { useFiles, useFindings, useResult } from "./use-result";
 import { useRun } from "./use-run";
-import type { RunView } from "./view";
 
 type Open = null | { kind: "fork"; at: string } | { kind: "compare" | "files" | "resume" };
 
@@ -44,6 +44,10 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
   const findings = useFindings(id, report, files);
   const drawings = useFetched("graph", api.graph);
   const [open, setOpen] = useState<Open>(null);
+  /** View that is shown unless the URL names one. */
+  const [landing, setLanding] = useState<string | null>(null);
+  /** Whether the run was active while this page was open. */
+  const [wasLive, setWasLive] = useState(false);
   const [undone, setUndone] = useState<unknown>(null);
   useEffect(() => {
     document.title = run ? `${run.ticker} ${run.status} · Consulting` : "Consulting";
@@ -63,15 +67,21 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
   if (!run) return <p className="py-16 text-center text-dim">Loading the run…</p>;
 
   const moves = movesOf(run.config, view);
+  const live = isLive(run.status);
   const tabs: Tab[] = [
     ...(run.status === "complete" ? [{ id: "results", title: "Results" }] : []),
     ...(run.status === "waiting" ? [{ id: "review", title: "Review" }] : []),
     { id: "pipeline", title: "Pipeline" },
     { id: "debates", title: "Debates" },
+    { id: "timeline", title: "Timeline" },
     ...(files.some(readable) ? [{ id: "documents", title: "Documents" }] : []),
   ];
   const asked = place.query.get("view");
-  const current = tabs.find((it) => it.id === asked)?.id ?? tabs[0]!.id;
+  // The view never changes by itself: a tab that appears later is offered by a button.
+  if (landing === null) setLanding(tabs[0]!.id);
+  else if (!tabs.some((it) => it.id === landing)) setLanding("pipeline");
+  if (live && !wasLive) setWasLive(true);
+  const current = tabs.find((it) => it.id === asked)?.id ?? landing ?? tabs[0]!.id;
   const move = place.query.get("move") ?? firstDebate(moves, view.debates);
   const show = (change: Record<string, string | null>): void => navigate(withQuery(place, change));
   const openDebate = (it: string): void => show({ view: "debates", move: it });
@@ -80,7 +90,7 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
     void api.cancel(id).then(refresh, setUndone);
   };
   // Only a run that is not active can be forked.
-  const fork = isLive(run.status) ? null : (at: string): void => setOpen({ kind: "fork", at });
+  const fork = live ? null : (at: string): void => setOpen({ kind: "fork", at });
 
   return (
     <FindingsContext value={findings}>
@@ -121,7 +131,7 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
           {current === "review" && <Review run={run} onDone={refresh} />}
           {current === "pipeline" && (
             <>
-              {run.status === "complete" && (
+              {run.status === "complete" && !wasLive && (
                 <Button look="solid" className="mb-4" onClick={() => show({ view: "results" })}>
                   The run is complete: view the results <ArrowRight aria-hidden />
                 </Button>
@@ -151,18 +161,38 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
               onFork={fork}
             />
           )}
+          {current === "timeline" && (
+            <TimelineTab
+              run={run}
+              view={view}
+              moves={moves}
+              report={report}
+              onAgent={(at) => show({ view: "pipeline", at })}
+              onDebate={openDebate}
+            />
+          )}
           {current === "documents" && (
             <Documents
               id={id}
               files={files}
-              titles={titles(view, report)}
+              titles={Object.fromEntries(moves.map((it) => [it, titleOf(it, run, view)]))}
               file={place.query.get("file")}
               onFile={(file) => show({ file })}
             />
           )}
         </Tabs>
       </div>
-      {open?.kind === "fork" && <ForkDialog run={run} at={open.at} moves={moves} onClose={() => setOpen(null)} />}
+      {wasLive && run.status === "complete" && current !== "results" && (
+        <Next onClick={() => show({ view: "results", move: null, at: null })}>
+          The run is complete: view the results
+        </Next>
+      )}
+      {wasLive && run.status === "waiting" && current !== "review" && (
+        <Next onClick={() => show({ view: "review", move: null, at: null })}>Review the proposed moves</Next>
+      )}
+      {open?.kind === "fork" && (
+        <ForkDialog run={run} report={report} at={open.at} moves={moves} onClose={() => setOpen(null)} />
+      )}
       {open?.kind === "compare" && <CompareDialog run={run} onClose={() => setOpen(null)} />}
       {open?.kind === "files" && <FilesDialog run={run} onClose={() => setOpen(null)} />}
       {open?.kind === "resume" && <ResumeDialog run={run} onClose={() => setOpen(null)} onDone={refresh} />}
@@ -170,13 +200,17 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
   );
 }
 
-function firstDebate(moves: string[], debates: Record<string, unknown>): string {
-  return moves.find((it) => it in debates) ?? moves[0] ?? "m1";
+/** A button above the page, so that its appearance does not move the content. */
+function Next({ onClick, children }: { onClick: () => void; children: ReactNode }): ReactElement {
+  return (
+    <div className="pointer-events-none fixed inset-x-0 bottom-4 z-20 flex justify-center px-4">
+      <Button look="solid" size="md" className="pointer-events-auto shadow-lg" onClick={onClick}>
+        {children} <ArrowRight aria-hidden />
+      </Button>
+    </div>
+  );
 }
 
-/** Returns the known titles of the moves. */
-function titles(view: RunView, report: Report | null): Record<string, string> {
-  const told = Object.values(view.debates).map((it) => [it.move, it.title]);
-  const reported = report?.outcome.moves.map((it) => [it.move_id, it.title]) ?? [];
-  return Object.fromEntries([...told, ...reported]) as Record<string, string>;
+function firstDebate(moves: string[], debates: Record<string, unknown>): string {
+  return moves.find((it) => it in debates) ?? moves[0] ?? "m1";
 }

@@ -6,7 +6,13 @@ import type { Turn } from "@/lib/report";
 
 export type Status = "idle" | "running" | "done" | "failed";
 
-interface AgentView {
+/** Period of time in milliseconds since the epoch. Null where the time is unknown. */
+export interface Period {
+  started: number | null;
+  ended: number | null;
+}
+
+interface AgentView extends Period {
   status: Status;
   outputs: string[];
   reason: string | null;
@@ -20,7 +26,7 @@ interface LayerView {
 /** The current step of a debate. */
 export type DebateStep = "critic" | "makers" | "answered" | null;
 
-export interface DebateView {
+export interface DebateView extends Period {
   move: string;
   title: string;
   status: Status;
@@ -96,6 +102,8 @@ export function emptyDebate(move: string): DebateView {
     score: null,
     breakdown: {},
     reason: null,
+    started: null,
+    ended: null,
   };
 }
 

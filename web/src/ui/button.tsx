@@ -3,7 +3,7 @@ import type { ButtonHTMLAttributes, ReactElement } from "react";
 
 import { cn } from "@/lib/cn";
 
-const looks = cva(
+export const buttonLook = cva(
   "inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md font-medium whitespace-nowrap transition-colors " +
     "disabled:cursor-not-allowed disabled:opacity-55 [&_svg]:size-4 [&_svg]:shrink-0",
   {
@@ -20,8 +20,8 @@ const looks = cva(
   },
 );
 
-type Props = ButtonHTMLAttributes<HTMLButtonElement> & VariantProps<typeof looks>;
+type Props = ButtonHTMLAttributes<HTMLButtonElement> & VariantProps<typeof buttonLook>;
 
 export function Button({ look, size, className, type = "button", ...rest }: Props): ReactElement {
-  return <button type={type} className={cn(looks({ look, size }), className)} {...rest} />;
+  return <button type={type} className={cn(buttonLook({ look, size }), className)} {...rest} />;
 }

@@ -11,7 +11,7 @@ import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 import { api } from "@studio/api/client";
 import type { StoreItem } from "@studio/api/types";
-import { ConfirmButton } from "@studio/ui/confirm-button";
+import { ConfirmButton } from "@/ui/confirm-button";
 import { JsonView } from "@studio/ui/json-view";
 
 import { ItemDialog } from "./item-dialog";

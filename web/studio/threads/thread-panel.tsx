@@ -12,7 +12,7 @@ import { api } from "@studio/api/client";
 import type { Thread, ThreadStatus } from "@studio/api/types";
 import { goTo, hrefOf } from "@studio/place";
 import { useShortcuts } from "@studio/shortcuts";
-import { ConfirmButton } from "@studio/ui/confirm-button";
+import { ConfirmButton } from "@/ui/confirm-button";
 import { shortTime } from "@studio/ui/short-time";
 import { StatusBadge } from "@studio/ui/status-badge";
 

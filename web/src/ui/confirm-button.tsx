@@ -1,7 +1,7 @@
 import { type ComponentProps, type ReactElement, useState } from "react";
 
-import { Button } from "@/ui/button";
-import { Modal } from "@/ui/modal";
+import { Button } from "./button";
+import { Modal } from "./modal";
 
 type Props = Omit<ComponentProps<typeof Button>, "onClick"> & {
   question: string;

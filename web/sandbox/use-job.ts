@@ -1,0 +1,57 @@
+import { useEffect, useReducer, useState } from "react";
+
+import { pauseBeforeRetry, readEvents } from "@/lib/event-stream";
+import { ApiError } from "@/lib/http";
+
+import { type Job, api, isActive } from "./api";
+import { type JobEvent, type JobProgress, NO_PROGRESS, applyEvent } from "./attempts";
+
+const RETRY_MS = 1500;
+
+interface JobState {
+  job: Job | null;
+  progress: JobProgress;
+  error: unknown;
+  connected: boolean;
+}
+
+/**
+ * Follows a job: its events until it ends, then its result. `version` changes when the job is resumed. The component must
+ * use the job id as its key.
+ */
+export function useJob(id: string, version: number): JobState {
+  const [progress, dispatch] = useReducer(applyEvent, NO_PROGRESS);
+  const [job, setJob] = useState<Job | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [connected, setConnected] = useState(true);
+  useEffect(() => {
+    const stop = new AbortController();
+    let last: string | null = null;
+    const follow = async (): Promise<void> => {
+      while (!stop.signal.aborted) {
+        try {
+          const found = await api.job(id, stop.signal);
+          setJob(found);
+          setConnected(true);
+          const event = (it: { event: string; data: string; id: string | null }): void => {
+            if (it.id !== null) last = it.id;
+            if (it.event !== "end") dispatch(JSON.parse(it.data) as JobEvent);
+          };
+          await readEvents(api.stream(id), last, { open: () => setConnected(true), event }, stop.signal);
+          const ended = await api.job(id, stop.signal);
+          setJob(ended);
+          if (!isActive(ended.status)) return;
+        } catch (cause) {
+          if (stop.signal.aborted) return;
+          if (cause instanceof ApiError && cause.status >= 400 && cause.status < 500) return setError(cause);
+          setConnected(false);
+        }
+        await pauseBeforeRetry(RETRY_MS, stop.signal);
+      }
+    };
+    setError(null);
+    void follow();
+    return () => stop.abort();
+  }, [id, version]);
+  return { job, progress, error, connected };
+}
