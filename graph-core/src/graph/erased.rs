@@ -9,7 +9,7 @@ use crate::{
     context::task::TaskContext,
     error::{BuildProblem, NodeError, UnknownTargetError},
     goto::Gotos,
-    graph::stops::Stops,
+    graph::{fields::DeclaredFields, stops::Stops},
     label::Label,
     namespace::Persistence,
     node::{
@@ -53,6 +53,8 @@ pub(crate) struct Graph {
     /// Names of the fields' reducers, as stored in checkpoints. Fields without a reducer are left out.
     pub(crate) reducers: BTreeMap<String, String>,
     pub(crate) warnings: Vec<BuildProblem>,
+    /// The declarations that decide which tasks run ahead. `None` unless the graph is eager.
+    pub(crate) declared_fields: Option<DeclaredFields>,
 }
 
 /// A node with its outgoing edges.
@@ -65,6 +67,10 @@ pub(crate) struct NodeEntry {
     pub(crate) options: NodeOptions,
     /// The fields visible to the node, or `None` if all fields are visible.
     pub(crate) reads: Option<Arc<Vec<String>>>,
+    /// The fields that the routers of the node do not see.
+    pub(crate) hidden_fields: Option<FieldSet>,
+    /// Whether the engine hides these fields from the node itself, too. The function of a view does not need it.
+    pub(crate) hides_fields_from_node: bool,
     /// The targets of the node's commands, or `None` if they are only known at run time.
     pub(crate) targets: Option<Vec<RouteTarget>>,
     /// Targets of plain edges.
