@@ -396,24 +396,35 @@ impl TaskContext {
         }
     }
 
-    /// Sends an event of this task, if the stream's reader requested this kind of event.
+    /// Sends an event of this task, if the stream's reader requested this kind of event. If the task started before its
+    /// step, the event is held back.
     pub(crate) async fn send_event(&self, kind: EventKind) {
-        let Some(sender) = &self.scope.events else { return };
-        if sender.accepts(kind.mode()) {
-            let origin = EventOrigin {
-                step: self.step.number,
-                task: Some(self.id()),
-                node: Some(Arc::from(self.node())),
-                handled_task: self.handled_task(),
-            };
-            match &self.early {
-                None => sender.send(origin, kind).await,
-                Some(early) => {
-                    if let Some((origin, kind)) = early.hold(origin, kind) {
-                        sender.send(origin, kind).await;
-                    }
-                }
-            }
+        let Some(sender) = self.scope.events.as_ref().filter(|it| it.accepts(kind.mode())) else {
+            return;
+        };
+        let event = (self.event_origin(), kind);
+        let event = match &self.early {
+            None => Some(event),
+            Some(early) => early.hold(event.0, event.1),
+        };
+        if let Some((origin, kind)) = event {
+            sender.send(origin, kind).await;
+        }
+    }
+
+    /// Like [`send_event`](Self::send_event), for the event with which the step starts the task.
+    pub(crate) async fn send_start(&self, kind: EventKind) {
+        if let Some(sender) = &self.scope.events {
+            sender.send(self.event_origin(), kind).await;
+        }
+    }
+
+    fn event_origin(&self) -> EventOrigin {
+        EventOrigin {
+            step: self.step.number,
+            task: Some(self.id()),
+            node: Some(Arc::from(self.node())),
+            handled_task: self.handled_task(),
         }
     }
 

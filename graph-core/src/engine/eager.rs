@@ -88,7 +88,7 @@ impl Engine {
             while !failed && next < tasks.len() && self.ahead().has_capacity() {
                 let slot = (self.step, tasks[next].plan.order());
                 if tasks[next].outcome.is_none() && self.ahead().get(slot).is_none() {
-                    let job = self.job(&mut tasks[next], false);
+                    let job = self.job(&mut tasks[next], false)?;
                     self.ahead().start(slot, job);
                 }
                 next += 1;
@@ -343,7 +343,7 @@ impl Engine {
                 state.fold(&mut update, &mut fold)?;
             }
         }
-        Ok(Some(self.visible_state(plan.node, state)))
+        self.visible_state(plan.node, state).map(Some)
     }
 
     fn ahead(&mut self) -> &mut Ahead {

@@ -25,7 +25,7 @@ use crate::{
     state::{
         change::Change,
         erased::{AnyState, ErasedState},
-        field::{FieldSet, FieldWrite},
+        field::{FieldError, FieldSet, FieldWrite},
     },
 };
 
@@ -194,7 +194,7 @@ impl Engine {
                     self.end_task(task, outcome.into()).await?;
                     failed |= task.has_failed();
                 } else if task.outcome.is_none() {
-                    pool.start(next, self.job(task, alone));
+                    pool.start(next, self.job(task, alone)?);
                 }
                 next += 1;
             }
@@ -207,40 +207,43 @@ impl Engine {
         }
     }
 
-    pub(super) fn job(&self, task: &mut StepTask, alone: bool) -> Job {
+    pub(super) fn job(&self, task: &mut StepTask, alone: bool) -> Result<Job, RunError> {
         let input = match task.plan.payload.take() {
             Some(payload) => TaskInput::Payload(payload),
-            None => TaskInput::State(self.visible_snapshot(task.plan.node)),
+            None => TaskInput::State(self.visible_snapshot(task.plan.node)?),
         };
         let needs_view = self.graph.has_routers(task.plan.node)
             && !self.routes_after_commit(task.plan.node, alone);
-        Job {
+        let view = || self.visible_state(task.plan.node, self.state.values.fork());
+        Ok(Job {
             graph: self.graph.clone(),
             node: task.plan.node,
             cx: task.cx.clone(),
             input,
-            view: needs_view.then(|| self.visible_state(task.plan.node, self.state.values.fork())),
+            view: needs_view.then(view).transpose()?,
             failed: task.failed.take(),
-        }
+        })
     }
 
     /// Returns the state as a node sees it.
-    fn visible_snapshot(&self, node: NodeIdx) -> AnyState {
+    fn visible_snapshot(&self, node: NodeIdx) -> Result<AnyState, FieldError> {
         match self.graph.node(node).hides_fields_from_node {
-            true => self.visible_state(node, self.state.values.fork()).snapshot(),
-            false => self.state.values.snapshot(),
+            true => Ok(self.visible_state(node, self.state.values.fork())?.snapshot()),
+            false => Ok(self.state.values.snapshot()),
         }
     }
 
-    /// Clears the fields of a state that a node and its routers do not see.
+    /// Resets the fields of a state that a node and its routers do not see.
     pub(super) fn visible_state(
         &self,
         node: NodeIdx,
         mut state: Box<dyn ErasedState>,
-    ) -> Box<dyn ErasedState> {
-        let hidden = self.graph.node(node).hidden_fields.iter();
-        hidden.flat_map(FieldSet::iter).for_each(|it| state.clear(it));
-        state
+    ) -> Result<Box<dyn ErasedState>, FieldError> {
+        if let Some(hidden) = &self.graph.node(node).hidden_fields {
+            state.load(hidden.reset.clone())?;
+            hidden.cleared.iter().for_each(|it| state.clear(it));
+        }
+        Ok(state)
     }
 
     /// Returns whether the routers of a node are called after the commit, with the committed state, and not as part of
@@ -290,7 +293,7 @@ impl Engine {
         let body = self.graph.node(task.plan.node).body.as_ref()?;
         let input = match &task.plan.payload {
             Some(payload) => TaskInput::Payload(payload.clone()),
-            None => TaskInput::State(self.visible_snapshot(task.plan.node)),
+            None => TaskInput::State(self.visible_snapshot(task.plan.node).ok()?),
         };
         body.0.input_json(&input, &task.cx)
     }

@@ -2,6 +2,8 @@
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use serde_json::{Map, Value};
+
 use crate::{
     cache::Cache,
     checkpoint::saver::Checkpointer,
@@ -68,7 +70,7 @@ pub(crate) struct NodeEntry {
     /// The fields visible to the node, or `None` if all fields are visible.
     pub(crate) reads: Option<Arc<Vec<String>>>,
     /// The fields that the routers of the node do not see.
-    pub(crate) hidden_fields: Option<FieldSet>,
+    pub(crate) hidden_fields: Option<HiddenFields>,
     /// Whether the engine hides these fields from the node itself, too. The function of a view does not need it.
     pub(crate) hides_fields_from_node: bool,
     /// The targets of the node's commands, or `None` if they are only known at run time.
@@ -82,6 +84,15 @@ pub(crate) struct NodeEntry {
     pub(crate) outgoing_joins: Vec<usize>,
     /// Indexes of the joins that lead to this node.
     pub(crate) incoming_joins: Vec<usize>,
+}
+
+/// The fields that a node does not see.
+#[derive(Debug, Default)]
+pub(crate) struct HiddenFields {
+    /// Fields that the node sees with the value of the graph's initial state.
+    pub(crate) reset: Map<String, Value>,
+    /// Fields that the node sees without a value or with their default value.
+    pub(crate) cleared: FieldSet,
 }
 
 /// An edge that is followed after all of its sources have run.

@@ -14,7 +14,7 @@ use crate::{
     error::{BuildError, BuildProblem},
     graph::{
         declaration::Declaration,
-        erased::{Graph, Join, NodeEntry, NodeIdx},
+        erased::{Graph, HiddenFields, Join, NodeEntry, NodeIdx},
         fields::{DeclaredFields, NodeDeclaration},
         stops::Stops,
     },
@@ -190,11 +190,22 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
 fn hidden_fields(
     options: &NodeOptions,
     reads: Option<&Vec<String>>,
-    state: &dyn ErasedState,
-) -> Option<FieldSet> {
-    let reads = options.reads.as_ref().or(reads.filter(|_| state.has_fixed_fields()))?;
-    let fields = state.fields().iter().enumerate();
-    Some(fields.filter(|(_, it)| !reads.iter().any(|name| it.name == *name)).map(|it| it.0).collect())
+    initial: &dyn ErasedState,
+) -> Option<HiddenFields> {
+    let reads = options.reads.as_ref().or(reads.filter(|_| initial.has_fixed_fields()))?;
+    let mut hidden = HiddenFields::default();
+    for (index, field) in initial.fields().iter().enumerate() {
+        if reads.iter().any(|it| field.name == *it) {
+            continue;
+        }
+        match initial.value(index) {
+            Ok(Some(value)) if field.lifetime == Lifetime::Persistent => {
+                hidden.reset.insert(field.name.to_string(), value);
+            }
+            _ => drop(hidden.cleared.insert(index)),
+        }
+    }
+    Some(hidden)
 }
 
 fn invalid_name_reason(name: &str) -> Option<&'static str> {

@@ -107,7 +107,7 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
-    /// Limits the fields that the node and its branches see. Other fields have their default value.
+    /// Limits the fields that the node and its branches see. Other fields have the value of the graph's initial state.
     ///
     /// In an [eager](crate::StateGraph::eager) graph, the node can start before tasks that write other fields are done.
     #[must_use]
