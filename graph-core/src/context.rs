@@ -1,5 +1,6 @@
 //! The context of a task, through which a node accesses its run.
 
+pub(crate) mod ahead;
 mod call_key;
 mod call_numbers;
 pub(crate) mod current;
@@ -167,8 +168,10 @@ impl<C: ?Sized> Context<C> {
     }
 
     /// Returns the id of the checkpoint that the current step follows. The task's records are stored under this id.
+    ///
+    /// In a task that runs ahead (see [`StateGraph::eager`](crate::StateGraph::eager)), returns the newest checkpoint.
     pub fn checkpoint(&self) -> CheckpointId {
-        self.task.step.checkpoint
+        self.task.checkpoint()
     }
 
     /// Returns the task's id. It stays the same when the task runs again, even in another process.

@@ -3,8 +3,10 @@
 //! [`start`] prepares a [`running`] graph from a checkpoint and an input, and [`superstep`] runs its steps. [`edit`]
 //! changes a thread, and [`inspect`] reads a thread; neither of them runs a node.
 
+mod ahead;
 mod commit;
 mod conflict;
+mod eager;
 pub(crate) mod edit;
 mod end_task;
 mod execute;

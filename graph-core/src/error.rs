@@ -381,6 +381,24 @@ pub struct NodePanicError {
     pub message: String,
 }
 
+/// The error returned when a node of an [eager](crate::StateGraph::eager) graph does something that it does not declare.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UndeclaredError {
+    /// The node wrote a field that it does not declare.
+    #[error("it wrote the field `{field}`, which it does not declare; add `{field}` to `.writes([..])`")]
+    Write {
+        /// Name of the field.
+        field: String,
+    },
+    /// The node led to a node that is not among its declared targets.
+    #[error("it led to `{to}`, which it does not declare; add `{to}` to the targets of the node or its branch")]
+    Target {
+        /// Name of the target node.
+        to: String,
+    },
+}
+
 /// The error returned when a node exceeds one of its timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node {} {limit:?}", if *.idle { "sent no heartbeat for" } else { "exceeded its timeout of" })]
@@ -517,8 +535,8 @@ pub enum BuildProblem {
         /// The other node.
         second: Label,
     },
-    /// A node declares a write to a field that does not exist.
-    #[error("`{node}` declares a write to `{field}`, which is not a field of the state")]
+    /// A node declares that it reads or writes a field that does not exist.
+    #[error("`{node}` declares the field `{field}`, which is not a field of the state")]
     UnknownField {
         /// Name of the node.
         node: Label,

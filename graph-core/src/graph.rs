@@ -7,6 +7,7 @@ mod declaration;
 pub mod draw;
 pub(crate) mod endpoint;
 pub(crate) mod erased;
+pub(crate) mod fields;
 pub(crate) mod into_node;
 mod migrate;
 pub(crate) mod run_options;

@@ -128,7 +128,7 @@ pub use engine::{
 pub use entrypoint::{CompiledEntrypoint, Entrypoint, EntrypointOutcome, EntrypointThread, Final};
 pub use error::{
     BuildError, BuildProblem, NodeError, NodePanicError, NodeTimeoutError, RunError, Terminal,
-    UnknownTargetError, WriteConflictError,
+    UndeclaredError, UnknownTargetError, WriteConflictError,
 };
 pub use goto::Goto;
 pub use graph::{

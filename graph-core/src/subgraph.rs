@@ -412,6 +412,7 @@ async fn run_nested(
     inner: &Subgraph,
     input: RunInput,
 ) -> Result<GraphOutcome, NodeError> {
+    task.wait_for_step().await;
     // The second and later subgraphs of a task get a number, which keeps their namespaces distinct.
     let suffix = match task.next_subgraph() {
         0 => String::new(),

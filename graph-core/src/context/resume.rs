@@ -53,6 +53,11 @@ impl ResumeValues {
         self.by_id.get(interrupt).cloned().or_else(|| lock(&self.single).take())
     }
 
+    /// Returns the value that was given for the id of an interrupt, if there is one.
+    pub(super) fn get(&self, interrupt: &str) -> Option<Value> {
+        self.by_id.get(interrupt).cloned()
+    }
+
     /// Drops the single value if no interrupt took it in the run's first step, or if an interrupt in another process
     /// took it.
     pub(crate) fn drop_single(&self) {

@@ -18,10 +18,11 @@ use crate::{
     checkpoint::{
         id::{CheckpointId, TaskId},
         record::{TaskEvent, TaskRecord},
-        stored::CheckpointKey,
+        stored::{CheckpointKey, CheckpointWrite},
         writer::CheckpointWriter,
     },
     context::{
+        ahead::{EarlyTask, RecordTarget},
         call_numbers::CallNumbers,
         resume::{Replay, ResumeValues},
         settings::RunSettings,
@@ -71,6 +72,8 @@ pub(crate) struct Scope {
     pub(crate) writer: Option<CheckpointWriter>,
     pub(crate) resume_values: Arc<ResumeValues>,
     pub(crate) replay: Option<Arc<Replay>>,
+    /// The checkpoint of the tasks' records, if the graph is eager.
+    pub(crate) record_target: Option<RecordTarget>,
 }
 
 /// The step that a task belongs to.
@@ -118,6 +121,8 @@ pub(crate) struct TaskContext {
     pub(crate) failure: Option<Box<NodeFailure>>,
     /// For an error handler, the index of the payload that was sent to the failed task.
     pub(crate) handled_push: Option<u32>,
+    /// Present if the task started before its step.
+    pub(crate) early: Option<Arc<EarlyTask>>,
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
     subgraph_count: AtomicUsize,
@@ -156,6 +161,7 @@ impl TaskContext {
             attempt: AtomicU32::new(1),
             failure: None,
             handled_push: None,
+            early: None,
             id: OnceLock::new(),
             interrupt_count: AtomicUsize::new(0),
             subgraph_count: AtomicUsize::new(0),
@@ -174,6 +180,7 @@ impl TaskContext {
         self.step.number = step;
         self.step.resuming = false;
         self.tracks_heartbeats = tracks_heartbeats;
+        self.early = None;
         self.id = OnceLock::new();
         *self.attempt.get_mut() = 1;
         *self.interrupt_count.get_mut() = 0;
@@ -197,6 +204,7 @@ impl TaskContext {
             self.step,
             self.tracks_heartbeats,
         );
+        handler.early = self.early.clone();
         handler.failure = Some(Box::new(failure));
         handler.handled_push = match self.kind {
             TaskKind::Push(nth) => Some(nth),
@@ -301,7 +309,11 @@ impl TaskContext {
         let namespace = self.namespace();
         let id = interrupt_id(&namespace, known.len());
         let given = &self.scope.resume_values;
-        let resume_value = given.take(&id);
+        let resume_value = match &self.early {
+            None => given.take(&id),
+            // A single value is meant for the step with which the run was resumed.
+            Some(_) => given.get(&id),
+        };
         if let Some(resume_value) = resume_value {
             self.with_memory(|it| it.resume_values.push(resume_value.clone()));
             return Ok((index, resume_value));
@@ -384,17 +396,49 @@ impl TaskContext {
         }
     }
 
-    /// Sends an event of this task, if the stream's reader requested this kind of event.
+    /// Sends an event of this task, if the stream's reader requested this kind of event. If the task started before its
+    /// step, the event is held back.
     pub(crate) async fn send_event(&self, kind: EventKind) {
-        let Some(sender) = &self.scope.events else { return };
-        if sender.accepts(kind.mode()) {
-            let origin = EventOrigin {
-                step: self.step.number,
-                task: Some(self.id()),
-                node: Some(Arc::from(self.node())),
-                handled_task: self.handled_task(),
-            };
+        let Some(sender) = self.scope.events.as_ref().filter(|it| it.accepts(kind.mode())) else {
+            return;
+        };
+        let event = (self.event_origin(), kind);
+        let event = match &self.early {
+            None => Some(event),
+            Some(early) => early.hold(event.0, event.1),
+        };
+        if let Some((origin, kind)) = event {
             sender.send(origin, kind).await;
+        }
+    }
+
+    /// Like [`send_event`](Self::send_event), for the event with which the step starts the task.
+    pub(crate) async fn send_start(&self, kind: EventKind) {
+        if let Some(sender) = &self.scope.events {
+            sender.send(self.event_origin(), kind).await;
+        }
+    }
+
+    fn event_origin(&self) -> EventOrigin {
+        EventOrigin {
+            step: self.step.number,
+            task: Some(self.id()),
+            node: Some(Arc::from(self.node())),
+            handled_task: self.handled_task(),
+        }
+    }
+
+    /// Sends the events that were held back because the task started before its step.
+    pub(crate) async fn reach_step(&self) {
+        if let Some(early) = &self.early {
+            early.reach_step(self.scope.events.as_ref()).await;
+        }
+    }
+
+    /// Waits until the step of the task is the current step.
+    pub(crate) async fn wait_for_step(&self) {
+        if let Some(early) = &self.early {
+            early.wait_for_step().await;
         }
     }
 
@@ -435,21 +479,41 @@ impl TaskContext {
         if let Some(writer) = &self.scope.writer {
             limits::check_storable(&key, &result, self.scope.max_stored_bytes)
                 .map_err(NodeError::terminal)?;
-            let event = TaskEvent::Effect { key, result };
-            writer.record_now(self.checkpoint_key(), vec![self.record(event)]).await?;
+            let record = self.record(TaskEvent::Effect { key, result });
+            let key = self.checkpoint_key();
+            if let Some((id, Some(next))) = self.scope.record_target.as_ref().map(RecordTarget::get) {
+                let keys = [id, next].map(|id| CheckpointKey { id, ..key.clone() });
+                let write = |key| CheckpointWrite::Record(key, vec![record.clone()]);
+                writer.write(keys.map(write).into()).await?;
+                writer.flush().await?;
+            } else {
+                writer.record_now(key, vec![record]).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Returns records of the effects in the journal.
+    pub(crate) fn effect_records(&self) -> Vec<TaskRecord> {
+        let journal = lock(&self.memory).as_ref().map(|it| it.journal.clone()).unwrap_or_default();
+        let event = |(key, result)| self.record(TaskEvent::Effect { key, result });
+        journal.into_iter().map(event).collect()
     }
 
     pub(crate) fn record(&self, event: TaskEvent) -> TaskRecord {
         TaskRecord { task: self.id(), node: self.node().to_owned(), event }
     }
 
+    /// Returns the checkpoint that the records of the task are stored under.
+    pub(crate) fn checkpoint(&self) -> CheckpointId {
+        self.scope.record_target.as_ref().map_or(self.step.checkpoint, |it| it.get().0)
+    }
+
     pub(crate) fn checkpoint_key(&self) -> CheckpointKey {
         CheckpointKey {
             thread: self.scope.thread.as_deref().unwrap_or_default().to_owned(),
             namespace: self.scope.namespace.clone(),
-            id: self.step.checkpoint,
+            id: self.checkpoint(),
         }
     }
 }

@@ -158,6 +158,7 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
         writer: Some(writer.clone()),
         resume_values: Arc::new(ResumeValues::default()),
         replay: None,
+        record_target: None,
     }
 }
 

@@ -66,6 +66,9 @@ impl Engine {
         execution: Execution,
     ) -> Result<(), RunError> {
         let Execution { mut outcome, handled } = execution;
+        if self.ahead.is_some() {
+            self.check_declared(&task.cx, &mut outcome);
+        }
         let mut is_final = true;
         if let TaskOutcome::Done(output) = &mut outcome {
             output.routed |= !self.graph.has_routers(task.plan.node);

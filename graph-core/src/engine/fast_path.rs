@@ -11,7 +11,7 @@ use crate::{
         running::Engine,
         step_task::{StepEnd, StepTask},
     },
-    error::RunError,
+    error::{NodeError, RunError},
     graph::{erased::NodeIdx, stops::Stops},
     node::erased::TaskInput,
 };
@@ -34,6 +34,7 @@ impl Engine {
         let is_plain = self.first_step.is_none()
             && self.step <= self.max_step
             && !self.scope.control.is_draining()
+            && self.ahead.as_ref().is_none_or(|it| it.is_empty())
             && self.routes_after_commit(node, true);
         is_plain.then_some(node)
     }
@@ -58,6 +59,9 @@ impl Engine {
                 return self.halt(&mut [ended]).await;
             }
         };
+        if let Err(error) = self.undeclared_use(&output) {
+            return Err(run_error(&cx, NodeError::terminal(error)));
+        }
         // Nothing has to be cleared or stored: the fast path is taken only if no step-scoped field has a value and the
         // run has no checkpointer.
         let options =

@@ -49,7 +49,7 @@ impl Loaded {
     /// Returns whether the checkpoint was created in the step that `task` belongs to.
     pub(super) fn was_started_by(&self, task: &TaskContext) -> bool {
         let parents = self.checkpoint.as_ref().map(|it| &it.header.parents);
-        parents.and_then(|it| it.get(&task.scope.namespace)) == Some(&task.step.checkpoint)
+        parents.and_then(|it| it.get(&task.scope.namespace)) == Some(&task.checkpoint())
     }
 
     /// Returns whether the caller addressed a checkpoint that is not the head.

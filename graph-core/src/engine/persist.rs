@@ -51,11 +51,19 @@ impl Engine {
             if source != Source::Loop {
                 history.origin = history.id;
             }
+            let early_records = self.early_records();
             if writer.durability == Durability::Exit {
-                history.unsaved_fields.union_with(affected);
+                self.history.unsaved_fields.union_with(affected);
+                self.history.buffered_records.extend(early_records);
             } else {
+                if !early_records.is_empty() {
+                    writes.push(CheckpointWrite::Record(self.checkpoint_key(), early_records));
+                }
                 writes.push(self.new_checkpoint(self.step, changes)?);
                 writer.write(writes).await?;
+            }
+            if let Some(target) = &self.scope.record_target {
+                target.set(self.history.id);
             }
         }
         self.step += 1;
@@ -158,7 +166,7 @@ impl Engine {
     fn parents(&self) -> BTreeMap<String, CheckpointId> {
         let enclosing =
             std::iter::successors(self.scope.parent.as_ref(), |task| task.scope.parent.as_ref());
-        enclosing.map(|it| (it.scope.namespace.clone(), it.step.checkpoint)).collect()
+        enclosing.map(|it| (it.scope.namespace.clone(), it.checkpoint())).collect()
     }
 
     fn frontier_record(&self) -> Result<FrontierRecord, FieldError> {

@@ -112,6 +112,49 @@ impl Frontier {
         }
     }
 
+    /// Returns a copy without the input of START.
+    pub(super) fn fork(&self) -> Self {
+        Self {
+            version: self.version,
+            resumed_version: self.resumed_version,
+            ran: self.ran.clone(),
+            scheduled: self.scheduled.clone(),
+            deferred: self.deferred.clone(),
+            released: self.released.clone(),
+            joins: self.joins.clone(),
+            fed_joins: self.fed_joins.clone(),
+            sends: self.sends.clone(),
+            input: None,
+        }
+    }
+
+    /// Returns the deferred nodes that were reached, whether or not they still wait.
+    pub(super) fn deferred_nodes<'a>(
+        &'a self,
+        graph: &'a Graph,
+    ) -> impl Iterator<Item = NodeIdx> + 'a {
+        let joined = self.complete_joins(graph).map(|it| it.1);
+        let joined = joined.filter(|it| is_deferred(graph, *it));
+        self.deferred.iter().chain(&self.released).copied().chain(joined)
+    }
+
+    /// Returns whether a node runs in the next step if this frontier lacks tasks that are not done yet. `may_run` returns
+    /// whether one of these tasks is a task of the given node or leads to one before the next step.
+    pub(super) fn is_certain(
+        &self,
+        graph: &Graph,
+        node: NodeIdx,
+        may_run: impl Fn(NodeIdx) -> bool,
+    ) -> bool {
+        // Another run of a source could complete the join in an earlier step, which would then consume it.
+        let fires = |join: &usize| {
+            let sources = &graph.joins[*join].sources;
+            self.is_complete(graph, *join) && !sources.iter().any(|it| may_run(*it))
+        };
+        let joins = &graph.node(node).incoming_joins;
+        !is_deferred(graph, node) && (self.scheduled.contains(&node) || joins.iter().any(fires))
+    }
+
     /// Advances past a step whose only task was triggered by an edge or a goto.
     pub(super) fn advance_one(&mut self, graph: &Graph, output: &TaskOutput) {
         self.ran.clear();

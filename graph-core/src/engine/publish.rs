@@ -84,7 +84,7 @@ impl Engine {
     pub(super) async fn publish_start(&self, task: &TaskContext, input: impl FnOnce() -> Value) {
         if self.sender(StreamMode::Tasks).is_some() {
             let sent = matches!(task.kind, TaskKind::Push(_));
-            task.send_event(EventKind::TaskStarted { input: input(), sent }).await;
+            task.send_start(EventKind::TaskStarted { input: input(), sent }).await;
         }
     }
 

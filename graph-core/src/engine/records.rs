@@ -24,6 +24,7 @@ pub(crate) struct Records {
 /// All records of one task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskLog {
+    pub(crate) node: String,
     pub(crate) done: Option<(Vec<FieldWrite>, Vec<GotoRecord>)>,
     /// Error message, and whether the error handler took over.
     pub(crate) failed: Option<(String, bool)>,
@@ -35,13 +36,33 @@ pub(crate) struct TaskLog {
 impl Records {
     pub(crate) fn new(records: Vec<TaskRecord>) -> Self {
         let mut all = Self::default();
-        for TaskRecord { task, event, .. } in records {
-            match event {
-                TaskEvent::Command { writes, gotos, .. } => all.commands.push((writes, gotos)),
-                event => all.tasks.entry(task).or_default().add(event),
+        records.into_iter().for_each(|it| all.add(it));
+        all
+    }
+
+    pub(crate) fn add(&mut self, record: TaskRecord) {
+        let TaskRecord { task, node, event } = record;
+        match event {
+            TaskEvent::Command { writes, gotos, .. } => self.commands.push((writes, gotos)),
+            event => {
+                let log = self.tasks.entry(task).or_default();
+                log.node = node;
+                log.add(event);
             }
         }
-        all
+    }
+
+    /// Returns records of the results and effects of all tasks.
+    pub(crate) fn results_and_effects(&self) -> Vec<TaskRecord> {
+        let mut records = Vec::new();
+        for (task, log) in &self.tasks {
+            let record = |event| TaskRecord { task: *task, node: log.node.clone(), event };
+            let done = log.done.clone();
+            records.extend(done.map(|(writes, gotos)| record(TaskEvent::Done { writes, gotos })));
+            let effects = log.effects.clone().into_iter();
+            records.extend(effects.map(|(key, result)| record(TaskEvent::Effect { key, result })));
+        }
+        records
     }
 
     /// Returns the interrupts that are waiting for a resume value.

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{outcome::GraphOutcome, running::Engine, step_task::StepEnd},
-    error::RunError,
+    error::{Halt, RunError},
     spans,
 };
 
@@ -28,6 +28,10 @@ impl Engine {
                 Err(error) => break Err(error),
             }
         };
+        if self.ahead.is_some() {
+            let wait = matches!(&end, Ok(Some(Halt::Interrupted(_) | Halt::Stopped(_))));
+            self.finish_early_tasks(wait).await?;
+        }
         // As in LangGraph, a subgraph that exceeds its step limit stores no checkpoint at exit, so the next run starts
         // it over.
         let discarded = matches!(end, Ok(None)) || self.step > self.max_step;

@@ -11,6 +11,7 @@ use crate::{
     },
     context::task::{Scope, TaskContext, TaskKind, TaskStep},
     engine::{
+        ahead::Ahead,
         commit::GraphState,
         load::Loaded,
         plan::{Frontier, StartInput},
@@ -50,6 +51,8 @@ pub(super) struct Engine {
     pub(super) exit_state: Option<AnyState>,
     /// The context of a finished task, kept so that the next task can reuse its allocation.
     pub(super) spare_context: Option<Arc<TaskContext>>,
+    /// The tasks of an eager graph. `None` for other graphs.
+    pub(super) ahead: Option<Box<Ahead>>,
 }
 
 /// How the first step of a run treats the work of earlier runs.
@@ -122,6 +125,8 @@ impl Engine {
         // task's origin.
         let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
         let origin = outer.map_or(id, |it| it.step.origin);
+        let max_running = scope.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
+        let is_eager = scope.record_target.is_some();
         let mut engine = Self {
             stop_before: graph.stop_before.clone(),
             stop_after: graph.stop_after.clone(),
@@ -136,10 +141,14 @@ impl Engine {
             has_output: false,
             exit_state: None,
             spare_context: None,
+            ahead: is_eager.then(|| Box::new(Ahead::new(max_running))),
             scope: Arc::new(scope),
         };
         if let Some(checkpoint) = &saved.checkpoint {
             engine.restore(checkpoint)?;
+        }
+        if let Some(target) = &engine.scope.record_target {
+            target.set(engine.history.id);
         }
         engine.history.rebase = saved.migrated;
         engine.max_step = engine.step + i64::from(engine.scope.settings.step_limit) + 1;

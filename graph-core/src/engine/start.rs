@@ -10,6 +10,7 @@ use crate::{
         writer::{self, CheckpointWriter, Closer},
     },
     context::{
+        ahead::RecordTarget,
         settings::RunSettings,
         task::{Scope, TaskContext, TaskKind},
     },
@@ -138,6 +139,7 @@ async fn run_from_checkpoint(
         initial: graph.initial.snapshot(),
         update_from: graph.initial.update_from_fn(),
         max_stored_bytes: graph.max_stored_bytes,
+        record_target: record_target(&graph),
     };
     let mut engine = Engine::new(graph, scope, &saved)?;
     engine.stop_before = request.stop_before.unwrap_or(engine.stop_before);
@@ -197,11 +199,17 @@ pub(crate) async fn run_nested(
         initial: graph.initial.snapshot(),
         update_from: graph.initial.update_from_fn(),
         max_stored_bytes: graph.max_stored_bytes,
+        record_target: record_target(&graph),
         parent: Some(task.clone()),
     };
     let mut engine = Engine::new(graph, scope, &saved)?;
     engine.apply_input(input, saved, Some(resuming)).await?;
     engine.run_to_end(persistence == Persistence::Thread).await
+}
+
+/// Returns the record target of an eager graph. The engine sets its checkpoint.
+fn record_target(graph: &Graph) -> Option<RecordTarget> {
+    graph.declared_fields.as_ref().map(|_| RecordTarget::new(CheckpointId::next()))
 }
 
 impl Engine {
@@ -229,6 +237,7 @@ impl Engine {
         self.first_step = Some(FirstStep { replaying, resuming: nested.unwrap_or(resumes) });
         if replaying {
             self.records.clear_interrupts();
+            self.ignore_early_records();
         }
         let edited = matches!(self.history.source, Source::Update | Source::Fork);
         let forks = resumes && replaying && (!edited || saved.is_superseded());
@@ -330,6 +339,7 @@ impl Engine {
         update: Option<AnyUpdate>,
         targets: &[Target],
     ) -> Result<(), RunError> {
+        self.ignore_early_records();
         let mut output = TaskOutput::new(self.graph.start, update.into_iter().collect());
         let options = self.commit_options(false);
         let committed = self.state.commit(&self.graph, [&mut output], options)?;
@@ -337,6 +347,13 @@ impl Engine {
         self.history.unsaved_fields.union_with(&committed.affected);
         self.frontier.apply_command(&self.graph, targets);
         Ok(())
+    }
+
+    /// Ignores the recorded results of tasks of later steps, because the state that they were computed from changes.
+    fn ignore_early_records(&mut self) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.uses_records = false;
+        }
     }
 
     fn command_targets(&self, mut gotos: Vec<Goto>) -> Result<Targets, RunError> {

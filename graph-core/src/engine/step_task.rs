@@ -70,6 +70,15 @@ pub(super) fn in_task_order_mut(tasks: &mut [StepTask]) -> impl Iterator<Item = 
     pulls.iter_mut().chain(pushes)
 }
 
+/// Returns the index of the task with this position in [task order](PlannedTask::order).
+pub(super) fn position(tasks: &[StepTask], order: (bool, u32)) -> usize {
+    let first_pull = first_pull(tasks);
+    match order {
+        (true, index) => index as usize,
+        (false, node) => first_pull + tasks[first_pull..].partition_point(|it| it.plan.node < node),
+    }
+}
+
 fn first_pull(tasks: &[StepTask]) -> usize {
     tasks.partition_point(|it| matches!(it.plan.kind, TaskKind::Push(_)))
 }

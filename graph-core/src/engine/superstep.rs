@@ -8,6 +8,7 @@ use crate::{
     checkpoint::{error::CheckpointError, id::TaskId, record::GotoRecord, stored::Source},
     context::task::{NodeFailure, TaskContext, TaskKind},
     engine::{
+        ahead::Ahead,
         commit::{CommitOptions, Committed},
         execute::{Job, PendingFailure, Task, route, route_in_task, run_error, task_outcome},
         outcome::{TaskOutcome, TaskOutput},
@@ -23,7 +24,8 @@ use crate::{
     node::erased::TaskInput,
     state::{
         change::Change,
-        field::{FieldSet, FieldWrite},
+        erased::{AnyState, ErasedState},
+        field::{FieldError, FieldSet, FieldWrite},
     },
 };
 
@@ -57,6 +59,7 @@ impl Engine {
         // again; in the other order, the event would be lost.
         self.publish(&committed.changed).await;
         self.end_first_step();
+        self.drop_committed_records(&tasks);
         self.persist(committed.changes, committed.affected).await?;
         if self.stops_at(&self.stop_after, &tasks) {
             return Ok(self.stop(StopReason::After).await);
@@ -71,6 +74,11 @@ impl Engine {
         let planned = self.frontier.tasks(&self.graph, self.scope.writer.is_none());
         let mut tasks = StepTasks::with_capacity(planned.len());
         for plan in planned {
+            let slot = (self.step, plan.order());
+            if let Some(cx) = self.ahead.as_mut().and_then(|it| it.context(slot)) {
+                tasks.push(StepTask::new(plan, cx));
+                continue;
+            }
             let cx = self.next_context(plan.node, plan.kind);
             let mut task = StepTask::new(plan, cx);
             if !self.records.tasks.is_empty() {
@@ -78,6 +86,7 @@ impl Engine {
             }
             tasks.push(task);
         }
+        self.drop_stale_records(&tasks);
         Ok(tasks)
     }
 
@@ -127,7 +136,7 @@ impl Engine {
     }
 
     /// Decodes a recorded result. Reports the checkpoint as corrupt if the result is invalid.
-    fn recorded_output(
+    pub(super) fn recorded_output(
         &self,
         node: NodeIdx,
         result: (Vec<FieldWrite>, Vec<GotoRecord>),
@@ -165,6 +174,10 @@ impl Engine {
     }
 
     async fn execute(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
+        let has_branches = |it: &Ahead| tasks.len() > 1 || !it.is_empty();
+        if self.ahead.as_deref().is_some_and(has_branches) && self.frontier.input.is_none() {
+            return Box::pin(self.execute_eagerly(tasks)).await;
+        }
         self.look_up_cache(tasks).await?;
         let alone = tasks.len() == 1;
         let open = tasks.iter().filter(|it| it.outcome.is_none()).count();
@@ -181,7 +194,7 @@ impl Engine {
                     self.end_task(task, outcome.into()).await?;
                     failed |= task.has_failed();
                 } else if task.outcome.is_none() {
-                    pool.start(next, self.job(task, alone));
+                    pool.start(next, self.job(task, alone)?);
                 }
                 next += 1;
             }
@@ -194,21 +207,43 @@ impl Engine {
         }
     }
 
-    fn job(&self, task: &mut StepTask, alone: bool) -> Job {
+    pub(super) fn job(&self, task: &mut StepTask, alone: bool) -> Result<Job, RunError> {
         let input = match task.plan.payload.take() {
             Some(payload) => TaskInput::Payload(payload),
-            None => TaskInput::State(self.state.values.snapshot()),
+            None => TaskInput::State(self.visible_snapshot(task.plan.node)?),
         };
         let needs_view = self.graph.has_routers(task.plan.node)
             && !self.routes_after_commit(task.plan.node, alone);
-        Job {
+        let view = || self.visible_state(task.plan.node, self.state.values.fork());
+        Ok(Job {
             graph: self.graph.clone(),
             node: task.plan.node,
             cx: task.cx.clone(),
             input,
-            view: needs_view.then(|| self.state.values.fork()),
+            view: needs_view.then(view).transpose()?,
             failed: task.failed.take(),
+        })
+    }
+
+    /// Returns the state as a node sees it.
+    fn visible_snapshot(&self, node: NodeIdx) -> Result<AnyState, FieldError> {
+        match self.graph.node(node).hides_fields_from_node {
+            true => Ok(self.visible_state(node, self.state.values.fork())?.snapshot()),
+            false => Ok(self.state.values.snapshot()),
         }
+    }
+
+    /// Resets the fields of a state that a node and its routers do not see.
+    pub(super) fn visible_state(
+        &self,
+        node: NodeIdx,
+        mut state: Box<dyn ErasedState>,
+    ) -> Result<Box<dyn ErasedState>, FieldError> {
+        if let Some(hidden) = &self.graph.node(node).hidden_fields {
+            state.load(hidden.reset.clone())?;
+            hidden.cleared.iter().for_each(|it| state.clear(it));
+        }
+        Ok(state)
     }
 
     /// Returns whether the routers of a node are called after the commit, with the committed state, and not as part of
@@ -258,7 +293,7 @@ impl Engine {
         let body = self.graph.node(task.plan.node).body.as_ref()?;
         let input = match &task.plan.payload {
             Some(payload) => TaskInput::Payload(payload.clone()),
-            None => TaskInput::State(self.state.values.snapshot()),
+            None => TaskInput::State(self.visible_snapshot(task.plan.node).ok()?),
         };
         body.0.input_json(&input, &task.cx)
     }
@@ -331,7 +366,9 @@ impl Engine {
             self.step += 1;
             return Ok(());
         }
-        self.records.clear();
+        if self.ahead.is_none() {
+            self.records.clear();
+        }
         if self.stores_at_exit() {
             self.history.buffered_records.clear();
         }

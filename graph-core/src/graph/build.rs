@@ -91,6 +91,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
             default_retry: None,
             default_timeout: None,
             migrations: Migrations::new(),
+            eager: false,
         };
         Self { declaration, types: PhantomData }
     }
@@ -270,6 +271,61 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     /// Sets the migrations for threads that were stored with older versions of the state.
     pub fn migrations(mut self, migrations: Migrations) -> Self {
         self.declaration.migrations = migrations;
+        self
+    }
+
+    /// Lets branches that do not use each other's fields run ahead of each other.
+    ///
+    /// By default, the tasks of a step start when all tasks of the step before are done. In an eager graph, a task starts
+    /// as soon as the tasks that lead to it are done and no unfinished task can still write a field that it reads. Steps
+    /// are committed in order, so the result, the checkpoints and the trace of a run do not change.
+    ///
+    /// Only nodes that declare their fields run ahead: with [`NodeExt::reads`](crate::NodeExt::reads) and
+    /// [`NodeExt::writes`](crate::NodeExt::writes), or with a view ([`on_view`](crate::on_view)). A node that writes a
+    /// field that it does not declare fails.
+    ///
+    /// ```
+    /// use graph_core::{END, NodeExt, START, State, StateGraph};
+    ///
+    /// #[derive(State, Clone, Debug, Default)]
+    /// struct Trip {
+    ///     city: String,
+    ///     hotel: String,
+    ///     flight: String,
+    /// }
+    ///
+    /// async fn book_hotel(trip: &Trip) -> TripUpdate {
+    ///     Trip::update().hotel(format!("hotel in {}", trip.city))
+    /// }
+    ///
+    /// async fn book_flight(trip: &Trip) -> TripUpdate {
+    ///     Trip::update().flight(format!("flight to {}", trip.city))
+    /// }
+    ///
+    /// async fn confirm_flight(trip: &Trip) -> TripUpdate {
+    ///     Trip::update().flight(format!("confirmed {}", trip.flight))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = StateGraph::<Trip>::new()
+    ///     .node(book_hotel.reads(["city"]).writes(["hotel"]))
+    ///     .node(book_flight.reads(["city"]).writes(["flight"]))
+    ///     // Does not wait for `book_hotel`.
+    ///     .node(confirm_flight.reads(["flight"]).writes(["flight"]))
+    ///     .edge(START, book_hotel)
+    ///     .edge(START, book_flight)
+    ///     .edge(book_flight, confirm_flight)
+    ///     .edge(confirm_flight, END)
+    ///     .eager()
+    ///     .compile()?;
+    /// let trip = graph.invoke(Trip { city: "Bern".into(), ..Default::default() }, ()).await?;
+    /// assert_eq!(trip.flight, "confirmed flight to Bern");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn eager(mut self) -> Self {
+        self.declaration.eager = true;
         self
     }
 

@@ -30,4 +30,5 @@ pub(super) struct Declaration {
     pub(super) default_retry: Option<RetryPolicy>,
     pub(super) default_timeout: Option<Duration>,
     pub(super) migrations: Migrations,
+    pub(super) eager: bool,
 }

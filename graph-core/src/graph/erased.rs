@@ -2,6 +2,8 @@
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use serde_json::{Map, Value};
+
 use crate::{
     cache::Cache,
     checkpoint::saver::Checkpointer,
@@ -9,7 +11,7 @@ use crate::{
     context::task::TaskContext,
     error::{BuildProblem, NodeError, UnknownTargetError},
     goto::Gotos,
-    graph::stops::Stops,
+    graph::{fields::DeclaredFields, stops::Stops},
     label::Label,
     namespace::Persistence,
     node::{
@@ -53,6 +55,8 @@ pub(crate) struct Graph {
     /// Names of the fields' reducers, as stored in checkpoints. Fields without a reducer are left out.
     pub(crate) reducers: BTreeMap<String, String>,
     pub(crate) warnings: Vec<BuildProblem>,
+    /// The declarations that decide which tasks run ahead. `None` unless the graph is eager.
+    pub(crate) declared_fields: Option<DeclaredFields>,
 }
 
 /// A node with its outgoing edges.
@@ -65,6 +69,10 @@ pub(crate) struct NodeEntry {
     pub(crate) options: NodeOptions,
     /// The fields visible to the node, or `None` if all fields are visible.
     pub(crate) reads: Option<Arc<Vec<String>>>,
+    /// The fields that the routers of the node do not see.
+    pub(crate) hidden_fields: Option<HiddenFields>,
+    /// Whether the engine hides these fields from the node itself, too. The function of a view does not need it.
+    pub(crate) hides_fields_from_node: bool,
     /// The targets of the node's commands.
     pub(crate) targets: DeclaredTargets,
     /// Targets of plain edges.
@@ -90,6 +98,15 @@ impl NodeEntry {
         let from_inside = self.inner_nodes().map(|it| it.targets.parent.as_deref());
         [self.targets.own.as_deref()].into_iter().chain(from_inside)
     }
+}
+
+/// The fields that a node does not see.
+#[derive(Debug, Default)]
+pub(crate) struct HiddenFields {
+    /// Fields that the node sees with the value of the graph's initial state.
+    pub(crate) reset: Map<String, Value>,
+    /// Fields that the node sees without a value or with their default value.
+    pub(crate) cleared: FieldSet,
 }
 
 /// An edge that is followed after all of its sources have run.

@@ -14,13 +14,17 @@ use crate::{
     error::{BuildError, BuildProblem},
     graph::{
         declaration::Declaration,
-        erased::{Graph, Join, NodeEntry, NodeIdx},
+        erased::{Graph, HiddenFields, Join, NodeEntry, NodeIdx},
+        fields::{DeclaredFields, NodeDeclaration},
         stops::Stops,
     },
     label::{END_NAME, Label, START_NAME},
     node::options::NodeOptions,
     spans,
-    state::field::{DEFAULT_REDUCER, Field, FieldSet, Lifetime},
+    state::{
+        erased::ErasedState,
+        field::{DEFAULT_REDUCER, Field, FieldSet, Lifetime},
+    },
 };
 
 pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
@@ -77,12 +81,18 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
     let select = |keep: fn(&Field) -> bool| -> FieldSet {
         fields.clone().filter(|(_, it)| keep(it)).map(|it| it.0).collect()
     };
+    let step_scoped = select(|it| it.lifetime == Lifetime::Step);
+    let declared_fields = builder.eager.then(|| {
+        let declare = |it| declaration(it, &nodes, &joins, builder.initial.fields(), &step_scoped);
+        DeclaredFields::new(nodes.iter().map(declare).collect())
+    });
     let warnings = warnings(&nodes, &joins, start);
     for warning in &warnings {
         spans::warn(&builder.name, warning);
     }
     Ok(Graph {
-        step_scoped: select(|it| it.lifetime == Lifetime::Step),
+        step_scoped,
+        declared_fields,
         untracked: select(|it| it.lifetime == Lifetime::Run),
         output: select(|it| it.output),
         reducers: stored_reducers(builder.initial.fields()),
@@ -118,6 +128,8 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
         body: None,
         subgraph: None,
         reads: None,
+        hidden_fields: None,
+        hides_fields_from_node: false,
         options: NodeOptions::default(),
         targets: DeclaredTargets::default(),
         edges: Vec::new(),
@@ -148,10 +160,14 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
         options.routes_in_task = !options.retries.is_empty()
             || options.handler.is_some()
             || options.cache.is_some()
+            || options.reads.is_some()
             || parts.body.0.reads().is_some();
+        let reads = parts.body.0.reads();
         nodes.push(NodeEntry {
             label,
-            reads: parts.body.0.reads(),
+            hidden_fields: hidden_fields(options, reads.as_deref(), &*builder.initial),
+            hides_fields_from_node: options.reads.is_some(),
+            reads,
             body: Some(parts.body),
             subgraph: parts.subgraph,
             options: parts.options,
@@ -164,6 +180,29 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
         });
     }
     nodes
+}
+
+/// Returns the fields that a node does not declare to read, or `None` if it does not declare any, or if its state type
+/// hides them itself.
+fn hidden_fields(
+    options: &NodeOptions,
+    reads: Option<&Vec<String>>,
+    initial: &dyn ErasedState,
+) -> Option<HiddenFields> {
+    let reads = options.reads.as_ref().or(reads.filter(|_| initial.has_fixed_fields()))?;
+    let mut hidden = HiddenFields::default();
+    for (index, field) in initial.fields().iter().enumerate() {
+        if reads.iter().any(|it| field.name == *it) {
+            continue;
+        }
+        match initial.value(index) {
+            Ok(Some(value)) if field.lifetime == Lifetime::Persistent => {
+                hidden.reset.insert(field.name.to_string(), value);
+            }
+            _ => drop(hidden.cleared.insert(index)),
+        }
+    }
+    Some(hidden)
 }
 
 fn invalid_name_reason(name: &str) -> Option<&'static str> {
@@ -308,11 +347,11 @@ fn index_of(index: usize) -> NodeIdx {
     NodeIdx::try_from(index).expect("a graph has fewer than 2^32 nodes")
 }
 
-/// Reports declared writes to unknown fields. Also reports two nodes that always run concurrently and declare writes to
+/// Reports declared fields that do not exist. Also reports two nodes that always run concurrently and declare writes to
 /// the same field, if that field accepts only one writer per step.
 fn check_declared_writes(nodes: &[NodeEntry], fields: &[Field], problems: &mut Vec<BuildProblem>) {
     for node in nodes {
-        for field in node.options.writes.iter().flatten() {
+        for field in node.options.writes.iter().chain(&node.options.reads).flatten() {
             if !fields.iter().any(|it| it.name == *field) {
                 let problem =
                     BuildProblem::UnknownField { node: node.label.clone(), field: field.clone() };
@@ -344,6 +383,33 @@ fn pairs(nodes: &[NodeIdx]) -> impl Iterator<Item = (NodeIdx, NodeIdx)> + '_ {
         let sorted = sorted.clone();
         (first + 1..sorted.len()).map(move |second| (sorted[first], sorted[second]))
     })
+}
+
+/// Returns what a node of an eager graph declares.
+fn declaration(
+    node: &NodeEntry,
+    nodes: &[NodeEntry],
+    joins: &[Join],
+    fields: &[Field],
+    step_scoped: &FieldSet,
+) -> NodeDeclaration {
+    let field_set = |names: &Vec<String>| -> FieldSet {
+        let index = |name: &String| fields.iter().position(|it| it.name == *name);
+        names.iter().filter_map(index).collect()
+    };
+    let options = &node.options;
+    let sees_payload = node.body.as_ref().is_some_and(|it| it.0.requires_payload());
+    let reads = match options.reads.as_ref().or(node.reads.as_deref()) {
+        Some(reads) => Some(field_set(reads)),
+        None => (sees_payload && node.routers.is_empty()).then(FieldSet::default),
+    };
+    let waits = options.defer || options.cache.is_some() || node.subgraph.is_some();
+    let all = || (0..fields.len()).collect();
+    NodeDeclaration {
+        reads: reads.filter(|it| !waits && !it.intersects(step_scoped)),
+        writes: options.writes.as_ref().map_or_else(all, field_set),
+        successors: successors(nodes, joins, node),
+    }
 }
 
 /// Returns problems that do not prevent a run: unreachable nodes, and joins that never fire.

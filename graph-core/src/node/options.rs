@@ -19,6 +19,7 @@ pub(crate) struct NodeOptions {
     pub(crate) defer: bool,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) writes: Option<Vec<String>>,
+    pub(crate) reads: Option<Vec<String>>,
     pub(crate) handler: Option<NodeBody>,
     /// Whether the node has a retry policy, an error handler, a cache, a restricted view of the state or an async branch.
     /// Its routers are then called as part of the task. Set when the graph is compiled.
@@ -35,6 +36,7 @@ impl fmt::Debug for NodeOptions {
             .field("defer", &self.defer)
             .field("metadata", &self.metadata)
             .field("writes", &self.writes)
+            .field("reads", &self.reads)
             .field("handler", &self.handler.is_some())
             .finish()
     }
@@ -97,9 +99,20 @@ impl<F, H> ConfiguredNode<F, H> {
     }
 
     /// Declares the fields that the node writes, so that `compile` can detect conflicts between concurrent nodes.
+    ///
+    /// In an [eager](crate::StateGraph::eager) graph, the node and its error handler fail if they write another field.
     #[must_use]
     pub fn writes<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.options.writes = Some(fields.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Limits the fields that the node and its branches see. Other fields have the value of the graph's initial state.
+    ///
+    /// In an [eager](crate::StateGraph::eager) graph, the node can start before tasks that write other fields are done.
+    #[must_use]
+    pub fn reads<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
+        self.options.reads = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
@@ -145,6 +158,8 @@ forward! {
     fn defer();
     /// See [`ConfiguredNode::metadata`].
     fn metadata(key: impl Into<String>, value: impl Into<Value>);
+    /// See [`ConfiguredNode::reads`].
+    fn reads<N: Into<String>>(fields: impl IntoIterator<Item = N>);
     /// See [`ConfiguredNode::writes`].
     fn writes<N: Into<String>>(fields: impl IntoIterator<Item = N>);
 }

@@ -99,6 +99,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             writer: writer.clone(),
             resume_values: resume_values.clone(),
             replay: replay.clone(),
+            record_target: None,
         };
         let mut task = None;
         for outer in start.tasks {

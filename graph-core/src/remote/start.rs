@@ -135,7 +135,7 @@ impl RemoteTask {
             namespace: task.scope.namespace.clone(),
             node: task.node().to_owned(),
             kind: task.kind,
-            step: task.step,
+            step: TaskStep { checkpoint: task.checkpoint(), ..task.step },
             attempt: task.attempt.load(Ordering::Relaxed),
             handled_push: task.handled_push,
             tracks_heartbeats: task.tracks_heartbeats,

@@ -5,6 +5,7 @@ mod closures;
 mod complaints;
 mod contexts;
 mod control;
+mod eager;
 mod edges;
 mod edits;
 mod effects;
