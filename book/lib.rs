@@ -17,6 +17,7 @@ mod chapters {
     chapter!(langgraph_issues, "langgraph-issues.md");
     chapter!(state, "state.md");
     chapter!(nodes, "nodes.md");
+    chapter!(eager, "eager.md");
     chapter!(subgraphs, "subgraphs.md");
     chapter!(threads, "threads.md");
     chapter!(interrupts, "interrupts.md");

@@ -386,13 +386,17 @@ pub struct NodePanicError {
 #[non_exhaustive]
 pub enum UndeclaredError {
     /// The node wrote a field that it does not declare.
-    #[error("it wrote the field `{field}`, which it does not declare; add `{field}` to `.writes([..])`")]
+    #[error(
+        "it wrote the field `{field}`, which it does not declare; add `{field}` to `.writes([..])`"
+    )]
     Write {
         /// Name of the field.
         field: String,
     },
     /// The node led to a node that is not among its declared targets.
-    #[error("it led to `{to}`, which it does not declare; add `{to}` to the targets of the node or its branch")]
+    #[error(
+        "it led to `{to}`, which it does not declare; add `{to}` to the targets of the node or its branch"
+    )]
     Target {
         /// Name of the target node.
         to: String,

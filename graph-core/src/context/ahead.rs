@@ -49,11 +49,7 @@ pub(crate) struct EarlyTask {
 
 impl EarlyTask {
     pub(crate) fn new(waiting: Arc<watch::Sender<usize>>) -> Self {
-        Self {
-            events: Mutex::new(Some(Vec::new())),
-            reached: watch::Sender::new(false),
-            waiting,
-        }
+        Self { events: Mutex::new(Some(Vec::new())), reached: watch::Sender::new(false), waiting }
     }
 
     /// Holds an event back. Returns the event if the step has started.

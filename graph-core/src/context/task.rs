@@ -481,7 +481,8 @@ impl TaskContext {
                 .map_err(NodeError::terminal)?;
             let record = self.record(TaskEvent::Effect { key, result });
             let key = self.checkpoint_key();
-            if let Some((id, Some(next))) = self.scope.record_target.as_ref().map(RecordTarget::get) {
+            if let Some((id, Some(next))) = self.scope.record_target.as_ref().map(RecordTarget::get)
+            {
                 let keys = [id, next].map(|id| CheckpointKey { id, ..key.clone() });
                 let write = |key| CheckpointWrite::Record(key, vec![record.clone()]);
                 writer.write(keys.map(write).into()).await?;

@@ -21,11 +21,7 @@ use crate::{
         target::{Target, goto_records},
     },
     error::{Halt, RunError, UndeclaredError},
-    graph::{
-        erased::NodeIdx,
-        fields::DeclaredFields,
-        stops::Stops,
-    },
+    graph::{erased::NodeIdx, fields::DeclaredFields, stops::Stops},
     node::erased::TaskInput,
     state::{
         erased::ErasedState,
@@ -77,12 +73,9 @@ impl OpenTasks {
 
 impl Engine {
     /// Runs all tasks of the current step that have no outcome yet, and starts tasks of later steps.
-    pub(super) async fn execute_eagerly(
-        &mut self,
-        tasks: &mut [StepTask],
-    ) -> Result<(), RunError> {
+    pub(super) async fn execute_eagerly(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
         self.look_up_cache(tasks).await?;
-        let mut failed = self.take_early_results(tasks).await?;
+        let (mut failed, mut took_results) = (false, false);
         let mut next = 0;
         loop {
             while !failed && next < tasks.len() && self.ahead().has_capacity() {
@@ -92,6 +85,10 @@ impl Engine {
                     self.ahead().start(slot, job);
                 }
                 next += 1;
+            }
+            // A task that ran ahead and failed must not keep the other tasks of the step from starting.
+            if !std::mem::replace(&mut took_results, true) {
+                failed = self.take_early_results(tasks).await?;
             }
             let started_all = failed || next == tasks.len();
             let step = self.step;
@@ -139,9 +136,8 @@ impl Engine {
     /// Returns whether a step that has ended waits for tasks of later steps. It does if the run ends after it, so that
     /// their results can be recorded.
     fn waits_for_early_tasks(&self, tasks: &[StepTask]) -> bool {
-        let ends_graph = |it: &StepTask| {
-            matches!(it.outcome, Some(TaskOutcome::Halted(Halt::ParentCommand(_))))
-        };
+        let ends_graph =
+            |it: &StepTask| matches!(it.outcome, Some(TaskOutcome::Halted(Halt::ParentCommand(_))));
         tasks.iter().any(|it| it.output().is_none()) && !tasks.iter().any(ends_graph)
     }
 
@@ -150,9 +146,10 @@ impl Engine {
         if self.ahead.as_ref().is_none_or(|it| it.is_empty()) {
             return Ok(());
         }
-        while wait {
-            let Some((slot, execution)) = self.ahead().next_unless_waiting().await? else { break };
-            self.end_early_task(slot, execution).await?;
+        if wait {
+            while let Some((slot, execution)) = self.ahead().next_unless_waiting().await? {
+                self.end_early_task(slot, execution).await?;
+            }
         }
         for task in self.ahead().iter().map(|it| it.cx.clone()).collect::<Vec<_>>() {
             task.reach_step().await;
@@ -385,9 +382,8 @@ impl Engine {
 
     /// Returns the ids under which tasks of the current step and their error handlers are recorded.
     fn record_ids(&self, tasks: &[StepTask]) -> BTreeSet<TaskId> {
-        let handler = |it: &StepTask| {
-            self.task_context(it.plan.node, TaskKind::Handler(it.cx.id())).id()
-        };
+        let handler =
+            |it: &StepTask| self.task_context(it.plan.node, TaskKind::Handler(it.cx.id())).id();
         tasks.iter().flat_map(|it| [it.cx.id(), handler(it)]).collect()
     }
 }

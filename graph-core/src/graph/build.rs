@@ -280,9 +280,8 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     /// as soon as the tasks that lead to it are done and no unfinished task can still write a field that it reads. Steps
     /// are committed in order, so the result, the checkpoints and the trace of a run do not change.
     ///
-    /// Only nodes that declare their fields run ahead: with [`NodeExt::reads`](crate::NodeExt::reads) and
-    /// [`NodeExt::writes`](crate::NodeExt::writes), or with a view ([`on_view`](crate::on_view)). A node that writes a
-    /// field that it does not declare fails.
+    /// Only nodes that declare their fields with [`NodeExt::reads`](crate::NodeExt::reads) and
+    /// [`NodeExt::writes`](crate::NodeExt::writes) run ahead. A node that writes a field that it does not declare fails.
     ///
     /// ```
     /// use graph_core::{END, NodeExt, START, State, StateGraph};

@@ -127,7 +127,8 @@ async fn fast_branch_does_not_wait_for_a_slow_task() {
 async fn node_waits_for_a_running_task_that_writes_a_field_it_reads() {
     let probe = Probe::default();
     probe.block("a1");
-    let graph = two_branches().node_as("spy", join.reads(["left"]).writes(["both"])).edge("b1", "spy");
+    let graph =
+        two_branches().node_as("spy", join.reads(["left"]).writes(["both"])).edge("b1", "spy");
     let thread = thread(graph, &probe);
     let run = tokio::spawn(async move { thread.invoke(Branches::default()).await });
     probe.started("b3").await;
@@ -261,7 +262,11 @@ async fn command_that_updates_the_state_drops_results_that_ran_ahead() {
     let input = input.with_resume("yes").unwrap();
     let state = thread.run(input).await.unwrap().into_state();
     assert_eq!(state.right, "b1 b2 b3 ");
-    assert_eq!(probe.trace(), "1: a1 | 2: b2 | 3: b3 | 4: join", "`b1` is part of the current step");
+    assert_eq!(
+        probe.trace(),
+        "1: a1 | 2: b2 | 3: b3 | 4: join",
+        "`b1` is part of the current step"
+    );
 }
 
 #[tokio::test]
@@ -298,7 +303,9 @@ async fn failure_ahead_of_its_step_is_reported_in_its_step() {
     yield_to_tasks().await;
     assert!(!run.is_finished());
     probe.unblock("a1");
-    assert!(matches!(run.await.unwrap(), Err(RunError::Node { node, step: 2, .. }) if node == "b2"));
+    assert!(
+        matches!(run.await.unwrap(), Err(RunError::Node { node, step: 2, .. }) if node == "b2")
+    );
     assert_eq!(thread.state().await.unwrap().unwrap().step, 1);
 }
 
