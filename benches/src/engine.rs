@@ -100,6 +100,15 @@ pub async fn run_fan_out(graph: &CompiledGraph<Sum>, parts: u64) -> u64 {
 
 /// Builds a chain of `nodes` nodes.
 pub fn chain_graph(nodes: usize) -> CompiledGraph<Counter> {
+    chain(nodes).compile().expect("the graph is valid")
+}
+
+/// Builds a chain of `nodes` nodes, with a new `MemorySaver`.
+pub fn checkpointed_chain_graph(nodes: usize) -> CompiledGraph<Counter> {
+    chain(nodes).checkpointer(MemorySaver::new()).compile().expect("the graph is valid")
+}
+
+fn chain(nodes: usize) -> StateGraph<Counter> {
     let name = |it: usize| Label::from(format!("node{it:06}"));
     let mut graph = StateGraph::<Counter>::new().edge(START, name(0));
     for node in 0..nodes {
@@ -108,7 +117,7 @@ pub fn chain_graph(nodes: usize) -> CompiledGraph<Counter> {
             graph = graph.edge(name(node - 1), name(node));
         }
     }
-    graph.compile().expect("the graph is valid")
+    graph
 }
 
 /// Runs the chain once.

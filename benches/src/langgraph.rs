@@ -13,8 +13,6 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::workload::{LangGraphSize, Workload};
-
 /// Environment variable that specifies the Python interpreter.
 pub const PYTHON: &str = "GRAPH_BENCH_PYTHON";
 
@@ -80,7 +78,7 @@ struct Answer {
 impl LangGraph {
     pub fn start(python: &Path) -> io::Result<Self> {
         let mut command = Command::new(python);
-        command.arg("-u").arg(dir().join("workloads.py"));
+        command.arg("-u").arg(dir().join("sections.py"));
         // Tracing would distort the measurements and contact a server.
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
         // The directory of the script is part of the repository, so Python must not write bytecode files to it.
@@ -100,15 +98,6 @@ impl LangGraph {
     /// Returns information about LangGraph's savers, if they are installed.
     pub fn savers(&self) -> Option<&Savers> {
         self.version.savers.as_ref()
-    }
-
-    /// Runs a workload once and returns the duration.
-    pub fn run(
-        &mut self,
-        workload: Workload,
-        langgraph_size: LangGraphSize,
-    ) -> io::Result<Duration> {
-        self.run_named(workload.name(), langgraph_size.size, langgraph_size.steps)
     }
 
     /// Runs the workload with this name once and returns the duration.
@@ -155,31 +144,16 @@ fn read<T: DeserializeOwned>(answers: &mut impl BufRead) -> io::Result<T> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Finds a Python interpreter that has LangGraph. Tries the interpreter that [`PYTHON`] specifies. If the variable
-/// is not set, tries the interpreter of an earlier [`install`] and then `python3`.
+/// Finds a Python interpreter that has LangGraph: the one that [`PYTHON`] specifies, or else the one that `cargo xtask
+/// bench` installed.
 pub fn find() -> Option<PathBuf> {
-    let candidates = match env::var_os(PYTHON) {
-        Some(python) => vec![PathBuf::from(python)],
-        None => venv().map(|it| python_in(&it)).into_iter().chain(["python3".into()]).collect(),
+    let python = match env::var_os(PYTHON) {
+        Some(python) => PathBuf::from(python),
+        None => {
+            env::current_exe().ok()?.ancestors().nth(2)?.join("bench-peers/langgraph/bin/python")
+        }
     };
-    candidates.into_iter().find(|it| has(it, "import langgraph.graph"))
-}
-
-/// Returns whether this interpreter has LangChain and LangGraph's savers, which are separate packages.
-pub fn is_complete(python: &Path) -> bool {
-    let packages = "import langchain.agents, langgraph.checkpoint.sqlite, langgraph.checkpoint.postgres, psycopg_pool";
-    has(python, packages)
-}
-
-/// Installs LangGraph, its savers and LangChain into a virtual environment in the target directory.
-pub fn install() -> io::Result<PathBuf> {
-    let venv = venv().ok_or_else(|| io::Error::other("cannot determine the target directory"))?;
-    let python = python_in(&venv);
-    succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--requirement"]);
-    succeed(pip.arg(dir().join("requirements.txt")))?;
-    Ok(python)
+    has(&python, "import langgraph.graph").then_some(python)
 }
 
 fn has(python: &Path, imports: &str) -> bool {
@@ -188,30 +162,6 @@ fn has(python: &Path, imports: &str) -> bool {
     command.status().is_ok_and(|it| it.success())
 }
 
-/// Runs a command. Returns an error if the command fails. Redirects the command's output to stderr, because stdout is
-/// for the results.
-fn succeed(command: &mut Command) -> io::Result<()> {
-    let status = command.stdout(io::stderr()).status()?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("`{command:?}` failed: {status}")))
-}
-
-/// Returns the directory of the virtual environment, which is in the target directory. This program is in a profile
-/// directory such as `target/release`, so the target directory is the parent of that directory.
-fn venv() -> Option<PathBuf> {
-    let program = env::current_exe().ok()?;
-    Some(program.ancestors().nth(2)?.join("langgraph-venv"))
-}
-
-fn python_in(venv: &Path) -> PathBuf {
-    match cfg!(windows) {
-        true => venv.join("Scripts").join("python.exe"),
-        false => venv.join("bin").join("python"),
-    }
-}
-
 fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("langgraph")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/langgraph")
 }

@@ -19,6 +19,7 @@ use std::io;
 
 use tokio::runtime::Handle;
 
+pub use self::disk::{describe as describe_disk, scratch_dir};
 use self::{database::Databases, workload::Workload};
 use crate::langgraph::LangGraph;
 

@@ -1,124 +1,125 @@
-//! Runs the benchmarks: `bench [--quick] [--langgraph] [NAME...]`.
+//! Runs the benchmarks: `bench [--quick] [NAME...]`.
 #![expect(clippy::print_stdout, reason = "prints its results to stdout")]
 
-use std::{env, fs, io, path::PathBuf, process::ExitCode, thread::available_parallelism};
+use std::{
+    env, fs, io, path::Path, process::ExitCode, thread::available_parallelism, time::Instant,
+};
 
 use graph_benches::{
     agents,
+    compare::{
+        peer::{self, Peer},
+        report,
+        rounds::{self, Effort},
+        works::{WORKS, Work},
+    },
     langgraph::{self, LangGraph},
-    llm_layers,
-    measure::{Samples, Side},
-    storage,
-    table::{self, Row},
-    workload::{Size, Workload},
+    llm_layers, storage,
 };
 use tokio::runtime::{Handle, Runtime};
-
-const ROUNDS: usize = 9;
-const QUICK_ROUNDS: usize = 3;
-/// Number of measurements of the engine and of the baseline in each round.
-const TURNS: usize = 3;
 
 const HELP: &str = "\
 Usage: bench [OPTIONS] [NAME...]
 
-Measure workloads on the engine, on plain tokio and in LangGraph. Without NAME, measure all of them.
+Measure the engine and its peers. Without NAME, measure everything, and write benches/results if all works were measured.
 
-  --quick      Measure three rounds instead of nine
-  --langgraph  Install LangGraph, its savers and LangChain into target/langgraph-venv if no Python has them
-  -h, --help   Print this help
+  --quick     Measure small sizes in few rounds, and only the works that are compared with peers
+  -h, --help  Print this help
 
-Workloads:
-  loop, fan-out, chain, append, checkpointed-loop, checkpointed-append
-  sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16; `storage` selects these five
+Names:
+  works (all of these): {works}
+  storage (all of these): sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16
   llm-layers
   agents
 ";
 
 fn main() -> ExitCode {
-    match parse(env::args().skip(1)) {
+    let result = match parse(env::args().skip(1)) {
         Ok(None) => {
-            print!("{HELP}");
-            ExitCode::SUCCESS
+            let names: Vec<&str> = WORKS.iter().map(|it| it.name).collect();
+            print!("{}", HELP.replace("{works}", &names.join(", ")));
+            return ExitCode::SUCCESS;
         }
-        Ok(Some(selection)) => {
-            measure(&selection);
-            ExitCode::SUCCESS
-        }
+        Ok(Some(selection)) => measure(&selection),
         Err(argument) => {
-            eprint!("error: unknown workload or option `{argument}`\n\n{HELP}");
-            ExitCode::from(2)
+            eprintln!("error: unknown work or option `{argument}`; `--help` lists them");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
 }
 
-/// The workloads to measure, the number of rounds, and how to find LangGraph.
+/// The benchmarks to run.
 struct Selection {
-    workloads: Vec<Workload>,
+    works: Vec<&'static Work>,
     stored: Vec<storage::workload::Workload>,
     llm_layers: bool,
     agents: bool,
-    rounds: usize,
-    langgraph: fn() -> io::Result<Option<PathBuf>>,
+    effort: Effort,
 }
 
 /// Parses the arguments. Returns `None` for `--help`. The error is the invalid argument.
 fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String> {
     let mut selection = Selection {
-        workloads: Vec::new(),
+        works: Vec::new(),
         stored: Vec::new(),
         llm_layers: false,
         agents: false,
-        rounds: ROUNDS,
-        langgraph: || Ok(langgraph::find()),
+        effort: Effort::FULL,
     };
     for arg in args {
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
-            "--quick" => selection.rounds = QUICK_ROUNDS,
-            "--langgraph" => selection.langgraph = find_or_install,
+            "--quick" => selection.effort = Effort::QUICK,
+            "works" => selection.works.extend(WORKS),
             "storage" => selection.stored.extend(storage::workload::Workload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
             agents::NAME => selection.agents = true,
             name => selection.add(name).ok_or(arg)?,
         }
     }
-    let has_others = selection.llm_layers || selection.agents;
-    if selection.workloads.is_empty() && selection.stored.is_empty() && !has_others {
-        selection.workloads.extend(Workload::ALL);
-        selection.stored.extend(storage::workload::Workload::ALL);
-        selection.llm_layers = true;
-        selection.agents = true;
+    if selection.is_empty() {
+        selection.works.extend(WORKS);
+        if !selection.effort.quick {
+            selection.stored.extend(storage::workload::Workload::ALL);
+            selection.llm_layers = true;
+            selection.agents = true;
+        }
     }
     Ok(Some(selection))
 }
 
 impl Selection {
-    /// Adds the workload with this name, if it exists.
+    /// Adds the work or stored workload with this name, if it exists.
     fn add(&mut self, name: &str) -> Option<()> {
-        if let Some(workload) = Workload::ALL.into_iter().find(|it| it.name() == name) {
-            self.workloads.push(workload);
+        if let Some(work) = Work::named(name) {
+            self.works.push(work);
         } else {
-            self.stored
-                .push(storage::workload::Workload::ALL.into_iter().find(|it| it.name() == name)?);
+            let mut stored = storage::workload::Workload::ALL.into_iter();
+            self.stored.push(stored.find(|it| it.name() == name)?);
         }
         Some(())
     }
-}
 
-fn find_or_install() -> io::Result<Option<PathBuf>> {
-    match langgraph::find() {
-        Some(python) if langgraph::is_complete(&python) => Ok(Some(python)),
-        _ => langgraph::install().map(Some),
+    fn is_empty(&self) -> bool {
+        self.works.is_empty() && self.stored.is_empty() && !self.llm_layers && !self.agents
     }
 }
 
-fn measure(selection: &Selection) {
-    let runtime = Runtime::new().expect("a runtime can be created");
-    let mut langgraph = start(selection);
-    print_environment(selection, langgraph.as_ref());
-    if !selection.workloads.is_empty() {
-        measure_engine(selection, runtime.handle(), &mut langgraph);
+fn measure(selection: &Selection) -> io::Result<()> {
+    if !selection.works.is_empty() {
+        measure_works(selection)?;
+    }
+    let runtime = Runtime::new()?;
+    let mut langgraph = None;
+    if !selection.stored.is_empty() || selection.agents {
+        langgraph = start_langgraph();
     }
     if !selection.stored.is_empty() {
         measure_storage(selection, runtime.handle(), &mut langgraph);
@@ -129,71 +130,47 @@ fn measure(selection: &Selection) {
     if selection.agents {
         measure_agents(selection, runtime.handle(), &mut langgraph);
     }
+    Ok(())
 }
 
-fn measure_engine(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
-    let mut rows = Vec::new();
-    for &workload in &selection.workloads {
-        for size in workload.sizes() {
-            eprintln!("{} {} …", workload.name(), size.size);
-            rows.push(row(workload, size, selection.rounds, runtime, langgraph));
-        }
+/// Measures the works, prints the results, and writes them to the repository if they are complete.
+fn measure_works(selection: &Selection) -> io::Result<()> {
+    let start = Instant::now();
+    let scratch = storage::scratch_dir()?;
+    let peers = peer::peers()?;
+    let mut environment = describe_machine(&storage::describe_disk(scratch.path()));
+    environment += &describe_peers(&peers, scratch.path());
+    let mut cells = Vec::new();
+    for work in &selection.works {
+        cells.extend(rounds::measure(work, &peers, selection.effort, scratch.path())?);
     }
-    println!("{}", table::table(&rows));
-    println!("{}", table::growth(&rows));
-    println!("{}", table::verdicts(&rows));
+    environment += &format!("\nThe measurement took {} minutes.\n", start.elapsed().as_secs() / 60);
+    let names: Vec<&str> = peers.iter().map(|it| it.name).collect();
+    let complete = selection.works.len() == WORKS.len() && !selection.effort.quick;
+    // Partial results go to the target directory, so that they do not replace complete ones.
+    let dir = match complete {
+        true => Path::new(env!("CARGO_MANIFEST_DIR")).join("results"),
+        false => scratch.path().with_file_name("bench-results"),
+    };
+    report::write(&dir, &environment, &names, &cells)?;
+    let path = dir.join("results.md");
+    println!("{}\nWrote {}", fs::read_to_string(&path)?, path.display());
+    Ok(())
 }
 
-fn measure_storage(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
-    match storage::measure(&selection.stored, selection.rounds, runtime, langgraph) {
-        Ok(report) => print!("{}", storage::table::text(&report)),
-        Err(error) => eprintln!("cannot measure the storage workloads: {error}"),
-    }
-}
-
-fn measure_llm_layers(selection: &Selection, runtime: &Handle) {
-    eprintln!("{} …", llm_layers::NAME);
-    match llm_layers::measure(selection.rounds, runtime) {
-        Ok(rows) => println!("{}", llm_layers::text(&rows)),
-        Err(error) => eprintln!("cannot measure the layers of llm: {error}"),
-    }
-}
-
-fn measure_agents(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
-    eprintln!("{} …", agents::NAME);
-    match agents::measure(selection.rounds, runtime, langgraph) {
-        Ok(rows) => println!("{}", agents::text(&rows)),
-        Err(error) => eprintln!("cannot measure the agents: {error}"),
-    }
-}
-
-/// Starts LangGraph, or prints why it is not available.
-fn start(selection: &Selection) -> Option<LangGraph> {
-    let python = (selection.langgraph)()
-        .inspect_err(|error| eprintln!("LangGraph is not available: {error}"));
-    let langgraph = LangGraph::start(&python.ok()??);
-    langgraph.inspect_err(|error| eprintln!("cannot start LangGraph: {error}")).ok()
-}
-
-fn print_environment(selection: &Selection, langgraph: Option<&LangGraph>) {
+fn describe_machine(disk: &str) -> String {
     let cores = available_parallelism().map_or(1, usize::from);
-    println!(
-        "{} rounds with {TURNS} measurements of the engine and one of LangGraph each, on {cores} cores",
-        selection.rounds
-    );
-    match langgraph {
-        Some(langgraph) => println!("compared with {}", langgraph.version()),
-        None => println!(
-            "LangGraph is not installed: install it with `cargo xtask bench --langgraph`, or set {} to a Python that has it",
-            langgraph::PYTHON
-        ),
-    }
-    if let Some(load) = load().filter(|it| *it > 0.5 * cores as f64) {
-        println!(
-            "the machine is busy (load average {load:.1}): the ratios are reliable, the times are not"
-        );
-    }
-    println!();
+    let load = match load() {
+        Some(load) if load > 0.25 * cores as f64 => {
+            format!(
+                " The machine was busy (load average {load:.1}): the ratios are meaningful, the times are not."
+            )
+        }
+        _ => String::new(),
+    };
+    format!(
+        "Measured with `cargo xtask bench` on {cores} cores; the SQLite files are in a directory that {disk}.{load}\n"
+    )
 }
 
 /// Returns the load average over the last minute, if the system reports it.
@@ -201,58 +178,50 @@ fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Measures one row of the table. In each round, the engine, the baseline and LangGraph take turns.
-fn row(
-    workload: Workload,
-    size: Size,
-    rounds: usize,
-    runtime: &Handle,
-    langgraph: &mut Option<LangGraph>,
-) -> Row {
-    let sides = workload.sides(size, runtime);
-    let mut engine = Side::warmed_up(sides.engine, size.steps);
-    let mut baseline = sides.baseline.map(|it| Side::warmed_up(it, size.steps));
-    let mut langgraph_samples = Samples::default();
-    run_langgraph(langgraph, workload, size, &mut Samples::default());
-    for round in 0..rounds {
-        match &mut baseline {
-            Some(baseline) => take_turns(&mut engine, baseline, round),
-            None => engine.round(),
-        }
-        run_langgraph(langgraph, workload, size, &mut langgraph_samples);
+fn describe_peers(peers: &[Peer], scratch: &Path) -> String {
+    let mut text = String::from("\n| peer | version |\n|---|---|\n");
+    for peer in peers {
+        let version = match peer.start(scratch) {
+            Ok(session) => session.version.clone(),
+            Err(error) => format!("not installed ({error})"),
+        };
+        text += &format!("| {} | {version} |\n", peer.name);
     }
-    Row {
-        workload,
-        size: size.size,
-        engine: engine.cost().expect("at least one round was measured"),
-        baseline: baseline.and_then(|it| it.cost()),
-        langgraph: langgraph_samples.cost().zip(size.langgraph),
+    text
+}
+
+fn measure_storage(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
+    match storage::measure(&selection.stored, selection.effort.rounds, runtime, langgraph) {
+        Ok(report) => print!("{}", storage::table::text(&report)),
+        Err(error) => eprintln!("cannot measure the storage workloads: {error}"),
     }
 }
 
-/// Measures the engine and the baseline several times, because this is cheap compared with running LangGraph.
-fn take_turns(engine: &mut Side, baseline: &mut Side, round: usize) {
-    let mut pair = [engine, baseline];
-    // The side that runs first finds cold caches, so the order alternates between rounds.
-    pair.rotate_left(round % 2);
-    for _ in 0..TURNS {
-        pair.iter_mut().for_each(|it| it.round());
+fn measure_llm_layers(selection: &Selection, runtime: &Handle) {
+    eprintln!("{} …", llm_layers::NAME);
+    match llm_layers::measure(selection.effort.rounds, runtime) {
+        Ok(rows) => println!("{}", llm_layers::text(&rows)),
+        Err(error) => eprintln!("cannot measure the layers of llm: {error}"),
     }
 }
 
-/// Measures one round of LangGraph. After a failure, LangGraph is no longer measured.
-fn run_langgraph(
-    langgraph: &mut Option<LangGraph>,
-    workload: Workload,
-    size: Size,
-    samples: &mut Samples,
-) {
-    let (Some(child), Some(langgraph_size)) = (langgraph.as_mut(), size.langgraph) else { return };
-    match child.run(workload, langgraph_size) {
-        Ok(time) => samples.add(time, langgraph_size.steps),
-        Err(error) => {
-            eprintln!("LangGraph failed: {error}");
-            *langgraph = None;
-        }
+fn measure_agents(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
+    eprintln!("{} …", agents::NAME);
+    match agents::measure(selection.effort.rounds, runtime, langgraph) {
+        Ok(rows) => println!("{}", agents::text(&rows)),
+        Err(error) => eprintln!("cannot measure the agents: {error}"),
     }
+}
+
+/// Starts LangGraph, or prints why it is not available.
+fn start_langgraph() -> Option<LangGraph> {
+    let Some(python) = langgraph::find() else {
+        eprintln!(
+            "LangGraph is not installed: run `cargo xtask bench`, or set {}",
+            langgraph::PYTHON
+        );
+        return None;
+    };
+    let langgraph = LangGraph::start(&python);
+    langgraph.inspect_err(|error| eprintln!("cannot start LangGraph: {error}")).ok()
 }

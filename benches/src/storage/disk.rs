@@ -5,7 +5,7 @@ use std::{env, fs, io, path::Path};
 use tempfile::TempDir;
 
 /// Creates a directory inside the target directory, on the disk that builds use. The directory is deleted on drop.
-pub(crate) fn scratch_dir() -> io::Result<TempDir> {
+pub fn scratch_dir() -> io::Result<TempDir> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
     tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
@@ -13,7 +13,7 @@ pub(crate) fn scratch_dir() -> io::Result<TempDir> {
 
 /// Describes the file system that contains a directory. The report states it, because an fsync costs nothing on an
 /// in-memory file system.
-pub(crate) fn describe(dir: &Path) -> String {
+pub fn describe(dir: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     match file_system(&mounts, dir) {
         Some(kind @ ("tmpfs" | "ramfs")) => {

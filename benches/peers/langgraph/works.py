@@ -1,0 +1,484 @@
+"""The works of ../../src/compare/works.rs in LangGraph: `works.py sync` or `works.py async`.
+
+../../src/protocol.rs describes the requests and answers, ../../src/data.rs the data.
+"""
+
+import asyncio
+import gc
+import json
+import operator
+import os
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import count
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt import create_react_agent
+from langgraph.types import Send
+
+ASYNC = sys.argv[1:] == ["async"]
+NAMES = count()
+THREADS = 16
+LOOP = asyncio.new_event_loop()
+
+
+class Cannot(Exception):
+    """A work that this program does not do, with the reason."""
+
+
+def node(function):
+    """Return a node for the mode: in the async mode, nodes are coroutines, as in LangGraph's benchmarks."""
+    if not ASYNC:
+        return function
+
+    async def call(state):
+        return function(state)
+
+    return call
+
+
+def config():
+    return {"recursion_limit": 1_000_000_000, "configurable": {"thread_id": f"thread-{next(NAMES)}"}}
+
+
+def runner(graph, state, answer, durability=None):
+    """Return a function that runs the graph once, with a fresh input."""
+    options = {"durability": durability} if durability else {}
+
+    async def run_async():
+        return answer(await graph.ainvoke(state(), config(), **options))
+
+    def run():
+        if ASYNC:
+            return LOOP.run_until_complete(run_async())
+        return answer(graph.invoke(state(), config(), **options))
+
+    return run
+
+
+class Counter(TypedDict):
+    count: int
+    until: int
+
+
+def tick(state):
+    return {"count": state["count"] + 1}
+
+
+def loop_graph(saver=None):
+    graph = StateGraph(Counter)
+    graph.add_node("tick", node(tick))
+    graph.add_edge(START, "tick")
+    turn = lambda state: "tick" if state["count"] < state["until"] else END
+    graph.add_conditional_edges("tick", turn, ["tick", END])
+    return graph.compile(checkpointer=saver)
+
+
+def loop(size):
+    return runner(loop_graph(), lambda: {"count": 0, "until": size}, lambda it: str(it["count"]))
+
+
+class Sum(TypedDict):
+    parts: int
+    sum: Annotated[int, operator.add]
+
+
+def fan_out(size):
+    graph = StateGraph(Sum)
+    graph.add_node("add", node(lambda part: {"sum": part}))
+    scatter = lambda state: [Send("add", part) for part in range(state["parts"])]
+    graph.add_conditional_edges(START, scatter, ["add"])
+    return runner(graph.compile(), lambda: {"parts": size, "sum": 0}, lambda it: str(it["sum"]))
+
+
+class Log(TypedDict):
+    until: int
+    lines: Annotated[list, operator.add]
+
+
+def growing_list(size):
+    graph = StateGraph(Log)
+    graph.add_node("write", node(lambda state: {"lines": [len(state["lines"])]}))
+    graph.add_edge(START, "write")
+    page = lambda state: "write" if len(state["lines"]) < state["until"] else END
+    graph.add_conditional_edges("write", page, ["write", END])
+    return runner(graph.compile(), lambda: {"until": size, "lines": []}, lambda it: str(len(it["lines"])))
+
+
+def sequential(size, saver=None):
+    graph = StateGraph(Counter)
+    for index in range(size):
+        graph.add_node(f"node{index:06}", node(tick))
+        graph.add_edge(f"node{index - 1:06}" if index else START, f"node{index:06}")
+    durability = "exit" if saver else None
+    start = lambda: {"count": 0, "until": 0}
+    return runner(graph.compile(checkpointer=saver), start, lambda it: str(it["count"]), durability)
+
+
+def describe(texts):
+    texts = list(texts)
+    return f"{len(texts)} texts of {sum(map(len, texts))} characters"
+
+
+class Jokes(TypedDict):
+    subjects: list
+    jokes: Annotated[list, operator.add]
+
+
+class JokeInput(TypedDict):
+    subject: list
+
+
+class JokeOutput(TypedDict):
+    jokes: list
+
+
+class JokeState(JokeInput, JokeOutput):
+    pass
+
+
+def fanout_to_subgraph(size, saver=None):
+    inner = StateGraph(JokeState, input_schema=JokeInput, output_schema=JokeOutput)
+    inner.add_node("edit", node(lambda it: {"subject": f"{it['subject']} - hohoho"}))
+    inner.add_node("generate", node(lambda it: {"jokes": [f"Joke about {it['subject']}"]}))
+    inner.add_node("bump", node(lambda it: {"jokes": [it["jokes"][0] + " a"]}))
+    inner.add_edge(START, "edit")
+    inner.add_edge("edit", "generate")
+    inner.add_edge("generate", "bump")
+    again = lambda it: END if it["jokes"][0].endswith(" a" * 10) else "bump"
+    inner.add_conditional_edges("bump", again, ["bump", END])
+    graph = StateGraph(Jokes)
+    scatter = lambda it: [Send("generate_joke", {"subject": subject}) for subject in it["subjects"]]
+    graph.add_conditional_edges(START, scatter, ["generate_joke"])
+    graph.add_node("generate_joke", inner.compile())
+    graph.add_edge("generate_joke", END)
+    subjects = [[chr(ord("a") + index % 26)] * 1000 for index in range(size)]
+    compiled = graph.compile(checkpointer=saver)
+    durability = "exit" if saver else None
+    return runner(compiled, lambda: {"subjects": subjects}, lambda it: describe(it["jokes"]), durability)
+
+
+def new_or_old(old, new):
+    return new if new is not None else old
+
+
+def merge(old, new):
+    return {**old, **new}
+
+
+@dataclass
+class Wide:
+    """A state with many fields and reducers."""
+
+    size: int
+    messages: Annotated[list, operator.add] = field(default_factory=list)
+    trigger_events: Annotated[list, operator.add] = field(default_factory=list)
+    categorizations: Annotated[list, operator.add] = field(default_factory=list)
+    responses: Annotated[list, operator.add] = field(default_factory=list)
+    primary_issue_medium: Annotated[str | None, new_or_old] = None
+    autoresponse: Any = None
+    issue: Annotated[Any, new_or_old] = None
+    relevant_rules: Any = None
+    memory_docs: Any = None
+    user_info: Annotated[Any, new_or_old] = None
+    crm_info: Annotated[Any, new_or_old] = None
+    email_thread_id: Annotated[str | None, new_or_old] = None
+    slack_participants: Annotated[dict, merge] = field(default_factory=dict)
+    bot_id: str | None = None
+    notified_assignees: Annotated[dict, merge] = field(default_factory=dict)
+
+
+def document(size):
+    width, depth = {300: (5, 5), 600: (3, 5)}.get(size, (3, 3))
+    values = ["hi?" * 10, True, 1, 6327816386138, None] * 5
+    inner = {str(index) * 10: values for index in range(depth)}
+    return {str(index) * 10: inner for index in range(width)}
+
+
+def five(state):
+    last, text = state.categorizations[-1], "x" * state.size
+    names = {"slack_participants": last, "notified_assignees": last}
+    return {"user_info": last, "crm_info": last, "email_thread_id": text, "bot_id": text} | names
+
+
+WIDE_NODES = {
+    "one": lambda it: {"trigger_events": it.messages, "primary_issue_medium": "x" * it.size},
+    "two": lambda it: {"autoresponse": it.trigger_events[-1], "issue": it.trigger_events[-1]},
+    "three": lambda it: {"relevant_rules": [it.autoresponse]},
+    "four": lambda it: dict.fromkeys(["categorizations", "responses", "memory_docs"], it.trigger_events),
+    "five": five,
+    "six": lambda it: {"messages": it.responses},
+}
+
+
+def wide_state(size, saver=None):
+    graph = StateGraph(Wide)
+    for name, function in WIDE_NODES.items():
+        graph.add_node(name, node(function))
+    edges = [(START, "one"), ("one", "two"), ("two", "three"), ("two", "four"), (["three", "four"], "five"), ("five", "six")]
+    for edge in edges:
+        graph.add_edge(*edge)
+    again = lambda it: END if len(it.messages) > it.size else "one"
+    graph.add_conditional_edges("six", again, ["one", END])
+    message = document(size)
+
+    def answer(it):
+        lengths = [len(it[key]) for key in ("messages", "trigger_events", "categorizations", "responses")]
+        return "{} messages, {} events, {} categorizations, {} responses".format(*lengths)
+
+    compiled = graph.compile(checkpointer=saver)
+    start = lambda: {"size": size, "messages": [message]}
+    return runner(compiled, start, answer, "exit" if saver else None)
+
+
+@tool
+def search(query: str) -> str:
+    """Searches."""
+    return f"result for query: {query}" * 10
+
+
+class FakeModel(BaseChatModel):
+    """Calls the tool once per turn until it has called it often enough."""
+
+    calls: int
+
+    @property
+    def _llm_type(self):
+        return "fake"
+
+    def bind_tools(self, tools, **kwargs):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        turn = len(messages) // 2
+        message = AIMessage("answer" * 100)
+        if turn < self.calls:
+            call = {"name": "search", "args": {"query": f"{turn:036}" * 100}, "id": str(turn)}
+            message = AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
+        return self._generate(messages)
+
+
+def react_agent(size, saver=None):
+    agent = create_react_agent(FakeModel(calls=size), [search], checkpointer=saver)
+    answer = lambda it: describe(message.content for message in it["messages"])
+    return runner(agent, lambda: {"messages": [HumanMessage("hi?")]}, answer, "exit" if saver else None)
+
+
+class Value(TypedDict):
+    count: int
+
+
+def nested(size):
+    inner = StateGraph(Value)
+    inner.add_node("increment", node(tick))
+    inner.add_edge(START, "increment")
+    graph = StateGraph(Counter)
+    graph.add_node("call", inner.compile())
+    graph.add_edge(START, "call")
+    turn = lambda state: "call" if state["count"] < state["until"] else END
+    graph.add_conditional_edges("call", turn, ["call", END])
+    return runner(graph.compile(), lambda: {"count": 0, "until": size}, lambda it: str(it["count"]))
+
+
+def threads(size):
+    graph = loop_graph(InMemorySaver())
+    configs = lambda: [config() for _ in range(size)]
+    inputs = [{"count": 0, "until": 10}] * size
+    total = lambda states: str(sum(state["count"] for state in states))
+    if ASYNC:
+        batch = lambda: graph.abatch(inputs, configs(), durability="sync")
+
+        async def run():
+            return total(await batch())
+
+        return lambda: LOOP.run_until_complete(run())
+    # The default executor of `batch` has one thread per input.
+    return lambda: total(graph.batch(inputs, configs(), durability="sync"))
+
+
+class Spins(TypedDict):
+    branches: int
+    results: Annotated[list, operator.add]
+
+
+def spin(seed):
+    x, mask = seed + 1, (1 << 64) - 1
+    for _ in range(1_000_000):
+        x ^= (x << 13) & mask
+        x ^= x >> 7
+        x ^= (x << 17) & mask
+    return {"results": [x]}
+
+
+def cpu_branches(size):
+    graph = StateGraph(Spins)
+    graph.add_node("spin", node(spin))
+    scatter = lambda state: [Send("spin", seed) for seed in range(state["branches"])]
+    graph.add_conditional_edges(START, scatter, ["spin"])
+    answer = lambda it: str(sum(it["results"]) % (1 << 64))
+    return runner(graph.compile(), lambda: {"branches": size, "results": []}, answer)
+
+
+class Chat(TypedDict):
+    until: int
+    count: int
+    messages: Annotated[list, operator.add]
+
+
+def say(chat):
+    number = chat["count"] + 1
+    return {"count": number, "messages": [f"{number:<100}"]}
+
+
+def chat_graph(saver):
+    graph = StateGraph(Chat)
+    graph.add_node("say", node(say))
+    graph.add_edge(START, "say")
+    turn = lambda chat: "say" if chat["count"] < chat["until"] else END
+    graph.add_conditional_edges("say", turn, ["say", END])
+    return graph.compile(checkpointer=saver)
+
+
+def database_path():
+    return os.path.join(os.environ["GRAPH_BENCH_DIR"], f"{os.getpid()}-{next(NAMES)}.db")
+
+
+def open_saver(path, synchronous="FULL"):
+    if ASYNC:
+        return LOOP.run_until_complete(open_async_saver(path, synchronous))
+    # Like SqliteSaver.from_conn_string.
+    saver = SqliteSaver(sqlite3.connect(path, check_same_thread=False))
+    saver.setup()
+    saver.conn.execute(f"PRAGMA synchronous={synchronous}")
+    return saver
+
+
+async def open_async_saver(path, synchronous):
+    import aiosqlite
+
+    saver = AsyncSqliteSaver(await aiosqlite.connect(path))
+    await saver.setup()
+    await saver.conn.execute(f"PRAGMA synchronous={synchronous}")
+    return saver
+
+
+def sqlite_loop(size):
+    start = lambda: {"until": size, "count": 0, "messages": []}
+    return runner(chat_graph(open_saver(database_path())), start, lambda it: str(len(it["messages"])), "sync")
+
+
+def sqlite_loop_16(size):
+    graph = chat_graph(open_saver(database_path()))
+    inputs = [{"until": size, "count": 0, "messages": []}] * THREADS
+    configs = lambda: [config() for _ in range(THREADS)]
+    total = lambda states: str(sum(len(state["messages"]) for state in states))
+    if ASYNC:
+
+        async def run():
+            return total(await graph.abatch(inputs, configs(), durability="sync"))
+
+        return lambda: LOOP.run_until_complete(run())
+    return lambda: total(graph.batch(inputs, configs(), durability="sync"))
+
+
+def resume(size):
+    if size > 2_000:
+        raise Cannot("not run: the file would have more than a gigabyte, because every step stores the whole list")
+    path, thread = database_path(), config()
+    start = {"until": size, "count": 0, "messages": []}
+    graph = chat_graph(open_saver(path, "OFF"))
+    if ASYNC:
+        LOOP.run_until_complete(graph.ainvoke(start, thread, durability="sync"))
+    else:
+        graph.invoke(start, thread, durability="sync")
+
+    def answer(state):
+        assert len(state["messages"]) > size
+        return "resumed"
+
+    def run():
+        graph = chat_graph(open_saver(path))
+        if ASYNC:
+            return answer(LOOP.run_until_complete(graph.ainvoke({"until": size}, thread, durability="sync")))
+        return answer(graph.invoke({"until": size}, thread, durability="sync"))
+
+    return run
+
+
+PLAIN = {
+    "loop": loop,
+    "fan-out": fan_out,
+    "growing-list": growing_list,
+    "sequential": sequential,
+    "fanout-to-subgraph": fanout_to_subgraph,
+    "wide-state": wide_state,
+    "react-agent": react_agent,
+    "nested": nested,
+    "threads": threads,
+    "cpu-branches": cpu_branches,
+    "sqlite-loop": sqlite_loop,
+    "sqlite-loop-16": sqlite_loop_16,
+    "resume": resume,
+}
+
+
+def prepare(work, size):
+    name = work.removesuffix("-checkpoint")
+    if name not in PLAIN:
+        raise Cannot(f"no program for `{work}`")
+    return PLAIN[name](size) if name == work else PLAIN[name](size, InMemorySaver())
+
+
+def status_bytes(key):
+    with open("/proc/self/status") as status:
+        return next((int(line.split()[1]) * 1024 for line in status if line.startswith(key)), 0)
+
+
+def measure(run, runs):
+    gc.collect()
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        pass
+    before, cpu, start = status_bytes("VmRSS:"), time.process_time(), time.perf_counter()
+    for _ in range(runs):
+        answer = run()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    memory = max(0, status_bytes("VmHWM:") - before)
+    return {"answer": answer, "seconds": seconds, "cpu": cpu, "memory": memory}
+
+
+def serve(line):
+    work, size, runs = line.split()
+    try:
+        return measure(prepare(work, int(size)), int(runs))
+    except Cannot as reason:
+        return {"cannot": str(reason)}
+    except Exception as error:
+        return {"cannot": f"failed: {type(error).__name__}: {error}"}
+
+
+def main():
+    print(json.dumps({"version": f"{version('langgraph')}, Python {sys.version.split()[0]}"}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(serve(line)), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.set_event_loop(LOOP)
+    main()

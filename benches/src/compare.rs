@@ -1,0 +1,8 @@
+//! Compares the engine with its peers: the same works, the same answers, interleaved rounds.
+
+pub mod goals;
+pub mod peer;
+pub mod plot;
+pub mod report;
+pub mod rounds;
+pub mod works;

@@ -1,0 +1,112 @@
+//! The goals: ratios that one run of the benchmark must show.
+
+use super::{
+    peer::Kind,
+    rounds::{Cell, Cost},
+};
+
+/// A ratio that the engine should reach.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    pub work: &'static str,
+    /// Size at which the ratio counts; the largest measured one if it was not measured.
+    pub size: usize,
+    pub against: Kind,
+    pub measure: Measure,
+    pub limit: Limit,
+}
+
+/// The cost that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    Time,
+    Memory,
+}
+
+/// A limit on a ratio of costs.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// The peer's cost is at least so many times the engine's.
+    AtLeast(f64),
+    /// The engine's cost is at most so many times the peer's.
+    AtMost(f64),
+}
+
+const fn goal(work: &'static str, size: usize, against: Kind, limit: Limit) -> Goal {
+    Goal { work, size, against, measure: Measure::Time, limit }
+}
+
+const fn memory(against: Kind, limit: Limit) -> Goal {
+    Goal { work: "fan-out", size: 100_000, against, measure: Measure::Memory, limit }
+}
+
+/// All goals.
+pub const GOALS: &[Goal] = &[
+    goal("loop", 100_000, Kind::LangGraph, Limit::AtLeast(1_000.0)),
+    goal("loop", 100_000, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("loop", 100_000, Kind::ByHand, Limit::AtMost(4.0)),
+    goal("fan-out", 10_000, Kind::LangGraph, Limit::AtLeast(300.0)),
+    goal("fan-out", 10_000, Kind::Rust, Limit::AtLeast(3.0)),
+    goal("fan-out", 10_000, Kind::ByHand, Limit::AtMost(1.3)),
+    goal("growing-list", 10_000, Kind::LangGraph, Limit::AtLeast(1_000.0)),
+    goal("growing-list", 10_000, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("growing-list", 10_000, Kind::ByHand, Limit::AtMost(4.0)),
+    goal("sequential", 1_000, Kind::LangGraph, Limit::AtLeast(100.0)),
+    goal("sequential", 1_000, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("fanout-to-subgraph", 100, Kind::LangGraph, Limit::AtLeast(100.0)),
+    goal("fanout-to-subgraph", 100, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("wide-state", 300, Kind::LangGraph, Limit::AtLeast(100.0)),
+    goal("wide-state", 300, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("react-agent", 10, Kind::LangGraph, Limit::AtLeast(100.0)),
+    goal("react-agent", 10, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("react-agent", 100, Kind::LangGraph, Limit::AtLeast(100.0)),
+    goal("react-agent", 100, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("sqlite-loop", 300, Kind::LangGraph, Limit::AtLeast(10.0)),
+    goal("sqlite-loop", 300, Kind::Rust, Limit::AtLeast(4.0)),
+    goal("sqlite-loop", 300, Kind::ByHand, Limit::AtMost(2.0)),
+    goal("sqlite-loop-16", 100, Kind::LangGraph, Limit::AtLeast(30.0)),
+    goal("sqlite-loop-16", 100, Kind::Rust, Limit::AtLeast(4.0)),
+    memory(Kind::LangGraph, Limit::AtLeast(10.0)),
+    memory(Kind::Rust, Limit::AtLeast(1.0)),
+    memory(Kind::ByHand, Limit::AtMost(3.0)),
+];
+
+/// The measured ratio of a goal.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdict {
+    /// Size at which the ratio was measured.
+    pub size: usize,
+    /// The best of the peers that the goal compares with.
+    pub peer: &'static str,
+    pub ratio: f64,
+    pub met: bool,
+}
+
+impl Goal {
+    /// Returns the ratio at the goal's size, or at the largest smaller size at which a peer was measured.
+    pub fn verdict(&self, cells: &[Cell]) -> Option<Verdict> {
+        let of_work =
+            || cells.iter().filter(|it| it.work.name == self.work && it.size <= self.size);
+        let peers = of_work().filter(|it| it.kind == self.against && it.cost().is_some());
+        let size = peers.clone().map(|it| it.size).max()?;
+        let cost = |cell: &Cell| cell.cost().map(|it| self.cost(it));
+        let best = peers.filter(|it| it.size == size).min_by(|a, b| {
+            f64::total_cmp(&cost(a).unwrap_or(f64::MAX), &cost(b).unwrap_or(f64::MAX))
+        })?;
+        let engine = of_work().find(|it| it.kind == Kind::Engine && it.size == size)?;
+        let (ours, theirs) = (cost(engine)?, cost(best)?);
+        let (ratio, met) = match self.limit {
+            Limit::AtLeast(limit) => (theirs / ours, theirs / ours >= limit),
+            Limit::AtMost(limit) => (ours / theirs, ours / theirs <= limit),
+        };
+        Some(Verdict { size, peer: best.peer, ratio, met })
+    }
+
+    fn cost(&self, cost: &Cost) -> f64 {
+        match self.measure {
+            Measure::Time => cost.median,
+            // A run without any growth would make every ratio infinite.
+            Measure::Memory => cost.memory.max(4_096) as f64,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The programs that are compared, as child processes.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+/// A program that executes works.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Name in the results.
+    pub name: &'static str,
+    /// What the comparison with this peer shows.
+    pub kind: Kind,
+    command: Vec<OsString>,
+}
+
+/// The groups of the goals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Engine,
+    ByHand,
+    LangGraph,
+    Rust,
+}
+
+/// The answer of a program to one request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Reply {
+    Done(Measured),
+    Cannot { cannot: String },
+}
+
+/// The result and the cost of some runs.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Measured {
+    pub answer: String,
+    /// Total duration of all runs.
+    pub seconds: f64,
+    /// Processor time of all threads.
+    pub cpu: f64,
+    /// Growth of the resident memory at its peak, in bytes.
+    pub memory: u64,
+}
+
+/// Returns all peers: the engine first, then the work by hand, then the installed ones.
+pub fn peers() -> io::Result<Vec<Peer>> {
+    let program = env::current_exe()?;
+    let works = program.with_file_name("works");
+    let installed = target_dir(&program)?.join("bench-peers");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
+    let python = installed.join("langgraph/bin/python");
+    let works_py = sources.join("langgraph/works.py");
+    let peer = |name, kind, command: &[&dyn AsRef<std::ffi::OsStr>]| Peer {
+        name,
+        kind,
+        command: command.iter().map(|it| it.as_ref().to_owned()).collect(),
+    };
+    Ok(vec![
+        peer("engine", Kind::Engine, &[&works, &"engine"]),
+        peer("by hand", Kind::ByHand, &[&works, &"by-hand"]),
+        peer("LangGraph sync", Kind::LangGraph, &[&python, &"-u", &works_py, &"sync"]),
+        peer("LangGraph async", Kind::LangGraph, &[&python, &"-u", &works_py, &"async"]),
+    ])
+}
+
+fn target_dir(program: &Path) -> io::Result<PathBuf> {
+    program.ancestors().nth(2).map(Path::to_owned).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// A running program of a peer.
+#[derive(Debug)]
+pub struct Session {
+    child: Child,
+    requests: ChildStdin,
+    replies: Receiver<io::Result<String>>,
+    /// Versions of the peer and of its language.
+    pub version: String,
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    version: String,
+}
+
+impl Peer {
+    /// Starts the program. Databases are created in `scratch`.
+    pub fn start(&self, scratch: &Path) -> io::Result<Session> {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).env("GRAPH_BENCH_DIR", scratch);
+        // Tracing would distort the measurements and contact a server.
+        command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
+        // The script is part of the repository, so Python must not write bytecode files next to it.
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env("RUST_LOG", "off");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let requests = child.stdin.take().expect("standard input is a pipe");
+        let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+        let (sender, replies) = channel();
+        // Ends when the program closes its output or the session is dropped.
+        thread::spawn(move || output.lines().try_for_each(|it| sender.send(it)));
+        let mut session = Session { child, requests, replies, version: String::new() };
+        let hello: Hello = serde_json::from_str(&session.line(Duration::from_secs(60))?)?;
+        session.version = hello.version;
+        Ok(session)
+    }
+}
+
+impl Session {
+    /// Executes a work. Fails if the program takes longer than the limit, which leaves the session unusable.
+    pub fn run(
+        &mut self,
+        work: &str,
+        size: usize,
+        runs: usize,
+        limit: Duration,
+    ) -> io::Result<Reply> {
+        writeln!(self.requests, "{work} {size} {runs}")?;
+        self.requests.flush()?;
+        Ok(serde_json::from_str(&self.line(limit)?)?)
+    }
+
+    fn line(&mut self, limit: Duration) -> io::Result<String> {
+        match self.replies.recv_timeout(limit) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, format!("took longer than {limit:?}")))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.child.wait()?;
+                Err(io::Error::other(format!("the program ended: {status}")))
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The program may be in the middle of a run that nobody waits for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,222 @@
+//! The results as Markdown and plots.
+
+use std::{collections::BTreeSet, fmt::Write, fs, io, path::Path};
+
+use super::{
+    goals::{GOALS, Goal, Limit, Measure},
+    peer::Kind,
+    plot::{Axis, plot},
+    rounds::{Cell, Cost, Outcome},
+    works::{WORKS, Work},
+};
+use crate::table::group_digits;
+
+/// Writes `results.md` and the plots into a directory, and removes the plots of earlier runs.
+pub fn write(dir: &Path, environment: &str, peers: &[&str], cells: &[Cell]) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    for file in fs::read_dir(dir)? {
+        let path = file?.path();
+        if path.extension().is_some_and(|it| it == "svg") {
+            fs::remove_file(path)?;
+        }
+    }
+    let mut text = format!("# Results\n\n{environment}\n{}", goals(cells));
+    for work in WORKS {
+        let own: Vec<&Cell> = cells.iter().filter(|it| it.work == work).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let _ =
+            write!(text, "\n## {}\n\n{}\n\n{}", work.name, work.about, table(work, peers, &own));
+        for (suffix, axis) in [("", time_axis(work)), ("-memory", MEMORY)] {
+            let Some(svg) = plot(work.name, &own, peers, axis) else { continue };
+            // One plot of the memory is enough: its sizes are the largest.
+            if suffix == "-memory" && work.name != "fan-out" {
+                continue;
+            }
+            let file = format!("{}{suffix}.svg", work.name);
+            fs::write(dir.join(&file), svg)?;
+            let _ = write!(text, "\n![{}: {}]({file})\n", work.name, axis.name);
+        }
+    }
+    fs::write(dir.join("results.md"), text)
+}
+
+const MEMORY: Axis = Axis { name: "memory of a run", value: |it| it.memory as f64, format: bytes };
+
+fn time_axis(work: &Work) -> Axis {
+    let name = match work.unit {
+        "step" => "time per step",
+        "task" => "time per task",
+        "run" => "time per run",
+        _ => "time per unit",
+    };
+    Axis { name, value: |it| it.median, format: time }
+}
+
+/// Formats the goals and their ratios.
+fn goals(cells: &[Cell]) -> String {
+    let mut text = String::from(
+        "\n## Goals\n\n| work | size | measure | against | goal | measured | verdict |\n|---|---|---|---|---|---|---|\n",
+    );
+    for goal in GOALS {
+        let against = match goal.against {
+            Kind::LangGraph => "LangGraph, faster mode",
+            Kind::Rust => "best Rust peer",
+            Kind::ByHand => "by hand",
+            Kind::Engine => "engine",
+        };
+        let measure = match goal.measure {
+            Measure::Time => "time",
+            Measure::Memory => "memory",
+        };
+        let limit = match goal.limit {
+            Limit::AtLeast(limit) => format!("≥ {}×", ratio(limit)),
+            Limit::AtMost(limit) => format!("≤ {}×", ratio(limit)),
+        };
+        let Goal { work, size, .. } = goal;
+        let (size, measured, verdict) = match goal.verdict(cells) {
+            Some(it) => {
+                let measured = format!("{}× ({})", ratio(it.ratio), it.peer);
+                (it.size, measured, if it.met { "met" } else { "**not met**" })
+            }
+            None => (*size, "–".to_owned(), "not measured"),
+        };
+        let size = group_digits(size);
+        let _ = writeln!(
+            text,
+            "| {work} | {size} | {measure} | {against} | {limit} | {measured} | {verdict} |"
+        );
+    }
+    text
+}
+
+/// Formats the costs of one work: one row per peer, one column per size.
+fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
+    let sizes: BTreeSet<usize> = cells.iter().map(|it| it.size).collect();
+    let mut text = String::from("| peer |");
+    for size in &sizes {
+        let _ = write!(text, " {} |", group_digits(*size));
+    }
+    text += " CPU | memory |";
+    if work.stored {
+        text += " stored per step |";
+    }
+    let columns = sizes.len() + 3 + usize::from(work.stored);
+    let _ = write!(text, "\n{}|\n", "|---".repeat(columns));
+    for peer in peers {
+        let own = || cells.iter().filter(|it| it.peer == *peer);
+        if own().next().is_none() {
+            continue;
+        }
+        let _ = write!(text, "| {peer} |");
+        for size in &sizes {
+            let cell = own().find(|it| it.size == *size);
+            let _ = write!(text, " {} |", cell.map_or_else(String::new, |it| describe(it)));
+        }
+        // The columns about resources refer to the largest size that the peer reached.
+        let last = own().rev().find_map(|it| Some((it.size, it.cost()?)));
+        let resource = |format: &dyn Fn(usize, &Cost) -> String| {
+            last.map_or_else(|| "–".to_owned(), |(size, cost)| format(size, cost))
+        };
+        let _ = write!(text, " {} |", resource(&|_, it| time(it.cpu)));
+        let _ = write!(text, " {} |", resource(&|_, it| bytes(it.memory as f64)));
+        if work.stored {
+            let stored = |size: usize, it: &Cost| {
+                it.stored.map_or_else(String::new, |it| bytes(it as f64 / work.units(size) as f64))
+            };
+            let _ = write!(text, " {} |", resource(&stored));
+        }
+        text.push('\n');
+    }
+    let _ = write!(
+        text,
+        "\nTimes are per {}: median (fastest–slowest round). CPU (per {}) and memory (of the whole run) are those at the largest size that the peer reached.\n",
+        work.unit, work.unit
+    );
+    text
+}
+
+fn describe(cell: &Cell) -> String {
+    match &cell.outcome {
+        Outcome::Measured(it) => {
+            format!("{} ({}–{})", time(it.median), time(it.min), time(it.max))
+        }
+        Outcome::Absent(reason) | Outcome::Wrong(reason) => reason.replace('|', "/"),
+    }
+}
+
+/// Formats a duration in nanoseconds with three digits.
+pub fn time(nanos: f64) -> String {
+    scaled(nanos, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")])
+}
+
+/// Formats a number of bytes with three digits.
+pub fn bytes(bytes: f64) -> String {
+    scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")])
+}
+
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    let last = units[units.len() - 1];
+    let (factor, unit) = units.iter().copied().find(|it| value >= it.0).unwrap_or(last);
+    format!("{} {unit}", digits(value / factor))
+}
+
+fn ratio(value: f64) -> String {
+    digits(value)
+}
+
+/// Formats a number with three significant digits, or all digits before the point.
+fn digits(value: f64) -> String {
+    match value {
+        _ if value >= 100.0 => group_digits(value.round() as usize),
+        _ if value >= 10.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
+        _ => format!("{value:.2}").trim_end_matches(".00").to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::rounds::sample_cells;
+
+    #[test]
+    fn table_has_one_row_per_peer() {
+        let cells = sample_cells();
+        let own: Vec<&Cell> = cells.iter().collect();
+        let work = Work::named("loop").expect("the work exists");
+        let expect = "\
+| peer | 1,000 | 100,000 | CPU | memory |
+|---|---|---|---|---|
+| engine | 100 ns (50 ns–200 ns) | 90 ns (45 ns–180 ns) | 90 ns | 8.19 KB |
+| by hand | 40 ns (20 ns–80 ns) | 20 ns (10 ns–40 ns) | 20 ns | 8.19 KB |
+| slow | wrong answer: 7 |  | – | – |
+";
+        let text = table(work, &["engine", "by hand", "slow"], &own);
+        assert!(text.starts_with(expect), "{text}");
+    }
+
+    #[test]
+    fn goals_use_the_largest_common_size() {
+        let text = goals(&sample_cells());
+        assert!(
+            text.contains(
+                "| loop | 100,000 | time | by hand | ≤ 4× | 4.50× (by hand) | **not met** |"
+            ),
+            "{text}"
+        );
+        let absent =
+            "| loop | 100,000 | time | LangGraph, faster mode | ≥ 1,000× | – | not measured |";
+        assert!(text.contains(absent), "{text}");
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for (nanos, expect) in
+            [(0.5, "0.50 ns"), (12.0, "12 ns"), (1_234.0, "1.23 µs"), (2e9, "2 s")]
+        {
+            assert_eq!(time(nanos), expect);
+        }
+        assert_eq!(bytes(123_456.0), "123 KB");
+    }
+}

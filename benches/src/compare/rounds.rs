@@ -1,0 +1,342 @@
+//! Checks the answers of all peers, then measures them in interleaved rounds.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use super::{
+    peer::{Kind, Measured, Peer, Reply, Session},
+    works::Work,
+};
+
+/// How thoroughly to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Maximum number of rounds.
+    pub rounds: usize,
+    /// Time for all rounds of one peer at one size. Slow peers get fewer rounds.
+    pub budget: Duration,
+    /// Longest expected run. A peer does not run at sizes at which it would take longer.
+    pub longest: Duration,
+    /// Whether to use the quick sizes.
+    pub quick: bool,
+}
+
+impl Effort {
+    /// A measurement for publication.
+    pub const FULL: Self = Self {
+        rounds: 9,
+        budget: Duration::from_secs(10),
+        longest: Duration::from_secs(20),
+        quick: false,
+    };
+    /// A measurement in less than four minutes.
+    pub const QUICK: Self = Self {
+        rounds: 3,
+        budget: Duration::from_millis(600),
+        longest: Duration::from_secs(2),
+        quick: true,
+    };
+
+    /// Returns the time after which a program is stopped.
+    fn deadline(self) -> Duration {
+        self.longest * 5
+    }
+}
+
+/// The result of one peer for one work at one size.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub peer: &'static str,
+    pub kind: Kind,
+    pub work: &'static Work,
+    pub size: usize,
+    pub outcome: Outcome,
+}
+
+/// What the measurement of one peer gave.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Measured(Cost),
+    /// The peer has no such feature, failed, or was not run. The text is the reason.
+    Absent(String),
+    /// The peer gave another answer than the engine.
+    Wrong(String),
+}
+
+/// The cost of one unit of a work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Median, fastest and slowest round, in nanoseconds.
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    /// Processor time in nanoseconds, median of the rounds.
+    pub cpu: f64,
+    /// Growth of the resident memory in the first run of a new process, in bytes for the whole run.
+    pub memory: u64,
+    /// Bytes stored by the first run, if the work stores something.
+    pub stored: Option<u64>,
+}
+
+impl Cell {
+    /// Returns the cost, if the peer was measured.
+    pub fn cost(&self) -> Option<&Cost> {
+        match &self.outcome {
+            Outcome::Measured(cost) => Some(cost),
+            _ => None,
+        }
+    }
+}
+
+/// Minimum duration of a round. Shorter runs are repeated within the round.
+const MIN_ROUND: Duration = Duration::from_millis(20);
+
+/// Measures one work at all sizes.
+pub fn measure(
+    work: &'static Work,
+    peers: &[Peer],
+    effort: Effort,
+    scratch: &Path,
+) -> io::Result<Vec<Cell>> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for &size in if effort.quick { work.quick } else { work.sizes } {
+        eprintln!("{} {size} …", work.name);
+        let mut checked = Vec::new();
+        for peer in peers {
+            checked.push(match reason_to_skip(peer, work, size, &cells, effort) {
+                Some(reason) => Err(Outcome::Absent(reason)),
+                None => check(peer, work, size, effort, scratch)?,
+            });
+        }
+        let expected = checked.iter().flatten().map(|it| it.answer.clone()).next();
+        let mut sides = Vec::new();
+        for (peer, checked) in peers.iter().zip(checked) {
+            let outcome = match checked {
+                Ok(it) if Some(&it.answer) != expected.as_ref() => {
+                    Err(Outcome::Wrong(format!("wrong answer: {}", it.answer)))
+                }
+                Ok(it) => Ok(Side::new(peer, work, size, effort, it)),
+                Err(outcome) => Err(outcome),
+            };
+            sides.push(outcome);
+        }
+        clear(scratch)?;
+        run_rounds(&mut sides, effort, scratch);
+        clear(scratch)?;
+        cells.extend(peers.iter().zip(sides).map(|(peer, side)| Cell {
+            peer: peer.name,
+            kind: peer.kind,
+            work,
+            size,
+            outcome: side.map_or_else(|it| it, Side::outcome),
+        }));
+    }
+    Ok(cells)
+}
+
+/// Predicts the duration of a run from the sizes before.
+fn reason_to_skip(
+    peer: &Peer,
+    work: &Work,
+    size: usize,
+    cells: &[Cell],
+    effort: Effort,
+) -> Option<String> {
+    let mut earlier = cells.iter().rev().filter(|it| it.peer == peer.name);
+    let last = earlier.next()?;
+    let cost = match &last.outcome {
+        Outcome::Measured(cost) => cost,
+        Outcome::Absent(reason) | Outcome::Wrong(reason) => return Some(reason.clone()),
+    };
+    let total = |cell: &Cell, cost: &Cost| cost.median * work.units(cell.size) as f64 / 1e9;
+    // Growth is at least linear in the size, and as steep as it was so far.
+    let exponent = match earlier.next().and_then(|it| Some((it, it.cost()?))) {
+        Some((before, its)) => {
+            let steps = (last.size as f64 / before.size as f64).ln();
+            ((total(last, cost) / total(before, its)).ln() / steps).clamp(1.0, 2.5)
+        }
+        None => 1.0,
+    };
+    let expected = total(last, cost) * (size as f64 / last.size as f64).powf(exponent);
+    (expected > effort.longest.as_secs_f64())
+        .then(|| format!("not run: about {} s expected", expected.round()))
+}
+
+/// The first run of a peer, in a new process.
+struct Checked {
+    answer: String,
+    /// Duration, processor time and memory of the run.
+    run: Measured,
+    stored: Option<u64>,
+}
+
+/// Runs a work once in a new process.
+fn check(
+    peer: &Peer,
+    work: &Work,
+    size: usize,
+    effort: Effort,
+    scratch: &Path,
+) -> io::Result<Result<Checked, Outcome>> {
+    clear(scratch)?;
+    let reply = peer
+        .start(scratch)
+        .and_then(|mut session| session.run(work.name, size, 1, effort.deadline()));
+    Ok(match reply {
+        Ok(Reply::Done(run)) => {
+            let stored = work.stored.then(|| size_of_files(scratch)).transpose()?;
+            Ok(Checked { answer: run.answer.clone(), run, stored })
+        }
+        Ok(Reply::Cannot { cannot }) => Err(Outcome::Absent(cannot)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Outcome::Absent("not installed".to_owned()))
+        }
+        Err(error) => Err(Outcome::Absent(format!("failed: {error}"))),
+    })
+}
+
+/// A peer that gave the right answer, with its samples in nanoseconds per unit.
+struct Side<'a> {
+    peer: &'a Peer,
+    work: &'static Work,
+    size: usize,
+    checked: Checked,
+    runs_per_round: usize,
+    rounds: usize,
+    session: Option<Session>,
+    times: Vec<f64>,
+    cpu: Vec<f64>,
+    failure: Option<String>,
+}
+
+impl<'a> Side<'a> {
+    fn new(
+        peer: &'a Peer,
+        work: &'static Work,
+        size: usize,
+        effort: Effort,
+        checked: Checked,
+    ) -> Self {
+        let once = checked.run.seconds.max(1e-9);
+        let runs_per_round = (MIN_ROUND.as_secs_f64() / once).clamp(1.0, 1_000.0) as usize;
+        let round = once * runs_per_round as f64;
+        // One more round than are counted, because the first one warms up.
+        let rounds = (effort.budget.as_secs_f64() / round) as usize;
+        let rounds = rounds.min(effort.rounds);
+        let (times, cpu) = (Vec::new(), Vec::new());
+        Self {
+            peer,
+            work,
+            size,
+            checked,
+            runs_per_round,
+            rounds,
+            session: None,
+            times,
+            cpu,
+            failure: None,
+        }
+    }
+
+    fn round(&mut self, round: usize, effort: Effort, scratch: &Path) {
+        if self.failure.is_some() || round > self.rounds || self.rounds == 0 {
+            return;
+        }
+        if let Err(error) = self.try_round(round, effort, scratch) {
+            self.failure = Some(error.to_string());
+        }
+    }
+
+    fn try_round(&mut self, round: usize, effort: Effort, scratch: &Path) -> io::Result<()> {
+        let session = match &mut self.session {
+            Some(session) => session,
+            None => self.session.insert(self.peer.start(scratch)?),
+        };
+        let runs = self.runs_per_round;
+        let reply = session.run(self.work.name, self.size, runs, effort.deadline())?;
+        let Reply::Done(it) = reply else {
+            return Err(io::Error::other("the second run was refused"));
+        };
+        if it.answer != self.checked.answer {
+            return Err(io::Error::other(format!(
+                "another answer in the second run: {}",
+                it.answer
+            )));
+        }
+        // The first round warms up, except for peers that are too slow for several rounds.
+        if round > 0 || self.rounds == 1 {
+            let units = self.work.units(self.size) * runs;
+            self.times.push(it.seconds * 1e9 / units as f64);
+            self.cpu.push(it.cpu * 1e9 / units as f64);
+        }
+        Ok(())
+    }
+
+    fn outcome(mut self) -> Outcome {
+        if let Some(failure) = self.failure {
+            return Outcome::Absent(format!("failed: {failure}"));
+        }
+        let units = self.work.units(self.size) as f64;
+        if self.times.is_empty() {
+            // So slow that the first run is the only one.
+            self.times.push(self.checked.run.seconds * 1e9 / units);
+            self.cpu.push(self.checked.run.cpu * 1e9 / units);
+        }
+        let [times, cpu] = [self.times, self.cpu].map(|mut it| {
+            it.sort_by(f64::total_cmp);
+            it
+        });
+        Outcome::Measured(Cost {
+            median: times[times.len() / 2],
+            min: times[0],
+            max: times[times.len() - 1],
+            cpu: cpu[cpu.len() / 2],
+            memory: self.checked.run.memory,
+            stored: self.checked.stored,
+        })
+    }
+}
+
+/// Runs the rounds. In each round every peer runs once, so that load on the machine affects all of them equally.
+fn run_rounds(sides: &mut [Result<Side<'_>, Outcome>], effort: Effort, scratch: &Path) {
+    for round in 0..=effort.rounds {
+        let count = sides.len();
+        // The order changes from round to round.
+        for index in 0..count {
+            if let Ok(side) = &mut sides[(index + round) % count] {
+                side.round(round, effort, scratch);
+            }
+        }
+    }
+}
+
+/// Deletes all files of earlier runs.
+fn clear(scratch: &Path) -> io::Result<()> {
+    fs::read_dir(scratch)?.try_for_each(|it| fs::remove_file(it?.path()))
+}
+
+fn size_of_files(scratch: &Path) -> io::Result<u64> {
+    fs::read_dir(scratch)?.map(|it| Ok(it?.metadata()?.len())).sum()
+}
+
+/// Returns results of two sizes for three peers, one of which failed.
+#[cfg(test)]
+pub(crate) fn sample_cells() -> Vec<Cell> {
+    let cell = |peer, kind, size, outcome| Cell {
+        peer,
+        kind,
+        work: Work::named("loop").expect("the work exists"),
+        size,
+        outcome,
+    };
+    let cost = |median: f64| {
+        let (min, max) = (median / 2.0, median * 2.0);
+        Outcome::Measured(Cost { median, min, max, cpu: median, memory: 8_192, stored: None })
+    };
+    vec![
+        cell("engine", Kind::Engine, 1_000, cost(100.0)),
+        cell("by hand", Kind::ByHand, 1_000, cost(40.0)),
+        cell("slow", Kind::LangGraph, 1_000, Outcome::Wrong("wrong answer: 7".to_owned())),
+        cell("engine", Kind::Engine, 100_000, cost(90.0)),
+        cell("by hand", Kind::ByHand, 100_000, cost(20.0)),
+    ]
+}

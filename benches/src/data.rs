@@ -1,0 +1,157 @@
+//! The data of the works, the same for all Rust programs. `peers/langgraph/works.py` and `peers/langgraph-js/works.mjs`
+//! build the same data.
+//!
+//! The programs of the Rust peers, in another workspace, include this file.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+/// Number of times that a joke is changed before its subgraph ends.
+pub const BUMPS: usize = 10;
+
+/// Returns a subject of the fan-out to a subgraph: a list of 1,000 letters.
+pub fn subject(index: usize) -> Vec<String> {
+    let letter = char::from(b'a' + (index % 26) as u8).to_string();
+    vec![letter; 1_000]
+}
+
+/// Returns the text of a subject as Python writes a list, with a suffix.
+pub fn edit(subject: &[String]) -> String {
+    let mut text = String::with_capacity(5 * subject.len() + 11);
+    for (index, letter) in subject.iter().enumerate() {
+        text.push_str(if index == 0 { "['" } else { ", '" });
+        text.push_str(letter);
+        text.push('\'');
+    }
+    text + "] - hohoho"
+}
+
+/// Returns the joke about an edited subject.
+pub fn joke(subject: &str) -> String {
+    format!("Joke about {subject}")
+}
+
+/// Returns the joke after one change.
+pub fn bump(joke: &str) -> String {
+    format!("{joke} a")
+}
+
+/// Returns whether the joke has been changed often enough.
+pub fn is_bumped(joke: &str) -> bool {
+    joke.ends_with(&" a".repeat(BUMPS))
+}
+
+/// Describes texts by their number and total length, for answers.
+pub fn describe<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let (count, length) =
+        texts.into_iter().fold((0, 0), |(n, sum), it| (n + 1, sum + it.as_ref().len()));
+    format!("{count} texts of {length} characters")
+}
+
+/// Returns the argument of a tool call of the ReAct agent.
+pub fn query(call: usize) -> String {
+    format!("{call:036}").repeat(100)
+}
+
+/// Returns the result of the tool of the ReAct agent.
+pub fn tool_result(query: &str) -> String {
+    format!("result for query: {query}").repeat(10)
+}
+
+/// Returns the last message of the ReAct agent.
+pub fn final_answer() -> String {
+    "answer".repeat(100)
+}
+
+/// Returns the first message of the wide state of this size: nested maps of lists.
+pub fn document(size: usize) -> Document {
+    let (width, depth) = match size {
+        300 => (5, 5),
+        600 => (3, 5),
+        _ => (3, 3),
+    };
+    let values: Vec<Value> = (0..5)
+        .flat_map(|_| {
+            [
+                json!("hi?".repeat(10)),
+                json!(true),
+                json!(1),
+                json!(6_327_816_386_138_u64),
+                Value::Null,
+            ]
+        })
+        .collect();
+    let key = |it: usize| it.to_string().repeat(10);
+    let inner: Map<String, Value> = (0..depth).map(|it| (key(it), json!(values))).collect();
+    let inner = Shared(Arc::new(Value::Object(inner)));
+    Shared(Arc::new((0..width).map(|it| (key(it), inner.clone())).collect()))
+}
+
+/// Returns a text that a node of the wide state writes.
+pub fn wide_text(size: usize) -> String {
+    "x".repeat(size)
+}
+
+/// Returns the answer of the wide state: the lengths of its lists.
+pub fn wide_answer(
+    messages: usize,
+    events: usize,
+    categorizations: usize,
+    responses: usize,
+) -> String {
+    format!(
+        "{messages} messages, {events} events, {categorizations} categorizations, {responses} responses"
+    )
+}
+
+/// Computes for about a millisecond. The result depends on the seed.
+pub fn spin(seed: u64) -> u64 {
+    (0..1_000_000).fold(seed + 1, |x: u64, _| {
+        let x = x ^ (x << 13);
+        let x = x ^ (x >> 7);
+        x ^ (x << 17)
+    })
+}
+
+/// Returns a message of the stored loop: 100 characters.
+pub fn message(number: u64) -> String {
+    let mut text = number.to_string();
+    text.push_str(&" ".repeat(100 - text.len()));
+    text
+}
+
+/// Returns a new path for a database, in the directory that the harness names.
+pub fn database_path() -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("{}-{}.db", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    env::var_os("GRAPH_BENCH_DIR").map_or_else(env::temp_dir, PathBuf::from).join(name)
+}
+
+/// A value behind a pointer. Appending it to a list never copies the value, as in Python.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shared<T>(pub Arc<T>);
+
+impl<T: Serialize> Serialize for Shared<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(|it| Self(Arc::new(it)))
+    }
+}
+
+/// A document of the wide state.
+pub type Document = Shared<BTreeMap<String, Shared<Value>>>;

@@ -1,0 +1,192 @@
+//! The works that isolate one cost: steps, tasks, lists, nodes, subgraphs, threads, cores.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use graph_core::{
+    CompiledGraph, Durability, END, Goto, MemorySaver, Route, RunOptions, START, State, StateGraph,
+    send, subgraph,
+};
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+
+use crate::{
+    data,
+    engine::{self, Log},
+    measure::Stopwatch,
+    protocol::{Job, job},
+};
+
+/// Number of steps of each thread in the work with many threads.
+pub(super) const THREAD_STEPS: u64 = 10;
+
+pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
+    let count = size as u64;
+    Some(match work {
+        "loop" => {
+            let graph = Arc::new(engine::loop_graph());
+            job(move || {
+                let graph = graph.clone();
+                async move { engine::run_loop(&graph, count).await.to_string() }
+            })
+        }
+        "fan-out" => {
+            let graph = Arc::new(engine::fan_out_graph());
+            job(move || {
+                let graph = graph.clone();
+                async move { engine::run_fan_out(&graph, count).await.to_string() }
+            })
+        }
+        "growing-list" => {
+            let graph = Arc::new(engine::append_graph(Stopwatch::default()));
+            job(move || {
+                let graph = graph.clone();
+                async move { engine::run_append(&graph, Log::filled(0, size)).await.to_string() }
+            })
+        }
+        "sequential" => {
+            let graph = Arc::new(engine::chain_graph(size));
+            job(move || {
+                let graph = graph.clone();
+                async move { engine::run_chain(&graph).await.to_string() }
+            })
+        }
+        "sequential-checkpoint" => {
+            let graph = Arc::new(engine::checkpointed_chain_graph(size));
+            job(move || {
+                let graph = graph.clone();
+                async move {
+                    let options = at_exit();
+                    let thread = graph.thread(new_thread(), ()).with_options(options);
+                    let exit = thread.run(engine::Counter::default()).await;
+                    exit.expect("the run succeeds").into_state().count.to_string()
+                }
+            })
+        }
+        "nested" => nested(count),
+        "threads" => threads(size),
+        "cpu-branches" => cpu_branches(count),
+        _ => return None,
+    })
+}
+
+/// Returns a new thread name.
+pub(super) fn new_thread() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("thread-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns the options of LangGraph's benchmark programs: no step limit, one checkpoint at the end.
+pub(super) fn at_exit() -> RunOptions {
+    RunOptions::new().step_limit(u32::MAX).durability(Durability::Exit)
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Outer {
+    count: u64,
+    until: u64,
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Inner {
+    value: u64,
+}
+
+async fn increment(inner: &Inner) -> InnerUpdate {
+    Inner::update().value(inner.value + 1)
+}
+
+#[derive(Route)]
+enum Turn {
+    #[to("call")]
+    Again,
+    #[to(END)]
+    Enough,
+}
+
+fn turn(outer: &Outer) -> Turn {
+    if outer.count < outer.until { Turn::Again } else { Turn::Enough }
+}
+
+fn nested(until: u64) -> Job {
+    let inner = StateGraph::<Inner>::new().node(increment).edge(START, increment);
+    let inner = inner.compile().expect("the graph is valid");
+    let call = subgraph(
+        "call",
+        &inner,
+        |outer: &Outer| Inner { value: outer.count },
+        |inner: Inner| Outer::update().count(inner.value),
+    );
+    let graph = StateGraph::<Outer>::new().node(call).edge(START, "call").branch("call", turn);
+    let graph = Arc::new(graph.compile().expect("the graph is valid"));
+    job(move || {
+        let graph = graph.clone();
+        async move {
+            let options = RunOptions::new().step_limit(u32::MAX);
+            let exit = graph.with(options).run(Outer { count: 0, until }, ()).await;
+            exit.expect("the run succeeds").into_state().count.to_string()
+        }
+    })
+}
+
+fn threads(count: usize) -> Job {
+    let graph = engine::checkpointed_loop_graph();
+    job(move || {
+        let graph = graph.clone();
+        async move {
+            let mut threads = JoinSet::new();
+            for _ in 0..count {
+                threads.spawn(run_thread(graph.clone()));
+            }
+            let mut sum = 0;
+            while let Some(count) = threads.join_next().await {
+                sum += count.expect("a thread does not panic");
+            }
+            sum.to_string()
+        }
+    })
+}
+
+async fn run_thread(graph: CompiledGraph<engine::Counter>) -> u64 {
+    let options = RunOptions::new().step_limit(u32::MAX).durability(Durability::Sync);
+    let thread = graph.thread(new_thread(), ()).with_options(options);
+    let exit = thread.run(engine::Counter { count: 0, until: THREAD_STEPS }).await;
+    exit.expect("the run succeeds").into_state().count
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Spins {
+    branches: u64,
+    #[reduce(append)]
+    results: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Seed(u64);
+
+async fn spin(seed: Seed) -> SpinsUpdate {
+    Spins::update().results([data::spin(seed.0)])
+}
+
+fn cpu_branches(branches: u64) -> Job {
+    let scatter = |spins: &Spins| -> Vec<Goto> {
+        (0..spins.branches).map(|it| send(spin, Seed(it))).collect()
+    };
+    let graph = StateGraph::<Spins>::new().node(spin).branch(START, scatter);
+    let graph = Arc::new(graph.compile().expect("the graph is valid"));
+    job(move || {
+        let graph = graph.clone();
+        async move {
+            let exit = graph.run(Spins { branches, ..Spins::default() }, ()).await;
+            let results = exit.expect("the run succeeds").into_state().results;
+            results.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it)).to_string()
+        }
+    })
+}
+
+/// Returns a saver in memory, if the work stores checkpoints.
+pub(super) fn saver(checkpoint: bool) -> Option<Arc<MemorySaver>> {
+    checkpoint.then(|| Arc::new(MemorySaver::new()))
+}
