@@ -74,9 +74,9 @@ async fn receive(config: &Config, sender: &broadcast::Sender<Notice>) -> Result<
     let (client, mut connection) = config.connect(NoTls).await?;
     let listen = async {
         client.batch_execute("LISTEN graph_cluster").await?;
-        // Whatever was announced before this point was not received.
+        // Earlier announcements were not received.
         let _ = sender.send(Notice::Lost);
-        Ok::<_, Error>(std::future::pending::<()>().await)
+        std::future::pending().await
     };
     let forward = async {
         while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {

@@ -1,5 +1,6 @@
 //! Runs the demonstration graph on real worker processes, with a real PostgreSQL server and, if it is installed, a real
 //! Restate server. Every scenario runs with each scheduler.
+#![expect(clippy::print_stdout, reason = "test code, including helper functions")]
 
 mod cluster;
 #[path = "../../src/bin/cluster-demo/job.rs"]

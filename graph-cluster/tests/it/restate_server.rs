@@ -14,19 +14,20 @@ use std::{
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-/// Directory in which `cargo xtask test` installs the server.
-const INSTALLED: &str = "../target/peers/restate-1.7.12/node_modules/@restatedev";
+/// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
+const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";
 
 /// Returns the path of the server's program. If it is not installed, prints that the test is skipped.
 fn program() -> Option<PathBuf> {
     if let Some(path) = env::var_os("GRAPH_RESTATE_SERVER") {
         return Some(path.into());
     }
-    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let base = match target {
-        Some(target) => target.join("peers/restate-1.7.12/node_modules/@restatedev"),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(INSTALLED),
-    };
+    let peers = env::var_os("GRAPH_PEERS").map(PathBuf::from).unwrap_or_else(|| {
+        // This program is `target/debug/deps/it-…`.
+        let program = env::current_exe().expect("the program of this process");
+        program.ancestors().nth(3).expect("the target directory").join("peers")
+    });
+    let base = peers.join(INSTALLED);
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let program = base.join(format!("restate-server-linux-{arch}/bin/restate-server"));
     if program.is_file() {
