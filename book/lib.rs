@@ -38,6 +38,7 @@ mod chapters {
     chapter!(studio, "studio.md");
     chapter!(consulting, "consulting.md");
     chapter!(serving, "serving.md");
+    chapter!(cluster, "cluster.md");
     chapter!(operations, "operations.md");
     chapter!(threat_model, "threat-model.md");
 }

@@ -45,7 +45,7 @@ enum Install {
 }
 
 /// All programs that the tests use.
-pub(crate) const NEEDS: [Need; 14] = [
+pub(crate) const NEEDS: [Need; 15] = [
     Need {
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
@@ -195,6 +195,18 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
             installer: ("npm", &["--version"]),
         },
         is_installed: || peers::dir().join(peers::UI_CLIENTS).is_dir(),
+    },
+    Need {
+        name: "the Restate server for the tests",
+        skipped: Skipped::new("cluster tests with the scheduler Restate", "sudo apt-get install npm"),
+        require: "GRAPH_REQUIRE_RESTATE",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::RESTATE,
+            script: peers::INSTALL_RESTATE,
+            installer: ("npm", &["--version"]),
+        },
+        is_installed: || peers::dir().join(peers::RESTATE).is_dir(),
     },
     Need {
         name: "QEMU for the tests",

@@ -33,6 +33,9 @@ pub(crate) const UI_CLIENTS: &str = "ui-clients-1.0.0-6.0.326";
 /// document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
 
+/// Directory of the Restate server, which assigns runs to workers.
+pub(crate) const RESTATE: &str = "restate-1.7.12";
+
 pub(crate) const INSTALL_AIMOCK: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
@@ -68,6 +71,12 @@ pub(crate) const INSTALL_MCP_TIME: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp-server-time==2026.10.19
+mv \"$1.new\" \"$1\"";
+
+pub(crate) const INSTALL_RESTATE: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund @restatedev/restate-server@1.7.12
 mv \"$1.new\" \"$1\"";
 
 pub(crate) const INSTALL_LANGGRAPH_SDK: &str = "\

@@ -1,0 +1,184 @@
+//! Runs a demonstration graph on several processes.
+//!
+//! Every command takes `--database URL`. With `--restate INGRESS`, Restate schedules the runs.
+#![expect(clippy::print_stdout, reason = "prints results to stdout")]
+
+mod job;
+
+use std::{
+    collections::BTreeMap, env, error::Error, io, process::ExitCode, sync::Arc, time::Duration,
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use graph_cluster::{Client, PostgresQueue, RunStore, Scheduler, StartRun, Worker, termination};
+use graph_store::PostgresSaver;
+use serde::Serialize;
+
+use self::job::{EffectLog, graph};
+
+const USAGE: &str = "\
+usage: cluster-demo COMMAND --database URL [OPTIONS]
+
+commands:
+  worker                  Execute runs until SIGTERM
+      --id ID             Id of the worker
+      --lease-ms N        Time after which a silent worker's runs are claimed by others
+      --effects FILE      Append a line for each side effect
+      --stdin true        Also stop when standard input is closed
+      --listen ADDRESS    Address for calls of the Restate server
+      --leg-limit-ms N    Time after which a leg continues with a new journal entry (Restate)
+  start --run ID          Start a run
+      --thread NAME       Thread of the run (default: the run id)
+      --rounds N          Number of rounds (default: 3)
+      --width N           Number of parallel tasks per round (default: 3)
+      --pause-ms N        Duration of each task (default: 100)
+      --ask true          Ask a question at the end
+  wait --run ID           Wait for a run and print its result
+  events --run ID         Print the events of a run as they occur
+      --from N            Position of the first event (default: 0)
+  answer --run ID         Answer the pending interrupt
+      --value TEXT        The answer
+  cancel --run ID         Cancel a run
+  status                  Print what runs where
+
+options:
+  --restate INGRESS       Address of the Restate server's ingress";
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Command-line options. Each name is followed by a value.
+struct Args(BTreeMap<String, String>);
+
+impl Args {
+    fn find(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn get(&self, name: &str) -> Result<&str, String> {
+        self.find(name).ok_or_else(|| format!("missing option {name}\n\n{USAGE}"))
+    }
+
+    fn number(&self, name: &str, default: u64) -> Result<u64, String> {
+        let Some(text) = self.find(name) else { return Ok(default) };
+        text.parse().map_err(|_| format!("{name} must be a number, not `{text}`"))
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let mut args = env::args().skip(1);
+    let command = args.next().unwrap_or_default();
+    let mut values = BTreeMap::new();
+    while let (Some(name), Some(value)) = (args.next(), args.next()) {
+        values.insert(name, value);
+    }
+    let args = Args(values);
+    let store = RunStore::connect(args.get("--database")?).await?;
+    match args.find("--restate") {
+        #[cfg(feature = "restate")]
+        Some(ingress) => {
+            let mut restate = graph_cluster::Restate::new(ingress)?;
+            if let Some(address) = args.find("--listen") {
+                restate = restate.listen(address.parse()?);
+            }
+            let limit = args.number("--leg-limit-ms", 60_000)?;
+            execute(&command, &args, store, restate.leg_limit(Duration::from_millis(limit))).await
+        }
+        #[cfg(not(feature = "restate"))]
+        Some(_) => {
+            Err("this program was built without Restate; build it with `--features restate`".into())
+        }
+        None => execute(&command, &args, store, PostgresQueue::new()).await,
+    }
+}
+
+async fn execute(
+    command: &str,
+    args: &Args,
+    store: RunStore,
+    scheduler: impl Scheduler + 'static,
+) -> Result<(), Box<dyn Error>> {
+    if command == "worker" {
+        return work(args, store, scheduler).await;
+    }
+    let client = Client::new(store, scheduler);
+    let run = || args.get("--run");
+    match command {
+        "start" => print(&client.start(&start_request(args)?).await?),
+        "wait" => print(&client.wait(run()?).await?),
+        "answer" => print(&client.answer(run()?, args.get("--value")?).await?),
+        "cancel" => Ok(client.cancel(run()?).await?),
+        "status" => print(&client.status().await?),
+        "events" => {
+            let from = i64::try_from(args.number("--from", 0)?)?;
+            let mut events = client.events(run()?, from);
+            while let Some(event) = events.next().await? {
+                println!("{} {}", event.seq, serde_json::to_string(&event)?);
+            }
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn start_request(args: &Args) -> Result<StartRun, Box<dyn Error>> {
+    let run = args.get("--run")?;
+    let request = StartRun::new(run, "job", args.find("--thread").unwrap_or(run));
+    Ok(request
+        .input("label", run)
+        .input("rounds", args.number("--rounds", 3)?)
+        .input("width", args.number("--width", 3)?)
+        .input("pause_ms", args.number("--pause-ms", 100)?)
+        .input("ask", args.find("--ask") == Some("true"))
+        .input("round", 0))
+}
+
+async fn work(
+    args: &Args,
+    store: RunStore,
+    scheduler: impl Scheduler,
+) -> Result<(), Box<dyn Error>> {
+    let saver = PostgresSaver::connect(args.get("--database")?).await?;
+    let effects = EffectLog(args.find("--effects").map(Into::into));
+    let mut worker = Worker::new(store)
+        .graph("job", graph(Arc::new(saver))?, move || effects.clone())
+        .lease(Duration::from_millis(args.number("--lease-ms", 10_000)?));
+    if let Some(id) = args.find("--id") {
+        worker = worker.id(id);
+    }
+    let stdin_closed = match args.find("--stdin") {
+        Some("true") => stdin_closed(),
+        _ => std::future::pending().boxed(),
+    };
+    let shutdown = async {
+        tokio::select! {
+            () = termination() => {}
+            () = stdin_closed => {}
+        }
+    };
+    Ok(worker.serve(scheduler, shutdown).await?)
+}
+
+/// Returns once standard input is closed. Reads on a thread that does not delay the end of the process.
+fn stdin_closed() -> BoxFuture<'static, ()> {
+    let (closed, wait) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // An error also means that nothing more can be read.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        let _ = closed.send(());
+    });
+    wait.map(drop).boxed()
+}
+
+fn print(value: &impl Serialize) -> Result<(), Box<dyn Error>> {
+    println!("{}", serde_json::to_string_pretty(value)?);
+    Ok(())
+}

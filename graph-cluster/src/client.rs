@@ -1,0 +1,214 @@
+//! Clients, which submit runs and read their results.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio::{
+    sync::broadcast::{Receiver, error::RecvError},
+    time::timeout,
+};
+
+use crate::{
+    error::ClusterError,
+    run::{RunInfo, RunStatus, StartRun},
+    scheduler::Scheduler,
+    store::{ClusterStatus, Notice, RunEvent, RunStore},
+};
+
+/// Maximum time between two looks at a run, in case a notification was lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Starts, resumes, cancels and watches runs of a cluster. Clones share the connections.
+///
+/// ```no_run
+/// use graph_cluster::{Client, PostgresQueue, RunStore, StartRun};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RunStore::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
+/// let client = Client::new(store, PostgresQueue::new());
+/// client.start(&StartRun::new("run-7", "essay", "thread-7").input("topic", "tea")).await?;
+/// let run = client.wait("run-7").await?;
+/// println!("{}: {:?}", run.status, run.outcome.values);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    store: RunStore,
+    scheduler: Arc<dyn Scheduler>,
+}
+
+impl Client {
+    /// Creates a client for the workers that use this scheduler.
+    pub fn new(store: RunStore, scheduler: impl Scheduler + 'static) -> Self {
+        Self { store, scheduler: Arc::new(scheduler) }
+    }
+
+    /// Starts a run. It waits until all earlier runs of its thread have ended or wait for an answer.
+    ///
+    /// Calling this again with the same request has no further effect. A client that does not know whether its call
+    /// succeeded can therefore repeat it.
+    pub async fn start(&self, request: &StartRun) -> Result<RunInfo, ClusterError> {
+        let run = self.store.insert_run(request, self.scheduler.name()).await?;
+        self.submit_if_queued(&run).await?;
+        Ok(run)
+    }
+
+    /// Returns a run and its result so far.
+    pub async fn run(&self, run: &str) -> Result<RunInfo, ClusterError> {
+        self.store.read_run(run).await
+    }
+
+    /// Waits until a run is neither queued nor running.
+    pub async fn wait(&self, run: &str) -> Result<RunInfo, ClusterError> {
+        let mut notices = self.store.notices();
+        loop {
+            let info = self.store.read_run(run).await?;
+            if !info.status.is_active() {
+                return Ok(info);
+            }
+            changed(&mut notices, run).await;
+        }
+    }
+
+    /// Resumes an interrupted run with one answer per interrupt id. Interrupts without an answer stay pending. A stopped
+    /// or failed run continues from its last checkpoint; pass no answers.
+    pub async fn resume(
+        &self,
+        run: &str,
+        answers: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<RunInfo, ClusterError> {
+        let answers: BTreeMap<_, _> = answers.into_iter().collect();
+        let info = self.store.read_run(run).await?;
+        let not_resumable = |info: &RunInfo| ClusterError::NotResumable {
+            run: run.to_owned(),
+            status: info.status,
+        };
+        if !matches!(info.status, RunStatus::Interrupted | RunStatus::Stopped | RunStatus::Failed) {
+            return Err(not_resumable(&info));
+        }
+        let pending: Vec<_> = info.outcome.interrupts.iter().map(|it| it.id.as_str()).collect();
+        let problem = match answers.keys().find(|it| !pending.contains(&it.as_str())) {
+            Some(id) => Some(format!(
+                "no interrupt with id `{id}` is pending; the pending ones are: {}",
+                pending.join(", ")
+            )),
+            None if answers.is_empty() && !pending.is_empty() => {
+                Some(format!("it needs an answer to at least one of: {}", pending.join(", ")))
+            }
+            None => None,
+        };
+        if let Some(problem) = problem {
+            return Err(ClusterError::InvalidAnswer { run: run.to_owned(), problem });
+        }
+        let queued = self.store.queue_leg(&info, &answers).await?;
+        let info = self.store.read_run(run).await?;
+        if !queued {
+            return Err(not_resumable(&info));
+        }
+        self.submit_if_queued(&info).await?;
+        Ok(info)
+    }
+
+    /// Resumes the only pending interrupt of a run.
+    pub async fn answer(
+        &self,
+        run: &str,
+        answer: impl Into<Value>,
+    ) -> Result<RunInfo, ClusterError> {
+        let info = self.store.read_run(run).await?;
+        match &info.outcome.interrupts[..] {
+            [interrupt] => self.resume(run, [(interrupt.id.clone(), answer.into())]).await,
+            pending => Err(ClusterError::InvalidAnswer {
+                run: run.to_owned(),
+                problem: format!(
+                    "{} interrupts are pending; use `Client::resume` with one answer per interrupt id",
+                    pending.len()
+                ),
+            }),
+        }
+    }
+
+    /// Cancels a run. A running one is cancelled by its worker: [`wait`](Self::wait) returns when that has happened.
+    pub async fn cancel(&self, run: &str) -> Result<(), ClusterError> {
+        if self.store.request_cancel(run).await? {
+            return Ok(());
+        }
+        let info = self.store.read_run(run).await?;
+        match info.status {
+            RunStatus::Cancelled => Ok(()),
+            status => Err(ClusterError::NotCancellable { run: run.to_owned(), status }),
+        }
+    }
+
+    /// Reads the events of a run from a position on. To continue after an event, pass its `seq + 1`.
+    pub fn events(&self, run: impl Into<String>, from: i64) -> Events {
+        Events {
+            store: self.store.clone(),
+            notices: self.store.notices(),
+            run: run.into(),
+            next: from,
+            page: Vec::new().into_iter(),
+        }
+    }
+
+    /// Returns the workers and what they execute.
+    pub async fn status(&self) -> Result<ClusterStatus, ClusterError> {
+        self.store.status().await
+    }
+
+    async fn submit_if_queued(&self, run: &RunInfo) -> Result<(), ClusterError> {
+        match run.status {
+            RunStatus::Queued => self.scheduler.submit(&run.ticket()).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The events of a run, in order. The run never waits for a reader.
+#[derive(Debug)]
+pub struct Events {
+    store: RunStore,
+    notices: Receiver<Notice>,
+    run: String,
+    next: i64,
+    page: std::vec::IntoIter<RunEvent>,
+}
+
+impl Events {
+    /// Returns the next event. Returns `None` once the run is neither queued nor running and all events are read.
+    pub async fn next(&mut self) -> Result<Option<RunEvent>, ClusterError> {
+        loop {
+            if let Some(event) = self.page.next() {
+                self.next = event.seq + 1;
+                return Ok(Some(event));
+            }
+            // The status is read first, because all events are stored before the run ends.
+            let is_active = self.store.read_run(&self.run).await?.status.is_active();
+            self.page = self.store.read_events(&self.run, self.next).await?.into_iter();
+            if self.page.len() == 0 {
+                if !is_active {
+                    return Ok(None);
+                }
+                changed(&mut self.notices, &self.run).await;
+            }
+        }
+    }
+}
+
+/// Returns once the run may have changed.
+async fn changed(notices: &mut Receiver<Notice>, run: &str) {
+    let notified = async {
+        loop {
+            match notices.recv().await {
+                Ok(Notice::Changed(id)) if id == run => return,
+                Ok(Notice::Lost) | Err(RecvError::Lagged(_)) => return,
+                Ok(_) => {}
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    };
+    // An elapsed timeout is as good as a notification.
+    let _ = timeout(POLL_INTERVAL, notified).await;
+}

@@ -1,0 +1,119 @@
+//! Registered graphs. Only this module knows their state types.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use graph_core::{
+    CompiledGraph, Event, Input, RunControl, RunError, RunOutcome, RunStream, State, StopReason,
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    event_sink::EventSink,
+    leg_end::LegEnd,
+    run::{RunResult, RunStatus, StartRun},
+};
+
+/// Maximum number of events stored in one statement.
+const MAX_BATCH: usize = 64;
+
+/// One execution of a leg.
+pub(crate) struct LegRequest<'a> {
+    pub(crate) run: &'a StartRun,
+    pub(crate) leg: i32,
+    pub(crate) answers: &'a BTreeMap<String, Value>,
+    pub(crate) control: RunControl,
+}
+
+/// A graph whose state type is erased.
+#[async_trait]
+pub(crate) trait AnyGraph: Send + Sync {
+    /// Executes a leg of a run from the last checkpoint of its thread.
+    async fn execute(
+        &self,
+        request: LegRequest<'_>,
+        sink: &mut EventSink<'_>,
+    ) -> Result<LegEnd, RunError>;
+}
+
+pub(crate) struct TypedGraph<S: State, C> {
+    pub(crate) graph: CompiledGraph<S, C>,
+    pub(crate) deps: Box<dyn Fn() -> C + Send + Sync>,
+}
+
+#[async_trait]
+impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
+    async fn execute(
+        &self,
+        request: LegRequest<'_>,
+        sink: &mut EventSink<'_>,
+    ) -> Result<LegEnd, RunError> {
+        let run = request.run;
+        let thread = self.graph.thread(&run.thread, (self.deps)());
+        let state = thread.state().await?;
+        let is_current = state.as_ref().is_some_and(|it| it.run == run.id);
+        let input = match state.filter(|_| is_current) {
+            Some(state) => {
+                // Answers that an earlier execution of this leg has used are no longer pending.
+                let pending = state.interrupts().filter_map(|it| {
+                    request.answers.get(&it.id).map(|answer| (it.id.clone(), answer.clone()))
+                });
+                let answers: Vec<_> = pending.collect();
+                if answers.is_empty() { Input::proceed() } else { Input::resume_by_id(answers) }
+            }
+            None if request.leg > 0 => return Ok(superseded(run)),
+            // The engine applies the input of a run id once, so this is safe after a crash.
+            None => Input::update(self.graph.update_from_json(run.input.clone())?),
+        };
+        let options = thread.options().clone().run_id(&run.id).control(request.control.clone());
+        let options = options.stream_modes(run.stream_modes.clone()).subgraphs();
+        let mut stream = thread.with_options(options).stream(input);
+        while let Some(events) = next_batch(&mut stream).await {
+            if !sink.store(events).await {
+                // Dropping the stream cancels the run.
+                return Ok(LegEnd::Lost);
+            }
+        }
+        let outcome = stream.finish().await?;
+        let result = RunResult {
+            values: values(outcome.state()),
+            interrupts: outcome.interrupts().to_vec(),
+            error: None,
+        };
+        Ok(match outcome {
+            RunOutcome::Done(_) => LegEnd::Ended(RunStatus::Done, result),
+            RunOutcome::Interrupted { .. } => LegEnd::Ended(RunStatus::Interrupted, result),
+            RunOutcome::Stopped { reason: StopReason::Drained, .. } => LegEnd::Drained,
+            _ => LegEnd::Ended(RunStatus::Stopped, result),
+        })
+    }
+}
+
+/// Returns the end of a resumed leg whose thread no longer belongs to the run.
+fn superseded(run: &StartRun) -> LegEnd {
+    LegEnd::failed(format!(
+        "cannot resume run `{}`: thread `{}` has changed since the run ended, or the run never stored a checkpoint; \
+         start a new run",
+        run.id, run.thread
+    ))
+}
+
+/// Waits for an event and returns it together with all events that are already available.
+async fn next_batch<S: State>(stream: &mut RunStream<S>) -> Option<Vec<Event>> {
+    let mut events = vec![stream.next().await?];
+    while events.len() < MAX_BATCH
+        && let Some(Some(event)) = stream.next().now_or_never()
+    {
+        events.push(event);
+    }
+    Some(events)
+}
+
+/// Returns the fields of a state that have a value.
+fn values<S: State>(state: &S) -> Map<String, Value> {
+    let value = |(index, field): (usize, &graph_core::state::Field)| {
+        Some((field.name.to_string(), state.value(index).ok().flatten()?))
+    };
+    state.fields().iter().enumerate().filter_map(value).collect()
+}

@@ -1,0 +1,263 @@
+//! Executes legs of runs on a worker, under the run's fence.
+//!
+//! A leg ends when its run completes, fails, is cancelled or waits for an answer. It may be executed several times, by
+//! different workers, if a worker dies. Each execution continues from the thread's last checkpoint.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use graph_core::{RunControl, RunError, checkpoint::CheckpointError};
+use tokio::{
+    sync::{broadcast::error::RecvError, watch},
+    time::{interval, sleep},
+};
+
+use crate::{
+    event_sink::EventSink,
+    graph::{AnyGraph, LegRequest},
+    leg_end::LegEnd,
+    run::{RunResult, RunStatus},
+    store::{Claim, Heartbeat, Notice, RunStore},
+};
+
+/// Delay between attempts to lease a thread.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Number of heartbeats per lease.
+const HEARTBEATS_PER_LEASE: u32 = 3;
+
+/// Phase of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Phase {
+    Working,
+    /// Runs stop at the end of their current step.
+    Draining,
+    /// Runs are dropped and continue on another worker from their last checkpoint.
+    Aborting,
+}
+
+/// Executes legs for a [`Scheduler`](crate::Scheduler) until the worker shuts down.
+pub struct LegRunner {
+    pub(crate) store: RunStore,
+    pub(crate) worker: String,
+    pub(crate) graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
+    pub(crate) lease: Duration,
+    pub(crate) checkpoint_schema: String,
+    phase: watch::Sender<Phase>,
+    /// Number of legs that are executing.
+    active: watch::Sender<usize>,
+}
+
+impl LegRunner {
+    pub(crate) fn new(
+        store: RunStore,
+        worker: String,
+        graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
+        lease: Duration,
+        checkpoint_schema: String,
+    ) -> Self {
+        let (phase, active) = (watch::Sender::new(Phase::Working), watch::Sender::new(0));
+        Self { store, worker, graphs, lease, checkpoint_schema, phase, active }
+    }
+
+    /// Returns the names of the graphs that this worker executes.
+    pub fn graphs(&self) -> Vec<String> {
+        self.graphs.keys().cloned().collect()
+    }
+
+    /// Returns once the worker starts to shut down. A scheduler then starts no further legs.
+    pub async fn draining(&self) {
+        let mut phase = self.phase.subscribe();
+        // The sender lives as long as `self`.
+        let _ = phase.wait_for(|it| *it >= Phase::Draining).await;
+    }
+
+    /// Returns whether the worker shuts down.
+    pub fn is_draining(&self) -> bool {
+        *self.phase.borrow() >= Phase::Draining
+    }
+
+    /// Returns once no leg is executing.
+    pub async fn idle(&self) {
+        let _ = self.active.subscribe().wait_for(|it| *it == 0).await;
+    }
+
+    pub(crate) fn drain(&self) {
+        self.phase.send_replace(Phase::Draining);
+    }
+
+    pub(crate) fn abort(&self) {
+        self.phase.send_replace(Phase::Aborting);
+    }
+
+    pub(crate) fn heartbeat_interval(&self) -> Duration {
+        self.lease / HEARTBEATS_PER_LEASE
+    }
+
+    /// Claims the leg of a ticket and executes it. Returns `None` if the leg has already ended.
+    ///
+    /// With a limit, the run stops at the end of the step in which the time elapses, with [`LegEnd::Drained`].
+    #[cfg(feature = "restate")]
+    pub(crate) async fn execute_ticket(
+        &self,
+        ticket: &crate::run::Ticket,
+        limit: Duration,
+    ) -> Result<Option<LegEnd>, crate::error::ClusterError> {
+        match self.store.claim_ticket(&self.worker, ticket, self.lease).await? {
+            Some(claim) => Ok(Some(self.execute(&claim, Some(limit)).await)),
+            None => Ok(None),
+        }
+    }
+
+    /// Executes a claimed leg and stores how it ended.
+    pub(crate) async fn execute(&self, claim: &Claim, limit: Option<Duration>) -> LegEnd {
+        let _active = Active::new(&self.active);
+        let control = RunControl::new();
+        let end = tokio::select! {
+            end = self.run(claim, &control) => end,
+            end = self.watch(claim, &control, limit) => end,
+        };
+        let stored = match &end {
+            LegEnd::Ended(status, result) => self.store.end_leg(claim, *status, result).await,
+            LegEnd::Drained => self.store.hand_back(claim).await.map(|()| true),
+            LegEnd::Retry(problem) => {
+                tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");
+                Ok(true)
+            }
+            LegEnd::Lost => Ok(false),
+        };
+        match stored {
+            Ok(true) => end,
+            Ok(false) => {
+                tracing::warn!(run = claim.request.id, "another worker has claimed the run");
+                LegEnd::Lost
+            }
+            Err(error) => LegEnd::Retry(error.to_string()),
+        }
+    }
+
+    /// Runs the graph until the leg ends.
+    async fn run(&self, claim: &Claim, control: &RunControl) -> LegEnd {
+        if claim.cancel {
+            return LegEnd::Ended(RunStatus::Cancelled, RunResult::default());
+        }
+        let request = &claim.request;
+        let Some(graph) = self.graphs.get(&request.graph) else {
+            return LegEnd::failed(format!(
+                "worker `{}` has no graph `{}`; its graphs are: {}",
+                self.worker,
+                request.graph,
+                self.graphs().join(", ")
+            ));
+        };
+        let mut sink = match EventSink::open(&self.store, claim).await {
+            Ok(sink) => sink,
+            Err(error) => return LegEnd::Retry(error.to_string()),
+        };
+        let mut waiting = Instant::now();
+        loop {
+            let leg = LegRequest {
+                run: request,
+                leg: claim.leg,
+                answers: &claim.answers,
+                control: control.clone(),
+            };
+            match graph.execute(leg, &mut sink).await {
+                Ok(end) => return end,
+                Err(RunError::Cancelled) => {
+                    return LegEnd::Ended(RunStatus::Cancelled, RunResult::default());
+                }
+                // The previous worker has used an answer after this worker read the thread. Read it again.
+                Err(RunError::UnknownInterrupt { .. }) => {}
+                Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
+                    // The database releases the lease of a dead worker. A worker that is only cut off keeps its lease.
+                    if claim.fence > 1 && waiting.elapsed() > self.lease {
+                        waiting = Instant::now();
+                        tracing::warn!(run = request.id, "evicting the thread's previous worker");
+                        let (schema, thread) = (&self.checkpoint_schema, &request.thread);
+                        if let Err(error) = self.store.evict_lease_holder(schema, thread).await {
+                            return LegEnd::Retry(error.to_string());
+                        }
+                    }
+                }
+                Err(RunError::Checkpoint(
+                    error @ (CheckpointError::Storage(_)
+                    | CheckpointError::HeadMoved { .. }
+                    | CheckpointError::LeaseLost { .. }),
+                )) => return LegEnd::Retry(error.to_string()),
+                Err(error) => return LegEnd::failed(error.to_string()),
+            }
+            sleep(RETRY_DELAY).await;
+        }
+    }
+
+    /// Keeps the claim and forwards requests to cancel or drain the run. Returns if the run must not continue here.
+    async fn watch(&self, claim: &Claim, control: &RunControl, limit: Option<Duration>) -> LegEnd {
+        let run = &claim.request.id;
+        let mut notices = self.store.notices();
+        let mut beats = interval(self.heartbeat_interval());
+        let mut held = Instant::now();
+        let mut phase = self.phase.subscribe();
+        let mut timer = std::pin::pin!(sleep(limit.unwrap_or(Duration::MAX)));
+        let mut timed_out = false;
+        loop {
+            tokio::select! {
+                _ = beats.tick() => {}
+                () = &mut timer, if !timed_out => {
+                    timed_out = true;
+                    control.drain();
+                    continue;
+                }
+                Ok(()) = phase.changed() => {}
+                notice = notices.recv() => match notice {
+                    Ok(Notice::Cancel(id)) if id == *run => {}
+                    Ok(Notice::Lost) | Err(RecvError::Lagged(_)) => {}
+                    Ok(_) => continue,
+                    Err(RecvError::Closed) => return LegEnd::Lost,
+                },
+            }
+            let current = *phase.borrow();
+            match current {
+                Phase::Working => {}
+                Phase::Draining => control.drain(),
+                Phase::Aborting => return LegEnd::Drained,
+            }
+            match self.store.heartbeat(claim, self.lease).await {
+                Ok(Heartbeat::Held) => held = Instant::now(),
+                Ok(Heartbeat::Cancel) => {
+                    held = Instant::now();
+                    control.cancel();
+                }
+                Ok(Heartbeat::Lost) => return LegEnd::Lost,
+                // Another worker may have claimed the run by now.
+                Err(_) if held.elapsed() > self.lease => return LegEnd::Lost,
+                Err(error) => tracing::warn!(run, %error, "cannot extend the lease of a run"),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LegRunner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LegRunner").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+/// Counts a leg while it executes, also if its future is dropped.
+struct Active<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Active<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|it| *it += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|it| *it -= 1);
+    }
+}

@@ -1,0 +1,25 @@
+//! How the execution of a leg ended.
+
+use crate::run::{RunResult, RunStatus};
+
+/// How the execution of a leg ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LegEnd {
+    /// The leg ended with this status and result.
+    Ended(RunStatus, RunResult),
+    /// The run stopped between two steps, because the worker shuts down or the leg reached its time limit. The next
+    /// execution continues it.
+    Drained,
+    /// The checkpointer or the database failed. The leg should be executed again after a delay.
+    Retry(String),
+    /// Another worker has claimed the run. This worker has stored nothing since.
+    Lost,
+}
+
+impl LegEnd {
+    pub(crate) fn failed(error: impl Into<String>) -> Self {
+        let result = RunResult { error: Some(error.into()), ..RunResult::default() };
+        Self::Ended(RunStatus::Failed, result)
+    }
+}

@@ -1,0 +1,49 @@
+//! Runs compiled graphs on several machines.
+//!
+//! A [`Worker`] executes runs of registered graphs, and a [`Client`] starts, resumes, cancels and watches them. A graph
+//! needs no change: its checkpointer, which all workers share, keeps its state. The run survives the death of its worker
+//! at any moment: another worker continues it from its last checkpoint.
+//!
+//! A [`Scheduler`] decides which worker executes which run:
+//!
+//! | scheduler | feature | needs |
+//! |---|---|---|
+//! | `PostgresQueue` | `postgres-queue` (default) | PostgreSQL |
+//! | `Restate` | `restate` | PostgreSQL and a Restate server |
+//!
+//! The runs themselves, their results and their events are in PostgreSQL with both schedulers; see [`RunStore`].
+//!
+//! # Guarantees
+//!
+//! - One run per thread executes at a time. Further runs of the thread wait in order.
+//! - A result that was recorded (see [`Context::task`](graph_core::Context::task)) is not produced again. A call that
+//!   was in flight when its worker died is repeated; use
+//!   [`Context::idempotency_key`](graph_core::Context::idempotency_key), which is the same on every worker.
+//! - A worker that was cut off and comes back cannot write: events and results carry the number of the claim, and the
+//!   checkpointer refuses writes under a lease that another worker has taken.
+//! - An interrupt ends the leg of a run. Nothing executes while a person thinks.
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod event_sink;
+mod graph;
+mod leg;
+mod leg_end;
+mod run;
+mod scheduler;
+mod store;
+mod worker;
+
+pub use client::{Client, Events};
+pub use error::ClusterError;
+pub use leg::LegRunner;
+pub use leg_end::LegEnd;
+pub use run::{RunInfo, RunResult, RunStatus, StartRun, Ticket};
+pub use scheduler::Scheduler;
+#[cfg(feature = "postgres-queue")]
+pub use scheduler::postgres_queue::PostgresQueue;
+#[cfg(feature = "restate")]
+pub use scheduler::restate::Restate;
+pub use store::{ClusterStatus, RunEvent, RunStore, WorkerRun, WorkerStatus};
+pub use worker::{Worker, termination};

@@ -1,0 +1,185 @@
+//! Runs as clients see them.
+
+use std::{fmt, str::FromStr};
+
+use graph_core::{Interrupt, StreamMode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::ClusterError;
+
+/// Maximum length of run ids, thread names and graph names, in bytes. Ids are part of notifications, which PostgreSQL
+/// limits to 8000 bytes.
+const MAX_NAME_BYTES: usize = 512;
+
+/// A request to run a graph on a thread.
+///
+/// ```
+/// use graph_cluster::StartRun;
+/// use serde_json::json;
+///
+/// let request = StartRun::new("run-7", "essay", "thread-7").input("topic", json!("tea"));
+/// # let _ = request;
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[must_use]
+pub struct StartRun {
+    /// Id of the run. Starting a run twice with the same id and the same request has no further effect.
+    #[serde(skip)]
+    pub id: String,
+    /// Name under which workers have registered the graph.
+    pub graph: String,
+    /// Name of the thread.
+    pub thread: String,
+    /// Fields of the graph's state that the run sets.
+    pub input: Map<String, Value>,
+    /// Kinds of events that are stored for readers.
+    pub stream_modes: Vec<StreamMode>,
+}
+
+impl StartRun {
+    /// Creates a request without input, whose updates, custom values and messages are streamed.
+    pub fn new(id: impl Into<String>, graph: impl Into<String>, thread: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            graph: graph.into(),
+            thread: thread.into(),
+            input: Map::new(),
+            stream_modes: vec![StreamMode::Updates, StreamMode::Custom, StreamMode::Messages],
+        }
+    }
+
+    /// Sets a field of the graph's state.
+    pub fn input(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.input.insert(field.into(), value.into());
+        self
+    }
+
+    /// Selects the kinds of events that are stored for readers.
+    pub fn stream_modes(mut self, modes: impl IntoIterator<Item = StreamMode>) -> Self {
+        self.stream_modes = modes.into_iter().collect();
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ClusterError> {
+        check_name("run id", &self.id)?;
+        check_name("graph name", &self.graph)?;
+        check_name("thread name", &self.thread)
+    }
+}
+
+pub(crate) fn check_name(what: &'static str, value: &str) -> Result<(), ClusterError> {
+    if value.is_empty() || value.len() > MAX_NAME_BYTES || value.chars().any(char::is_control) {
+        let shortened = value.chars().filter(|it| !it.is_control()).take(60).collect();
+        return Err(ClusterError::InvalidName { what, value: shortened, max: MAX_NAME_BYTES });
+    }
+    Ok(())
+}
+
+/// Status of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// The run waits for a worker or for an earlier run of its thread.
+    Queued,
+    /// A worker executes the run.
+    Running,
+    /// The run waits for answers to its interrupts. No worker holds it.
+    Interrupted,
+    /// The run reached a static stop of its graph.
+    Stopped,
+    /// The run completed.
+    Done,
+    /// The run failed.
+    Failed,
+    /// The run was cancelled.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Returns whether the run is queued or executing.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Stopped => "stopped",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for RunStatus {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = [
+            Self::Queued,
+            Self::Running,
+            Self::Interrupted,
+            Self::Stopped,
+            Self::Done,
+            Self::Failed,
+            Self::Cancelled,
+        ];
+        let found = all.into_iter().find(|it| it.name() == name);
+        found.ok_or_else(|| format!("unknown status `{name}`"))
+    }
+}
+
+/// A run and its result so far.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunInfo {
+    /// Id of the run.
+    pub id: String,
+    /// Name of the graph.
+    pub graph: String,
+    /// Name of the thread.
+    pub thread: String,
+    /// Status of the run.
+    pub status: RunStatus,
+    /// Number of times that the run was resumed.
+    pub leg: i32,
+    /// Number of times that a worker claimed the run. Each resume and each recovery adds one.
+    pub claims: i64,
+    /// Worker that executes the run, if it is running.
+    pub worker: Option<String>,
+    /// Result of the last leg.
+    pub outcome: RunResult,
+}
+
+/// Result of the last leg of a run: the part of a run between two interrupts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunResult {
+    /// Fields of the thread's state when the leg ended. Empty if it failed, was cancelled or has not ended.
+    pub values: Map<String, Value>,
+    /// Interrupts that wait for an answer.
+    pub interrupts: Vec<Interrupt>,
+    /// Error message of a failed run.
+    pub error: Option<String>,
+}
+
+/// Identifies one leg of a run to a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// Id of the run.
+    pub run: String,
+    /// Name of the thread. Only one run per thread may execute at a time.
+    pub thread: String,
+    /// Number of times that the run was resumed.
+    pub leg: i32,
+}

@@ -1,0 +1,29 @@
+//! The interface of schedulers, which decide which worker executes a run.
+
+#[cfg(feature = "postgres-queue")]
+pub(crate) mod postgres_queue;
+#[cfg(feature = "restate")]
+pub(crate) mod restate;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+
+use crate::{error::ClusterError, leg::LegRunner, run::Ticket};
+
+/// Assigns legs of runs to workers.
+///
+/// A scheduler promises that a submitted leg is executed at least once until it has ended, and, as far as it can know,
+/// that at most one leg per thread executes at a time. The fences of the run and of the thread's checkpointer protect the
+/// state if two workers nevertheless execute the same leg.
+#[async_trait]
+pub trait Scheduler: Send + Sync + fmt::Debug {
+    /// Returns the name of the scheduler, which is stored with its runs.
+    fn name(&self) -> &'static str;
+
+    /// Makes a queued leg available to workers. Submitting a leg again has no effect.
+    async fn submit(&self, ticket: &Ticket) -> Result<(), ClusterError>;
+
+    /// Executes legs on this worker until it shuts down and no leg is executing.
+    async fn work(&self, runner: Arc<LegRunner>) -> Result<(), ClusterError>;
+}

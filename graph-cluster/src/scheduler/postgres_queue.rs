@@ -1,0 +1,88 @@
+//! A scheduler without a further service: workers claim queued runs from a table, under leases.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
+
+use super::Scheduler;
+use crate::{error::ClusterError, leg::LegRunner, run::Ticket, store::Notice};
+
+const NAME: &str = "postgres";
+/// Maximum time between two searches for runs whose worker has died.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Workers claim queued runs from PostgreSQL. A run whose worker dies is claimed by another one when its lease expires.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PostgresQueue {
+    capacity: usize,
+}
+
+impl Default for PostgresQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PostgresQueue {
+    /// Creates a scheduler whose workers each execute up to 16 runs concurrently.
+    pub fn new() -> Self {
+        Self { capacity: 16 }
+    }
+
+    /// Sets the maximum number of runs that a worker executes concurrently.
+    pub fn capacity(mut self, runs: usize) -> Self {
+        self.capacity = runs.max(1);
+        self
+    }
+}
+
+#[async_trait]
+impl Scheduler for PostgresQueue {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// Does nothing: inserting the run into the table has announced it to the workers.
+    async fn submit(&self, _: &Ticket) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
+    async fn work(&self, runner: Arc<LegRunner>) -> Result<(), ClusterError> {
+        let slots = Arc::new(Semaphore::new(self.capacity));
+        let graphs = runner.graphs();
+        let poll_interval = runner.heartbeat_interval().min(MAX_POLL_INTERVAL);
+        let mut notices = runner.store.notices();
+        let mut legs = JoinSet::new();
+        loop {
+            let slot = tokio::select! {
+                biased;
+                () = runner.draining() => break,
+                slot = slots.clone().acquire_owned() => slot.expect("the semaphore is never closed"),
+            };
+            while legs.try_join_next().is_some() {}
+            match runner.store.claim_next(&runner.worker, &graphs, runner.lease, NAME).await {
+                Ok(Some(claim)) => {
+                    let runner = runner.clone();
+                    legs.spawn(async move {
+                        let _slot = slot;
+                        runner.execute(&claim, None).await
+                    });
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "cannot claim a run; trying again"),
+            }
+            drop(slot);
+            tokio::select! {
+                () = runner.draining() => break,
+                () = sleep(poll_interval) => {}
+                () = async { while matches!(notices.recv().await, Ok(Notice::Cancel(_) | Notice::Changed(_))) {} } => {}
+            }
+        }
+        // Legs are dropped by the worker's drain timeout at the latest.
+        while legs.join_next().await.is_some() {}
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! What workers do with runs: claim them, keep them, and store how they ended.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::Value;
+use tokio_postgres::{Row, error::SqlState};
+
+use super::{
+    database::RunStore,
+    requests::{from_json, to_json},
+};
+use crate::{
+    error::ClusterError,
+    run::{RunResult, RunStatus, StartRun},
+};
+
+/// A leg that this worker may execute until another worker claims it.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) request: StartRun,
+    pub(crate) leg: i32,
+    pub(crate) answers: BTreeMap<String, Value>,
+    /// Number of claims of the run so far, including this one.
+    pub(crate) fence: i64,
+    /// Whether the run should be cancelled.
+    pub(crate) cancel: bool,
+}
+
+/// Answer to a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heartbeat {
+    /// The worker still holds the run.
+    Held,
+    /// The worker holds the run, and should cancel it.
+    Cancel,
+    /// Another worker has claimed the run.
+    Lost,
+}
+
+/// Columns of a claimed run.
+const CLAIMED: &str = "r.id, r.request, r.leg, r.answers, r.fence, r.cancel";
+
+impl RunStore {
+    /// Claims the oldest run that may execute now: it is queued and no earlier run of its thread is active, or the lease
+    /// of its worker has expired.
+    pub(crate) async fn claim_next(
+        &self,
+        worker: &str,
+        graphs: &[String],
+        lease: Duration,
+        scheduler: &str,
+    ) -> Result<Option<Claim>, ClusterError> {
+        let claim = format!(
+            "WITH next AS (
+                SELECT id FROM graph_cluster.run q
+                WHERE graph = ANY($2) AND scheduler = $4 AND (
+                    status = 'running' AND lease_until < now()
+                    OR status = 'queued' AND NOT EXISTS (
+                        SELECT FROM graph_cluster.run o WHERE o.thread = q.thread AND (
+                            o.status = 'running' OR o.status = 'queued' AND o.number < q.number)))
+                ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED
+            )
+            UPDATE graph_cluster.run r SET status = 'running', worker = $1, fence = r.fence + 1,
+                lease_until = now() + $3 * interval '1 millisecond', updated_at = now()
+            FROM next WHERE r.id = next.id RETURNING {CLAIMED}"
+        );
+        let lease = to_millis(lease);
+        self.claim(&claim, &[&worker, &graphs, &lease, &scheduler]).await
+    }
+
+    /// Claims the leg that a scheduler has assigned to this worker. Returns `None` if the leg has ended.
+    #[cfg(feature = "restate")]
+    pub(crate) async fn claim_ticket(
+        &self,
+        worker: &str,
+        ticket: &crate::run::Ticket,
+        lease: Duration,
+    ) -> Result<Option<Claim>, ClusterError> {
+        let claim = format!(
+            "UPDATE graph_cluster.run r SET status = 'running', worker = $1, fence = r.fence + 1,
+                lease_until = now() + $4 * interval '1 millisecond', updated_at = now()
+            WHERE r.id = $2 AND r.leg = $3 AND r.status IN ('queued', 'running') RETURNING {CLAIMED}"
+        );
+        let lease = to_millis(lease);
+        self.claim(&claim, &[&worker, &ticket.run, &ticket.leg, &lease]).await
+    }
+
+    async fn claim(
+        &self,
+        statement: &str,
+        params: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+    ) -> Result<Option<Claim>, ClusterError> {
+        let connection = self.connection().await?;
+        let statement = connection.prepare_cached(statement).await?;
+        match connection.query_opt(&statement, params).await {
+            Ok(row) => row.as_ref().map(claimed).transpose(),
+            // Another worker has claimed another run of the thread at the same time.
+            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Extends the lease of a claimed run.
+    pub(crate) async fn heartbeat(
+        &self,
+        claim: &Claim,
+        lease: Duration,
+    ) -> Result<Heartbeat, ClusterError> {
+        let update = "
+            UPDATE graph_cluster.run SET lease_until = now() + $3 * interval '1 millisecond'
+            WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING cancel";
+        let lease = to_millis(lease);
+        let row = self.query_opt(update, &[&claim.request.id, &claim.fence, &lease]).await?;
+        Ok(match row.map(|it| it.try_get(0)).transpose()? {
+            None => Heartbeat::Lost,
+            Some(true) => Heartbeat::Cancel,
+            Some(false) => Heartbeat::Held,
+        })
+    }
+
+    /// Stores how a claimed leg ended. Returns `false` if another worker has claimed the run.
+    pub(crate) async fn end_leg(
+        &self,
+        claim: &Claim,
+        status: RunStatus,
+        outcome: &RunResult,
+    ) -> Result<bool, ClusterError> {
+        let outcome = to_json(&claim.request.id, outcome)?;
+        let update = "
+            WITH ended AS (
+                UPDATE graph_cluster.run
+                SET status = $3, outcome = $4, worker = NULL, lease_until = NULL, updated_at = now()
+                WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
+            )
+            SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&claim.request.id, &claim.fence, &status.name(), &outcome];
+        Ok(self.query_opt(update, &params).await?.is_some())
+    }
+
+    /// Returns a claimed run to the queue, where it stays before later runs of its thread.
+    pub(crate) async fn hand_back(&self, claim: &Claim) -> Result<(), ClusterError> {
+        let update = "
+            WITH queued AS (
+                UPDATE graph_cluster.run
+                SET status = 'queued', worker = NULL, lease_until = NULL, updated_at = now()
+                WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
+            )
+            SELECT pg_notify('graph_cluster', 'queued') FROM queued";
+        self.query_opt(update, &[&claim.request.id, &claim.fence]).await.map(drop)
+    }
+
+    /// Ends the database session that holds the checkpointer's lease on a thread, so that the lease becomes free. The
+    /// previous holder's writes are refused once this worker has leased the thread.
+    pub(crate) async fn evict_lease_holder(
+        &self,
+        checkpoint_schema: &str,
+        thread: &str,
+    ) -> Result<(), ClusterError> {
+        let quoted = checkpoint_schema.replace('"', "\"\"");
+        let terminate = format!(
+            "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+            WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+                AND (l.classid::bigint << 32 | l.objid::bigint) = \"{quoted}\".lock_of('lease', $1)"
+        );
+        self.query(&terminate, &[&thread.as_bytes()]).await.map(drop)
+    }
+}
+
+fn claimed(row: &Row) -> Result<Claim, ClusterError> {
+    let id: String = row.try_get("id")?;
+    let request: StartRun = from_json(&id, row, "request")?;
+    Ok(Claim {
+        answers: from_json(&id, row, "answers")?,
+        request: StartRun { id, ..request },
+        leg: row.try_get("leg")?,
+        fence: row.try_get("fence")?,
+        cancel: row.try_get("cancel")?,
+    })
+}
+
+fn to_millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

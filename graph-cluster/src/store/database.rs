@@ -1,0 +1,103 @@
+//! The connections to the database of a cluster.
+
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, tokio_postgres::Config,
+};
+use tokio_postgres::{NoTls, Row, types::ToSql};
+
+use super::notices::{Notice, Notices};
+use crate::error::ClusterError;
+
+const SCHEMA: &str = include_str!("schema.sql");
+/// Maximum number of connections, in addition to the one that receives notifications.
+const MAX_CONNECTIONS: usize = 16;
+/// Maximum time for establishing a connection, and for waiting for a free one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The runs of a cluster, in a PostgreSQL database that all clients and workers share. Clones share the connections.
+///
+/// The tables are in the schema `graph_cluster`. The checkpointer of the graphs may use the same database.
+#[derive(Clone)]
+pub struct RunStore(Arc<Inner>);
+
+struct Inner {
+    pool: Pool,
+    notices: Notices,
+}
+
+impl RunStore {
+    /// Connects to `postgresql://user:password@host:port/database` and creates the tables if they are missing.
+    pub async fn connect(url: &str) -> Result<Self, ClusterError> {
+        let mut config = Config::from_str(url).map_err(|_| {
+            // The URL is not shown, because it may contain a password.
+            ClusterError::Database(
+                "the URL must have the form postgresql://user:password@host:port/database".into(),
+            )
+        })?;
+        config.connect_timeout(CONNECT_TIMEOUT).application_name("graph-cluster");
+        config.keepalives_idle(Duration::from_secs(10));
+        config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+        let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, settings))
+            .max_size(MAX_CONNECTIONS)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(CONNECT_TIMEOUT))
+            .create_timeout(Some(CONNECT_TIMEOUT))
+            .build()
+            .map_err(|error| ClusterError::Database(error.to_string()))?;
+        let mut connection = pool.get().await?;
+        let transaction = connection.transaction().await?;
+        transaction.batch_execute(SCHEMA).await?;
+        transaction.commit().await?;
+        drop(connection);
+        Ok(Self(Arc::new(Inner { pool, notices: Notices::listen(config) })))
+    }
+
+    /// Returns a receiver of the changes that other processes announce.
+    pub(crate) fn notices(&self) -> tokio::sync::broadcast::Receiver<Notice> {
+        self.0.notices.subscribe()
+    }
+
+    pub(super) async fn connection(&self) -> Result<Object, ClusterError> {
+        Ok(self.0.pool.get().await?)
+    }
+
+    /// Executes a statement. If the connection turns out to be closed, tries once more: all statements of this crate are
+    /// idempotent or check a fence.
+    pub(super) async fn query(
+        &self,
+        statement: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, ClusterError> {
+        for _ in 0..MAX_CONNECTIONS {
+            let connection = self.connection().await?;
+            let prepared = connection.prepare_cached(statement).await;
+            let result = match prepared {
+                Ok(prepared) => connection.query(&prepared, params).await,
+                Err(error) => Err(error),
+            };
+            match result {
+                // After a restart of the server, every pooled connection is closed.
+                Err(error) if error.is_closed() => {}
+                result => return Ok(result?),
+            }
+        }
+        Err(ClusterError::Database("all connections to the server are closed".into()))
+    }
+
+    pub(super) async fn query_opt(
+        &self,
+        statement: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, ClusterError> {
+        Ok(self.query(statement, params).await?.into_iter().next())
+    }
+}
+
+impl fmt::Debug for RunStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStore").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! What clients do with runs: start, read, resume and cancel them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tokio_postgres::Row;
+
+use super::database::RunStore;
+use crate::{
+    error::ClusterError,
+    run::{RunInfo, StartRun, Ticket},
+};
+
+impl RunStore {
+    /// Inserts a run, or returns the existing run with the same id and the same request.
+    pub(crate) async fn insert_run(
+        &self,
+        request: &StartRun,
+        scheduler: &str,
+    ) -> Result<RunInfo, ClusterError> {
+        request.check()?;
+        let body = to_json(&request.id, request)?;
+        // The update that changes nothing makes the statement return the existing row.
+        let insert = "
+            WITH stored AS (
+                INSERT INTO graph_cluster.run AS r (id, scheduler, graph, thread, request)
+                VALUES ($1, $2, $3, $4, $5)
+                ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING r.*
+            )
+            SELECT stored.*, pg_notify('graph_cluster', 'queued') FROM stored";
+        let row = self
+            .query_opt(insert, &[&request.id, &scheduler, &request.graph, &request.thread, &body])
+            .await?
+            .ok_or_else(|| ClusterError::UnknownRun(request.id.clone()))?;
+        let stored: StartRun = from_json(&request.id, &row, "request")?;
+        let same_scheduler = row.try_get::<_, &str>("scheduler")? == scheduler;
+        if !same_scheduler || (StartRun { id: request.id.clone(), ..stored }) != *request {
+            return Err(ClusterError::IdReused(request.id.clone()));
+        }
+        run_info(&row)
+    }
+
+    /// Reads a run.
+    pub(crate) async fn read_run(&self, run: &str) -> Result<RunInfo, ClusterError> {
+        let row = self.query_opt("SELECT * FROM graph_cluster.run WHERE id = $1", &[&run]).await?;
+        run_info(&row.ok_or_else(|| ClusterError::UnknownRun(run.to_owned()))?)
+    }
+
+    /// Queues the next leg of a run that has ended with leg `leg`. Returns whether it was queued by this call.
+    pub(crate) async fn queue_leg(
+        &self,
+        run: &RunInfo,
+        answers: &BTreeMap<String, Value>,
+    ) -> Result<bool, ClusterError> {
+        let answers = to_json(&run.id, answers)?;
+        let update = "
+            WITH queued AS (
+                UPDATE graph_cluster.run
+                SET status = 'queued', leg = leg + 1, answers = $3, cancel = false, updated_at = now()
+                WHERE id = $1 AND leg = $2 AND status IN ('interrupted', 'stopped', 'failed') RETURNING id
+            )
+            SELECT pg_notify('graph_cluster', 'queued') FROM queued";
+        Ok(self.query_opt(update, &[&run.id, &run.leg, &answers]).await?.is_some())
+    }
+
+    /// Cancels a run that no worker executes, and asks the worker of a running one to cancel it. Returns `false` if the
+    /// run has ended.
+    pub(crate) async fn request_cancel(&self, run: &str) -> Result<bool, ClusterError> {
+        let update = "
+            WITH cancelled AS (
+                UPDATE graph_cluster.run SET cancel = true, updated_at = now(),
+                    status = CASE WHEN status = 'running' THEN status ELSE 'cancelled' END
+                WHERE id = $1 AND status IN ('queued', 'running', 'interrupted', 'stopped')
+                RETURNING id
+            )
+            SELECT pg_notify('graph_cluster', 'cancel ' || id), pg_notify('graph_cluster', 'changed ' || id),
+                pg_notify('graph_cluster', 'queued') FROM cancelled";
+        Ok(self.query_opt(update, &[&run]).await?.is_some())
+    }
+
+    /// Returns the legs that have waited for a worker for at least ten seconds, so that a scheduler that has lost a
+    /// submission receives it again.
+    #[cfg(feature = "restate")]
+    pub(crate) async fn stale_tickets(&self, scheduler: &str) -> Result<Vec<Ticket>, ClusterError> {
+        let select = "
+            SELECT id, thread, leg FROM graph_cluster.run
+            WHERE scheduler = $1 AND status = 'queued' AND updated_at < now() - interval '10 seconds'
+            ORDER BY number LIMIT 1000";
+        let rows = self.query(select, &[&scheduler]).await?;
+        let ticket = |row: &Row| {
+            Ok(Ticket {
+                run: row.try_get("id")?,
+                thread: row.try_get("thread")?,
+                leg: row.try_get("leg")?,
+            })
+        };
+        rows.iter().map(ticket).collect()
+    }
+}
+
+impl RunInfo {
+    /// Returns the ticket of the run's current leg.
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket { run: self.id.clone(), thread: self.thread.clone(), leg: self.leg }
+    }
+}
+
+fn run_info(row: &Row) -> Result<RunInfo, ClusterError> {
+    let id: String = row.try_get("id")?;
+    let status = row.try_get::<_, &str>("status")?.parse();
+    Ok(RunInfo {
+        graph: row.try_get("graph")?,
+        thread: row.try_get("thread")?,
+        status: status.map_err(|problem| ClusterError::Corrupt { run: id.clone(), problem })?,
+        leg: row.try_get("leg")?,
+        claims: row.try_get("fence")?,
+        worker: row.try_get("worker")?,
+        outcome: match row.try_get::<_, Option<&str>>("outcome")? {
+            Some(_) => from_json(&id, row, "outcome")?,
+            None => Default::default(),
+        },
+        id,
+    })
+}
+
+/// Serialises a value of a run.
+pub(super) fn to_json(run: &str, value: &impl serde::Serialize) -> Result<String, ClusterError> {
+    serde_json::to_string(value)
+        .map_err(|it| ClusterError::Corrupt { run: run.to_owned(), problem: it.to_string() })
+}
+
+/// Reads a column that contains JSON.
+pub(super) fn from_json<T: serde::de::DeserializeOwned>(
+    run: &str,
+    row: &Row,
+    column: &str,
+) -> Result<T, ClusterError> {
+    serde_json::from_str(row.try_get(column)?).map_err(|error| ClusterError::Corrupt {
+        run: run.to_owned(),
+        problem: format!("column `{column}`: {error}"),
+    })
+}

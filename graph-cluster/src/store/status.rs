@@ -1,0 +1,105 @@
+//! The workers of a cluster and the runs that they execute.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::database::RunStore;
+use crate::error::ClusterError;
+
+/// The workers of a cluster and its runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterStatus {
+    /// Workers that have reported within the last hour, sorted by id.
+    pub workers: Vec<WorkerStatus>,
+    /// Number of runs by status.
+    pub runs: BTreeMap<String, i64>,
+}
+
+/// A worker and the runs that it executes.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerStatus {
+    /// Id of the worker.
+    pub id: String,
+    /// Names of the graphs that it executes.
+    pub graphs: Vec<String>,
+    /// Whether it shuts down and claims no further runs.
+    pub draining: bool,
+    /// Milliseconds since its last report.
+    pub seen_ms_ago: i64,
+    /// Runs that it executes.
+    pub runs: Vec<WorkerRun>,
+}
+
+/// A run that a worker executes.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerRun {
+    /// Id of the run.
+    pub run: String,
+    /// Name of the graph.
+    pub graph: String,
+    /// Name of the thread.
+    pub thread: String,
+    /// Number of times that the run was claimed.
+    pub claims: i64,
+    /// Milliseconds since the worker claimed the run.
+    pub running_ms: i64,
+}
+
+impl RunStore {
+    /// Returns the workers and what they execute.
+    pub(crate) async fn status(&self) -> Result<ClusterStatus, ClusterError> {
+        let workers = "
+            SELECT id, graphs, draining, (extract(epoch FROM now() - seen_at) * 1000)::bigint AS seen
+            FROM graph_cluster.worker WHERE seen_at > now() - interval '1 hour' ORDER BY id";
+        let running = "
+            SELECT worker, id, graph, thread, fence, (extract(epoch FROM now() - updated_at) * 1000)::bigint AS age
+            FROM graph_cluster.run WHERE status = 'running' ORDER BY number";
+        let counts = "SELECT status, count(*) FROM graph_cluster.run GROUP BY status";
+        let mut by_worker: BTreeMap<String, Vec<WorkerRun>> = BTreeMap::new();
+        for row in self.query(running, &[]).await? {
+            by_worker.entry(row.try_get("worker")?).or_default().push(WorkerRun {
+                run: row.try_get("id")?,
+                graph: row.try_get("graph")?,
+                thread: row.try_get("thread")?,
+                claims: row.try_get("fence")?,
+                running_ms: row.try_get("age")?,
+            });
+        }
+        let mut found = Vec::new();
+        for row in self.query(workers, &[]).await? {
+            let id: String = row.try_get("id")?;
+            found.push(WorkerStatus {
+                graphs: row.try_get("graphs")?,
+                draining: row.try_get("draining")?,
+                seen_ms_ago: row.try_get("seen")?,
+                runs: by_worker.remove(&id).unwrap_or_default(),
+                id,
+            });
+        }
+        let counts = self.query(counts, &[]).await?;
+        let counts: Result<_, tokio_postgres::Error> =
+            counts.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
+        Ok(ClusterStatus { workers: found, runs: counts? })
+    }
+
+    /// Reports that a worker is alive.
+    pub(crate) async fn report_worker(
+        &self,
+        worker: &str,
+        graphs: &[String],
+        draining: bool,
+    ) -> Result<(), ClusterError> {
+        let upsert = "
+            INSERT INTO graph_cluster.worker (id, graphs, draining) VALUES ($1, $2, $3)
+            ON CONFLICT (id) DO UPDATE SET graphs = $2, draining = $3, seen_at = now()";
+        self.query(upsert, &[&worker, &graphs, &draining]).await.map(drop)
+    }
+
+    /// Removes a worker that has shut down, and workers that have not reported for an hour.
+    pub(crate) async fn remove_worker(&self, worker: &str) -> Result<(), ClusterError> {
+        let delete = "
+            DELETE FROM graph_cluster.worker WHERE id = $1 OR seen_at < now() - interval '1 hour'";
+        self.query(delete, &[&worker]).await.map(drop)
+    }
+}

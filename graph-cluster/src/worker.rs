@@ -1,0 +1,206 @@
+//! A worker process.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use graph_core::{CompiledGraph, State};
+use tokio::time::{interval, sleep};
+
+use crate::{
+    error::ClusterError,
+    graph::{AnyGraph, TypedGraph},
+    leg::LegRunner,
+    run::check_name,
+    scheduler::Scheduler,
+    store::RunStore,
+};
+
+/// Default time after which a run is claimed by another worker if its own worker does not report.
+const LEASE: Duration = Duration::from_secs(10);
+/// Default time that runs have to reach the end of their current step when the worker shuts down.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A worker, which executes runs of registered graphs.
+///
+/// Each graph needs a checkpointer that all workers share, such as `graph_store::PostgresSaver`. Its state and payloads
+/// are serialisable, because the trait [`State`] requires it. A graph needs no other change.
+///
+/// ```no_run
+/// use graph_cluster::{PostgresQueue, RunStore, Worker};
+/// use graph_core::{START, State, StateGraph};
+/// use graph_store::PostgresSaver;
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let url = "postgresql://graphs:secret@db.example.org/graphs";
+/// let essays = StateGraph::<Essay>::new()
+///     .node(write)
+///     .edge(START, write)
+///     .checkpointer(PostgresSaver::connect(url).await?)
+///     .compile()?;
+/// Worker::new(RunStore::connect(url).await?)
+///     .graph("essay", essays, || ())
+///     .serve(PostgresQueue::new(), graph_cluster::termination())
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a worker does nothing until `serve` is called"]
+pub struct Worker {
+    store: RunStore,
+    id: String,
+    graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
+    duplicate: Option<String>,
+    lease: Duration,
+    drain_timeout: Duration,
+    checkpoint_schema: String,
+}
+
+impl Worker {
+    /// Creates a worker without graphs. Its id consists of the host name and the process id.
+    pub fn new(store: RunStore) -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = if host.trim().is_empty() { "worker" } else { host.trim() };
+        Self {
+            store,
+            id: format!("{host}-{}", std::process::id()),
+            graphs: BTreeMap::new(),
+            duplicate: None,
+            lease: LEASE,
+            drain_timeout: DRAIN_TIMEOUT,
+            checkpoint_schema: "graph_store".to_owned(),
+        }
+    }
+
+    /// Sets the id of the worker, which must be unique in the cluster.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Registers a graph. `deps` creates the dependencies of its nodes for each leg of a run.
+    pub fn graph<S: State, C: Send + Sync + 'static>(
+        mut self,
+        name: impl Into<String>,
+        graph: CompiledGraph<S, C>,
+        deps: impl Fn() -> C + Send + Sync + 'static,
+    ) -> Self {
+        let name = name.into();
+        let graph = Arc::new(TypedGraph { graph, deps: Box::new(deps) });
+        if self.graphs.insert(name.clone(), graph).is_some() {
+            self.duplicate = Some(name);
+        }
+        self
+    }
+
+    /// Sets the time after which another worker claims a run if this worker does not report. The default is 10 seconds.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.max(Duration::from_millis(100));
+        self
+    }
+
+    /// Sets the time that runs have to reach the end of their current step when the worker shuts down. The default is
+    /// 30 seconds. Runs that take longer are dropped, and repeat their current step on another worker.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
+        self
+    }
+
+    /// Sets the schema of the checkpointer's tables, if it is not `graph_store`.
+    pub fn checkpoint_schema(mut self, schema: impl Into<String>) -> Self {
+        self.checkpoint_schema = schema.into();
+        self
+    }
+
+    /// Executes runs until `shutdown` completes, and then drains: running legs stop at the end of their current step and
+    /// continue on other workers.
+    pub async fn serve(
+        self,
+        scheduler: impl Scheduler,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), ClusterError> {
+        check_name("worker id", &self.id)?;
+        self.graphs.keys().try_for_each(|it| check_name("graph name", it))?;
+        if let Some(name) = self.duplicate {
+            return Err(ClusterError::DuplicateGraph(name));
+        }
+        let runner = Arc::new(LegRunner::new(
+            self.store.clone(),
+            self.id.clone(),
+            self.graphs,
+            self.lease,
+            self.checkpoint_schema,
+        ));
+        self.store.report_worker(&self.id, &runner.graphs(), false).await?;
+        let stop = async {
+            shutdown.await;
+            runner.drain();
+            let graphs = runner.graphs();
+            if let Err(error) = self.store.report_worker(&self.id, &graphs, true).await {
+                tracing::warn!(%error, "cannot report that the worker drains");
+            }
+            sleep(self.drain_timeout).await;
+            runner.abort();
+            std::future::pending::<()>().await;
+        };
+        let served = tokio::select! {
+            served = scheduler.work(runner.clone()) => served,
+            () = stop => Ok(()),
+            () = report(&runner) => Ok(()),
+        };
+        self.store.remove_worker(&self.id).await?;
+        served
+    }
+}
+
+/// Reports that the worker is alive, for the status of the cluster.
+async fn report(runner: &LegRunner) {
+    let mut beats = interval(runner.heartbeat_interval());
+    tokio::select! {
+        () = runner.draining() => {}
+        () = async {
+            loop {
+                beats.tick().await;
+                let graphs = runner.graphs();
+                if let Err(error) = runner.store.report_worker(&runner.worker, &graphs, false).await {
+                    tracing::warn!(%error, "cannot report that the worker is alive");
+                }
+            }
+        } => {}
+    }
+    std::future::pending().await
+}
+
+/// Returns once the process receives SIGTERM or SIGINT.
+pub async fn termination() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("cannot install signal handlers; the worker will not drain");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let graphs: Vec<_> = self.graphs.keys().collect();
+        f.debug_struct("Worker")
+            .field("id", &self.id)
+            .field("graphs", &graphs)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,81 @@
+//! The same job in this process, as the reference for results and events.
+
+use std::sync::Arc;
+
+use graph_cluster::StartRun;
+use graph_core::{Input, MemorySaver, RunOutcome};
+use serde_json::{Map, Value};
+
+use crate::job::{EffectLog, graph};
+
+/// A job as the scenarios start it.
+pub(crate) struct JobSpec {
+    pub(crate) rounds: u32,
+    pub(crate) width: u32,
+    pub(crate) pause_ms: u64,
+    pub(crate) ask: bool,
+}
+
+impl JobSpec {
+    /// Returns the request for this job.
+    pub(crate) fn request(&self, run: &str, thread: &str) -> StartRun {
+        StartRun::new(run, "job", thread)
+            .input("label", run)
+            .input("rounds", self.rounds)
+            .input("width", self.width)
+            .input("pause_ms", self.pause_ms)
+            .input("ask", self.ask)
+            .input("round", 0)
+    }
+}
+
+/// Result of a local run.
+pub(crate) struct LocalRun {
+    pub(crate) values: Value,
+    /// Node and data of each event, in order.
+    pub(crate) events: Vec<(Option<String>, Value)>,
+}
+
+/// Runs a request in this process. Answers an interrupt with `yes`.
+pub(crate) async fn run(request: &StartRun) -> LocalRun {
+    let graph = graph(Arc::new(MemorySaver::new())).expect("the graph is valid");
+    let thread = graph.thread(&request.thread, EffectLog(None));
+    let options = thread.options().clone().stream_modes(request.stream_modes.clone());
+    let thread = thread.with_options(options);
+    let update = graph.update_from_json(request.input.clone()).expect("the input is valid");
+    let mut input = Input::update(update);
+    let mut events = Vec::new();
+    loop {
+        let mut stream = thread.stream(input);
+        while let Some(event) = stream.next().await {
+            let kind = serde_json::to_value(&event.kind).expect("events are serialisable");
+            events.push((event.node.as_deref().map(str::to_owned), comparable(kind)));
+        }
+        match stream.finish().await.expect("the job does not fail") {
+            RunOutcome::Interrupted { .. } => {
+                input = Input::resume("yes").expect("a string is serialisable");
+            }
+            outcome => {
+                let values =
+                    serde_json::to_value(outcome.state()).expect("the state is serialisable");
+                return LocalRun { values, events };
+            }
+        }
+    }
+}
+
+/// Removes the ids of interrupts, which differ from thread to thread.
+pub(crate) fn comparable(mut kind: Value) -> Value {
+    if let Some(interrupts) = kind.get_mut("interrupted").and_then(Value::as_array_mut) {
+        for interrupt in interrupts.iter_mut().filter_map(Value::as_object_mut) {
+            interrupt.remove("id");
+            interrupt.remove("namespace");
+        }
+    }
+    kind
+}
+
+/// Returns the values of a run as JSON.
+pub(crate) fn to_value(values: &Map<String, Value>) -> Value {
+    Value::Object(values.clone())
+}

@@ -1,0 +1,62 @@
+//! Runs the demonstration graph on real worker processes, with a real PostgreSQL server and, if it is installed, a real
+//! Restate server. Every scenario runs with each scheduler.
+#![expect(clippy::print_stdout, reason = "test code, including helper functions")]
+
+mod cluster;
+#[path = "../../src/bin/cluster-demo/job.rs"]
+mod job;
+mod kill;
+mod local;
+mod restate_server;
+mod scenarios;
+mod worker_process;
+
+use self::cluster::SchedulerKind;
+
+/// Defines one test per scenario for a scheduler.
+macro_rules! suite {
+    ($module:ident, $kind:expr, [$($path:ident :: $name:ident),* $(,)?]) => {
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    if let Some(cluster) = crate::cluster::Cluster::start($kind).await {
+                        crate::$path::$name(&cluster).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+
+suite!(
+    postgres_queue,
+    super::SchedulerKind::Postgres,
+    [
+        scenarios::result_and_events_equal_a_local_run,
+        scenarios::starting_twice_runs_once,
+        scenarios::runs_of_a_thread_execute_one_after_the_other,
+        scenarios::interrupted_run_holds_no_worker_and_resumes,
+        scenarios::queued_and_running_runs_are_cancelled,
+        scenarios::failed_run_reports_its_error,
+        scenarios::draining_worker_hands_its_run_over,
+        kill::killed_workers_lose_nothing,
+        kill::cut_off_worker_cannot_write,
+    ]
+);
+
+#[cfg(feature = "restate")]
+suite!(
+    restate,
+    super::SchedulerKind::Restate,
+    [
+        scenarios::result_and_events_equal_a_local_run,
+        scenarios::starting_twice_runs_once,
+        scenarios::runs_of_a_thread_execute_one_after_the_other,
+        scenarios::interrupted_run_holds_no_worker_and_resumes,
+        scenarios::queued_and_running_runs_are_cancelled,
+        scenarios::failed_run_reports_its_error,
+        scenarios::draining_worker_hands_its_run_over,
+        kill::killed_workers_lose_nothing,
+    ]
+);

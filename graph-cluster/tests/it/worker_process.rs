@@ -1,0 +1,54 @@
+//! A worker in its own process.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A running worker. It ends when this value is dropped, or when this process dies.
+pub(crate) struct WorkerProcess {
+    pub(crate) id: String,
+    pub(crate) address: SocketAddr,
+    child: Child,
+    _stdin: Option<ChildStdin>,
+}
+
+impl WorkerProcess {
+    pub(crate) fn start(id: String, database: &str, effects: &Path, options: &[String]) -> Self {
+        // The port is free, and only workers for Restate listen on it.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+        let address = listener.local_addr().expect("the listener has an address");
+        drop(listener);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cluster-demo"))
+            .args(["worker", "--database", database, "--id", &id, "--stdin", "true"])
+            .args(["--lease-ms", "1500", "--listen", &address.to_string(), "--effects"])
+            .arg(effects)
+            .args(options)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the worker is built");
+        let stdin = child.stdin.take();
+        Self { id, address, child, _stdin: stdin }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the worker was not waited for");
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn join(mut self) -> ExitStatus {
+        self.child.wait().expect("the worker is a child of this process")
+    }
+}
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        // Fails if the worker has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
