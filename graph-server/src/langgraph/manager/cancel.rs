@@ -1,7 +1,11 @@
 //! Cancels runs.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
@@ -12,6 +16,9 @@ use crate::langgraph::{
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadTtl},
 };
+
+/// Interval between attempts to reserve a thread that is to be deleted.
+const RESERVE_RETRY: Duration = Duration::from_millis(5);
 
 impl Manager {
     /// Cancels an active run.
@@ -52,15 +59,25 @@ impl Manager {
         thread: Uuid,
     ) -> ApiResult<()> {
         let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
-        for live in self.active(Some(thread)) {
-            // A run that ended in the meantime needs no cancellation.
-            let _ = self.cancel(thread, live.facts.run, cancellation.clone()).await;
-            live.result().await;
+        loop {
+            for live in self.active(Some(thread)) {
+                // A run that ended in the meantime needs no cancellation.
+                let _ = self.cancel(thread, live.facts.run, cancellation.clone()).await;
+                live.result().await;
+            }
+            if let Some(_reservation) = self.reserve(thread) {
+                return self.remove_thread(thread).await;
+            }
+            if self.shutting_down.load(Ordering::Acquire) {
+                return Err(ApiError::conflict("the server is shutting down; try again later"));
+            }
+            // A run was created in the meantime, the last run is still leaving the queue, or another request deletes
+            // the thread.
+            sleep(RESERVE_RETRY).await;
         }
-        self.remove_thread(thread).await
     }
 
-    /// Deletes a thread that has no active runs.
+    /// Deletes a thread that is reserved or whose last run is ending.
     pub(super) async fn remove_thread(&self, thread: Uuid) -> ApiResult<()> {
         let id = thread.to_string();
         self.graphs.checkpointer().delete_thread(&id).await?;

@@ -26,7 +26,7 @@ impl Manager {
     ) -> ApiResult<Arc<LiveRun>> {
         self.check_access(run.thread_id)?;
         let mut schedule = self.lock();
-        schedule.check_not_expiring(run.thread_id)?;
+        schedule.check_not_reserved(run.thread_id)?;
         let active: Vec<_> =
             schedule.queues.get(&run.thread_id).into_iter().flatten().cloned().collect();
         if !active.is_empty() && run.multitask_strategy == MultitaskStrategy::Reject {

@@ -13,15 +13,15 @@ use crate::langgraph::{
     records::{ThreadTtl, TtlStrategy},
 };
 
-/// An expiring thread. Dropping the value allows runs on the thread again.
-struct Expiring {
+/// A thread that is being deleted or pruned. Dropping the value allows runs on the thread again.
+pub(super) struct Reservation {
     manager: Arc<Manager>,
     thread: Uuid,
 }
 
-impl Drop for Expiring {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.manager.lock().expiring.remove(&self.thread);
+        self.manager.lock().reserved.remove(&self.thread);
     }
 }
 
@@ -49,31 +49,37 @@ impl Manager {
         Ok(next)
     }
 
-    /// Stores the time to live of a thread. Fails if the thread is expiring.
+    /// Stores the time to live of a thread. Fails if the thread is being deleted or pruned.
     pub(in crate::langgraph) fn set_ttl(&self, ttl: &ThreadTtl) -> ApiResult<()> {
         let schedule = self.lock();
-        schedule.check_not_expiring(ttl.thread_id)?;
+        schedule.check_not_reserved(ttl.thread_id)?;
         self.database.put(ttl)?;
         drop(schedule);
         self.timer_changed.notify_one();
         Ok(())
     }
 
-    /// Marks a thread as expiring, so that no run starts on it and its time to live does not change. Returns `None` if
-    /// the thread has active runs, or if its time to live is no longer `ttl`.
-    fn start_expiry(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<Option<Expiring>> {
-        let thread = ttl.thread_id;
+    /// Reserves a thread, so that no run starts on it and its time to live does not change. Returns `None` if the
+    /// thread has active runs or is reserved.
+    pub(super) fn reserve(self: &Arc<Self>, thread: Uuid) -> Option<Reservation> {
         let mut schedule = self.lock();
-        let stored = self.database.get::<ThreadTtl>(&thread.to_string())?;
-        if stored.as_ref() != Some(ttl) || schedule.has_active_runs(thread) {
-            return Ok(None);
+        if schedule.has_active_runs(thread) || !schedule.reserved.insert(thread) {
+            return None;
         }
-        schedule.expiring.insert(thread);
-        Ok(Some(Expiring { manager: self.clone(), thread }))
+        drop(schedule);
+        Some(Reservation { manager: self.clone(), thread })
+    }
+
+    /// Reserves a thread whose time to live has ended. Returns `None` if the thread has active runs or is reserved, or
+    /// if its time to live is no longer `ttl`.
+    fn start_expiry(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<Option<Reservation>> {
+        let Some(reservation) = self.reserve(ttl.thread_id) else { return Ok(None) };
+        let stored = self.database.get::<ThreadTtl>(&ttl.thread_id.to_string())?;
+        Ok(Some(reservation).filter(|_| stored.as_ref() == Some(ttl)))
     }
 
     async fn expire(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<()> {
-        let Some(_expiring) = self.start_expiry(ttl)? else { return Ok(()) };
+        let Some(_reservation) = self.start_expiry(ttl)? else { return Ok(()) };
         let id = ttl.thread_id.to_string();
         match ttl.strategy {
             TtlStrategy::Delete => self.remove_thread(ttl.thread_id).await,
@@ -177,6 +183,25 @@ mod tests {
         drop(expiring);
         manager.create(&run, thread).unwrap();
         assert!(manager.start_expiry(&ttl).unwrap().is_none(), "the thread has an active run");
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_is_being_deleted_admits_no_runs() {
+        let (manager, ttl) = manager_with_expired_thread();
+        let thread = manager.thread(ttl.thread_id).unwrap();
+        let run = new_run(ttl.thread_id);
+        let reservation = manager.reserve(ttl.thread_id).unwrap();
+        let deleting = tokio::spawn({
+            let (manager, thread) = (manager.clone(), ttl.thread_id);
+            async move { manager.delete_thread(thread).await }
+        });
+        let refused = manager.create(&run, thread.clone()).unwrap_err();
+        assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
+        drop(reservation);
+        deleting.await.unwrap().unwrap();
+        assert!(manager.thread(ttl.thread_id).is_err());
+        manager.create(&run, thread).unwrap();
+        assert!(manager.reserve(ttl.thread_id).is_none(), "the thread has an active run");
     }
 
     #[tokio::test]

@@ -21,8 +21,8 @@ pub(super) struct Schedule {
     pub(super) live: HashMap<Uuid, Arc<LiveRun>>,
     /// The active runs of each thread. The first one executes.
     pub(super) queues: HashMap<Uuid, VecDeque<Arc<LiveRun>>>,
-    /// Threads that are being deleted or pruned because their time to live has ended. No run starts on them.
-    pub(super) expiring: HashSet<Uuid>,
+    /// Threads that are being deleted or pruned. No run starts on them.
+    pub(super) reserved: HashSet<Uuid>,
     feeds: HashMap<Uuid, Arc<ThreadFeed>>,
     /// Ended runs, oldest first.
     ended: VecDeque<Arc<LiveRun>>,
@@ -54,11 +54,11 @@ impl Schedule {
         self.queues.contains_key(&thread) || self.live.values().any(is_active)
     }
 
-    /// Fails if a thread is being deleted or pruned because its time to live has ended.
-    pub(super) fn check_not_expiring(&self, thread: Uuid) -> ApiResult<()> {
-        match self.expiring.contains(&thread) {
+    /// Fails if a thread is being deleted or pruned.
+    pub(super) fn check_not_reserved(&self, thread: Uuid) -> ApiResult<()> {
+        match self.reserved.contains(&thread) {
             true => Err(ApiError::conflict(format!(
-                "the time to live of thread {thread} has ended and its checkpoints are being deleted; try again"
+                "thread {thread} is being deleted or pruned; try again when this is done"
             ))),
             false => Ok(()),
         }
