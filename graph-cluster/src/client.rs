@@ -10,7 +10,8 @@ use tokio::{
 
 use crate::{
     error::ClusterError,
-    run::{RunInfo, RunStatus, StartRun},
+    run::{RunInfo, StartRun},
+    run_status::RunStatus,
     scheduler::Scheduler,
     store::{ClusterStatus, Notice, RunEvent, RunStore},
 };

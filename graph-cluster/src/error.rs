@@ -1,6 +1,6 @@
 //! Errors of a cluster.
 
-use crate::run::RunStatus;
+use crate::run_status::RunStatus;
 
 /// An operation on a cluster that failed.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use crate::{
     event_sink::EventSink,
     leg_end::LegEnd,
-    run::{RunResult, RunStatus, StartRun},
+    run::{RunResult, StartRun},
+    run_status::RunStatus,
 };
 
 /// Maximum number of events stored in one statement.

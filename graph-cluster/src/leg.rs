@@ -20,7 +20,8 @@ use crate::{
     event_sink::EventSink,
     graph::{AnyGraph, LegRequest},
     leg_end::LegEnd,
-    run::{RunResult, RunStatus},
+    run::RunResult,
+    run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
 };
 

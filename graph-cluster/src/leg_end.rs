@@ -1,6 +1,6 @@
 //! How the execution of a leg ended.
 
-use crate::run::{RunResult, RunStatus};
+use crate::{run::RunResult, run_status::RunStatus};
 
 /// How the execution of a leg ended.
 #[derive(Clone, Debug, PartialEq)]

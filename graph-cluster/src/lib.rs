@@ -31,6 +31,7 @@ mod graph;
 mod leg;
 mod leg_end;
 mod run;
+mod run_status;
 mod scheduler;
 mod store;
 mod worker;
@@ -39,7 +40,8 @@ pub use client::{Client, Events};
 pub use error::ClusterError;
 pub use leg::LegRunner;
 pub use leg_end::LegEnd;
-pub use run::{RunInfo, RunResult, RunStatus, StartRun, Ticket};
+pub use run::{RunInfo, RunResult, StartRun, Ticket};
+pub use run_status::RunStatus;
 pub use scheduler::Scheduler;
 #[cfg(feature = "postgres-queue")]
 pub use scheduler::postgres_queue::PostgresQueue;

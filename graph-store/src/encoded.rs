@@ -1,7 +1,5 @@
 //! Checkpoints and task records in their stored form. They are encoded before they are passed to a database.
 
-use std::collections::{HashMap, hash_map::Entry};
-
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointId, CheckpointKey, Keep, NewCheckpoint, TaskId, TaskRecord,
 };
@@ -103,24 +101,6 @@ pub(crate) fn decode_record(
         return Err(damaged(CodecError::Decode { what: what(), problem }));
     }
     Ok(record)
-}
-
-/// Returns one record per slot of each task, in order of arrival. If a slot has several records, the kind of event
-/// determines whether the first or the last one is kept.
-pub(crate) fn resolve_slots(records: impl IntoIterator<Item = TaskRecord>) -> Vec<TaskRecord> {
-    let mut slots: HashMap<(TaskId, String), usize> = HashMap::new();
-    let mut kept: Vec<TaskRecord> = Vec::new();
-    for record in records {
-        match slots.entry((record.task, record.event.slot())) {
-            Entry::Vacant(slot) => {
-                slot.insert(kept.len());
-                kept.push(record);
-            }
-            Entry::Occupied(slot) if !record.event.keeps_first() => kept[*slot.get()] = record,
-            Entry::Occupied(_) => {}
-        }
-    }
-    kept
 }
 
 /// Returns the error for a [`Keep`] rule that a newer version of `graph-core` introduced.

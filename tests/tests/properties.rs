@@ -6,6 +6,8 @@
 
 #[path = "properties/build.rs"]
 mod build;
+#[path = "properties/eager.rs"]
+mod eager;
 #[path = "properties/observe.rs"]
 mod observe;
 #[path = "properties/saver.rs"]
@@ -17,10 +19,12 @@ mod values;
 
 use std::{
     fmt::Debug,
+    sync::{Arc, Mutex},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use graph_core::{Durability, EventKind, StreamMode};
+use eager::{EagerSpec, Log, Seen, Setup};
+use graph_core::{Durability, EventKind, MemorySaver, StreamMode};
 use proptest::{
     collection::vec,
     option,
@@ -283,5 +287,46 @@ fn replay_from_any_checkpoint_has_the_same_result() {
             }
             Ok(())
         })
+    });
+}
+
+/// Runs an eager or ordinary graph on a new thread until it is complete.
+fn drive(spec: &EagerSpec, eager: bool, latencies: u64, durability: Durability) -> (Seen, Log) {
+    let (setup, log) = (Setup { spec, eager, latencies, durability }, Log::default());
+    let seen = on(None, setup.drive(&log, Arc::new(MemorySaver::new())));
+    (seen, log)
+}
+
+#[test]
+fn eager_graph_gives_the_results_events_and_history_of_an_ordinary_one() {
+    let spread = Mutex::new(0);
+    let strategy = (any::<u64>(), any::<bool>(), durabilities(), vec(any::<u64>(), 3));
+    check(500, &strategy, |(seed, faults, durability, latencies)| {
+        let spec = EagerSpec::new(seed, faults);
+        let (expected, _) = drive(&spec, false, 0, durability);
+        for latencies in latencies {
+            let (got, log) = drive(&spec, true, latencies, durability);
+            prop_assert_eq!(&got, &expected, "latencies {}: {:#?}", latencies, &spec);
+            let mut spread = spread.lock().expect("no test panics while it holds the lock");
+            *spread = log.spread().max(*spread);
+        }
+        Ok(())
+    });
+    let spread = spread.into_inner().expect("no test panics while it holds the lock");
+    assert!(spread >= 3, "tasks run at most {spread} steps ahead");
+}
+
+#[test]
+fn eager_graph_resumes_after_a_crash_at_any_write() {
+    let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async)];
+    check(40, &(any::<u64>(), durability, any::<u64>()), |(seed, durability, latencies)| {
+        let spec = EagerSpec::new(seed, false);
+        let (expected, _) = drive(&spec, false, 0, durability);
+        let setup = Setup { spec: &spec, eager: true, latencies, durability };
+        for write in 0.. {
+            let Some(got) = on(None, setup.drive_with_crash(write)) else { break };
+            prop_assert_eq!(got.result(), expected.result(), "write {}: {:#?}", write, &spec);
+        }
+        Ok(())
     });
 }

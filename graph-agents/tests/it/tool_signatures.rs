@@ -11,7 +11,7 @@ struct Address {
 
 struct Database;
 
-/// Takes every kind of parameter.
+/// Takes every kind of parameter except the store.
 #[tool(name = "all", return_direct, retries = 1, timeout_secs = 2, cache_secs = 3, max_output = 4)]
 pub async fn every_parameter(
     /// Where to look.
@@ -21,11 +21,16 @@ pub async fn every_parameter(
     state: &AgentState,
     call: &ToolCall,
     context: &Context,
-    store: &dyn Store,
     database: Dep<Database>,
 ) -> Result<String, NodeError> {
-    let _ = (runtime, state.messages(), call, context, store, &*database);
+    let _ = (runtime, state.messages(), call, context, &*database);
     Ok(format!("{} {:?} {limit}", address.street, address.number))
+}
+
+/// Takes the store.
+#[tool]
+async fn stored(store: &dyn Store) {
+    let _ = store;
 }
 
 /// Returns nothing.
@@ -53,9 +58,9 @@ async fn command(database: Dep<Database>) -> Command {
 
 #[test]
 fn tools_are_named_after_their_functions_by_default() {
-    let tools = [every_parameter(), nothing(), failing(), output(), command()];
+    let tools = [every_parameter(), stored(), nothing(), failing(), output(), command()];
     assert_eq!(
         tools.map(|it| it.name().to_owned()),
-        ["all", "nothing", "failing", "output", "command"]
+        ["all", "stored", "nothing", "failing", "output", "command"]
     );
 }

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     error::ClusterError,
-    run::{RunResult, RunStatus, StartRun},
+    run::{RunResult, StartRun},
+    run_status::RunStatus,
 };
 
 /// A leg that this worker may execute until another worker claims it.

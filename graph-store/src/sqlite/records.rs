@@ -4,7 +4,9 @@
 //! Appending a record requires no search: if several records have the same slot, the reader decides which of them is
 //! valid.
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, TaskRecord};
+use std::collections::{HashMap, hash_map::Entry};
+
+use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, TaskId, TaskRecord};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -12,10 +14,7 @@ use super::{
     failure::Failure,
     writer::Session,
 };
-use crate::{
-    codec::Codec,
-    encoded::{decode_record, resolve_slots},
-};
+use crate::{codec::Codec, encoded::decode_record};
 
 /// Appends records to a checkpoint, which need not be stored yet. Returns whether the checkpoint is already stored.
 pub(super) fn add<'a>(
@@ -121,4 +120,22 @@ pub(super) fn read(
         next = link.prev;
     }
     Ok(resolve_slots(records.into_iter().rev()))
+}
+
+/// Returns one record per slot of each task, in order of arrival. If a slot has several records, the kind of event
+/// determines whether the first or the last one is kept.
+fn resolve_slots(records: impl IntoIterator<Item = TaskRecord>) -> Vec<TaskRecord> {
+    let mut slots: HashMap<(TaskId, String), usize> = HashMap::new();
+    let mut kept: Vec<TaskRecord> = Vec::new();
+    for record in records {
+        match slots.entry((record.task, record.event.slot())) {
+            Entry::Vacant(slot) => {
+                slot.insert(kept.len());
+                kept.push(record);
+            }
+            Entry::Occupied(slot) if !record.event.keeps_first() => kept[*slot.get()] = record,
+            Entry::Occupied(_) => {}
+        }
+    }
+    kept
 }
