@@ -19,6 +19,7 @@ pub(crate) mod outcome;
 mod persist;
 mod plan;
 mod publish;
+mod publish_failure;
 mod records;
 mod run_loop;
 mod running;

@@ -10,7 +10,7 @@ use crate::{
     engine::{
         execute::{Execution, HandledFailure},
         outcome::{TaskOutcome, TaskOutput},
-        publish::publish_failure,
+        publish_failure::publish_failure,
         running::Engine,
         step_task::StepTask,
         target::{goto_records, stored_targets},

@@ -22,7 +22,7 @@ use crate::{
     },
     engine::{
         outcome::{TaskOutcome, TaskOutput},
-        publish::{publish_failure, publish_retry},
+        publish_failure::{publish_failure, publish_retry},
         target::{SentToEndError, resolve_gotos},
     },
     error::{
