@@ -1,4 +1,4 @@
-//! Builds and checks the web page of `consulting serve` and the studio of `graph-server`.
+//! Builds and checks the web pages of `consulting serve`, `graph-server` and `agent-sandbox serve`.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) const SKIPPED: Skipped =
 /// Environment variable that makes the page tests fail instead of being skipped if the page cannot be tested.
 pub(crate) const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// Builds the pages into `web/dist` and `graph-server/studio`.
+/// Builds the pages into `web/dist`, `graph-server/studio` and `reflexion-graph/page`.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let [fetch, .., build, _] = steps();
     Plan::sequence([fetch, build]).run(root)
@@ -24,9 +24,9 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
 /// Returns the CI steps for the pages. The last step checks that the committed builds match their source.
 pub(crate) fn steps() -> [Step; 5] {
     let npm = |title, line| Step::new(title, "npm", &format!("--prefix web {line}"));
-    let same = "test -z \"$(git status --porcelain -- web/dist graph-server/studio)\" || \
-                { echo 'web/dist or graph-server/studio does not match its source; run `cargo xtask web` and commit \
-                the result'; exit 1; }";
+    let same = "test -z \"$(git status --porcelain -- web/dist graph-server/studio reflexion-graph/page)\" || \
+                { echo 'web/dist, graph-server/studio or reflexion-graph/page does not match its source; run \
+                `cargo xtask web` and commit the result'; exit 1; }";
     [
         npm("web page: dependencies", "ci --no-audit --no-fund"),
         npm("web page: types and lints", "run check"),
