@@ -18,6 +18,25 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The reason why a node did not finish: an error or an interrupt. Any error type converts into a `NodeError`.
 ///
 /// An error may be retried unless it was created by [`NodeError::terminal`].
+///
+/// ```
+/// use graph_core::{NodeError, State};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Order {
+///     quantity: String,
+///     total: u32,
+/// }
+///
+/// async fn price(order: &Order) -> Result<OrderUpdate, NodeError> {
+///     let quantity: u32 = order.quantity.parse()?;
+///     if quantity == 0 {
+///         return Err(NodeError::terminal("the quantity must be at least 1"));
+///     }
+///     Ok(Order::update().total(quantity * 3))
+/// }
+/// # let _ = price;
+/// ```
 pub struct NodeError(Box<Cause>);
 
 /// Why a node did not finish.

@@ -16,6 +16,17 @@ use crate::{
 };
 
 /// A single target chosen at run time: a node, a node with a payload, or END.
+///
+/// A [`Route`](crate::Route) lists its targets in its type, so the compiler and drawings know them. Use a `Goto` only
+/// where the targets come from data.
+///
+/// ```
+/// use graph_core::Goto;
+/// use serde_json::json;
+///
+/// let targets = vec![Goto::node("review"), Goto::send("translate", json!({ "to": "fr" }))];
+/// # let _ = targets;
+/// ```
 #[derive(Clone, Debug)]
 pub struct Goto {
     pub(crate) to: Label,

@@ -26,6 +26,28 @@ use crate::{
 ///
 /// Each field is stored as a chain of changes. Checkpoints share these chains, so the cost of a step is proportional to
 /// the size of its changes.
+///
+/// ```
+/// use graph_core::{MemorySaver, START, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Count {
+/// #     #[reduce(add)]
+/// #     value: u32,
+/// # }
+/// # async fn increment(_: &Count) -> CountUpdate {
+/// #     Count::update().value(1)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Count>::new().node(increment).edge(START, increment);
+/// let graph = graph.checkpointer(MemorySaver::new()).compile()?;
+/// let thread = graph.thread("1", ());
+/// thread.invoke(Count::default()).await?;
+/// assert_eq!(thread.state().await?.map(|it| it.values.value), Some(1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver {
     // This is a std mutex, because it is held briefly and never across an await.

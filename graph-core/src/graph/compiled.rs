@@ -15,6 +15,26 @@ use crate::{
 };
 
 /// A validated graph that can be run. Cheap to clone.
+///
+/// ```
+/// use graph_core::{CompiledGraph, START, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Count {
+/// #     #[reduce(add)]
+/// #     value: u32,
+/// # }
+/// # async fn increment(_: &Count) -> CountUpdate {
+/// #     Count::update().value(1)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph: CompiledGraph<Count> =
+///     StateGraph::new().node(increment).edge(START, increment).compile()?;
+/// assert_eq!(graph.invoke(Count::default(), ()).await?.value, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct CompiledGraph<S: State, C = ()> {
     graph: Arc<Graph>,
     options: RunOptions,

@@ -94,6 +94,21 @@ pub struct JsonNode<F, C> {
 }
 
 /// Creates a node of a dynamic graph from a name and an async function that takes the node's input and context.
+///
+/// ```
+/// use graph_core::{JsonFieldKind, JsonStateSchema, START, json_node};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let schema = JsonStateSchema::new([("name", JsonFieldKind::Last), ("log", JsonFieldKind::Append)])?;
+/// let greet = json_node("greet", |input, _| async move { Ok(json!({ "log": [input.get("name")] })) });
+/// let graph = schema.graph().node(greet).edge(START, "greet").compile()?;
+/// let state = graph.invoke(schema.input(json!({ "name": "Ada" }))?, ()).await?;
+/// assert_eq!(state.to_value(), json!({ "name": "Ada", "log": ["Ada"] }));
+/// # Ok(())
+/// # }
+/// ```
 pub fn json_node<F, C, Fut, R>(name: impl Into<String>, body: F) -> JsonNode<F, C>
 where
     F: Fn(JsonInput, Context<C>) -> Fut + Send + Sync + 'static,

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The fields of a JSON state and their kinds. Cheap to clone.
+/// The fields of a JSON state and their kinds. Cheap to clone. [`json_node`](crate::json_node) shows a whole program.
 #[derive(Clone, Debug)]
 pub struct JsonStateSchema {
     pub(super) inner: Arc<SchemaInner>,

@@ -130,7 +130,27 @@ impl<F, H> ConfiguredNode<F, H> {
 
 macro_rules! forward {
     ($($(#[$doc:meta])* fn $name:ident$(<$generic:ident: $bound:path>)?($($arg:ident: $type:ty),*);)*) => {
-        /// Extension methods that set the options of a node: `.node(fetch.retry(3).timeout(limit))`.
+        /// Extension methods that set the options of a node.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// use graph_core::{NodeExt, START, State, StateGraph};
+        ///
+        /// # #[derive(State, Clone, Debug, Default)]
+        /// # struct Page {
+        /// #     text: String,
+        /// # }
+        /// # async fn fetch(_: &Page) -> PageUpdate {
+        /// #     Page::update().text("found")
+        /// # }
+        /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// let limit = Duration::from_secs(10);
+        /// let graph = StateGraph::<Page>::new().node(fetch.retry(3).timeout(limit)).edge(START, fetch);
+        /// # graph.compile()?;
+        /// # Ok(())
+        /// # }
+        /// ```
         pub trait NodeExt: Sized {
             $($(#[$doc])* fn $name$(<$generic: $bound>)?(self, $($arg: $type),*) -> ConfiguredNode<Self> {
                 ConfiguredNode { node: self, options: NodeOptions::default(), handler: NoHandler }

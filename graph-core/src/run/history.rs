@@ -8,6 +8,30 @@ use crate::checkpoint::{id::CheckpointId, query::HistoryQuery, stored::Source};
 ///
 /// All conditions must hold. To read a long history in pages, set a [`limit`](Self::limit) and continue
 /// [`before`](Self::before) the last checkpoint of the page.
+///
+/// ```
+/// use graph_core::{HistoryFilter, MemorySaver, START, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Count {
+/// #     #[reduce(add)]
+/// #     value: u32,
+/// # }
+/// # async fn increment(_: &Count) -> CountUpdate {
+/// #     Count::update().value(1)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = StateGraph::<Count>::new().node(increment).edge(START, increment);
+/// # let graph = graph.checkpointer(MemorySaver::new()).compile()?;
+/// let thread = graph.thread("1", ());
+/// thread.invoke(Count::update().value(10)).await?;
+/// // The checkpoint from which `increment` ran.
+/// let states = thread.history(HistoryFilter::new().next("increment")).await?;
+/// assert_eq!((states.len(), states[0].values.value), (1, 10));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct HistoryFilter {

@@ -21,6 +21,31 @@ use crate::{
 ///
 /// A whole state starts a thread. On a thread that has a state, it is refused if the state has fields without a reducer,
 /// because it would silently reset them; pass an update.
+///
+/// ```
+/// use graph_core::{Goto, Input, MemorySaver, START, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Count {
+/// #     #[reduce(add)]
+/// #     value: u32,
+/// # }
+/// # async fn increment(_: &Count) -> CountUpdate {
+/// #     Count::update().value(1)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = StateGraph::<Count>::new().node(increment).edge(START, increment);
+/// # let graph = graph.checkpointer(MemorySaver::new()).compile()?;
+/// let thread = graph.thread("1", ());
+/// thread.invoke(Count { value: 3 }).await?;
+/// // A command updates the state and runs a node of the caller's choice.
+/// let command = Input::command().with_update(Count::update().value(10));
+/// let count = thread.invoke(command.goto(Goto::node("increment"))).await?;
+/// assert_eq!(count.value, 15);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Input<S: State> {
     update: Option<S::Update>,
     kind: InputKind,
