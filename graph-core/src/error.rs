@@ -269,6 +269,21 @@ pub enum RunError {
     /// A route leads to a node that does not exist.
     #[error(transparent)]
     UnknownTarget(Box<UnknownTargetError>),
+    /// A static stop of the run is set at a node that the graph does not have.
+    #[error(
+        "cannot stop at `{node}`: it is not a node of graph `{graph}`{}; nodes are: {}; to stop inside a subgraph, use \
+         `StateGraph::stop_before` or `StateGraph::stop_after` of that graph",
+        suggestion(node, nodes),
+        list(nodes)
+    )]
+    UnknownStop {
+        /// Name of the missing node.
+        node: String,
+        /// Name of the graph.
+        graph: String,
+        /// Names of the existing nodes.
+        nodes: Vec<String>,
+    },
     /// An edit is attributed to a node that does not exist.
     #[error("cannot update the state as node `{node}`: it does not exist; nodes are: {}", nodes.join(", "))]
     UnknownNode {
@@ -464,7 +479,7 @@ pub enum BuildProblem {
     /// An edge starts or ends at a node that does not exist.
     #[error(
         "`{from}` leads to `{to}`, but `{missing}` is not a node{}; nodes are: {}",
-        suggestion(missing.as_str(), nodes), nodes.join(", ")
+        advice_for_missing(missing.as_str(), nodes), list(nodes)
     )]
     UnknownNode {
         /// Source of the edge.
@@ -547,6 +562,24 @@ pub enum BuildProblem {
         /// Name of the field.
         field: String,
     },
+}
+
+/// Returns how to fix an edge to a missing node: the name that the user may have meant, or how to add the node.
+fn advice_for_missing(name: &str, known: &[String]) -> String {
+    let similar = suggestion(name, known);
+    match name.chars().all(|it| it.is_alphanumeric() || it == '_') {
+        _ if !similar.is_empty() => similar,
+        true => format!("; add it with `.node({name})`"),
+        false => format!("; add it with `.node_as(\"{name}\", ..)`"),
+    }
+}
+
+/// Lists names for an error message.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 /// Returns a question with the name that the user may have meant, or nothing if no name is similar.
