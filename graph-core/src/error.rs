@@ -301,10 +301,13 @@ pub enum RunError {
     #[error("invalid update: {0}")]
     InvalidUpdate(String),
     /// A run that was started with `invoke` was interrupted or stopped.
-    #[error(
-        "the run did not complete ({0}); start it with `run` on a thread with a checkpointer to continue it"
-    )]
-    Unfinished(String),
+    #[error("the run did not complete: {reason}; {advice}")]
+    Unfinished {
+        /// Why the run did not complete.
+        reason: String,
+        /// How to continue the run.
+        advice: &'static str,
+    },
     /// The run was cancelled.
     #[error("the run was cancelled; the thread can continue from its last checkpoint")]
     Cancelled,

@@ -139,7 +139,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. The thread keeps its
     /// state in that case: continue with [`resume`](Self::resume) or [`proceed`](Self::proceed).
     pub async fn invoke(&self, input: impl Into<Input<S>>) -> Result<S, RunError> {
-        self.run(input).await?.into_final_state()
+        self.run(input).await?.into_final_state(true)
     }
 
     /// Starts the thread with `state` if it has no checkpoint, and continues it from its last checkpoint otherwise.

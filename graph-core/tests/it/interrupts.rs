@@ -304,8 +304,26 @@ async fn a_resumed_checkpoint_can_be_resumed_again() {
 async fn a_run_without_thread_reports_the_interrupt_value() {
     let graph = graph().node(ask).edge(START, ask).compile().unwrap();
     let error = graph.invoke(Trail::default(), Probe::default()).await.unwrap_err();
-    assert!(
-        matches!(&error, RunError::Unfinished(_)) && error.to_string().contains("ask?"),
-        "{error}"
+    assert!(matches!(error, RunError::Unfinished { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "the run did not complete: node `ask` asks \"ask?\"; to be able to continue it, start it on a thread of a graph \
+         with a checkpointer"
     );
+}
+
+#[tokio::test]
+async fn invoke_on_a_thread_says_how_to_answer() {
+    let probe = Probe::default();
+    let inner = graph().node(ask).edge(START, ask).compile().unwrap();
+    let outer = graph().node_as("outer", &inner).edge(START, "outer");
+    let error = thread_of(outer, &probe).invoke(Trail::default()).await.unwrap_err();
+    let expected =
+        "the run did not complete: node `outer/ask` asks \"ask?\"; answer with `thread.resume(..)`";
+    assert_eq!(error.to_string(), expected);
+    let thread = thread_of(two_interrupts_and_a_node(), &probe);
+    let error = thread.invoke(Trail::default()).await.unwrap_err();
+    let expected = "the run did not complete: node `a` asks \"a?\" and node `b` asks \"b?\"; \
+                    answer with `thread.resume_by_id(..)`";
+    assert_eq!(error.to_string(), expected);
 }
