@@ -399,6 +399,14 @@ pub struct NodePanicError {
     pub message: String,
 }
 
+/// The error returned when a node raises an interrupt, but then returns a result instead of the interrupt's error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the node raised an interrupt but did not return its error, so the interrupt would be lost; pass the error on with \
+     `?`, as in `cx.interrupt(..)?`"
+)]
+pub struct IgnoredInterruptError;
+
 /// The error returned when a node of an [eager](crate::StateGraph::eager) graph does something that it does not declare.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -127,8 +127,8 @@ pub use engine::{
 };
 pub use entrypoint::{CompiledEntrypoint, Entrypoint, EntrypointOutcome, EntrypointThread, Final};
 pub use error::{
-    BuildError, BuildProblem, NodeError, NodePanicError, NodeTimeoutError, RunError, Terminal,
-    UndeclaredError, UnknownTargetError, WriteConflictError,
+    BuildError, BuildProblem, IgnoredInterruptError, NodeError, NodePanicError, NodeTimeoutError,
+    RunError, Terminal, UndeclaredError, UnknownTargetError, WriteConflictError,
 };
 pub use goto::Goto;
 pub use graph::{

@@ -1,8 +1,9 @@
 //! Interrupts and resuming: single and multiple interrupts, subgraphs, and resume values of the wrong type.
 
 use graph_core::{
-    Context, Goto, Input, Interrupt, MemorySaver, NodeError, ResumeValueError, RunError, START,
-    State, StateGraph, Thread, send, subgraph,
+    Context, Goto, IgnoredInterruptError, Input, Interrupt, MemorySaver, NodeError, NodeExt,
+    Persistence, ResumeValueError, RetryPolicy, RunError, START, State, StateGraph, Thread, send,
+    subgraph,
 };
 use serde_json::json;
 
@@ -326,4 +327,38 @@ async fn invoke_on_a_thread_says_how_to_answer() {
     let expected = "the run did not complete: node `a` asks \"a?\" and node `b` asks \"b?\"; \
                     answer with `thread.resume_by_id(..)`";
     assert_eq!(error.to_string(), expected);
+}
+
+#[tokio::test]
+async fn a_node_that_ignores_its_interrupt_fails() {
+    async fn guess(_: &Trail, cx: &Context<Probe>) -> TrailUpdate {
+        cx.deps().enter(cx.step(), cx.node()).await.expect("the probe does not make it fail");
+        visited(&cx.interrupt::<String>("name?").unwrap_or_default())
+    }
+    let probe = Probe::default();
+    let nodes = || graph().node(guess.retry(RetryPolicy::max_attempts(3))).edge(START, "guess");
+    let error = thread_of(nodes(), &probe).run(Trail::default()).await.unwrap_err();
+    assert_eq!(error.node_error(), Some(&IgnoredInterruptError));
+    assert_eq!(
+        error.to_string(),
+        "node `guess` failed in step 1: the node raised an interrupt but did not return its error, so the interrupt \
+         would be lost; pass the error on with `?`, as in `cx.interrupt(..)?`"
+    );
+    assert_eq!(probe.count("guess"), 1, "the node is not retried");
+    // Without a checkpointer.
+    let graph = graph().node(guess).edge(START, guess).compile().unwrap();
+    let error = graph.invoke(Trail::default(), probe).await.unwrap_err();
+    assert_eq!(error.node_error(), Some(&IgnoredInterruptError));
+}
+
+#[tokio::test]
+async fn a_node_that_ignores_the_interrupt_of_a_subgraph_fails() {
+    let inner = graph().node(ask).edge(START, ask).compile().unwrap();
+    let outer = async move |_: &Trail, cx: &Context<Probe>| {
+        let state = cx.run_graph(&inner, Persistence::Invocation, Trail::default()).await;
+        state.ok().flatten().map(|it| Trail::update().path(it.path))
+    };
+    let thread = thread_of(graph().node_as("outer", outer).edge(START, "outer"), &Probe::default());
+    let error = thread.run(Trail::default()).await.unwrap_err();
+    assert_eq!(error.node_error(), Some(&IgnoredInterruptError));
 }
