@@ -190,6 +190,9 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     }
 
     /// Resumes the only pending interrupt with this value.
+    ///
+    /// As in LangGraph, a thread without a pending interrupt ignores the value and continues as with
+    /// [`proceed`](Self::proceed). [`resume_by_id`](Self::resume_by_id) fails in that case.
     pub async fn resume(&self, value: impl Serialize) -> Result<RunOutcome<S>, RunError> {
         self.run(Input::resume(value)?).await
     }

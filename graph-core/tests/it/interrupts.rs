@@ -362,3 +362,14 @@ async fn a_node_that_ignores_the_interrupt_of_a_subgraph_fails() {
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(error.node_error(), Some(&IgnoredInterruptError));
 }
+
+#[tokio::test]
+async fn a_resume_value_without_a_pending_interrupt_is_ignored() {
+    let thread = thread_of(graph().node(pass).edge(START, pass), &Probe::default());
+    assert!(thread.run(Trail::default()).await.unwrap().is_done());
+    let outcome = thread.resume("junk").await.unwrap();
+    assert!(outcome.is_done());
+    assert_eq!(outcome.state(), &trail(["pass"]));
+    let error = thread.resume_by_id([("x".to_owned(), json!(1))]).await.unwrap_err();
+    assert!(matches!(error, RunError::UnknownInterrupt { .. }), "{error}");
+}
