@@ -578,8 +578,11 @@ pub enum BuildProblem {
 /// Returns how to fix an edge to a missing node: the name that the user may have meant, or how to add the node.
 fn advice_for_missing(name: &str, known: &[String]) -> String {
     let similar = suggestion(name, known);
-    match name.chars().all(|it| it.is_alphanumeric() || it == '_') {
-        _ if !similar.is_empty() => similar,
+    if !similar.is_empty() {
+        return similar;
+    }
+    let is_function = name.chars().all(|it| it.is_alphanumeric() || it == '_');
+    match is_function {
         true => format!("; add it with `.node({name})`"),
         false => format!("; add it with `.node_as(\"{name}\", ..)`"),
     }
