@@ -8,7 +8,7 @@ use crate::{
     state::State,
 };
 
-/// The first parameter of a node: a reference to the state, or a payload. `K` is [`OnState`] or [`OnPayload`].
+/// The first parameter of a node: a reference to the state, or a payload. `K` is `OnState` or `OnPayload`.
 #[diagnostic::on_unimplemented(
     message = "the first parameter of a node cannot be `{Self}` in a graph with state `{S}`",
     label = "the first parameter must be `&{S}` or a payload",
