@@ -411,7 +411,7 @@ impl<S> ThreadState<S> {
     }
 
     /// Returns the pending interrupts.
-    pub fn interrupts(&self) -> impl Iterator<Item = &Interrupt> {
-        self.tasks.iter().flat_map(|it| &it.interrupts)
+    pub fn interrupts(&self) -> Vec<&Interrupt> {
+        self.tasks.iter().flat_map(|it| &it.interrupts).collect()
     }
 }

@@ -31,10 +31,7 @@ async fn an_interrupt_stops_the_run_until_it_is_resumed() {
 
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.next, ["ask"]);
-    assert_eq!(
-        state.interrupts().collect::<Vec<_>>(),
-        outcome.interrupts().iter().collect::<Vec<_>>()
-    );
+    assert_eq!(state.interrupts(), outcome.interrupts().iter().collect::<Vec<_>>());
 
     let outcome = thread.resume("yes").await.unwrap();
     assert!(outcome.is_done());
@@ -85,8 +82,8 @@ async fn a_resume_value_of_the_wrong_type_can_be_replaced() {
     let error = error.node_error::<ResumeValueError>().unwrap_or_else(|| panic!("{error}"));
     assert_eq!(error.node, "fill");
     let state = thread.state().await.unwrap().unwrap();
-    let pending: Vec<_> = state.interrupts().map(|it| it.value.clone()).collect();
-    assert_eq!(pending, [json!({"age of": "Ada"})], "the interrupt is still pending");
+    assert_eq!(state.interrupts().len(), 1, "the interrupt is still pending");
+    assert_eq!(state.interrupts()[0].value, json!({"age of": "Ada"}));
 
     let done = thread.resume(36).await.unwrap();
     assert_eq!(done.state(), &Form { name: "Ada".into(), age: 36 });
@@ -182,7 +179,7 @@ async fn an_unknown_interrupt_id_is_an_error() {
     let error = thread.resume_by_id([("unknown".to_owned(), json!(1))]).await.unwrap_err();
     assert!(matches!(&error, RunError::UnknownInterrupt { id } if id == "unknown"), "{error}");
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.interrupts().count(), 2);
+    assert_eq!(state.interrupts().len(), 2);
 }
 
 async fn approve(item: Item, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
@@ -251,7 +248,7 @@ async fn a_wrong_resume_value_in_a_subgraph_can_be_replaced() {
     let error = thread.resume(5).await.unwrap_err();
     assert!(error.node_error::<ResumeValueError>().is_some(), "{error}");
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.interrupts().count(), 1, "the interrupt is still pending");
+    assert_eq!(state.interrupts().len(), 1, "the interrupt is still pending");
     let outcome = thread.resume("in").await.unwrap();
     assert_eq!(outcome.state(), &trail(["before", "in"]));
 }

@@ -199,7 +199,7 @@ async fn a_renamed_node_receives_its_answer() {
             .unwrap();
         let thread = graph.thread("t", ());
         let state = thread.state().await.unwrap().unwrap();
-        let pending = state.interrupts().next().unwrap().id.clone();
+        let pending = state.interrupts()[0].id.clone();
         let outcome = match by_id {
             false => thread.resume("Ada").await.unwrap(),
             true => thread.resume_by_id([(pending, json!("Ada"))]).await.unwrap(),
