@@ -57,7 +57,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         let input = match state.filter(|_| is_current) {
             Some(state) => {
                 // Answers that an earlier execution of this leg has used are no longer pending.
-                let pending = state.interrupts().filter_map(|it| {
+                let pending = state.interrupts().into_iter().filter_map(|it| {
                     request.answers.get(&it.id).map(|answer| (it.id.clone(), answer.clone()))
                 });
                 let answers: Vec<_> = pending.collect();

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use graph_core::{MemorySaver, NodeError, RunOptions, START, State, StateGraph};
+use graph_core::{Context, MemorySaver, NodeError, RunOptions, START, State, StateGraph, Stops};
 
 #[derive(State, Clone, Debug, Default)]
 struct Chat {
@@ -22,6 +22,12 @@ async fn greet(chat: &Chat) -> Result<ChatUpdate, NodeError> {
 
 async fn cheer(_: &Chat) -> ChatUpdate {
     Chat::update().mood("happy")
+}
+
+/// Asks, but does not pass the interrupt on with `?`.
+async fn confirm(_: &Chat, cx: &Context) -> ChatUpdate {
+    let happy = cx.interrupt("Happy?").unwrap_or(false);
+    Chat::update().mood(if happy { "happy" } else { "calm" })
 }
 
 fn show<T>(result: Result<T, impl Display>) {
@@ -50,10 +56,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     show(endless.invoke(ann(), ()).await);
     show(graph.thread("ann", ()).run(ann()).await);
 
-    // A thread gets a whole state twice, or an answer that it did not ask for.
+    // A node asks a question that never reaches anybody.
+    let silent = StateGraph::<Chat>::new().node(confirm).edge(START, confirm).compile()?;
+    show(silent.invoke(ann(), ()).await);
+
+    // A thread gets a whole state twice, or a stop at a node that it does not have.
     let thread = greeter().checkpointer(MemorySaver::new()).compile()?.thread("ann", ());
     thread.invoke(ann()).await?;
     show(thread.run(ann()).await);
-    show(thread.resume("yes").await);
+    let options = RunOptions::new().stop_before(Stops::at(["gret"]));
+    show(thread.with_options(options).proceed().await);
     Ok(())
 }

@@ -288,6 +288,21 @@ pub enum RunError {
     /// A route leads to a node that does not exist.
     #[error(transparent)]
     UnknownTarget(Box<UnknownTargetError>),
+    /// A static stop of the run is set at a node that the graph does not have.
+    #[error(
+        "cannot stop at `{node}`: it is not a node of graph `{graph}`{}; nodes are: {}; to stop inside a subgraph, use \
+         `StateGraph::stop_before` or `StateGraph::stop_after` of that graph",
+        suggestion(node, nodes),
+        list(nodes)
+    )]
+    UnknownStop {
+        /// Name of the missing node.
+        node: String,
+        /// Name of the graph.
+        graph: String,
+        /// Names of the existing nodes.
+        nodes: Vec<String>,
+    },
     /// An edit is attributed to a node that does not exist.
     #[error("cannot update the state as node `{node}`: it does not exist; nodes are: {}", nodes.join(", "))]
     UnknownNode {
@@ -305,10 +320,13 @@ pub enum RunError {
     #[error("invalid update: {0}")]
     InvalidUpdate(String),
     /// A run that was started with `invoke` was interrupted or stopped.
-    #[error(
-        "the run did not complete ({0}); start it with `run` on a thread with a checkpointer to continue it"
-    )]
-    Unfinished(String),
+    #[error("the run did not complete: {reason}; {advice}")]
+    Unfinished {
+        /// Why the run did not complete.
+        reason: String,
+        /// How to continue the run.
+        advice: &'static str,
+    },
     /// The run was cancelled.
     #[error("the run was cancelled; the thread can continue from its last checkpoint")]
     Cancelled,
@@ -400,6 +418,14 @@ pub struct NodePanicError {
     pub message: String,
 }
 
+/// The error returned when a node raises an interrupt, but then returns a result instead of the interrupt's error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the node raised an interrupt but did not return its error, so the interrupt would be lost; pass the error on with \
+     `?`, as in `cx.interrupt(..)?`"
+)]
+pub struct IgnoredInterruptError;
+
 /// The error returned when a node of an [eager](crate::StateGraph::eager) graph does something that it does not declare.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -483,7 +509,7 @@ pub enum BuildProblem {
     /// An edge starts or ends at a node that does not exist.
     #[error(
         "`{from}` leads to `{to}`, but `{missing}` is not a node{}; nodes are: {}",
-        suggestion(missing.as_str(), nodes), nodes.join(", ")
+        advice_for_missing(missing.as_str(), nodes), list(nodes)
     )]
     UnknownNode {
         /// Source of the edge.
@@ -566,6 +592,27 @@ pub enum BuildProblem {
         /// Name of the field.
         field: String,
     },
+}
+
+/// Returns how to fix an edge to a missing node: the name that the user may have meant, or how to add the node.
+fn advice_for_missing(name: &str, known: &[String]) -> String {
+    let similar = suggestion(name, known);
+    if !similar.is_empty() {
+        return similar;
+    }
+    let is_function = name.chars().all(|it| it.is_alphanumeric() || it == '_');
+    match is_function {
+        true => format!("; add it with `.node({name})`"),
+        false => format!("; add it with `.node_as(\"{name}\", ..)`"),
+    }
+}
+
+/// Lists names for an error message.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 /// Returns a question with the name that the user may have meant, or nothing if no name is similar.

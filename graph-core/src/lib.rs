@@ -127,8 +127,8 @@ pub use engine::{
 };
 pub use entrypoint::{CompiledEntrypoint, Entrypoint, EntrypointOutcome, EntrypointThread, Final};
 pub use error::{
-    BuildError, BuildProblem, NodeError, NodePanicError, NodeTimeoutError, RunError, Terminal,
-    UndeclaredError, UnknownTargetError, WriteConflictError,
+    BuildError, BuildProblem, IgnoredInterruptError, NodeError, NodePanicError, NodeTimeoutError,
+    RunError, Terminal, UndeclaredError, UnknownTargetError, WriteConflictError,
 };
 pub use goto::Goto;
 pub use graph::{
@@ -158,7 +158,9 @@ pub use run::{
     thread::{StateEdit, Thread, ThreadState},
 };
 pub use shared::IntoShared;
-pub use state::{State, field::FieldWrite, fold::Overwrite, migrate::Migrations, reduce};
+pub use state::{
+    State, field::FieldWrite, fold::Overwrite, migrate::Migrations, reduce, reduce::Reducer,
+};
 pub use stream::{Event, EventKind, StreamMode};
 pub use subgraph::{SubgraphNode, SubgraphSource, subgraph, subgraph_on_payload};
 

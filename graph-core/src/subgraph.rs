@@ -438,6 +438,7 @@ async fn run_nested(
         Some(Halt::ParentCommand(command)) => {
             Err(NodeError::from_cause(Cause::DeliveredCommand(command)))
         }
+        Some(Halt::Interrupted(interrupts)) => Err(task.raise_interrupts(interrupts)),
         Some(halt) => Err(NodeError::halted(halt)),
     }
 }

@@ -149,7 +149,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
     /// complete, and the next call continues it.
     pub async fn step(&mut self) -> Result<Option<StepTrace>, RunError> {
         let here = self.load_state().await?.ok_or(RunError::EmptyInput)?;
-        if here.is_done() || here.interrupts().next().is_some() {
+        if here.is_done() || !here.interrupts().is_empty() {
             return Ok(None);
         }
         self.run(Input::proceed()).await.map(Some)

@@ -222,7 +222,7 @@ fn options(call: &Call) -> RunOptions {
 fn pending(state: Result<Option<ThreadState<JsonState>>, RunError>) -> (Value, Value) {
     match state {
         Ok(Some(state)) => {
-            let questions = state.interrupts().map(|it| it.value.clone()).collect();
+            let questions = state.interrupts().into_iter().map(|it| it.value.clone()).collect();
             (questions, json!(state.next))
         }
         Ok(None) => (json!([]), json!([])),

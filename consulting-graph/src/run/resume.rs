@@ -74,7 +74,7 @@ impl Run {
         let is_decided = options.review.is_some() || self.is_reviewed();
         let mut input = self.input(head.as_ref(), options.review)?;
         if let Some(head) = head {
-            let is_waiting = head.interrupts().next().is_some();
+            let is_waiting = !head.interrupts().is_empty();
             if options.calls != RecordMode::Replay
                 && !(is_waiting && is_decided)
                 && self.has_retryable_failures(&head.values, resources.limit_raised)
@@ -137,7 +137,7 @@ impl Run {
         head: Option<&ThreadState<PipelineState>>,
         review: Option<ReviewDecision>,
     ) -> Result<Input<PipelineState>, RunError> {
-        let is_waiting = head.is_some_and(|it| it.interrupts().next().is_some());
+        let is_waiting = head.is_some_and(|it| !it.interrupts().is_empty());
         match review {
             Some(_) if !is_waiting => return Err(RunError::NotAwaitingReview),
             Some(review) => self.store_review(review)?,

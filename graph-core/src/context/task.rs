@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
 };
 
@@ -125,6 +125,8 @@ pub(crate) struct TaskContext {
     pub(crate) early: Option<Arc<EarlyTask>>,
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
+    /// Whether the current attempt has raised an interrupt, itself or in a subgraph.
+    raised_interrupt: AtomicBool,
     subgraph_count: AtomicUsize,
     /// Number of times the current attempt has read the clock or drawn a random number.
     draw_count: AtomicUsize,
@@ -164,6 +166,7 @@ impl TaskContext {
             early: None,
             id: OnceLock::new(),
             interrupt_count: AtomicUsize::new(0),
+            raised_interrupt: AtomicBool::new(false),
             subgraph_count: AtomicUsize::new(0),
             draw_count: AtomicUsize::new(0),
             memory: Mutex::default(),
@@ -184,6 +187,7 @@ impl TaskContext {
         self.id = OnceLock::new();
         *self.attempt.get_mut() = 1;
         *self.interrupt_count.get_mut() = 0;
+        *self.raised_interrupt.get_mut() = false;
         *self.subgraph_count.get_mut() = 0;
         *self.draw_count.get_mut() = 0;
         self.memory = Mutex::default();
@@ -253,6 +257,7 @@ impl TaskContext {
     pub(crate) fn next_attempt(&self) {
         self.attempt.fetch_add(1, Ordering::Relaxed);
         self.interrupt_count.store(0, Ordering::Relaxed);
+        self.raised_interrupt.store(false, Ordering::Relaxed);
         self.subgraph_count.store(0, Ordering::Relaxed);
         self.draw_count.store(0, Ordering::Relaxed);
         if let Some(memory) = &mut *lock(&self.memory) {
@@ -321,7 +326,18 @@ impl TaskContext {
         let value = serde_json::to_value(value).map_err(NodeError::terminal)?;
         limits::check_storable("interrupt value", &value, self.scope.max_stored_bytes)
             .map_err(NodeError::terminal)?;
-        Err(NodeError::halted(Halt::Interrupted(vec![Interrupt { id, value, namespace }])))
+        Err(self.raise_interrupts(vec![Interrupt { id, value, namespace }]))
+    }
+
+    /// Returns the error for interrupts that the node or one of its subgraphs raised. The node must return this error.
+    pub(crate) fn raise_interrupts(&self, interrupts: Vec<Interrupt>) -> NodeError {
+        self.raised_interrupt.store(true, Ordering::Relaxed);
+        NodeError::halted(Halt::Interrupted(interrupts))
+    }
+
+    /// Returns whether the current attempt has raised an interrupt, itself or in a subgraph.
+    pub(crate) fn raised_interrupt(&self) -> bool {
+        self.raised_interrupt.load(Ordering::Relaxed)
     }
 
     pub(super) fn next_draw(&self) -> usize {

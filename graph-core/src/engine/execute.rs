@@ -26,7 +26,8 @@ use crate::{
         target::{SentToEndError, resolve_gotos},
     },
     error::{
-        Cause, Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError,
+        Cause, Halt, IgnoredInterruptError, NodeError, NodePanicError, NodeTimeoutError, RunError,
+        UnknownTargetError,
     },
     goto::{Gotos, ParentCommand},
     graph::erased::{Graph, NodeEntry, NodeIdx, RouteCall, RouteFn, Router},
@@ -327,7 +328,8 @@ pub(super) fn call_node<'a>(
 }
 
 /// Runs a future of the user as part of a task: within the time limits of the node, as the current task, and with
-/// panics converted into errors. `start` is called when the future is first polled.
+/// panics converted into errors. Fails if the future raises an interrupt and ignores it. `start` is called when the
+/// future is first polled.
 ///
 /// This is one hand-written future, because each level of `async fn` would move the output once more.
 fn run_in_task<'a, T: Send + 'static>(
@@ -346,7 +348,13 @@ fn run_in_task<'a, T: Send + 'static>(
             running.as_mut().poll(waker)
         }));
         current::replace(outer);
-        poll.unwrap_or_else(|panic| Poll::Ready(Err(panic_error(panic))))
+        match poll {
+            Ok(Poll::Ready(Ok(_))) if task.cx.raised_interrupt() => {
+                Poll::Ready(Err(NodeError::terminal(IgnoredInterruptError)))
+            }
+            Ok(poll) => poll,
+            Err(panic) => Poll::Ready(Err(panic_error(panic))),
+        }
     })
 }
 

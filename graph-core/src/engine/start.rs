@@ -30,6 +30,7 @@ use crate::{
         erased::{Graph, Subgraph},
         stops::Stops,
     },
+    label::Label,
     namespace::Persistence,
     spans,
     state::erased::AnyUpdate,
@@ -65,6 +66,9 @@ async fn run_leased(request: RootRun) -> Result<GraphOutcome, RunError> {
     if request.settings.step_limit < 1 {
         return Err(RunError::ZeroStepLimit);
     }
+    for stops in [&request.stop_before, &request.stop_after].into_iter().flatten() {
+        check_stops(stops, &request.graph)?;
+    }
     let (writer, closer) = open_writer(&request).await?;
     let control = request.control.clone();
     let result = tokio::select! {
@@ -81,6 +85,20 @@ async fn run_leased(request: RootRun) -> Result<GraphOutcome, RunError> {
     let outcome = result?;
     flushed?;
     Ok(outcome)
+}
+
+/// Checks that the graph has every node that a run stops at.
+fn check_stops(stops: &Stops, graph: &Graph) -> Result<(), RunError> {
+    let Stops::At(labels) = stops else { return Ok(()) };
+    let is_node = |it: &&Label| graph.find(it.as_str()).is_some_and(|it| it != graph.start);
+    match labels.iter().find(|it| !is_node(it)) {
+        None => Ok(()),
+        Some(label) => Err(RunError::UnknownStop {
+            node: label.to_string(),
+            graph: graph.name.clone(),
+            nodes: graph.node_names(),
+        }),
+    }
 }
 
 /// Leases the thread and opens a writer to the graph's checkpointer. Returns no writer if the graph has no

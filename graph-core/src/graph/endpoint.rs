@@ -17,7 +17,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the source of an edge in a graph with state `{S}`",
     label = "expected `START`, a node of this graph, or a node's name",
-    note = "a node is an `async fn` that takes `&{S}` or a payload, and optionally `&Context<{C}>`"
+    note = "a node is an `async fn` that takes `&{S}` or a payload, and optionally `&Context<{C}>`; if there is an error at `.node(..)`, fix that one first"
 )]
 pub trait Source<S, C, M> {
     /// Returns the node's name.
@@ -30,7 +30,8 @@ pub trait Source<S, C, M> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the target of an edge in a graph with state `{S}`",
     label = "expected `END`, a node that runs on `&{S}`, or a node's name",
-    note = "an edge cannot lead to a node that takes a payload; send it one from a route: `#[to(node)] Variant(Vec<Payload>)`"
+    note = "if the node takes a payload, send it one from a route instead: `#[to(node)] Variant(Vec<Payload>)`",
+    note = "otherwise it is not a valid node of this graph; if there is an error at `.node(..)`, fix that one first"
 )]
 pub trait Target<S, C, M> {
     /// Returns the node's name.

@@ -95,13 +95,19 @@ impl RunOptions {
         self
     }
 
-    /// Sets the nodes before which the run stops. Overrides the graph's setting.
+    /// Sets the nodes of the graph before which the run stops. Overrides the graph's setting.
+    ///
+    /// A run fails if the graph does not have one of the nodes. Stops inside a subgraph are part of that graph: see
+    /// [`StateGraph::stop_before`](crate::StateGraph::stop_before).
     pub fn stop_before(mut self, stops: Stops) -> Self {
         self.stop_before = Some(stops);
         self
     }
 
-    /// Sets the nodes after which the run stops. Overrides the graph's setting.
+    /// Sets the nodes of the graph after which the run stops. Overrides the graph's setting.
+    ///
+    /// A run fails if the graph does not have one of the nodes. Stops inside a subgraph are part of that graph: see
+    /// [`StateGraph::stop_after`](crate::StateGraph::stop_after).
     pub fn stop_after(mut self, stops: Stops) -> Self {
         self.stop_after = Some(stops);
         self

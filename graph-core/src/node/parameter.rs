@@ -8,7 +8,7 @@ use crate::{
     state::State,
 };
 
-/// The first parameter of a node: a reference to the state, or a payload. `K` is [`OnState`] or [`OnPayload`].
+/// The first parameter of a node: a reference to the state, or a payload. `K` is `OnState` or `OnPayload`.
 #[diagnostic::on_unimplemented(
     message = "the first parameter of a node cannot be `{Self}` in a graph with state `{S}`",
     label = "the first parameter must be `&{S}` or a payload",
@@ -74,7 +74,7 @@ pub trait Impossible {}
 #[diagnostic::on_unimplemented(
     message = "the second parameter of a node cannot be `{Self}` in a graph with dependencies `{C}`",
     label = "the second parameter must be `&Context<{C}>`",
-    note = "write `&Context<{C}>`, or use another type of dependencies for the graph: `StateGraph::<State, Dependencies>`"
+    note = "write `&Context<{C}>`, or declare the dependencies of the graph: `StateGraph::<State, Dependencies>` for nodes that take `&Context<Dependencies>`"
 )]
 pub trait SecondParameter<C> {
     /// The type `T` itself. The compiler checks a bound on it only if the second parameter is valid.

@@ -31,7 +31,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. Use a
     /// [`thread`](Self::thread) to continue such a run. [`Thread::invoke`] does the same on a thread.
     pub async fn invoke(&self, input: impl Into<Input<S>>, deps: C) -> Result<S, RunError> {
-        self.run(input, deps).await?.into_final_state()
+        self.run(input, deps).await?.into_final_state(false)
     }
 
     /// Runs the graph once and streams its events.

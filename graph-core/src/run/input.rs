@@ -91,7 +91,8 @@ impl<S: State> Input<S> {
         Self { kind: InputKind::Command, ..Self::proceed() }
     }
 
-    /// Creates a command that resumes the only pending interrupt with this value.
+    /// Creates a command that resumes the only pending interrupt with this value. A thread without a pending interrupt
+    /// ignores the value.
     ///
     /// Fails if the value cannot be serialised to JSON.
     pub fn resume(value: impl Serialize) -> Result<Self, RunError> {
@@ -123,6 +124,9 @@ impl<S: State> Input<S> {
     }
 
     /// Turns the input into a command that runs the targets of this route in addition to pending tasks.
+    ///
+    /// As in LangGraph, a [deferred](crate::NodeExt::defer) target runs only after a later step of the run, so a command
+    /// whose only target is deferred runs nothing on a finished thread.
     #[must_use]
     pub fn goto(mut self, route: impl Route) -> Self {
         self.gotos.extend(route.gotos());

@@ -4,6 +4,7 @@ use crate::{
     engine::outcome::GraphOutcome,
     error::{Halt, RunError},
     interrupt::{Interrupt, StopReason},
+    namespace::without_task_ids,
     state::{State, erased::downcast_state},
 };
 
@@ -69,7 +70,8 @@ impl<S: State> RunOutcome<S> {
 }
 
 impl<S> RunOutcome<S> {
-    /// Returns a reference to the final state of the run.
+    /// Returns a reference to the state when the run ended, also if the run was interrupted or stopped: see
+    /// [`is_done`](Self::is_done).
     pub fn state(&self) -> &S {
         match self {
             Self::Done(state) | Self::Interrupted { state, .. } | Self::Stopped { state, .. } => {
@@ -78,7 +80,8 @@ impl<S> RunOutcome<S> {
         }
     }
 
-    /// Consumes the outcome and returns the final state of the run.
+    /// Consumes the outcome and returns the state when the run ended, also if the run was interrupted or stopped: see
+    /// [`is_done`](Self::is_done).
     pub fn into_state(self) -> S {
         match self {
             Self::Done(state) | Self::Interrupted { state, .. } | Self::Stopped { state, .. } => {
@@ -101,22 +104,37 @@ impl<S> RunOutcome<S> {
     }
 
     /// Returns the state of a completed run, or an error if the run is interrupted or stopped.
-    pub(super) fn into_final_state(self) -> Result<S, RunError> {
-        match self {
-            Self::Done(state) => Ok(state),
-            unfinished => Err(RunError::Unfinished(unfinished.reason())),
-        }
-    }
-
-    fn reason(&self) -> String {
-        match self {
-            Self::Done(_) => "it completed".to_owned(),
-            Self::Interrupted { interrupts, .. } => match interrupts.first() {
-                Some(first) => format!("interrupted in `{}` with {}", first.namespace, first.value),
-                None => "interrupted".to_owned(),
+    ///
+    /// `resumable` is whether the run has a thread, which can continue it.
+    pub(super) fn into_final_state(self, resumable: bool) -> Result<S, RunError> {
+        let (reason, advice) = match self {
+            Self::Done(state) => return Ok(state),
+            Self::Interrupted { interrupts, .. } => match &interrupts[..] {
+                [only] => (question(only), "answer with `thread.resume(..)`"),
+                several => (
+                    several.iter().map(question).collect::<Vec<_>>().join(" and "),
+                    "answer with `thread.resume_by_id(..)`",
+                ),
             },
-            Self::Stopped { reason: StopReason::Drained, .. } => "drained".to_owned(),
-            Self::Stopped { .. } => "static stop".to_owned(),
-        }
+            Self::Stopped { reason: StopReason::Drained, .. } => {
+                ("it was drained".to_owned(), "continue it with `thread.proceed()`")
+            }
+            Self::Stopped { .. } => {
+                ("it reached a static stop".to_owned(), "continue it with `thread.proceed()`")
+            }
+        };
+        let advice = match resumable {
+            true => advice,
+            false => {
+                "to be able to continue it, start it on a thread of a graph with a checkpointer"
+            }
+        };
+        Err(RunError::Unfinished { reason, advice })
     }
+}
+
+/// Describes an interrupt by its node and its value.
+fn question(interrupt: &Interrupt) -> String {
+    let path = without_task_ids(&interrupt.namespace).replace('|', "/");
+    format!("node `{path}` asks {}", interrupt.value)
 }

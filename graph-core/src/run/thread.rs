@@ -139,7 +139,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. The thread keeps its
     /// state in that case: continue with [`resume`](Self::resume) or [`proceed`](Self::proceed).
     pub async fn invoke(&self, input: impl Into<Input<S>>) -> Result<S, RunError> {
-        self.run(input).await?.into_final_state()
+        self.run(input).await?.into_final_state(true)
     }
 
     /// Starts the thread with `state` if it has no checkpoint, and continues it from its last checkpoint otherwise.
@@ -190,6 +190,9 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     }
 
     /// Resumes the only pending interrupt with this value.
+    ///
+    /// As in LangGraph, a thread without a pending interrupt ignores the value and continues as with
+    /// [`proceed`](Self::proceed). [`resume_by_id`](Self::resume_by_id) fails in that case.
     pub async fn resume(&self, value: impl Serialize) -> Result<RunOutcome<S>, RunError> {
         self.run(Input::resume(value)?).await
     }
@@ -408,7 +411,7 @@ impl<S> ThreadState<S> {
     }
 
     /// Returns the pending interrupts.
-    pub fn interrupts(&self) -> impl Iterator<Item = &Interrupt> {
-        self.tasks.iter().flat_map(|it| &it.interrupts)
+    pub fn interrupts(&self) -> Vec<&Interrupt> {
+        self.tasks.iter().flat_map(|it| &it.interrupts).collect()
     }
 }

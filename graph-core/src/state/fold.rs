@@ -39,7 +39,9 @@ pub struct Write<U> {
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "cannot write a value of type `{Self}` to a field that takes `{U}`",
-    label = "expected `{U}`, a type that converts into it, or an `Overwrite` of either"
+    label = "expected `{U}`, a type that converts into it, or an `Overwrite` of either",
+    note = "the items of a list are not converted: for a `Vec<String>`, write `[\"text\".to_owned()]`",
+    note = "a number literal may need its type: for a `u32`, write `1u32`"
 )]
 pub trait IntoWrite<U, M> {
     /// Converts the argument into a write.

@@ -35,7 +35,7 @@ fn all_problems_are_reported_together() {
         "`` is not a valid node name: it is empty",
         "`__end__` is not a valid node name",
         "a closure has no name",
-        "`a` leads to `nowhere`, but `nowhere` is not a node; nodes are: a, b",
+        "`a` leads to `nowhere`, but `nowhere` is not a node; add it with `.node(nowhere)`; nodes are: a, b",
         "`missing` leads to `b`",
         "into START",
         "out of END",
@@ -70,7 +70,10 @@ enum Typed {
 fn route_targets_are_checked() {
     let branch = |_: &Trail| if true { Typed::Pass } else { Typed::Gone };
     let found = problems(graph().node(pass).branch(START, branch));
-    assert!(found[0].contains("`gone` is not a node; nodes are: pass"), "{found:?}");
+    assert!(
+        found[0].contains("`gone` is not a node; add it with `.node(gone)`; nodes are: pass"),
+        "{found:?}"
+    );
 }
 
 #[test]

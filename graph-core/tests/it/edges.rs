@@ -1,8 +1,8 @@
 //! Edges, joins, branches, sends, commands and deferred nodes.
 
 use graph_core::{
-    Command, Context, END, Goto, MemorySaver, NodeError, NodeExt, Route, RunError, RunOptions,
-    START, StateGraph, goto, node::TaskInputError, send,
+    Command, Context, END, Goto, Input, MemorySaver, NodeError, NodeExt, Route, RunError,
+    RunOptions, START, StateGraph, goto, node::TaskInputError, send,
 };
 use serde_json::json;
 
@@ -206,6 +206,20 @@ async fn a_deferred_node_runs_when_nothing_else_would() {
         .edge("b", "c")
         .edge("a", "last");
     assert_eq!(run(graph).await.0, "1: a | 2: b | 3: c | 4: last");
+}
+
+#[tokio::test]
+async fn a_deferred_target_of_an_input_command_waits_for_another_step() {
+    let probe = Probe::default();
+    let graph = with_nodes(["a"]).node_as("last", pass.defer()).edge(START, "a");
+    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = graph.thread("t", probe.clone());
+    assert!(thread.run(Trail::default()).await.unwrap().is_done());
+    assert_eq!(probe.trace(), "1: a");
+    assert!(thread.run(Input::command().goto(Goto::node("last"))).await.unwrap().is_done());
+    assert_eq!(probe.trace(), "");
+    assert!(thread.run(Input::command().goto(Goto::node("a"))).await.unwrap().is_done());
+    assert_eq!(probe.trace(), "2: a | 3: last");
 }
 
 #[tokio::test]

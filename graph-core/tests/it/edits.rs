@@ -205,7 +205,7 @@ async fn an_edit_replaces_an_interrupted_node() {
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     thread.update_state(visited("manual"), AsNode::node("interrupting")).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!((state.next.join(" "), state.interrupts().count()), ("pass".into(), 0));
+    assert_eq!((state.next.join(" "), state.interrupts().len()), ("pass".into(), 0));
     assert!(thread.proceed().await.unwrap().is_done());
     assert_eq!(path_of(&thread).await, ["manual", "pass"]);
 }

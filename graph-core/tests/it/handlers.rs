@@ -49,7 +49,7 @@ async fn an_interrupted_handler_keeps_its_resume_values_and_journal() {
     assert_eq!(thread.run(Order::default()).await.unwrap().interrupts()[0].value, "first");
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(
-        state.interrupts().count(),
+        state.interrupts().len(),
         1,
         "the handler's interrupt is part of the thread's state"
     );

@@ -8,7 +8,7 @@ use std::sync::{
 use graph_core::{
     AsNode, BuildProblem, Checkpointer, CompiledGraph, Context, Durability, Goto, HistoryFilter,
     Input, MemoryCache, MemorySaver, Migrations, NodeError, RunError, RunOptions, START, State,
-    StateGraph, cache::Cache, checkpoint::Source, store::InMemoryStore, store::Store,
+    StateGraph, Stops, cache::Cache, checkpoint::Source, store::InMemoryStore, store::Store,
 };
 use serde_json::json;
 
@@ -106,6 +106,41 @@ fn a_misspelt_first_node_is_the_only_problem() {
     assert_eq!(error.problems, [BuildProblem::NoEntry]);
 }
 
+#[test]
+fn a_node_that_was_not_added_is_reported_with_the_call_that_adds_it() {
+    async fn greet(_: &Chat) {}
+    let text = |it: StateGraph<Chat>| it.compile().unwrap_err().problems[0].to_string();
+    assert_eq!(
+        text(StateGraph::new().edge(START, greet)),
+        "`__start__` leads to `greet`, but `greet` is not a node; add it with `.node(greet)`; nodes are: none"
+    );
+    assert_eq!(
+        text(StateGraph::new().node(greet).edge(START, "ask-user")),
+        "`__start__` leads to `ask-user`, but `ask-user` is not a node; add it with `.node_as(\"ask-user\", ..)`; \
+         nodes are: greet"
+    );
+}
+
+#[tokio::test]
+async fn a_run_cannot_stop_at_a_node_that_the_graph_lacks() {
+    let graph = chain(["write", "review"]).compile().unwrap();
+    for options in [
+        RunOptions::new().stop_before(Stops::at(["reviw"])),
+        RunOptions::new().stop_after(Stops::at(["write", "reviw"])),
+    ] {
+        let graph = graph.clone().with(options);
+        let error = graph.run(Trail::default(), Probe::default()).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot stop at `reviw`: it is not a node of graph `graph` (did you mean `review`?); nodes are: review, \
+             write; to stop inside a subgraph, use `StateGraph::stop_before` or `StateGraph::stop_after` of that graph"
+        );
+    }
+    let graph = graph.with(RunOptions::new().stop_before(Stops::at(["__start__"])));
+    let error = graph.run(Trail::default(), Probe::default()).await.unwrap_err();
+    assert!(matches!(error, RunError::UnknownStop { .. }), "{error}");
+}
+
 /// Returns a thread that waits for an answer in the node `ask`, and the saver that stores it.
 async fn waiting_thread() -> MemorySaver {
     let saver = MemorySaver::new();
@@ -164,7 +199,7 @@ async fn a_renamed_node_receives_its_answer() {
             .unwrap();
         let thread = graph.thread("t", ());
         let state = thread.state().await.unwrap().unwrap();
-        let pending = state.interrupts().next().unwrap().id.clone();
+        let pending = state.interrupts()[0].id.clone();
         let outcome = match by_id {
             false => thread.resume("Ada").await.unwrap(),
             true => thread.resume_by_id([(pending, json!("Ada"))]).await.unwrap(),

@@ -271,6 +271,9 @@ fn check_reducer(entry: &Entry, ty: &Type) -> syn::Result<(Reducer, Lifetime)> {
         ("add", _) if is_named(ty, &["Vec", "VecDeque"]) => {
             error("`add` needs a number; to extend a list, write `#[reduce(append)]`")
         }
+        ("add", _) if is_named(ty, &["String"]) => {
+            error("`add` needs a number; to append to a string, write `#[reduce(append)]`")
+        }
         ("topic", Value::Nested(argument)) if argument.to_string() == "keep" => {
             Ok((built_in("Append"), Lifetime::Persistent))
         }
@@ -303,7 +306,8 @@ fn check_reducer(entry: &Entry, ty: &Type) -> syn::Result<(Reducer, Lifetime)> {
                 None => {
                     let known = BUILT_IN_REDUCERS.iter().map(|it| it.0).chain(["upsert", "with"]);
                     let known = known.collect::<Vec<_>>();
-                    let message = unknown_name("reducer", &name, &known, REDUCER_HELP);
+                    let help = format!("{REDUCER_HELP}; for a function, write `with = {name}`");
+                    let message = unknown_name("reducer", &name, &known, &help);
                     return Err(syn::Error::new_spanned(&entry.path, message));
                 }
             };

@@ -180,11 +180,17 @@ fn invalid_reducers_are_rejected() {
          `untracked`, `upsert(key)`, `with = function`, or a type that implements `Reducer`";
     check_field_error(
         "#[reduce(appendd)] a: T",
-        &format!("unknown reducer `appendd` (did you mean `append`?); {all}"),
+        &format!(
+            "unknown reducer `appendd` (did you mean `append`?); {all}; for a function, write `with = appendd`"
+        ),
     );
     check_field_error(
         "#[reduce(frobnicate)] a: T",
-        &format!("unknown reducer `frobnicate`; {all}"),
+        &format!("unknown reducer `frobnicate`; {all}; for a function, write `with = frobnicate`"),
+    );
+    check_field_error(
+        "#[reduce(add)] a: String",
+        "`add` needs a number; to append to a string, write `#[reduce(append)]`",
     );
     let missing = "`#[reduce]` needs an argument, as in `#[reduce(append)]`";
     check_field_error("#[reduce] a: T", missing);

@@ -99,7 +99,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
                 .map_err(|it| RunnerError(it.to_string()))?;
             return Ok(Input::update(update));
         };
-        let pending = state.interrupts().map(|it| it.id.clone());
+        let pending = state.interrupts().into_iter().map(|it| it.id.clone());
         let answers: Vec<_> = pending.filter_map(|id| answers.remove_entry(&id)).collect();
         Ok(if answers.is_empty() { Input::proceed() } else { Input::resume_by_id(answers) })
     }
@@ -156,7 +156,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         thread: &str,
     ) -> Result<Option<(String, Vec<Interrupt>)>, RunError> {
         let state = self.thread(thread).state().await?;
-        Ok(state.map(|it| (it.run.clone(), it.interrupts().cloned().collect())))
+        Ok(state.map(|it| (it.run.clone(), it.interrupts().into_iter().cloned().collect())))
     }
 
     fn check_input(&self, input: &Map<String, Value>) -> Result<(), String> {
@@ -220,7 +220,7 @@ fn state_json<S: State>(state: &ThreadState<S>) -> Value {
         "step": state.step,
         "run": state.run,
         "created_at_ms": time(state.created_at),
-        "interrupts": state.interrupts().collect::<Vec<_>>(),
+        "interrupts": state.interrupts(),
         "metadata": state.metadata,
     })
 }

@@ -334,8 +334,9 @@ impl Setup<'_> {
             let next = match &state {
                 None => input(),
                 Some(state) => {
+                    let pending = state.interrupts().into_iter();
                     let answers: Vec<_> =
-                        state.interrupts().map(|it| (it.id.clone(), it.value.clone())).collect();
+                        pending.map(|it| (it.id.clone(), it.value.clone())).collect();
                     match answers.is_empty() {
                         true => Input::proceed(),
                         false => Input::resume_by_id(answers),

@@ -354,7 +354,8 @@ pub(crate) enum NextInput {
 async fn after_drop(thread: &Thread<JsonState>) -> NextInput {
     let state = thread.state().await.expect("the thread of a dropped run is readable");
     let Some(state) = state else { return NextInput::Start };
-    let pending: Vec<_> = state.interrupts().map(|it| (it.id.clone(), answer(&it.value))).collect();
+    let pending = state.interrupts().into_iter();
+    let pending: Vec<_> = pending.map(|it| (it.id.clone(), answer(&it.value))).collect();
     if pending.is_empty() { NextInput::Proceed } else { NextInput::Answer(pending) }
 }
 

@@ -1,4 +1,4 @@
-//! A list is extended with `append`.
+//! A list or a string is extended with `append`.
 
 use graph_core::State;
 
@@ -6,6 +6,8 @@ use graph_core::State;
 struct Essay {
     #[reduce(add)]
     drafts: Vec<String>,
+    #[reduce(add)]
+    text: String,
 }
 
 fn main() {}

@@ -62,20 +62,19 @@ impl Field {
         let generated = self.generated_type(state, index);
         match &self.reducer {
             Reducer::BuiltIn(_) | Reducer::Custom(_) => None,
-            Reducer::Function(function) => {
-                let call = quote_spanned!(self.error_span()=> #function(__current, __update));
-                Some(quote! {
-                    impl #parameters ::graph_core::reduce::Reducer<#ty> for #generated #bounds {
-                        type Update = #ty;
-                        fn fold(__current: &mut #ty, __update: #ty) {
-                            #call
-                        }
-                        fn replace(__current: &mut #ty, __update: #ty) {
-                            *__current = __update;
-                        }
+            // The type of `__reduce` is part of the error for a function with another signature.
+            Reducer::Function(function) => Some(quote! {
+                impl #parameters ::graph_core::reduce::Reducer<#ty> for #generated #bounds {
+                    type Update = #ty;
+                    fn fold(__current: &mut #ty, __update: #ty) {
+                        let __reduce: fn(&mut #ty, #ty) = #function;
+                        __reduce(__current, __update)
                     }
-                })
-            }
+                    fn replace(__current: &mut #ty, __update: #ty) {
+                        *__current = __update;
+                    }
+                }
+            }),
             Reducer::Upsert { item, key: Key { path, ty } } => {
                 let key = quote_spanned!(self.error_span()=> __item.#path.to_owned());
                 Some(quote! {
