@@ -1,8 +1,11 @@
 //! The parts of a task context that only tasks of eager graphs need.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     checkpoint::id::CheckpointId,
@@ -43,13 +46,29 @@ pub(crate) struct EarlyTask {
     /// Events that are held back until the step starts. `None` from then on.
     events: Mutex<Option<Vec<(EventOrigin, EventKind)>>>,
     reached: watch::Sender<bool>,
+    calls: watch::Sender<WaitingCalls>,
     /// Number of tasks of the graph that wait for their step.
     waiting: Arc<watch::Sender<usize>>,
 }
 
+/// The calls of one task that wait for the step of the task.
+#[derive(Default)]
+struct WaitingCalls {
+    count: usize,
+    /// The time at which `count` became positive.
+    since: Option<Instant>,
+    /// The time during which at least one call waited, without the time since `since`.
+    waited: Duration,
+}
+
 impl EarlyTask {
     pub(crate) fn new(waiting: Arc<watch::Sender<usize>>) -> Self {
-        Self { events: Mutex::new(Some(Vec::new())), reached: watch::Sender::new(false), waiting }
+        Self {
+            events: Mutex::new(Some(Vec::new())),
+            reached: watch::Sender::new(false),
+            calls: watch::Sender::default(),
+            waiting,
+        }
     }
 
     /// Holds an event back. Returns the event if the step has started.
@@ -67,8 +86,8 @@ impl EarlyTask {
         }
     }
 
-    /// Sends the events that were held back, and lets the task start subgraphs. Later events are sent at once.
-    pub(crate) async fn reach_step(&self, sender: Option<&EventSender>) {
+    /// Sends the events that were held back. Later events are sent at once.
+    pub(super) async fn release_events(&self, sender: Option<&EventSender>) {
         while let Some(held) = self.take_held() {
             for (origin, kind) in held {
                 if let Some(sender) = sender {
@@ -76,6 +95,10 @@ impl EarlyTask {
                 }
             }
         }
+    }
+
+    /// Lets the task start subgraphs.
+    pub(super) fn reach_step(&self) {
         self.reached.send_replace(true);
     }
 
@@ -91,24 +114,51 @@ impl EarlyTask {
         }
     }
 
-    /// Waits until the step of the task is the current step.
-    pub(super) async fn wait_for_step(&self) {
+    /// Waits until the step of the task is the current step. Returns `None` if it already is. Otherwise, the task counts
+    /// as waiting until the returned value is dropped.
+    pub(super) async fn wait_for_step(&self) -> Option<WaitingCall<'_>> {
         let mut reached = self.reached.subscribe();
         if *reached.borrow_and_update() {
-            return;
+            return None;
         }
-        self.waiting.send_modify(|it| *it += 1);
-        let _guard = Waiting(&self.waiting);
+        let waiting = WaitingCall::new(self);
         // The sender is a field of `self`, so it cannot be dropped while this method borrows `self`.
         let _ = reached.wait_for(|it| *it).await;
+        Some(waiting)
+    }
+
+    /// Returns how long the task has waited for its step, once it no longer waits.
+    pub(super) async fn time_waited(&self) -> Duration {
+        let mut calls = self.calls.subscribe();
+        let ended = calls.wait_for(|it| it.count == 0).await;
+        ended.map_or(Duration::ZERO, |it| it.waited)
     }
 }
 
-/// Counts a waiting task until it is dropped.
-struct Waiting<'a>(&'a watch::Sender<usize>);
+/// Counts a waiting call, and its task as a waiting one, until it is dropped.
+pub(super) struct WaitingCall<'a>(&'a EarlyTask);
 
-impl Drop for Waiting<'_> {
+impl<'a> WaitingCall<'a> {
+    fn new(task: &'a EarlyTask) -> Self {
+        task.calls.send_modify(|it| {
+            it.count += 1;
+            if it.count == 1 {
+                it.since = Some(Instant::now());
+                task.waiting.send_modify(|it| *it += 1);
+            }
+        });
+        Self(task)
+    }
+}
+
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|it| *it -= 1);
+        self.0.calls.send_modify(|it| {
+            it.count -= 1;
+            if it.count == 0 {
+                it.waited += it.since.take().map_or(Duration::ZERO, |it| it.elapsed());
+                self.0.waiting.send_modify(|it| *it -= 1);
+            }
+        });
     }
 }

@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,7 @@ pub(crate) struct TaskStep {
     pub(crate) max: i64,
     /// Checkpoint that task ids are derived from.
     pub(crate) origin: CheckpointId,
-    /// Checkpoint that the records of tasks are stored under.
+    /// Checkpoint that the records of tasks are stored under, unless the graph is eager: see [`RecordTarget`].
     pub(crate) checkpoint: CheckpointId,
     /// Whether subgraphs of the tasks resume from their own checkpoints.
     pub(crate) resuming: bool,
@@ -208,7 +209,6 @@ impl TaskContext {
             self.step,
             self.tracks_heartbeats,
         );
-        handler.early = self.early.clone();
         handler.failure = Some(Box::new(failure));
         handler.handled_push = match self.kind {
             TaskKind::Push(nth) => Some(nth),
@@ -445,16 +445,34 @@ impl TaskContext {
     }
 
     /// Sends the events that were held back because the task started before its step.
-    pub(crate) async fn reach_step(&self) {
+    pub(crate) async fn release_events(&self) {
         if let Some(early) = &self.early {
-            early.reach_step(self.scope.events.as_ref()).await;
+            early.release_events(self.scope.events.as_ref()).await;
         }
     }
 
-    /// Waits until the step of the task is the current step.
+    /// Sends the events that were held back, and lets the task start subgraphs.
+    pub(crate) async fn reach_step(&self) {
+        self.release_events().await;
+        if let Some(early) = &self.early {
+            early.reach_step();
+        }
+    }
+
+    /// Waits until the step of the task is the current step. The end of the wait is a heartbeat.
     pub(crate) async fn wait_for_step(&self) {
         if let Some(early) = &self.early {
-            early.wait_for_step().await;
+            if let Some(_waiting) = early.wait_for_step().await {
+                self.heartbeat();
+            }
+        }
+    }
+
+    /// Returns how long the task has waited for its step, once it no longer waits.
+    pub(crate) async fn time_waited(&self) -> Duration {
+        match &self.early {
+            Some(early) => early.time_waited().await,
+            None => Duration::ZERO,
         }
     }
 

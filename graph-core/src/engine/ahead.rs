@@ -85,7 +85,7 @@ impl Ahead {
 
     /// Returns whether a task of the step, or of an earlier one, is running.
     pub(super) fn is_running(&self, step: i64) -> bool {
-        self.tasks.first_key_value().is_some_and(|(slot, _)| slot.0 <= step)
+        self.running.values().any(|slot| slot.0 <= step)
     }
 
     pub(super) fn has_capacity(&self) -> bool {

@@ -47,8 +47,8 @@ struct KnownTask<'a> {
     output: Option<&'a TaskOutput>,
 }
 
-/// The work that is not done: tasks with the numbers of their steps, and waiting deferred nodes with the numbers of the
-/// first steps that could run them.
+/// The work that is not done: tasks that are certain or possible, with the numbers of their steps, and waiting deferred
+/// nodes with the numbers of the first steps that could run them.
 #[derive(Default)]
 struct OpenTasks(Vec<(i64, NodeIdx)>);
 
@@ -75,8 +75,8 @@ impl Engine {
     /// Runs all tasks of the current step that have no outcome yet, and starts tasks of later steps.
     pub(super) async fn execute_eagerly(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
         self.look_up_cache(tasks).await?;
-        let (mut failed, mut took_results) = (false, false);
-        let mut next = 0;
+        let mut failed = false;
+        let (mut next, mut taken) = (0, 0);
         loop {
             while !failed && next < tasks.len() && self.ahead().has_capacity() {
                 let slot = (self.step, tasks[next].plan.order());
@@ -86,14 +86,18 @@ impl Engine {
                 }
                 next += 1;
             }
-            // A task that ran ahead and failed must not keep the other tasks of the step from starting.
-            if !std::mem::replace(&mut took_results, true) {
-                failed = self.take_early_results(tasks).await?;
+            if taken == 0 {
+                for task in tasks.iter().filter(|it| it.outcome.is_none()) {
+                    task.cx.reach_step().await;
+                }
             }
+            // A task that ran ahead and failed must not keep the tasks before it from starting: the first failure in
+            // the order of the tasks is reported.
+            failed |= self.take_early_results(&mut tasks[taken..next]).await?;
+            taken = next;
             let started_all = failed || next == tasks.len();
             let step = self.step;
-            let has_ended = started_all && !self.ahead().is_running(step);
-            if has_ended && !self.waits_for_early_tasks(tasks) {
+            if started_all && !self.ahead().is_running(step) {
                 return Ok(());
             }
             if !self.ahead().has_ended() {
@@ -102,28 +106,44 @@ impl Engine {
                 }
                 self.flush_records().await?;
             }
-            let ended = match has_ended {
-                true => self.ahead().next_unless_waiting().await?,
-                false => self.ahead().next().await?,
-            };
-            match ended {
-                Some((slot, execution)) if slot.0 == self.step => {
+            let Some((slot, execution)) = self.ahead().next().await? else { return Ok(()) };
+            let index = (slot.0 == step).then(|| position(tasks, slot.1));
+            match index.filter(|it| *it < next) {
+                Some(index) => {
                     self.ahead().remove(slot);
-                    let task = &mut tasks[position(tasks, slot.1)];
-                    self.end_task(task, execution).await?;
-                    failed |= task.has_failed();
+                    self.end_task(&mut tasks[index], execution).await?;
+                    failed |= tasks[index].has_failed();
                 }
+                None => self.end_early_task(slot, execution).await?,
+            }
+        }
+    }
+
+    /// Runs tasks of later steps until no more can start, if the run ends after the current step. Their results are
+    /// recorded for the next run.
+    pub(super) async fn run_branches_to_end(&mut self, tasks: &[StepTask]) -> Result<(), RunError> {
+        if !self.waits_for_early_tasks(tasks) {
+            return Ok(());
+        }
+        let failed = tasks.iter().any(StepTask::has_failed);
+        loop {
+            if !self.ahead().has_ended() {
+                if !failed {
+                    self.run_ahead(tasks)?;
+                }
+                self.flush_records().await?;
+            }
+            match self.ahead().next_unless_waiting().await? {
                 Some((slot, execution)) => self.end_early_task(slot, execution).await?,
                 None => return Ok(()),
             }
         }
     }
 
-    /// Ends the tasks of the current step that ran ahead. Returns whether one of them failed.
+    /// Ends those of the tasks that ran ahead and have ended. Returns whether one of them failed.
     async fn take_early_results(&mut self, tasks: &mut [StepTask]) -> Result<bool, RunError> {
         let mut failed = false;
         for task in tasks.iter_mut().filter(|it| it.outcome.is_none()) {
-            task.cx.reach_step().await;
             let slot = (self.step, task.plan.order());
             if let Some(execution) = self.ahead().take_ended(slot) {
                 self.end_task(task, execution).await?;
@@ -133,12 +153,13 @@ impl Engine {
         Ok(failed)
     }
 
-    /// Returns whether a step that has ended waits for tasks of later steps. It does if the run ends after it, so that
-    /// their results can be recorded.
+    /// Returns whether a step that has ended waits for tasks of later steps. It does if the run ends after it and their
+    /// results can be recorded.
     fn waits_for_early_tasks(&self, tasks: &[StepTask]) -> bool {
         let ends_graph =
             |it: &StepTask| matches!(it.outcome, Some(TaskOutcome::Halted(Halt::ParentCommand(_))));
-        tasks.iter().any(|it| it.output().is_none()) && !tasks.iter().any(ends_graph)
+        let is_incomplete = tasks.iter().any(|it| it.output().is_none());
+        is_incomplete && self.scope.writer.is_some() && !tasks.iter().any(ends_graph)
     }
 
     /// Waits for the running tasks at the end of a run, and sends the events that were held back.
@@ -146,13 +167,13 @@ impl Engine {
         if self.ahead.as_ref().is_none_or(|it| it.is_empty()) {
             return Ok(());
         }
-        if wait {
+        if wait && self.scope.writer.is_some() {
             while let Some((slot, execution)) = self.ahead().next_unless_waiting().await? {
                 self.end_early_task(slot, execution).await?;
             }
         }
         for task in self.ahead().iter().map(|it| it.cx.clone()).collect::<Vec<_>>() {
-            task.reach_step().await;
+            task.release_events().await;
         }
         Ok(())
     }
@@ -165,8 +186,8 @@ impl Engine {
     ) -> Result<(), RunError> {
         let Some(cx) = self.ahead().get(slot).map(|it| it.cx.clone()) else { return Ok(()) };
         self.check_declared(&cx, &mut execution.outcome);
-        let done = match (&execution.outcome, &execution.handled) {
-            (TaskOutcome::Done(output), None) if self.scope.writer.is_some() => {
+        let done = match &execution.outcome {
+            TaskOutcome::Done(output) if self.scope.writer.is_some() => {
                 // Invalid results are reported when their step is the current one.
                 let writes = self.checked_writes(output);
                 writes.and_then(|it| Ok((it, goto_records(&self.graph, &output.targets)?))).ok()
@@ -194,6 +215,10 @@ impl Engine {
 
     pub(super) fn undeclared_use(&self, output: &TaskOutput) -> Result<(), UndeclaredError> {
         let Some(declared) = &self.graph.declared_fields else { return Ok(()) };
+        // The targets of START are those of the input, which can name any node.
+        if output.node == self.graph.start {
+            return Ok(());
+        }
         for update in &output.updates {
             // An update of another type is reported by the commit.
             let Ok(write_set) = self.state.values.write_set(update) else { continue };
@@ -215,7 +240,10 @@ impl Engine {
     /// Starts all tasks of later steps that can start.
     fn run_ahead(&mut self, tasks: &[StepTask]) -> Result<(), RunError> {
         let stops = self.stop_before != Stops::None || self.stop_after != Stops::None;
-        if stops || self.scope.control.is_draining() {
+        // Without a checkpointer, the results are lost if the run ends after the current step.
+        let halted = |it: &StepTask| it.outcome.is_some() && it.output().is_none();
+        let loses_results = self.scope.writer.is_none() && tasks.iter().any(halted);
+        if stops || loses_results || self.scope.control.is_draining() {
             return Ok(());
         }
         // A recorded result can make further tasks startable.
@@ -288,15 +316,17 @@ impl Engine {
             open.0.extend(frontier.deferred_nodes(&self.graph).map(|it| (step, it)));
             let mut planned = frontier.tasks(&self.graph, false).into_vec();
             planned.sort_unstable_by_key(PlannedTask::order);
-            planned.retain(|plan| match plan.kind {
-                TaskKind::Push(index) => index < known_sends,
-                _ => frontier.is_certain(&self.graph, plan.node, |source| {
-                    open.may_run(declared, source, step)
-                }),
-            });
+            let (certain, uncertain): (Vec<_>, Vec<_>) =
+                planned.into_iter().partition(|plan| match plan.kind {
+                    TaskKind::Push(index) => index < known_sends,
+                    _ => frontier.is_certain(&self.graph, plan.node, |source| {
+                        open.may_run(declared, source, step)
+                    }),
+                });
+            open.0.extend(uncertain.iter().map(|it| (step, it.node)));
             let mut has_failed = false;
             known = Vec::new();
-            for plan in planned {
+            for plan in certain {
                 let task = self.ahead.as_ref().and_then(|it| it.get((step, plan.order())));
                 has_failed |= task.is_some_and(AheadTask::has_failed);
                 let reads = declared.reads(plan.node).filter(|_| task.is_none());
@@ -363,7 +393,7 @@ impl Engine {
 
     /// Drops the records of the tasks of the current step, which is committed.
     pub(super) fn drop_committed_records(&mut self, tasks: &[StepTask]) {
-        if !self.records.tasks.is_empty() {
+        if self.ahead.is_some() && !self.records.tasks.is_empty() {
             for id in self.record_ids(tasks) {
                 self.records.tasks.remove(&id);
             }

@@ -371,7 +371,8 @@ fn limit_time<T: Send + 'static>(
     }
 }
 
-/// Fails the attempt if it exceeds its time limit or sends no heartbeat within the idle timeout.
+/// Fails the attempt if it exceeds its time limit or sends no heartbeat within the idle timeout. The time during which
+/// the task waits for its step does not count.
 async fn with_time_limits<T>(
     run: BoxFuture<Result<T, NodeError>>,
     cx: Arc<TaskContext>,
@@ -380,7 +381,7 @@ async fn with_time_limits<T>(
 ) -> Result<T, NodeError> {
     tokio::select! {
         outcome = run => outcome,
-        limit = wait_for_timeout(limit) => Err(NodeTimeoutError { limit, idle: false }.into()),
+        limit = wait_for_timeout(&cx, limit) => Err(NodeTimeoutError { limit, idle: false }.into()),
         limit = wait_until_idle(&cx, idle) => Err(NodeTimeoutError { limit, idle: true }.into()),
     }
 }
@@ -397,13 +398,18 @@ fn accept_command(error: NodeError) -> Result<NodeOutput, NodeError> {
     }
 }
 
-async fn wait_for_timeout(limit: Option<Duration>) -> Duration {
-    match limit {
-        Some(limit) => {
-            sleep(limit).await;
-            limit
+async fn wait_for_timeout(cx: &TaskContext, limit: Option<Duration>) -> Duration {
+    let Some(limit) = limit else { return std::future::pending().await };
+    let start = Instant::now();
+    let waited_before = cx.time_waited().await;
+    loop {
+        let waited = cx.time_waited().await.saturating_sub(waited_before);
+        match start.checked_add(limit.saturating_add(waited)) {
+            Some(until) if until <= Instant::now() => return limit,
+            Some(until) => sleep_until(until).await,
+            // The deadline overflows `Instant`, so it is never reached.
+            None => std::future::pending().await,
         }
-        None => std::future::pending().await,
     }
 }
 
@@ -412,10 +418,11 @@ async fn wait_until_idle(cx: &TaskContext, limit: Option<Duration>) -> Duration 
     let Some(limit) = limit else { return std::future::pending().await };
     let start = Instant::now();
     loop {
+        // A task that waits for its step is not idle. The end of the wait is a heartbeat.
+        cx.time_waited().await;
         match cx.last_heartbeat().unwrap_or(start).max(start).checked_add(limit) {
             Some(until) if until <= Instant::now() => return limit,
             Some(until) => sleep_until(until).await,
-            // The deadline overflows `Instant`, so it is never reached.
             None => std::future::pending().await,
         }
     }

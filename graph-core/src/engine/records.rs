@@ -1,4 +1,4 @@
-//! The records of a checkpoint. Earlier runs stored them for the tasks of the step that follows the checkpoint.
+//! The records of a checkpoint: of the tasks of the step that follows it and, in an eager graph, of tasks of later steps.
 
 use std::collections::BTreeMap;
 

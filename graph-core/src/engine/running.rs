@@ -41,7 +41,8 @@ pub(super) struct Engine {
     pub(super) step: i64,
     pub(super) max_step: i64,
     pub(super) history: History,
-    /// Records that earlier runs stored for the tasks of the current step.
+    /// Records that earlier runs stored for the tasks of the current step. In an eager graph, also the results and effects
+    /// of tasks of later steps, from this run and earlier ones.
     pub(super) records: Records,
     /// How the run treats earlier work. `None` after the first step.
     pub(super) first_step: Option<FirstStep>,

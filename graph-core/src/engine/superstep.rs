@@ -164,18 +164,27 @@ impl Engine {
         }
     }
 
-    /// Runs all tasks that have no outcome yet, within the graph's step timeout.
+    /// Runs all tasks that have no outcome yet, within the graph's step timeout. The timeout does not apply to tasks of
+    /// later steps.
     async fn execute_in_time(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
-        let Some(limit) = self.graph.step_timeout else { return self.execute(tasks).await };
-        match tokio::time::timeout(limit, self.execute(tasks)).await {
-            Ok(result) => result,
-            Err(_) => Err(RunError::StepTimeout { step: self.step, limit }),
+        let has_branches = |it: &Ahead| tasks.len() > 1 || !it.is_empty();
+        let eagerly =
+            self.ahead.as_deref().is_some_and(has_branches) && self.frontier.input.is_none();
+        match self.graph.step_timeout {
+            None => self.execute(tasks, eagerly).await?,
+            Some(limit) => match tokio::time::timeout(limit, self.execute(tasks, eagerly)).await {
+                Ok(result) => result?,
+                Err(_) => return Err(RunError::StepTimeout { step: self.step, limit }),
+            },
+        }
+        match eagerly {
+            true => Box::pin(self.run_branches_to_end(tasks)).await,
+            false => Ok(()),
         }
     }
 
-    async fn execute(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
-        let has_branches = |it: &Ahead| tasks.len() > 1 || !it.is_empty();
-        if self.ahead.as_deref().is_some_and(has_branches) && self.frontier.input.is_none() {
+    async fn execute(&mut self, tasks: &mut [StepTask], eagerly: bool) -> Result<(), RunError> {
+        if eagerly {
             return Box::pin(self.execute_eagerly(tasks)).await;
         }
         self.look_up_cache(tasks).await?;

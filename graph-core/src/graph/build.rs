@@ -278,10 +278,13 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     ///
     /// By default, the tasks of a step start when all tasks of the step before are done. In an eager graph, a task starts
     /// as soon as the tasks that lead to it are done and no unfinished task can still write a field that it reads. Steps
-    /// are committed in order, so the result, the checkpoints and the trace of a run do not change.
+    /// are committed in order, so the result and the checkpoints of a run do not change.
     ///
-    /// Only nodes that declare their fields with [`NodeExt::reads`](crate::NodeExt::reads) and
-    /// [`NodeExt::writes`](crate::NodeExt::writes) run ahead. A node that writes a field that it does not declare fails.
+    /// Nodes run ahead if they declare their fields with [`NodeExt::reads`](crate::NodeExt::reads), or if they take only
+    /// a payload and have no branches. Unfinished tasks hold them back less if their nodes declare
+    /// [`NodeExt::writes`](crate::NodeExt::writes). A node that writes a field that it does not declare fails.
+    ///
+    /// A task that runs ahead has its external effects even if an earlier step then fails.
     ///
     /// ```
     /// use graph_core::{END, NodeExt, START, State, StateGraph};

@@ -82,8 +82,10 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
         fields.clone().filter(|(_, it)| keep(it)).map(|it| it.0).collect()
     };
     let step_scoped = select(|it| it.lifetime == Lifetime::Step);
+    let untracked = select(|it| it.lifetime == Lifetime::Run);
     let declared_fields = builder.eager.then(|| {
-        let declare = |it| declaration(it, &nodes, &joins, builder.initial.fields(), &step_scoped);
+        let fields = builder.initial.fields();
+        let declare = |it| declaration(it, &nodes, &joins, fields, (&step_scoped, &untracked));
         DeclaredFields::new(nodes.iter().map(declare).collect())
     });
     let warnings = warnings(&nodes, &joins, start);
@@ -93,7 +95,7 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
     Ok(Graph {
         step_scoped,
         declared_fields,
-        untracked: select(|it| it.lifetime == Lifetime::Run),
+        untracked,
         output: select(|it| it.output),
         reducers: stored_reducers(builder.initial.fields()),
         name: builder.name,
@@ -385,13 +387,14 @@ fn pairs(nodes: &[NodeIdx]) -> impl Iterator<Item = (NodeIdx, NodeIdx)> + '_ {
     })
 }
 
-/// Returns what a node of an eager graph declares.
+/// Returns what a node of an eager graph declares. The node cannot run ahead if it reads a step-scoped or untracked
+/// field, or may write an untracked one: the values of these fields depend on where an earlier run ended.
 fn declaration(
     node: &NodeEntry,
     nodes: &[NodeEntry],
     joins: &[Join],
     fields: &[Field],
-    step_scoped: &FieldSet,
+    (step_scoped, untracked): (&FieldSet, &FieldSet),
 ) -> NodeDeclaration {
     let field_set = |names: &Vec<String>| -> FieldSet {
         let index = |name: &String| fields.iter().position(|it| it.name == *name);
@@ -401,13 +404,22 @@ fn declaration(
     let sees_payload = node.body.as_ref().is_some_and(|it| it.0.requires_payload());
     let reads = match options.reads.as_ref().or(node.reads.as_deref()) {
         Some(reads) => Some(field_set(reads)),
-        None => (sees_payload && node.routers.is_empty()).then(FieldSet::default),
+        None => sees_payload.then(FieldSet::default),
     };
-    let waits = options.defer || options.cache.is_some() || node.subgraph.is_some();
     let all = || (0..fields.len()).collect();
+    let writes = options.writes.as_ref().map_or_else(all, field_set);
+    // The branches of such a node can see every field, whatever the node declares.
+    let has_unlimited_branches = !node.routers.is_empty() && node.hidden_fields.is_none();
+    let waits = options.defer
+        || options.cache.is_some()
+        || options.handler.is_some()
+        || node.subgraph.is_some()
+        || has_unlimited_branches
+        || writes.intersects(untracked);
+    let is_stored = |it: &FieldSet| !it.intersects(step_scoped) && !it.intersects(untracked);
     NodeDeclaration {
-        reads: reads.filter(|it| !waits && !it.intersects(step_scoped)),
-        writes: options.writes.as_ref().map_or_else(all, field_set),
+        reads: reads.filter(|it| !waits && is_stored(it)),
+        writes,
         successors: successors(nodes, joins, node),
     }
 }

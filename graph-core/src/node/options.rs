@@ -107,7 +107,8 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
-    /// Limits the fields that the node and its branches see. Other fields have the value of the graph's initial state.
+    /// Limits the fields that the node and its branches see. Other fields have the value of the graph's initial state;
+    /// step-scoped and untracked fields are cleared.
     ///
     /// In an [eager](crate::StateGraph::eager) graph, the node can start before tasks that write other fields are done.
     #[must_use]

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use graph_core::{
-    Command, Context, Durability, EventKind, Goto, Input, MemorySaver, NodeError, NodeExt,
-    Persistence, RunControl, RunError, RunOptions, RunOutcome, START, State, StateGraph, Stops,
-    StreamMode, Thread, UndeclaredError,
+    Command, Context, Durability, EventKind, Goto, Input, JsonFieldKind, JsonState,
+    JsonStateSchema, MemorySaver, NodeError, NodeExt, Persistence, RunControl, RunError,
+    RunOptions, RunOutcome, START, State, StateGraph, Stops, StreamMode, Thread, UndeclaredError,
+    json_node,
 };
+use serde_json::json;
 
-use crate::support::{Probe, Trail, TrailUpdate, trail, visited, work, yield_to_tasks};
+use crate::support::{
+    Item, Probe, Trail, TrailUpdate, failed_node, trail, visited, work, yield_to_tasks,
+};
 
 /// A state with one field for each branch.
 #[derive(State, Clone, Debug, Default, PartialEq)]
@@ -459,4 +463,230 @@ async fn events_of_a_task_appear_after_its_step_has_started() {
     tokio::time::timeout(Duration::from_secs(30), both).await.expect("the run ends");
     let expected = ["start c", "emit c", "end c"];
     assert_eq!(seen[seen.len() - 3..], expected, "{seen:?}");
+}
+
+#[tokio::test]
+async fn node_waits_for_a_payload_whose_number_is_not_known() {
+    async fn send(_: &Branches) -> Command<Branches, Vec<Goto>> {
+        Command::new(Branches::update(), vec![Goto::send("work", json!(7))])
+    }
+    async fn work(item: Item) -> BranchesUpdate {
+        Branches::update().log([item.0.to_string()])
+    }
+    async fn count(state: &Branches, cx: &Context<Probe>) -> Result<BranchesUpdate, NodeError> {
+        cx.deps().enter(cx.step(), cx.node()).await?;
+        Ok(Branches::update().both(state.log.len().to_string()))
+    }
+    let probe = Probe::default();
+    probe.block("a");
+    let graph = StateGraph::new()
+        .node_as("a", left.reads(["left"]).writes(["left"]))
+        .node_as("z", send.reads(["right"]).writes(["both"]))
+        .node_as("b", right.reads(["right"]).writes(["right"]))
+        .node_as("work", work.writes(["log"]))
+        .node_as("count", count.reads(["log"]).writes(["both"]))
+        .edge(START, "a")
+        .edge(START, "z")
+        .edge("z", "b")
+        .edge("b", "count");
+    let thread = thread(graph, &probe);
+    let run = tokio::spawn(async move { thread.invoke(Branches::default()).await });
+    probe.started("b").await;
+    yield_to_tasks().await;
+    assert_eq!(probe.count("count"), 0, "`work` writes the field that `count` reads");
+    probe.unblock("a");
+    assert_eq!(run.await.unwrap().unwrap().both, "1");
+}
+
+#[tokio::test]
+async fn node_whose_branch_sees_every_field_waits_for_its_step() {
+    let schema = JsonStateSchema::new([
+        ("left", JsonFieldKind::Last),
+        ("right", JsonFieldKind::Last),
+        ("out", JsonFieldKind::Last),
+    ])
+    .unwrap();
+    let probe = Probe::default();
+    probe.block("slow");
+    let node = |name: &'static str, field: &'static str| {
+        let node = json_node(name, move |_, cx: Context<Probe>| async move {
+            cx.deps().enter(cx.step(), cx.node()).await?;
+            Ok(json!({ field: name }))
+        });
+        node.reads([field]).writes([field])
+    };
+    let graph = schema
+        .graph_with::<Probe>()
+        .node(node("slow", "left"))
+        .node(node("b1", "right"))
+        .node(node("b2", "right"))
+        .node(node("set", "out"))
+        .node(node("unset", "out"))
+        .edge(START, "slow")
+        .edge(START, "b1")
+        .edge("b1", "b2")
+        .branch("b2", |state: &JsonState| match state.get("left") {
+            Some(_) => vec![Goto::node("set")],
+            None => vec![Goto::node("unset")],
+        })
+        .eager()
+        .compile()
+        .unwrap();
+    let run = tokio::spawn({
+        let (input, probe) = (schema.input(json!({ "right": "" })).unwrap(), probe.clone());
+        async move { graph.invoke(input, probe).await }
+    });
+    probe.started("b1").await;
+    yield_to_tasks().await;
+    probe.unblock("slow");
+    assert_eq!(run.await.unwrap().unwrap().get("out"), Some(&json!("set")));
+}
+
+/// A state with a field that is not stored.
+#[derive(State, Clone, Debug, Default, PartialEq)]
+struct Visit {
+    answer: String,
+    #[reduce(untracked)]
+    token: String,
+    #[reduce(append)]
+    seen: Vec<String>,
+}
+
+#[tokio::test]
+async fn nodes_that_use_untracked_fields_wait_for_their_step() {
+    async fn ask(_: &Visit, cx: &Context<Probe>) -> Result<VisitUpdate, NodeError> {
+        Ok(Visit::update().answer(cx.interrupt::<String>("?")?))
+    }
+    async fn set(_: &Visit, cx: &Context<Probe>) -> Result<VisitUpdate, NodeError> {
+        Ok(Visit::update().token(cx.node().to_owned()))
+    }
+    async fn look(state: &Visit) -> VisitUpdate {
+        Visit::update().seen([state.token.clone()])
+    }
+    for eager in [false, true] {
+        let graph = StateGraph::<Visit, Probe>::new()
+            .node(ask.reads(["answer"]).writes(["answer"]))
+            .node_as("first", set.reads(["seen"]).writes(["token"]))
+            .node_as("look", look.reads(["token"]).writes(["seen"]))
+            .node_as("second", set.reads(["seen"]).writes(["token"]))
+            .node_as("last", look.reads(["token", "answer"]).writes(["seen"]))
+            .edge(START, ask)
+            .edge(START, "first")
+            .sequence(["first", "look", "second", "last"])
+            .checkpointer(MemorySaver::new());
+        let graph = if eager { graph.eager() } else { graph };
+        let thread = graph.compile().unwrap().thread("t", Probe::default());
+        assert!(matches!(thread.run(Visit::default()).await, Ok(RunOutcome::Interrupted { .. })));
+        let state = thread.resume("yes").await.unwrap().into_state();
+        assert_eq!(state.seen, ["", "second"], "eager: {eager}");
+    }
+}
+
+#[tokio::test]
+async fn command_that_starts_a_thread_can_lead_to_any_node() {
+    let probe = Probe::default();
+    let graph = two_branches().node_as("other", join.reads(["log"]).writes(["both"]));
+    let input = Input::command().with_update(Branches::update().left("")).goto(Goto::node("other"));
+    assert!(thread(graph, &probe).run(input).await.unwrap().is_done());
+    assert_eq!(probe.count("other"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_timeout_does_not_apply_to_tasks_of_later_steps() {
+    async fn sleep(_: &Branches, cx: &Context<Probe>) -> Result<BranchesUpdate, NodeError> {
+        cx.deps().enter(cx.step(), cx.node()).await?;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Ok(Branches::update().log([cx.node().to_owned()]))
+    }
+    let probe = Probe::default();
+    let graph = interrupted_branches()
+        .node_as("long", sleep.reads(["log"]).writes(["log"]))
+        .edge("b1", "long")
+        .step_timeout(Duration::from_secs(1));
+    let thread = thread(graph, &probe);
+    assert!(matches!(thread.run(Branches::default()).await, Ok(RunOutcome::Interrupted { .. })));
+    assert_eq!(thread.resume("yes").await.unwrap().into_state().log, ["long"]);
+    assert_eq!(probe.count("long"), 1);
+}
+
+#[tokio::test]
+async fn node_with_an_error_handler_waits_for_its_step() {
+    let probe = Probe::default();
+    probe.block("a1");
+    let guarded = join.reads(["log"]).writes(["both"]).on_error(join);
+    let thread = thread(two_branches().node_as("guarded", guarded).edge("b1", "guarded"), &probe);
+    let run = tokio::spawn(async move { thread.invoke(Branches::default()).await });
+    probe.started("b3").await;
+    yield_to_tasks().await;
+    assert_eq!(probe.count("guarded"), 0);
+    run.abort();
+}
+
+#[tokio::test]
+async fn failure_that_ran_ahead_does_not_replace_the_first_failure_of_its_step() {
+    async fn note(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+        cx.deps().enter(cx.step(), cx.node()).await?;
+        Ok(visited(cx.node()))
+    }
+    let probe = Probe::default();
+    probe.block("slow");
+    probe.fail_next("late", 1);
+    probe.fail_next("z", 1);
+    let declared = || note.reads(["note"]).writes(["path"]);
+    let mut graph = StateGraph::<Trail, Probe>::new()
+        .node_as("slow", declared())
+        .node_as("fast", declared())
+        .edge(START, "slow")
+        .edge(START, "fast");
+    for name in ["one", "two", "late"] {
+        graph = graph.node_as(name, note).edge("fast", name);
+    }
+    let graph = graph.node_as("z", declared()).edge("fast", "z").eager().compile().unwrap();
+    let run = tokio::spawn({
+        let probe = probe.clone();
+        let graph = graph.with(RunOptions::new().max_concurrency(2));
+        async move { graph.invoke(Trail::default(), probe).await }
+    });
+    probe.started("z").await;
+    yield_to_tasks().await;
+    probe.unblock("slow");
+    assert_eq!(failed_node(&run.await.unwrap().unwrap_err()), "late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_timeouts_do_not_run_while_a_task_waits_for_its_step() {
+    async fn slow(_: &Trail) -> TrailUpdate {
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        visited("slow")
+    }
+    async fn first(_: &Trail) -> TrailUpdate {
+        visited("first")
+    }
+    async fn inner(_: &Trail) -> TrailUpdate {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        visited("inner")
+    }
+    async fn outer(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+        cx.deps().enter(cx.step(), cx.node()).await?;
+        let graph = StateGraph::<Trail, Probe>::new().node(inner).edge(START, inner).compile()?;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let state = cx.run_graph(&graph, Persistence::Invocation, Trail::default()).await?;
+        Ok(Trail::update().path(state.unwrap_or_default().path))
+    }
+    for (limit, idle, passes) in [(7, 4, true), (5, 4, false), (7, 2, false)] {
+        let limited = outer.timeout(Duration::from_secs(limit));
+        let limited = limited.idle_timeout(Duration::from_secs(idle));
+        let graph = StateGraph::<Trail, Probe>::new()
+            .node(slow.reads(["note"]).writes(["path"]))
+            .node(first.reads(["note"]).writes(["path"]))
+            .node_as("outer", limited.reads(["note"]).writes(["path"]))
+            .edge(START, slow)
+            .edge(START, first)
+            .edge(first, "outer")
+            .eager()
+            .compile()
+            .unwrap();
+        let result = graph.invoke(Trail::default(), Probe::default()).await;
+        assert_eq!(result.is_ok(), passes, "timeout {limit} s, idle timeout {idle} s: {result:?}");
+    }
 }
