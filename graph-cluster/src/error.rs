@@ -2,6 +2,10 @@
 
 use crate::run_status::RunStatus;
 
+/// Classes of PostgreSQL's error codes that may disappear by themselves: connection, transaction state (a standby that
+/// is read-only), rollback, resources, object state, operator intervention, system.
+const TRANSIENT: [&str; 7] = ["08", "25", "40", "53", "55", "57", "58"];
+
 /// An operation on a cluster that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,9 +57,26 @@ pub enum ClusterError {
     /// Two graphs were registered with the same name.
     #[error("graph `{0}` is registered twice; use another name")]
     DuplicateGraph(String),
-    /// The database cannot be reached, or a statement failed.
+    /// The checkpointer is not in the database of the cluster.
+    #[error(
+        "the database of the cluster has no checkpointer in the schema `{0}`: connect `PostgresSaver` to the database of \
+         the `RunStore` before the worker starts, and set its schema with `Worker::checkpoint_schema`"
+    )]
+    NoCheckpointer(String),
+    /// Another run of the thread is executing.
+    #[error("run `{run}` must wait: another run of thread `{thread}` is executing")]
+    ThreadBusy {
+        /// Id of the run.
+        run: String,
+        /// Name of the thread.
+        thread: String,
+    },
+    /// The database cannot be reached, or cannot execute statements at present.
     #[error("the cluster database failed: {0}")]
     Database(String),
+    /// The database has rejected a statement. Repeating it does not help.
+    #[error("the cluster database rejected a statement: {0}")]
+    Rejected(String),
     /// A stored value is invalid.
     #[error("run `{run}` is corrupt in the cluster database: {problem}")]
     Corrupt {
@@ -87,6 +108,10 @@ impl From<tokio_postgres::Error> for ClusterError {
     fn from(error: tokio_postgres::Error) -> Self {
         // The message of the error itself is only its kind, such as `db error`.
         let cause = std::error::Error::source(&error).map(|it| format!(": {it}"));
-        Self::Database(format!("{error}{}", cause.unwrap_or_default()))
+        let message = format!("{error}{}", cause.unwrap_or_default());
+        match error.code().map(|it| it.code()) {
+            Some(code) if !TRANSIENT.contains(&&code[..2]) => Self::Rejected(message),
+            _ => Self::Database(message),
+        }
     }
 }

@@ -7,11 +7,14 @@ use tokio::time::sleep;
 
 use crate::{
     error::ClusterError,
+    leg_end::LegEnd,
     store::{Claim, RunEvent, RunStore},
 };
 
 /// Delay between attempts to reach the database.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Maximum size of the events that are stored in one statement, unless a single event is larger.
+const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// Stores the events of one claim in order.
 pub(crate) struct EventSink<'a> {
@@ -26,22 +29,43 @@ impl<'a> EventSink<'a> {
         Ok(Self { store, claim, next_seq: store.next_seq(&claim.request.id).await? })
     }
 
-    /// Stores events. Returns `false` if another worker has claimed the run. While the database fails, waits: the lease
-    /// then runs out and ends the leg.
-    pub(crate) async fn store(&mut self, events: Vec<Event>) -> bool {
-        let fence = self.claim.fence;
-        let events: Vec<_> = events.into_iter().map(|it| RunEvent::new(fence, it)).collect();
+    /// Stores events. Returns the end of the leg if they cannot be stored.
+    ///
+    /// While the database cannot be reached, waits. The worker's heartbeats then fail too, and end the leg when its lease
+    /// has run out.
+    pub(crate) async fn store(&mut self, events: Vec<Event>) -> Result<(), LegEnd> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for event in events {
+            let event = RunEvent::new(self.claim.fence, event);
+            let body = event.body(&self.claim.request.id).map_err(|it| cannot_store(&it))?;
+            if bytes + body.len() > MAX_BATCH_BYTES && !batch.is_empty() {
+                self.append(&std::mem::take(&mut batch)).await?;
+                bytes = 0;
+            }
+            bytes += body.len();
+            batch.push(body);
+        }
+        self.append(&batch).await
+    }
+
+    async fn append(&mut self, bodies: &[String]) -> Result<(), LegEnd> {
         loop {
-            match self.store.append_events(self.claim, self.next_seq, &events).await {
-                Ok(held) => {
-                    self.next_seq += events.len() as i64;
-                    return held;
+            match self.store.append_events(self.claim, self.next_seq, bodies).await {
+                Ok(true) => {
+                    self.next_seq += bodies.len() as i64;
+                    return Ok(());
                 }
-                Err(error) => {
+                Ok(false) => return Err(LegEnd::Lost),
+                Err(error @ ClusterError::Database(_)) => {
                     tracing::warn!(run = self.claim.request.id, %error, "cannot store events");
                     sleep(RETRY_DELAY).await;
                 }
+                Err(error) => return Err(cannot_store(&error)),
             }
         }
     }
+}
+
+fn cannot_store(error: &ClusterError) -> LegEnd {
+    LegEnd::failed(format!("cannot store the events of the run: {error}"))
 }

@@ -71,9 +71,9 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         let options = options.stream_modes(run.stream_modes.clone()).subgraphs();
         let mut stream = thread.with_options(options).stream(input);
         while let Some(events) = next_batch(&mut stream).await {
-            if !sink.store(events).await {
+            if let Err(end) = sink.store(events).await {
                 // Dropping the stream cancels the run.
-                return Ok(LegEnd::Lost);
+                return Ok(end);
             }
         }
         let outcome = stream.finish().await?;

@@ -3,20 +3,16 @@
 //! A leg ends when its run completes, fails, is cancelled or waits for an answer. It may be executed several times, by
 //! different workers, if a worker dies. Each execution continues from the thread's last checkpoint.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use graph_core::{RunControl, RunError, checkpoint::CheckpointError};
 use tokio::{
     sync::{broadcast::error::RecvError, watch},
-    time::{interval, sleep},
+    time::{Instant, interval, sleep, timeout_at},
 };
 
 use crate::{
+    error::ClusterError,
     event_sink::EventSink,
     graph::{AnyGraph, LegRequest},
     leg_end::LegEnd,
@@ -29,6 +25,9 @@ use crate::{
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Number of heartbeats per lease.
 const HEARTBEATS_PER_LEASE: u32 = 3;
+/// Maximum number of times that a leg is claimed before it fails, so that a run that crashes its process does not end all
+/// workers again and again. Returning a run to the queue resets the number.
+const MAX_ATTEMPTS: i32 = 20;
 
 /// Phase of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -100,16 +99,29 @@ impl LegRunner {
 
     /// Claims the leg of a ticket and executes it. Returns `None` if the leg has already ended.
     ///
+    /// If a run whose worker has died holds the thread, executes that run and returns the error: the scheduler then
+    /// submits the ticket again.
+    ///
     /// With a limit, the run stops at the end of the step in which the time elapses, with [`LegEnd::Drained`].
     #[cfg(feature = "restate")]
     pub(crate) async fn execute_ticket(
         &self,
         ticket: &crate::run::Ticket,
         limit: Duration,
-    ) -> Result<Option<LegEnd>, crate::error::ClusterError> {
-        match self.store.claim_ticket(&self.worker, ticket, self.lease).await? {
-            Some(claim) => Ok(Some(self.execute(&claim, Some(limit)).await)),
-            None => Ok(None),
+    ) -> Result<Option<LegEnd>, ClusterError> {
+        match self.store.claim_ticket(&self.worker, ticket, self.lease).await {
+            Ok(Some(claim)) => Ok(Some(self.execute(&claim, Some(limit)).await)),
+            Ok(None) => Ok(None),
+            Err(error @ ClusterError::ThreadBusy { .. }) => {
+                let thread = &ticket.thread;
+                if let Some(claim) =
+                    self.store.claim_expired(&self.worker, thread, self.lease).await?
+                {
+                    self.execute(&claim, None).await;
+                }
+                Err(error)
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -126,7 +138,7 @@ impl LegRunner {
             LegEnd::Drained => self.store.hand_back(claim).await.map(|()| true),
             LegEnd::Retry(problem) => {
                 tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");
-                Ok(true)
+                self.store.uncount_attempt(claim).await.map(|()| true)
             }
             LegEnd::Lost => Ok(false),
         };
@@ -143,7 +155,17 @@ impl LegRunner {
     /// Runs the graph until the leg ends.
     async fn run(&self, claim: &Claim, control: &RunControl) -> LegEnd {
         if claim.cancel {
-            return LegEnd::Ended(RunStatus::Cancelled, RunResult::default());
+            // The worker that executed the run may be cut off. The next run of the thread needs its lease.
+            return match self.evict(claim).await {
+                Ok(()) => LegEnd::Ended(RunStatus::Cancelled, RunResult::default()),
+                Err(error) => LegEnd::Retry(error.to_string()),
+            };
+        }
+        if claim.attempts > MAX_ATTEMPTS {
+            return LegEnd::failed(format!(
+                "{MAX_ATTEMPTS} executions of this leg ended without a result, because the worker died or lost its \
+                 connection; fix the cause, which the logs of the workers show, and resume the run"
+            ));
         }
         let request = &claim.request;
         let Some(graph) = self.graphs.get(&request.graph) else {
@@ -175,11 +197,9 @@ impl LegRunner {
                 Err(RunError::UnknownInterrupt { .. }) => {}
                 Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
                     // The database releases the lease of a dead worker. A worker that is only cut off keeps its lease.
-                    if claim.fence > 1 && waiting.elapsed() > self.lease {
+                    if waiting.elapsed() > self.lease {
                         waiting = Instant::now();
-                        tracing::warn!(run = request.id, "evicting the thread's previous worker");
-                        let (schema, thread) = (&self.checkpoint_schema, &request.thread);
-                        if let Err(error) = self.store.evict_lease_holder(schema, thread).await {
+                        if let Err(error) = self.evict(claim).await {
                             return LegEnd::Retry(error.to_string());
                         }
                     }
@@ -193,6 +213,14 @@ impl LegRunner {
             }
             sleep(RETRY_DELAY).await;
         }
+    }
+
+    /// Takes the checkpointer's lease on the thread from the worker that claimed the thread before.
+    async fn evict(&self, claim: &Claim) -> Result<(), ClusterError> {
+        if self.store.evict_lease_holder(&self.checkpoint_schema, claim).await? {
+            tracing::warn!(run = claim.request.id, "evicted the thread's previous worker");
+        }
+        Ok(())
     }
 
     /// Keeps the claim and forwards requests to cancel or drain the run. Returns if the run must not continue here.
@@ -226,16 +254,16 @@ impl LegRunner {
                 Phase::Draining => control.drain(),
                 Phase::Aborting => return LegEnd::Drained,
             }
-            match self.store.heartbeat(claim, self.lease).await {
-                Ok(Heartbeat::Held) => held = Instant::now(),
-                Ok(Heartbeat::Cancel) => {
-                    held = Instant::now();
+            let sent = Instant::now();
+            match timeout_at(held + self.lease, self.store.heartbeat(claim, self.lease)).await {
+                Ok(Ok(Heartbeat::Held)) => held = sent,
+                Ok(Ok(Heartbeat::Cancel)) => {
+                    held = sent;
                     control.cancel();
                 }
-                Ok(Heartbeat::Lost) => return LegEnd::Lost,
-                // Another worker may have claimed the run by now.
-                Err(_) if held.elapsed() > self.lease => return LegEnd::Lost,
-                Err(error) => tracing::warn!(run, %error, "cannot extend the lease of a run"),
+                // Without an answer within the lease, another worker may have claimed the run by now.
+                Ok(Ok(Heartbeat::Lost)) | Err(_) => return LegEnd::Lost,
+                Ok(Err(error)) => tracing::warn!(run, %error, "cannot extend the lease of a run"),
             }
         }
     }

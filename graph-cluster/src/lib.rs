@@ -15,13 +15,14 @@
 //!
 //! # Guarantees
 //!
-//! - One run per thread executes at a time. Further runs of the thread wait in order.
+//! - One run per thread executes at a time. Further runs of the thread wait, in the order of their submission: to
+//!   PostgreSQL, or to the Restate server.
 //! - A result that was recorded (see [`Context::task`](graph_core::Context::task)) is not produced again. A call that
 //!   was in flight when its worker died is repeated; use
 //!   [`Context::idempotency_key`](graph_core::Context::idempotency_key), which is the same on every worker.
 //! - A worker that was cut off and comes back cannot write: events and results carry the number of the claim, and the
 //!   checkpointer refuses writes under a lease that another worker has taken.
-//! - An interrupt ends the leg of a run. Nothing executes while a person thinks.
+//! - An interrupt ends the leg of a run. No process waits for the answer.
 #![forbid(unsafe_code)]
 
 mod client;

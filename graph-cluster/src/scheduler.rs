@@ -21,7 +21,7 @@ pub trait Scheduler: Send + Sync + fmt::Debug {
     /// Returns the name of the scheduler, which is stored with its runs.
     fn name(&self) -> &'static str;
 
-    /// Makes a queued leg available to workers. Submitting a leg again has no effect.
+    /// Makes a queued leg available to workers. Submitting a leg again does not execute it again after it has ended.
     async fn submit(&self, ticket: &Ticket) -> Result<(), ClusterError>;
 
     /// Executes legs on this worker until it shuts down and no leg is executing.

@@ -21,8 +21,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A worker, which executes runs of registered graphs.
 ///
-/// Each graph needs a checkpointer that all workers share, such as `graph_store::PostgresSaver`. Its state and payloads
-/// are serialisable, because the trait [`State`] requires it. A graph needs no other change.
+/// The checkpointer of each graph must be a `graph_store::PostgresSaver` in the database of the [`RunStore`]: a worker that
+/// takes over a run ends the session in which its predecessor leases the thread. The graph's state and payloads are
+/// serialisable, because the trait [`State`] requires it. A graph needs no other change.
 ///
 /// ```no_run
 /// use graph_cluster::{PostgresQueue, RunStore, Worker};
@@ -133,6 +134,7 @@ impl Worker {
         if let Some(name) = self.duplicate {
             return Err(ClusterError::DuplicateGraph(name));
         }
+        self.store.check_checkpoint_schema(&self.checkpoint_schema).await?;
         let runner = Arc::new(LegRunner::new(
             self.store.clone(),
             self.id.clone(),

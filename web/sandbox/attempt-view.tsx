@@ -1,4 +1,4 @@
-import type { ReactElement } from "react";
+import { type ReactElement, useMemo } from "react";
 
 import { cn } from "@/lib/cn";
 import { milliseconds, percent, words } from "@/lib/format";
@@ -6,7 +6,7 @@ import { Badge } from "@/ui/badge";
 import { WorkIcon } from "@/ui/status";
 
 import type { Attempt, Execution } from "./attempts";
-import { type DiffLine, lineDiff } from "./line-diff";
+import { lineDiff } from "./line-diff";
 
 interface Props {
   attempt: Attempt;
@@ -89,7 +89,7 @@ const MARKS = { same: " ", added: "+", removed: "−" };
 const MARK_NAMES = { same: "", added: "added: ", removed: "removed: " };
 
 function Program({ number, code, before }: { number: number; code: string; before: string | null }): ReactElement {
-  const lines = before === null ? plain(code) : lineDiff(before, code);
+  const lines = useMemo(() => lineDiff(before ?? code, code), [before, code]);
   return (
     <div>
       <h3 className="mb-1 text-xs font-semibold text-dim">
@@ -122,8 +122,6 @@ function Program({ number, code, before }: { number: number; code: string; befor
     </div>
   );
 }
-
-const plain = (code: string): DiffLine[] => lineDiff(code, code);
 
 interface OutputProps {
   title: string;

@@ -71,6 +71,7 @@ export function JobPage({ id }: { id: string }): ReactElement {
           <CloudOff aria-hidden className="size-4 shrink-0" /> Connection lost, reconnecting. The job continues.
         </p>
       )}
+      {error !== null && <Problem title="The page no longer follows the job" error={error} />}
       {acting.error !== null && <Problem title="The server refused the action" error={acting.error} />}
       {job.error && <Problem title="The job stopped" error={job.error} />}
       <Outcome progress={progress} />

@@ -43,7 +43,9 @@ export function useJob(id: string, version: number): JobState {
           if (!isActive(ended.status)) return;
         } catch (cause) {
           if (stop.signal.aborted) return;
-          if (cause instanceof ApiError && cause.status >= 400 && cause.status < 500) return setError(cause);
+          // The server limits the rate of requests and the number of streams, so 429 may disappear.
+          const refused = cause instanceof ApiError && cause.status >= 400 && cause.status < 500;
+          if (refused && cause.status !== 429) return setError(cause);
           setConnected(false);
         }
         await pauseBeforeRetry(RETRY_MS, stop.signal);

@@ -4,9 +4,10 @@
 //! worker at a time, in the order of submission, and calls it again on another worker if the connection breaks. The
 //! handler's journal contains one small entry per leg; states and results stay in PostgreSQL.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use reqwest::Url;
 use restate_sdk::prelude::{
     ContextSideEffects, Endpoint, HandlerError, HttpServer, IntoServiceDefinition, Json,
     ObjectContext, RunFuture, ServiceOptions,
@@ -21,8 +22,12 @@ const NAME: &str = "restate";
 const SERVICE: &str = "GraphThread";
 /// Default time after which a leg stops between two steps, so that the journal shows progress.
 const LEG_LIMIT: Duration = Duration::from_secs(60);
-/// Maximum duration of one step: Restate aborts a handler that adds nothing to its journal for longer.
-const STEP_LIMIT: Duration = Duration::from_secs(3600);
+/// Time without a new journal entry after which Restate asks a handler to suspend. Restate aborts the handler after the
+/// same time again, so a step may take two hours.
+const INACTIVITY_LIMIT: Duration = Duration::from_secs(3600);
+/// Maximum number of attempts of a handler, which is never reached. By default, the server pauses a handler after 70
+/// attempts, and the run would not continue after an outage of a few minutes.
+const MAX_ATTEMPTS: u64 = u32::MAX as u64;
 /// Maximum time of one request to the server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between searches for runs whose submission was lost.
@@ -33,10 +38,10 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Clients need only the address of the server's ingress. A worker also listens on an address, which is registered with
 /// the server once: `curl -X POST SERVER:9070/deployments -d '{"uri": "http://WORKER:9080"}'`. Several workers stand
 /// behind a load balancer for HTTP/2, whose address is registered. Clusters with different databases need different servers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use]
 pub struct Restate {
-    ingress: String,
+    ingress: Url,
     listen: Option<SocketAddr>,
     identity_key: Option<String>,
     leg_limit: Duration,
@@ -45,12 +50,17 @@ pub struct Restate {
 
 impl Restate {
     /// Creates a scheduler that submits runs to this ingress, such as `http://127.0.0.1:8080`.
-    pub fn new(ingress: impl Into<String>) -> Result<Self, ClusterError> {
+    pub fn new(ingress: impl AsRef<str>) -> Result<Self, ClusterError> {
+        // The URL is not shown, because it may contain a password.
+        let ingress = Url::parse(ingress.as_ref())
+            .ok()
+            .filter(|it| matches!(it.scheme(), "http" | "https"))
+            .ok_or_else(|| failure("the URL of the ingress must have the form http://host:port"))?;
         // Fails if the program has installed a provider, which is then used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).build();
         Ok(Self {
-            ingress: ingress.into().trim_end_matches('/').to_owned(),
+            ingress,
             listen: None,
             identity_key: None,
             leg_limit: LEG_LIMIT,
@@ -77,19 +87,28 @@ impl Restate {
         self
     }
 
+    /// Returns the address of the server without a user name and password.
+    fn address(&self) -> String {
+        let (host, port) = (self.ingress.host_str(), self.ingress.port_or_known_default());
+        format!("{}:{}", host.unwrap_or_default(), port.unwrap_or_default())
+    }
+
     /// Submits legs again whose submission may have been lost. The idempotency key makes a repeated one harmless.
     async fn sweep(&self, runner: &LegRunner) {
         let mut ticks = interval(SWEEP_INTERVAL);
         loop {
             ticks.tick().await;
-            let swept = async {
-                for ticket in runner.store.stale_tickets(NAME).await? {
-                    self.submit(&ticket).await?;
+            let tickets = match runner.store.stale_tickets(NAME).await {
+                Ok(tickets) => tickets,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the waiting runs");
+                    continue;
                 }
-                Ok::<_, ClusterError>(())
             };
-            if let Err(error) = swept.await {
-                tracing::warn!(%error, "cannot submit waiting runs again");
+            for ticket in tickets {
+                if let Err(error) = self.submit(&ticket).await {
+                    tracing::warn!(run = ticket.run, %error, "cannot submit a waiting run again");
+                }
             }
         }
     }
@@ -97,6 +116,21 @@ impl Restate {
 
 fn failure(problem: impl Into<String>) -> ClusterError {
     ClusterError::Scheduler { scheduler: NAME, problem: problem.into() }
+}
+
+/// Returns the message of an error followed by those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |it| it.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+impl fmt::Debug for Restate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Restate")
+            .field("server", &self.address())
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
@@ -107,15 +141,23 @@ impl Scheduler for Restate {
 
     async fn submit(&self, ticket: &Ticket) -> Result<(), ClusterError> {
         let thread = percent_encode(&ticket.thread);
-        let url = format!("{}/{SERVICE}/{thread}/run/send", self.ingress);
+        let base = self.ingress.as_str().trim_end_matches('/');
+        let url = format!("{base}/{SERVICE}/{thread}/run/send");
+        let key = format!("{}:{}:{}", ticket.run, ticket.leg, ticket.claims);
         let body = serde_json::to_vec(ticket).map_err(|it| failure(it.to_string()))?;
         let request = self
             .http
             .post(url)
             .header("content-type", "application/json")
-            .header("idempotency-key", percent_encode(&format!("{}:{}", ticket.run, ticket.leg)))
+            .header("idempotency-key", percent_encode(&key))
             .body(body);
-        let answer = request.send().await.map_err(|it| failure(it.to_string()))?;
+        let answer = request.send().await.map_err(|it| {
+            failure(format!(
+                "cannot reach the server at {}: {}; start it, or correct the address of the ingress",
+                self.address(),
+                with_causes(&it.without_url())
+            ))
+        })?;
         let status = answer.status();
         if status.is_success() {
             return Ok(());
@@ -123,7 +165,7 @@ impl Scheduler for Restate {
         let text = answer.text().await.unwrap_or_default();
         Err(failure(format!(
             "the server at {} answered {status}: {text}; check that the workers are registered with it",
-            self.ingress
+            self.address()
         )))
     }
 
@@ -138,11 +180,12 @@ impl Scheduler for Restate {
             .map_err(|it| failure(format!("cannot listen on {address}: {it}")))?;
         let thread = GraphThread { runner: runner.clone(), leg_limit: self.leg_limit };
         let options = ServiceOptions::new()
-            .inactivity_timeout(STEP_LIMIT)
-            .abort_timeout(STEP_LIMIT)
+            .inactivity_timeout(INACTIVITY_LIMIT)
+            .abort_timeout(INACTIVITY_LIMIT)
             .retry_policy_initial_interval(Duration::from_millis(50))
             .retry_policy_exponentiation_factor(2.0)
-            .retry_policy_max_interval(Duration::from_secs(5));
+            .retry_policy_max_interval(Duration::from_secs(5))
+            .retry_policy_max_attempts(MAX_ATTEMPTS);
         let mut endpoint =
             Endpoint::builder().bind(thread.into_service_definition().options(options));
         if let Some(key) = &self.identity_key {
@@ -205,4 +248,19 @@ fn percent_encode(name: &str) -> String {
         byte => format!("%{byte:02X}"),
     };
     name.bytes().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn unreachable_server_is_reported_without_its_password() {
+        let restate = Restate::new("http://user:secret@127.0.0.1:1").expect("the URL is valid");
+        let ticket = Ticket { run: "r".into(), thread: "t".into(), leg: 0, claims: 0 };
+        let error = restate.submit(&ticket).await.expect_err("no server listens on this port");
+        let error = error.to_string();
+        assert!(error.contains("127.0.0.1:1") && error.contains("refused"), "{error}");
+        assert!(!format!("{error} {restate:?}").contains("secret"), "{error} {restate:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What workers do with runs: claim them, keep them, and store how they ended.
+//! Operations of workers on runs: claiming them, keeping them, and storing how they ended.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,6 +23,8 @@ pub(crate) struct Claim {
     pub(crate) answers: BTreeMap<String, Value>,
     /// Number of claims of the run so far, including this one.
     pub(crate) fence: i64,
+    /// Number of claims since the run was last queued, including this one.
+    pub(crate) attempts: i32,
     /// Whether the run should be cancelled.
     pub(crate) cancel: bool,
 }
@@ -39,7 +41,7 @@ pub(crate) enum Heartbeat {
 }
 
 /// Columns of a claimed run.
-const CLAIMED: &str = "r.id, r.request, r.leg, r.answers, r.fence, r.cancel";
+const CLAIMED: &str = "r.id, r.request, r.leg, r.answers, r.fence, r.attempts, r.cancel";
 
 impl RunStore {
     /// Claims the oldest run that may execute now: it is queued and no earlier run of its thread is active, or the lease
@@ -62,14 +64,17 @@ impl RunStore {
                 ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED
             )
             UPDATE graph_cluster.run r SET status = 'running', worker = $1, fence = r.fence + 1,
-                lease_until = now() + $3 * interval '1 millisecond', updated_at = now()
+                attempts = r.attempts + 1, lease_until = now() + $3 * interval '1 millisecond', updated_at = now()
             FROM next WHERE r.id = next.id RETURNING {CLAIMED}"
         );
         let lease = to_millis(lease);
-        self.claim(&claim, &[&worker, &graphs, &lease, &scheduler]).await
+        // If another worker has claimed another run of the thread at the same time, this one stays queued.
+        let claimed = self.claim(&claim, &[&worker, &graphs, &lease, &scheduler]).await?;
+        Ok(claimed.unwrap_or_default())
     }
 
-    /// Claims the leg that a scheduler has assigned to this worker. Returns `None` if the leg has ended.
+    /// Claims the leg that a scheduler has assigned to this worker. Returns `None` if the leg has ended, and an error if
+    /// another run of the thread is executing.
     #[cfg(feature = "restate")]
     pub(crate) async fn claim_ticket(
         &self,
@@ -79,24 +84,44 @@ impl RunStore {
     ) -> Result<Option<Claim>, ClusterError> {
         let claim = format!(
             "UPDATE graph_cluster.run r SET status = 'running', worker = $1, fence = r.fence + 1,
-                lease_until = now() + $4 * interval '1 millisecond', updated_at = now()
+                attempts = r.attempts + 1, lease_until = now() + $4 * interval '1 millisecond', updated_at = now()
             WHERE r.id = $2 AND r.leg = $3 AND r.status IN ('queued', 'running') RETURNING {CLAIMED}"
         );
         let lease = to_millis(lease);
-        self.claim(&claim, &[&worker, &ticket.run, &ticket.leg, &lease]).await
+        let claimed = self.claim(&claim, &[&worker, &ticket.run, &ticket.leg, &lease]).await?;
+        claimed.map_err(|ThreadBusy| ClusterError::ThreadBusy {
+            run: ticket.run.clone(),
+            thread: ticket.thread.clone(),
+        })
+    }
+
+    /// Claims the run of a thread whose worker has died, if there is one.
+    #[cfg(feature = "restate")]
+    pub(crate) async fn claim_expired(
+        &self,
+        worker: &str,
+        thread: &str,
+        lease: Duration,
+    ) -> Result<Option<Claim>, ClusterError> {
+        let claim = format!(
+            "UPDATE graph_cluster.run r SET worker = $1, fence = r.fence + 1, attempts = r.attempts + 1,
+                lease_until = now() + $3 * interval '1 millisecond', updated_at = now()
+            WHERE r.thread = $2 AND r.status = 'running' AND r.lease_until < now() RETURNING {CLAIMED}"
+        );
+        let claimed = self.claim(&claim, &[&worker, &thread, &to_millis(lease)]).await?;
+        Ok(claimed.unwrap_or_default())
     }
 
     async fn claim(
         &self,
         statement: &str,
         params: &[&(dyn tokio_postgres::types::ToSql + Sync)],
-    ) -> Result<Option<Claim>, ClusterError> {
+    ) -> Result<Result<Option<Claim>, ThreadBusy>, ClusterError> {
         let connection = self.connection().await?;
         let statement = connection.prepare_cached(statement).await?;
         match connection.query_opt(&statement, params).await {
-            Ok(row) => row.as_ref().map(claimed).transpose(),
-            // Another worker has claimed another run of the thread at the same time.
-            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(None),
+            Ok(row) => Ok(Ok(row.as_ref().map(claimed).transpose()?)),
+            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(Err(ThreadBusy)),
             Err(error) => Err(error.into()),
         }
     }
@@ -120,6 +145,8 @@ impl RunStore {
     }
 
     /// Stores how a claimed leg ended. Returns `false` if another worker has claimed the run.
+    ///
+    /// A cancellation that was accepted while the leg ended takes effect, unless the run is done.
     pub(crate) async fn end_leg(
         &self,
         claim: &Claim,
@@ -130,7 +157,9 @@ impl RunStore {
         let update = "
             WITH ended AS (
                 UPDATE graph_cluster.run
-                SET status = $3, outcome = $4, worker = NULL, lease_until = NULL, updated_at = now()
+                SET status = CASE WHEN cancel AND $3::text IN ('interrupted', 'stopped', 'failed')
+                        THEN 'cancelled' ELSE $3::text END,
+                    outcome = $4, worker = NULL, lease_until = NULL, updated_at = now()
                 WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
             )
             SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
@@ -144,28 +173,60 @@ impl RunStore {
         let update = "
             WITH queued AS (
                 UPDATE graph_cluster.run
-                SET status = 'queued', worker = NULL, lease_until = NULL, updated_at = now()
+                SET status = 'queued', attempts = 0, worker = NULL, lease_until = NULL, updated_at = now()
                 WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
             )
             SELECT pg_notify('graph_cluster', 'queued') FROM queued";
         self.query_opt(update, &[&claim.request.id, &claim.fence]).await.map(drop)
     }
 
-    /// Ends the database session that holds the checkpointer's lease on a thread, so that the lease becomes free. The
-    /// previous holder's writes are refused once this worker has leased the thread.
+    /// Does not count a claim as an attempt, because the worker is alive and the database failed.
+    pub(crate) async fn uncount_attempt(&self, claim: &Claim) -> Result<(), ClusterError> {
+        // Sets a value instead of decrementing it, so that the statement is idempotent.
+        let update = "
+            UPDATE graph_cluster.run SET attempts = $3 WHERE id = $1 AND fence = $2 AND status = 'running'";
+        let attempts = claim.attempts - 1;
+        self.query(update, &[&claim.request.id, &claim.fence, &attempts]).await.map(drop)
+    }
+
+    /// Ends the database session that holds the checkpointer's lease on the thread of a claimed run, so that the lease
+    /// becomes free. The previous holder's writes are refused once this worker has leased the thread.
+    ///
+    /// Does nothing if this is the first claim of the thread: the holder is then no worker of the cluster. Returns
+    /// whether a session was ended.
     pub(crate) async fn evict_lease_holder(
         &self,
         checkpoint_schema: &str,
-        thread: &str,
-    ) -> Result<(), ClusterError> {
-        let quoted = checkpoint_schema.replace('"', "\"\"");
+        claim: &Claim,
+    ) -> Result<bool, ClusterError> {
+        let quoted = quote(checkpoint_schema);
         let terminate = format!(
             "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
             WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-                AND (l.classid::bigint << 32 | l.objid::bigint) = \"{quoted}\".lock_of('lease', $1)"
+                AND (l.classid::bigint << 32 | l.objid::bigint) = {quoted}.lock_of('lease', $1)
+                AND (SELECT sum(fence) FROM graph_cluster.run WHERE thread = $2) > 1"
         );
-        self.query(&terminate, &[&thread.as_bytes()]).await.map(drop)
+        let thread = &claim.request.thread;
+        let ended = self.query(&terminate, &[&thread.as_bytes(), thread]).await?;
+        Ok(!ended.is_empty())
     }
+
+    /// Checks that the tables of the checkpointer are in this database, which eviction requires.
+    pub(crate) async fn check_checkpoint_schema(&self, schema: &str) -> Result<(), ClusterError> {
+        let function = format!("{}.lock_of(text,bytea)", quote(schema));
+        let select = "SELECT FROM pg_proc WHERE oid = to_regprocedure($1)";
+        match self.query_opt(select, &[&function]).await? {
+            Some(_) => Ok(()),
+            None => Err(ClusterError::NoCheckpointer(schema.to_owned())),
+        }
+    }
+}
+
+/// Another run of the thread is executing.
+struct ThreadBusy;
+
+fn quote(identifier: &str) -> String {
+    format!("\"{}\"", identifier.replace('"', "\"\""))
 }
 
 fn claimed(row: &Row) -> Result<Claim, ClusterError> {
@@ -176,6 +237,7 @@ fn claimed(row: &Row) -> Result<Claim, ClusterError> {
         request: StartRun { id, ..request },
         leg: row.try_get("leg")?,
         fence: row.try_get("fence")?,
+        attempts: row.try_get("attempts")?,
         cancel: row.try_get("cancel")?,
     })
 }

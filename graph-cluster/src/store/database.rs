@@ -18,7 +18,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The runs of a cluster, in a PostgreSQL database that all clients and workers share. Clones share the connections.
 ///
-/// The tables are in the schema `graph_cluster`. The checkpointer of the graphs may use the same database.
+/// The tables are in the schema `graph_cluster`. The checkpointer of the graphs must use the same database: a worker that
+/// takes over a run ends the session in which its predecessor leases the thread.
 #[derive(Clone)]
 pub struct RunStore(Arc<Inner>);
 
@@ -39,6 +40,8 @@ impl RunStore {
         config.connect_timeout(CONNECT_TIMEOUT).application_name("graph-cluster");
         config.keepalives_idle(Duration::from_secs(10));
         config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+        // Keepalives do not detect a lost connection while sent data is unacknowledged.
+        config.tcp_user_timeout(CONNECT_TIMEOUT);
         let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, settings))
             .max_size(MAX_CONNECTIONS)
@@ -64,8 +67,8 @@ impl RunStore {
         Ok(self.0.pool.get().await?)
     }
 
-    /// Executes a statement. If the connection turns out to be closed, tries once more: all statements of this crate are
-    /// idempotent or check a fence.
+    /// Executes a statement. While the pooled connections turn out to be closed, tries the next one: all statements of
+    /// this crate are idempotent or check a fence.
     pub(super) async fn query(
         &self,
         statement: &str,

@@ -49,6 +49,11 @@ impl RunEvent {
             kind: event.kind,
         }
     }
+
+    /// Returns the event as it is stored.
+    pub(crate) fn body(&self, run: &str) -> Result<String, ClusterError> {
+        to_json(run, self)
+    }
 }
 
 impl RunStore {
@@ -59,16 +64,14 @@ impl RunStore {
         Ok(row.map(|it| it.try_get(0)).transpose()?.unwrap_or(0))
     }
 
-    /// Stores events of a claimed run. Returns `false` if another worker has claimed the run.
+    /// Stores events of a claimed run, which are serialised. Returns `false` if another worker has claimed the run.
     pub(crate) async fn append_events(
         &self,
         claim: &Claim,
         first_seq: i64,
-        events: &[RunEvent],
+        bodies: &[String],
     ) -> Result<bool, ClusterError> {
         let run = &claim.request.id;
-        let bodies: Vec<String> =
-            events.iter().map(|it| to_json(run, it)).collect::<Result<_, _>>()?;
         // The row lock makes a concurrent claim wait until these events are stored.
         let insert = "
             WITH held AS (

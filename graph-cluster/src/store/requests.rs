@@ -1,4 +1,4 @@
-//! What clients do with runs: start, read, resume and cancel them.
+//! Operations of clients on runs: starting, reading, resuming and cancelling them.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,8 @@ impl RunStore {
         run_info(&row.ok_or_else(|| ClusterError::UnknownRun(run.to_owned()))?)
     }
 
-    /// Queues the next leg of a run that has ended with leg `leg`. Returns whether it was queued by this call.
+    /// Queues the next leg of a run. Returns `false` if it cannot be resumed, or was resumed with other answers. Repeating
+    /// the call has no further effect.
     pub(crate) async fn queue_leg(
         &self,
         run: &RunInfo,
@@ -56,10 +57,11 @@ impl RunStore {
         let update = "
             WITH queued AS (
                 UPDATE graph_cluster.run
-                SET status = 'queued', leg = leg + 1, answers = $3, cancel = false, updated_at = now()
+                SET status = 'queued', leg = leg + 1, attempts = 0, answers = $3, cancel = false, updated_at = now()
                 WHERE id = $1 AND leg = $2 AND status IN ('interrupted', 'stopped', 'failed') RETURNING id
             )
-            SELECT pg_notify('graph_cluster', 'queued') FROM queued";
+            SELECT pg_notify('graph_cluster', 'queued') FROM graph_cluster.run
+            WHERE id = $1 AND (id IN (SELECT id FROM queued) OR leg = $2 + 1 AND answers = $3)";
         Ok(self.query_opt(update, &[&run.id, &run.leg, &answers]).await?.is_some())
     }
 
@@ -78,13 +80,15 @@ impl RunStore {
         Ok(self.query_opt(update, &[&run]).await?.is_some())
     }
 
-    /// Returns the legs that have waited for a worker for at least ten seconds, so that a scheduler that has lost a
-    /// submission receives it again.
+    /// Returns the legs that have waited for a worker for at least ten seconds, and those whose worker has not reported
+    /// for at least ten seconds, so that a scheduler that has lost a submission receives it again.
     #[cfg(feature = "restate")]
     pub(crate) async fn stale_tickets(&self, scheduler: &str) -> Result<Vec<Ticket>, ClusterError> {
         let select = "
-            SELECT id, thread, leg FROM graph_cluster.run
-            WHERE scheduler = $1 AND status = 'queued' AND updated_at < now() - interval '10 seconds'
+            SELECT id, thread, leg, fence FROM graph_cluster.run
+            WHERE scheduler = $1 AND (
+                status = 'queued' AND updated_at < now() - interval '10 seconds'
+                OR status = 'running' AND lease_until < now() - interval '10 seconds')
             ORDER BY number LIMIT 1000";
         let rows = self.query(select, &[&scheduler]).await?;
         let ticket = |row: &Row| {
@@ -92,6 +96,7 @@ impl RunStore {
                 run: row.try_get("id")?,
                 thread: row.try_get("thread")?,
                 leg: row.try_get("leg")?,
+                claims: row.try_get("fence")?,
             })
         };
         rows.iter().map(ticket).collect()
@@ -101,7 +106,12 @@ impl RunStore {
 impl RunInfo {
     /// Returns the ticket of the run's current leg.
     pub(crate) fn ticket(&self) -> Ticket {
-        Ticket { run: self.id.clone(), thread: self.thread.clone(), leg: self.leg }
+        Ticket {
+            run: self.id.clone(),
+            thread: self.thread.clone(),
+            leg: self.leg,
+            claims: self.claims,
+        }
     }
 }
 

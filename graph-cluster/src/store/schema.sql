@@ -21,6 +21,8 @@ CREATE TABLE IF NOT EXISTS graph_cluster.run (
     cancel boolean NOT NULL DEFAULT false,
     -- Incremented by each claim. A worker can write to the run only while its own value is the current one.
     fence bigint NOT NULL DEFAULT 0,
+    -- Number of claims since the run was last queued. All but the last one ended without a result.
+    attempts integer NOT NULL DEFAULT 0,
     worker text,
     lease_until timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),

@@ -18,7 +18,7 @@ pub(crate) enum SchedulerKind {
 
 pub(crate) struct Cluster {
     pub(crate) client: Client,
-    database: String,
+    pub(crate) database: String,
     dir: TempDir,
     n_workers: Mutex<u32>,
     #[cfg(feature = "restate")]

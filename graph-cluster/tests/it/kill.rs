@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Instant};
 
 use fastrand::Rng;
-use graph_cluster::RunStatus;
+use graph_cluster::{ClusterError, PostgresQueue, RunStatus, RunStore, Worker};
 use graph_tests::crash::{is_nightly, seed};
 use rustix::process::Signal;
 
@@ -94,6 +94,40 @@ pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
         WHERE run = 'r') b ON a.seq < b.seq AND a.claim > b.claim";
     assert_eq!(cluster.sql(events), "0", "a worker stored events after it had lost the run");
     check_effects(cluster, 2 * JOB.width as usize);
+}
+
+pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(cluster: &Cluster) {
+    let first = cluster.worker().await;
+    let endless = JobSpec { rounds: 1, width: 1, pause_ms: 3_600_000, ask: false };
+    cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
+    cluster.wait_for_effects(1, "r").await;
+    first.signal(Signal::STOP);
+    cluster.client.cancel("r").await.expect("the run is active");
+    cluster.client.start(&JOB.request("next", "t")).await.expect("the run starts");
+    let _second = cluster.worker().await;
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Cancelled);
+    let next = cluster.client.wait("next").await.expect("the run exists");
+    assert_eq!(next.status, RunStatus::Done, "{next:?}");
+}
+
+pub(crate) async fn leg_that_ends_its_workers_fails(cluster: &Cluster) {
+    cluster.client.start(&JOB.request("r", "t")).await.expect("the run starts");
+    cluster.sql("UPDATE graph_cluster.run SET attempts = 20");
+    let _worker = cluster.worker().await;
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Failed);
+    let error = run.outcome.error.unwrap_or_default();
+    assert!(error.contains("20 executions"), "{error}");
+    assert!(cluster.effects().is_empty());
+}
+
+pub(crate) async fn worker_without_a_checkpointer_in_its_database_does_not_start(
+    cluster: &Cluster,
+) {
+    let store = RunStore::connect(&cluster.database).await.expect("the database is running");
+    let served = Worker::new(store).serve(PostgresQueue::new(), std::future::pending()).await;
+    assert!(matches!(served, Err(ClusterError::NoCheckpointer(_))), "{served:?}");
 }
 
 /// Checks that no effect started again after its result was recorded, and that only effects in flight were repeated.

@@ -1,5 +1,5 @@
 //! Runs the demonstration graph on real worker processes, with a real PostgreSQL server and, if it is installed, a real
-//! Restate server. Every scenario runs with each scheduler.
+//! Restate server. The scenarios run with each scheduler, except those that depend on the lease of `PostgresQueue`.
 #![expect(clippy::print_stdout, reason = "test code, including helper functions")]
 
 mod cluster;
@@ -38,10 +38,14 @@ suite!(
         scenarios::runs_of_a_thread_execute_one_after_the_other,
         scenarios::interrupted_run_holds_no_worker_and_resumes,
         scenarios::queued_and_running_runs_are_cancelled,
+        scenarios::cancellation_during_the_last_step_takes_effect,
         scenarios::failed_run_reports_its_error,
         scenarios::draining_worker_hands_its_run_over,
         kill::killed_workers_lose_nothing,
         kill::cut_off_worker_cannot_write,
+        kill::cancelling_the_run_of_a_cut_off_worker_frees_its_thread,
+        kill::leg_that_ends_its_workers_fails,
+        kill::worker_without_a_checkpointer_in_its_database_does_not_start,
     ]
 );
 
@@ -55,6 +59,7 @@ suite!(
         scenarios::runs_of_a_thread_execute_one_after_the_other,
         scenarios::interrupted_run_holds_no_worker_and_resumes,
         scenarios::queued_and_running_runs_are_cancelled,
+        scenarios::cancellation_during_the_last_step_takes_effect,
         scenarios::failed_run_reports_its_error,
         scenarios::draining_worker_hands_its_run_over,
         kill::killed_workers_lose_nothing,

@@ -111,6 +111,17 @@ pub(crate) async fn queued_and_running_runs_are_cancelled(cluster: &Cluster) {
     assert!(matches!(late, Err(ClusterError::NotCancellable { .. })), "{late:?}");
 }
 
+pub(crate) async fn cancellation_during_the_last_step_takes_effect(cluster: &Cluster) {
+    let _worker = cluster.worker().await;
+    let asking = JobSpec { rounds: 1, width: 1, pause_ms: 200, ask: true };
+    cluster.client.start(&asking.request("r", "t")).await.expect("the run starts");
+    cluster.wait_for_effects(1, "r").await;
+    // Without a notification, the worker does not learn of the cancellation before the run is interrupted.
+    cluster.sql("UPDATE graph_cluster.run SET cancel = true WHERE id = 'r'");
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Cancelled);
+}
+
 pub(crate) async fn failed_run_reports_its_error(cluster: &Cluster) {
     let _worker = cluster.worker().await;
     let request = SMALL.request("r", "t").input("rounds", "many");
