@@ -120,13 +120,10 @@ export function useThread(id: string | null): UseThread {
   return { view, error: error?.id === id ? error?.error : null, connected, refresh };
 }
 
+/** Loads the checkpoints after the runs, so that a run that has ended is never shown without its last checkpoint. */
 async function load(id: string, signal: AbortSignal): Promise<Loaded> {
-  const [thread, history, state, runs] = await Promise.all([
-    api.thread(id, signal),
-    api.history(id, signal),
-    api.state(id, signal),
-    api.runs(id, signal),
-  ]);
+  const [thread, runs] = await Promise.all([api.thread(id, signal), api.runs(id, signal)]);
+  const [history, state] = await Promise.all([api.history(id, signal), api.state(id, signal)]);
   const checkpoints = history
     .toReversed()
     // Only the newest state was requested with the states of its subgraphs.
