@@ -74,9 +74,18 @@ pub fn copy_if_exists(from: &Path, to: &Path) -> Result<(), FileError> {
     io::copy(&mut file, &mut copy).map(drop).map_err(FileError::at(to))
 }
 
+/// Replaces the path of a directory in a message by `name`, for readers who must not see the paths of this host. A
+/// relative path is left as it is, but its canonical form is replaced.
+#[must_use]
+pub fn redact_dir(message: &str, dir: &Path, name: &str) -> String {
+    let paths = [Some(dir.to_owned()), dir.canonicalize().ok()];
+    let absolute = paths.into_iter().flatten().filter(|it| it.is_absolute());
+    absolute.fold(message.to_owned(), |text, it| text.replace(&*it.to_string_lossy(), name))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{is_empty_dir, read, write_synced, write_unsynced};
+    use super::{is_empty_dir, read, redact_dir, write_synced, write_unsynced};
 
     #[test]
     fn written_files_replace_existing_ones_and_leave_no_temporary_file() {
@@ -90,5 +99,17 @@ mod tests {
         assert!(!is_empty_dir(dir.path()));
         let error = read(&dir.path().join("missing")).unwrap_err().to_string();
         assert!(error.starts_with("cannot access ") && error.contains("missing: "), "{error}");
+    }
+
+    #[test]
+    fn redacted_messages_do_not_contain_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = read(&dir.path().join("missing")).unwrap_err().to_string();
+        let redacted = redact_dir(&error, dir.path(), "the run directory");
+        assert!(redacted.starts_with("cannot access the run directory/missing: "), "{redacted}");
+        // The canonical form of a relative path is replaced, and the relative path is kept.
+        let here = std::env::current_dir().unwrap();
+        let message = format!("src in {}/src", here.display());
+        assert_eq!(redact_dir(&message, "src".as_ref(), "the sources"), "src in the sources");
     }
 }

@@ -25,6 +25,6 @@ pub use events::{LastEventId, Message, StreamLimit, stream_events};
 pub use guard::{Guard, Guarded};
 pub use key::{KeyHash, KeyHashError, ShortKeyError};
 pub use metrics::Metrics;
-pub use page::{Asset, page};
+pub use page::{Asset, page, single_page};
 pub(crate) use probe::is_probe;
 pub use problem::{Problem, ProblemBody, ProblemDetail};

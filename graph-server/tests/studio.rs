@@ -1,12 +1,10 @@
 //! Serves the studio, and runs the browser tests of `web/e2e/studio` against the example server `studio`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
-use std::{
-    env,
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-    process::Command,
-};
+#[path = "../../web/e2e/browser_tests.rs"]
+mod browser_tests;
+
+use std::{env, path::PathBuf};
 
 use axum::{
     body::Body,
@@ -15,30 +13,9 @@ use axum::{
 use graph_server::studio;
 use tower::ServiceExt as _;
 
-/// Environment variable that decides what happens if the web dependencies are missing: if it is set, the test fails;
-/// otherwise the test is skipped.
-const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
-
 #[test]
 fn browser_tests_pass() {
-    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
-    if !web.join("node_modules").is_dir() {
-        let why =
-            "the web dependencies are not installed; run `npm --prefix web ci` (requires Node)";
-        assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        // Written directly, because the output of `eprintln!` is captured in passing tests.
-        let _ = writeln!(io::stderr(), "SKIPPED: browser tests of the studio; {why}");
-        return;
-    }
-    let screenshots = tempfile::tempdir().unwrap();
-    let passed = Command::new("sh")
-        .args(["-ec", "exec node --test --test-concurrency=1 e2e/studio/*.test.mjs"])
-        .current_dir(web)
-        .env("STUDIO_BIN", example())
-        .env("SCREENSHOTS", screenshots.path())
-        .status()
-        .unwrap();
-    assert!(passed.success());
+    browser_tests::run("e2e/studio/*.test.mjs", "STUDIO_BIN", example());
 }
 
 /// Returns the path of the example server. Cargo builds examples before it runs tests.
@@ -62,7 +39,9 @@ async fn page_is_served_below_studio() {
     let script = body.split('"').find(|it| it.ends_with(".js")).unwrap();
     assert!(script.starts_with("/studio/assets/"), "{script}");
     assert_eq!(get(script).await.0, StatusCode::OK);
-    assert_eq!(get("/studio/assets/missing.js").await.0, StatusCode::NOT_FOUND);
+    for missing in ["/studio/assets/missing.js", "/studio/missing"] {
+        assert_eq!(get(missing).await.0, StatusCode::NOT_FOUND, "{missing}");
+    }
 }
 
 #[tokio::test]

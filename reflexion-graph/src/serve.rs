@@ -13,11 +13,14 @@ mod wire;
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use app_support::files::{self, FileError};
+use app_support::{
+    files::{self, FileError},
+    lock::{DirLock, LockError},
+};
 use axum::{Json, routing::get};
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
-    http::{Guard, Guarded, Metrics, StreamLimit, page},
+    http::{Guard, Guarded, Metrics, StreamLimit, single_page},
 };
 use utoipa::OpenApi;
 
@@ -63,6 +66,8 @@ pub enum ServeError {
     Service(#[from] ServiceError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
+    DirLocked(PathBuf),
 }
 
 #[derive(OpenApi)]
@@ -75,6 +80,11 @@ struct ApiDoc;
 /// Opens the service, resumes unfinished jobs and returns the router.
 pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
     files::create_dir(&options.runs)?;
+    // Locks the directory, because a second server would resume the jobs that this server is running.
+    let lock = DirLock::exclusive(&options.runs).map_err(|error| match error {
+        LockError::Held(dir) => ServeError::DirLocked(dir),
+        LockError::File(error) => ServeError::File(error),
+    })?;
     let registry = Registry::open(options.runs.join("runs.db"))?;
     let sessions = Sessions { runs: options.runs, deps: options.deps };
     let service = Service::open(registry, Arc::new(sessions.clone()), options.capacity).await?;
@@ -90,6 +100,7 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
         max_attempts: options.max_attempts,
         budget: options.budget,
         since: Instant::now(),
+        _lock: Arc::new(lock),
     };
     let (locked, mut locked_api) = routes::locked().with_state(state.clone()).split_for_parts();
     options.guard.add_security_schemes(&mut locked_api);
@@ -98,6 +109,6 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
     let document = ApiDoc::openapi().merge_from(api);
     let open = open
         .route("/openapi.json", get(move || async move { Json(document) }))
-        .merge(page(page::file));
+        .merge(single_page(page::file));
     Ok((service, options.guard.wrap(open, locked, metrics)))
 }

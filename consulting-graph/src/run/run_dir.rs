@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use app_support::files;
+use app_support::files::{self, redact_dir};
 
 use super::{
     error::RunError,
@@ -136,16 +136,7 @@ impl Run {
     pub(crate) fn redact_paths(&self, error: &impl fmt::Display) -> String {
         let data = self.manifest.run_config.data.origin.dir();
         let dirs = [(Some(self.dir()), "the run directory"), (data, "the data directory")];
-        let mut text = error.to_string();
-        for (dir, name) in dirs.into_iter().filter_map(|it| Some((it.0?, it.1))) {
-            // An error may contain the path as configured or its canonical form.
-            let canonical = dir.canonicalize().ok();
-            for path in [Some(dir.to_owned()), canonical].into_iter().flatten() {
-                if path.is_absolute() {
-                    text = text.replace(&*path.to_string_lossy(), name);
-                }
-            }
-        }
-        text
+        let dirs = dirs.into_iter().filter_map(|(dir, name)| Some((dir?, name)));
+        dirs.fold(error.to_string(), |text, (dir, name)| redact_dir(&text, dir, name))
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::{
     Router,
-    http::{HeaderValue, StatusCode, Uri, header},
+    http::{HeaderValue, Uri, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -19,31 +19,53 @@ pub type Asset = Cow<'static, [u8]>;
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Serves a single-page application. Its files are served by name; every other path returns `index.html`.
+/// Serves a page whose client-side routes are paths. Its files are served by name; every other path returns
+/// `index.html`.
 pub fn page<S: Clone + Send + Sync + 'static>(file: fn(&str) -> Option<Asset>) -> Router<S> {
-    let serve = move |uri: Uri| async move { respond(file, uri.path()) };
-    Router::new().route("/", get(serve)).route("/{*path}", get(serve))
+    router(move |path| find(file, path).unwrap_or_else(|| index(file)))
 }
 
-fn respond(file: fn(&str) -> Option<Asset>, path: &str) -> Response {
-    let name = path.trim_start_matches('/');
+/// Serves a page that has a single path and reads everything else from the query. Its files are served by name; every
+/// other path returns 404.
+pub fn single_page<S: Clone + Send + Sync + 'static>(file: fn(&str) -> Option<Asset>) -> Router<S> {
+    router(move |path| match find(file, path) {
+        Some(response) => response,
+        None if path.is_empty() => index(file),
+        None => not_found(),
+    })
+}
+
+/// Returns a router that passes every path, without its leading slash, to `respond`.
+fn router<S: Clone + Send + Sync + 'static>(
+    respond: impl Fn(&str) -> Response + Clone + Send + Sync + 'static,
+) -> Router<S> {
+    let serve = move |uri: Uri| async move { respond(uri.path().trim_start_matches('/')) };
+    Router::new().route("/", get(serve.clone())).route("/{*path}", get(serve))
+}
+
+/// Returns the response for the path of a file or of a missing file. Returns `None` for paths of the page itself.
+fn find(file: fn(&str) -> Option<Asset>, name: &str) -> Option<Response> {
     if name == "api" || name.starts_with("api/") {
-        return Problem::not_found("no resource exists at this URL; check the path")
-            .into_response();
+        return Some(not_found());
     }
+    // The names of assets contain a hash of their content, so assets never change.
+    let is_hashed = name.starts_with("assets/");
     if let Some(bytes) = file(name).filter(|_| name != "index.html") {
-        // The names of assets contain a hash of their content, so assets never change.
-        let is_hashed = name.starts_with("assets/");
         let caching = if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
-        return file_response(content_type(name), caching, bytes);
+        return Some(file_response(content_type(name), caching, bytes));
     }
-    if name.starts_with("assets/") {
-        return (StatusCode::NOT_FOUND, "file not found").into_response();
-    }
+    is_hashed.then(not_found)
+}
+
+fn index(file: fn(&str) -> Option<Asset>) -> Response {
     match file("index.html") {
         Some(bytes) => file_response("text/html; charset=utf-8", "no-cache", bytes),
         None => Problem::not_found("this server has no web page").into_response(),
     }
+}
+
+fn not_found() -> Response {
+    Problem::not_found("no resource exists at this URL; check the path").into_response()
 }
 
 fn file_response(kind: &'static str, caching: &'static str, bytes: Asset) -> Response {

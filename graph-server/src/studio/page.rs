@@ -3,7 +3,7 @@
 use axum::{Router, extract::RawQuery, response::Redirect, routing::get};
 use rust_embed::RustEmbed;
 
-use crate::http::{Asset, page};
+use crate::http::{Asset, single_page};
 
 /// The built files of the page. Their source is in the directory `web/studio` of the repository.
 #[derive(RustEmbed)]
@@ -12,7 +12,7 @@ struct Files;
 
 /// Returns the routes of the page, below `/studio`. They contain no data of the server, so they need no API key.
 pub fn routes() -> Router {
-    Router::new().nest("/studio", page(file)).route("/studio/", get(redirect_to_page))
+    Router::new().nest("/studio", single_page(file)).route("/studio/", get(redirect_to_page))
 }
 
 fn file(name: &str) -> Option<Asset> {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use app_support::lock::DirLock;
 use graph_server::{
     Service,
     http::{Metrics, StreamLimit},
@@ -26,4 +27,6 @@ pub(super) struct AppState {
     pub(super) max_attempts: u32,
     pub(super) budget: RunBudget,
     pub(super) since: Instant,
+    /// Lock on the directory of all jobs, held as long as the server runs.
+    pub(super) _lock: Arc<DirLock>,
 }

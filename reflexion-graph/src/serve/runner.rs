@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use app_support::lines::read_lines;
+use app_support::{files::redact_dir, lines::read_lines};
 use async_trait::async_trait;
 use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
 use serde_json::json;
@@ -11,7 +11,7 @@ use super::wire::JobSummary;
 use crate::{
     event::NumberedEvent,
     graph::Deps,
-    run::{EVENTS, Run},
+    run::{EVENTS, Run, RunError},
 };
 
 /// Runs sessions that are stored in subdirectories of one directory.
@@ -34,13 +34,18 @@ impl Runner for Sessions {
         info: &RunInfo,
         sender: &EventSender,
     ) -> Result<RunnerOutcome, RunnerError> {
-        let failed = |problem: &dyn std::fmt::Display| RunnerError(problem.to_string());
-        let run = Run::open(self.dir(&info.id)).map_err(|it| failed(&it))?;
+        let dir = self.dir(&info.id);
+        // Clients must not see the paths of this host.
+        let failed = |error: RunError| {
+            tracing::error!(job = info.id, %error, "job failed");
+            RunnerError(redact_dir(&error.to_string(), &dir, "the job's directory"))
+        };
+        let run = Run::open(dir.clone()).map_err(failed)?;
         let on_event = |event: &NumberedEvent| {
             let data = serde_json::to_string(event).unwrap_or_default();
             sender.send(RunEvent { seq: event.seq, data: data.into() });
         };
-        let report = run.run(self.deps.clone(), on_event).await.map_err(|it| failed(&it))?;
+        let report = run.run(self.deps.clone(), on_event).await.map_err(failed)?;
         Ok(RunnerOutcome::Complete(json!(JobSummary::of(&report))))
     }
 

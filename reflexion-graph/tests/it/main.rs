@@ -7,6 +7,7 @@ mod crash;
 mod escapes;
 mod limits;
 mod packages;
+mod page;
 mod problems;
 mod prompts;
 mod serve;

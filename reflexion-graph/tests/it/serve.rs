@@ -129,7 +129,9 @@ async fn job_is_accepted_streamed_and_completed() {
         let (seen, response) = server.request(Method::POST, "/execute", Some(body)).await;
         assert_eq!(seen, status, "{response}");
     }
-    assert_eq!(server.request(Method::GET, "/jobs/nobody", None).await.0, 404);
+    for path in ["/jobs/nobody", "/missing", "/assets/missing.js"] {
+        assert_eq!(server.request(Method::GET, path, None).await.0, 404, "{path}");
+    }
     assert_eq!(server.request(Method::POST, &format!("/jobs/{id}/cancel"), None).await.0, 409);
 }
 
@@ -194,4 +196,41 @@ async fn killed_server_resumes_its_jobs_after_restart() {
         assert!(server.follow(&id).await.contains("\"status\":\"complete\""));
         assert_eq!(server.get(&format!("/jobs/{id}")).await["result"]["output"], "55\n");
     }
+}
+
+#[tokio::test]
+async fn second_server_in_the_same_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), "").await;
+    let mut second = Command::new(PROGRAM);
+    second.args(["serve", "--address", "127.0.0.1:0"]).current_dir(dir.path()).kill_on_drop(true);
+    let output = timeout(TIMEOUT, second.output()).await.unwrap().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{message}");
+    assert!(message.contains("another server is using runs; stop it"), "{message}");
+    drop(server);
+}
+
+#[tokio::test]
+async fn errors_of_jobs_do_not_contain_paths_of_the_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let server =
+        Server::start(dir.path(), &format!("--max-jobs 1 --runs {}", runs.display())).await;
+    let task = json!({ "task": "Calculate fibonacci(10)" });
+    for _ in 0..3 {
+        server.execute(task.clone()).await;
+    }
+    // The last job waits for the others, so it is cancelled before it starts.
+    let id = server.execute(task).await;
+    server.request(Method::POST, &format!("/jobs/{id}/cancel"), None).await;
+    server.follow(&id).await;
+    fs::write(runs.join(&id).join("run.json"), "{").unwrap();
+    let (status, accepted) =
+        server.request(Method::POST, &format!("/jobs/{id}/resume"), None).await;
+    assert_eq!(status, 202, "{accepted}");
+    server.follow(&id).await;
+    let job = server.get(&format!("/jobs/{id}")).await;
+    let error = job["error"].as_str().unwrap();
+    assert!(error.starts_with("cannot access the job's directory/run.json: "), "{error}");
 }
