@@ -14,7 +14,7 @@ const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
 /// Runs the test files that match `pattern`, a shell pattern relative to `web`. `program` is the program under test,
 /// and `variable` the environment variable in which the test files expect its path.
-pub fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
+pub(crate) fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
     if !web.join("node_modules").is_dir() {
         let why =
@@ -33,6 +33,6 @@ pub fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
 }
 
 /// Reports a skipped test. Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.
-pub fn skipped(what: &str) {
+pub(crate) fn skipped(what: &str) {
     let _ = writeln!(io::stderr(), "SKIPPED: {what}");
 }

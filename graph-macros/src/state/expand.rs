@@ -5,6 +5,7 @@ mod update;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned as _;
 
 use self::{
     reducer::generated_reducers,
@@ -305,9 +306,11 @@ impl Field {
             return (get, quote!(::core::mem::drop(__value)));
         }
         let (to_value, from_value) = self.conversions(self.stored_type());
-        let new = quote!(#from_value(#name, __value)?);
+        let get = self.call(&to_value, &quote!(&self.#ident, #name));
+        let new = self.call(&from_value, &quote!(#name, __value));
+        let new = quote!(#new?);
         let new = if self.unwraps_arc() { quote!(::std::sync::Arc::new(#new)) } else { new };
-        (quote!(#to_value(&self.#ident, #name)), quote!(self.#ident = #new))
+        (get, quote!(self.#ident = #new))
     }
 
     /// Generates the conversions of the field's write to and from JSON.
@@ -331,18 +334,15 @@ impl Field {
             return (push, quote!(__update.#ident = (&#stored).pull(__write)?));
         }
         let (to_value, from_value) = self.conversions(&self.write_type());
-        let push = quote! {
-            ::graph_core::state::derive::push_write(
-                &mut __writes,
-                #name,
-                &__update.#ident,
-                #to_value,
-            )?;
-        };
+        let push_write = quote_spanned!(self.ty.span()=> ::graph_core::state::derive::push_write);
+        let push =
+            self.call(&push_write, &quote!(&mut __writes, #name, &__update.#ident, #to_value));
+        let push = quote!(#push?;);
+        let new = self.call(&from_value, &quote!(#name, __write.value));
         let pull = quote! {
             __update.#ident = ::core::option::Option::Some(::graph_core::state::Write {
                 overwrite: __write.overwrite,
-                value: #from_value(#name, __write.value)?,
+                value: #new?,
             })
         };
         (push, pull)
@@ -350,13 +350,20 @@ impl Field {
 
     /// Generates the paths of the functions that convert a value of the field to and from JSON.
     ///
-    /// If the type cannot be converted, the compiler reports the same error at the same place for each use, and
-    /// therefore prints it once.
+    /// The paths and the calls of these functions have the span of the field's type, which is the user's code. If the
+    /// type cannot be converted, the compiler therefore reports the same error at the same place for each use, and
+    /// prints it once.
     fn conversions(&self, ty: &impl ToTokens) -> (TokenStream, TokenStream) {
-        let span = span_of(&self.ty);
+        let span = self.ty.span();
         let to_value = quote_spanned!(span=> <#ty as ::graph_core::state::FieldValue>::to_value);
         let from_value =
             quote_spanned!(span=> <#ty as ::graph_core::state::FieldValue>::from_value);
         (to_value, from_value)
+    }
+
+    /// Generates a call that has the span of the field's type. The arguments keep their spans, because they contain
+    /// names of local variables.
+    fn call(&self, function: &TokenStream, arguments: &TokenStream) -> TokenStream {
+        quote_spanned!(self.ty.span()=> #function(#arguments))
     }
 }
