@@ -199,7 +199,7 @@ fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
 /// let saver = SqliteSaver::new(&database);
 /// let memory = SqliteStore::new(&database);
 ///
-/// memory.put(&["users", "ada"], "language", json!("Rust")).await?;
+/// memory.put(&["users"], "ada", json!({"language": "Rust"})).await?;
 /// let sizes = saver.sizes().await?;
 /// assert_eq!((sizes.threads, sizes.items), (0, 1));
 /// assert!(database.verify().await?.is_empty(), "the file is damaged");
