@@ -27,7 +27,7 @@ use crate::{
 /// use graph_agents::{
 ///     AiMessage, MessagesState, MessagesStateUpdate, ToolCall, ToolNode, ToolResults, tool,
 /// };
-/// use graph_core::{Context, NodeError, START, State, StateGraph};
+/// use graph_core::{Context, NodeError, START, StateGraph};
 /// use serde_json::json;
 ///
 /// /// Adds two numbers.

@@ -127,7 +127,7 @@ fn change(plan: &Plan, item: impl Fn(usize) -> Option<Value>) -> Option<Change> 
 ///
 /// ```
 /// use graph_agents::{Message, MessagesState, MessagesStateUpdate};
-/// use graph_core::{START, State, StateGraph};
+/// use graph_core::{START, StateGraph};
 ///
 /// async fn answer(state: &MessagesState) -> MessagesStateUpdate {
 ///     let text = format!("You wrote {} message.", state.messages.len());

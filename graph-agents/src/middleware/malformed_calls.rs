@@ -24,7 +24,7 @@ use crate::{
 /// let malformed = InvalidToolCall {
 ///     name: Some("weather".into()),
 ///     args: Some("{city: Rome".into()),
-///     ..InvalidToolCall::default()
+///     id: Some("call-1".into()),
 /// };
 /// let first = AiMessage { invalid_tool_calls: vec![malformed], ..AiMessage::new("") };
 /// let model = ScriptedModel::new([first, AiMessage::new("I cannot call the tool.")]);

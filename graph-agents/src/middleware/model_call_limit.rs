@@ -31,8 +31,8 @@ const RUN_COUNT: &str = "run_model_call_count";
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // This model never stops calling the tool.
-/// let call = AiMessage::new("").tool_call(ToolCall::new("clock", json!({}), "call-1"));
-/// let model = ScriptedModel::new(vec![call; 10]);
+/// let call = |id: u32| ToolCall::new("clock", json!({}), format!("call-{id}"));
+/// let model = ScriptedModel::new((0..10).map(|id| AiMessage::new("").tool_call(call(id))));
 /// let limit = ModelCallLimit::new(None, Some(3))?;
 /// let agent = Agent::new(model).tools([clock()]).middleware(limit).compile()?;
 /// let outcome = agent.run("What time is it?").await?;

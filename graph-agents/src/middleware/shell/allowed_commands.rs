@@ -32,7 +32,7 @@ use super::{
 /// use graph_agents::middleware::{AllowedCommands, CommandExecutor};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), graph_core::NodeError> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path();
 /// std::fs::write(path.join("notes.txt"), "Buy tea.\n")?;
