@@ -22,7 +22,7 @@ use crate::{
 ///     Capacity, EventSender, NewRun, ReadOutcome, Registry, RunEvent, RunInfo, Runner, RunnerError,
 ///     RunnerOutcome, Service, Status,
 /// };
-/// use serde_json::{Value, json};
+/// use serde_json::json;
 ///
 /// /// Doubles a number. Its runs have no events.
 /// struct Doubler;

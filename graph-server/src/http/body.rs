@@ -33,9 +33,12 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 ///     title: String,
 /// }
 ///
+/// async fn rename(Path(id): Path<u32>, Body(body): Body<Rename>) -> String {
+///     format!("{id}: {}", body.title)
+/// }
+///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let rename = async |Path(id): Path<u32>, Body(Rename { title }): Body<Rename>| format!("{id}: {title}");
 /// let routes = Router::new().route("/reports/{id}", post(rename));
 /// let request = |body: &'static str| {
 ///     let request = Request::post("/reports/7").header("content-type", "application/json");
