@@ -18,7 +18,7 @@ use crate::{Message, Part, Request};
 ///
 /// let short = estimate_tokens("anthropic", &Request::new("How long is the Rhine?"));
 /// let long = estimate_tokens("anthropic", &Request::new("How long is the Rhine? ".repeat(100)));
-/// assert!(short < 50 && long > 500);
+/// assert!(long - short > 400);
 /// ```
 pub fn estimate_tokens(provider: &str, request: &Request) -> u64 {
     let rate = Rate::of(provider);
