@@ -155,12 +155,17 @@ pub use graph::{
     stops::Stops,
 };
 /// ```
-/// use graph_core::{END, Route};
+/// use graph_core::{END, Route, State};
 ///
-/// # struct Essay {
-/// #     drafts: usize,
-/// # }
-/// # async fn write(_: &Essay) {}
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     drafts: u32,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().drafts(essay.drafts + 1)
+/// }
+///
 /// #[derive(Route)]
 /// enum Verdict {
 ///     #[to(write)]
