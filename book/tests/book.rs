@@ -131,6 +131,16 @@ fn every_chapter_is_listed_and_tested() {
 }
 
 #[test]
+fn the_front_page_of_the_api_documentation_leads_to_every_chapter() {
+    let front_page = read(&root().join("graph-core/src/lib.rs"));
+    for chapter in files_in(&root().join("book/chapters"), "md") {
+        let page = format!("(../book/{})", chapter.replace(".md", ".html"));
+        let is_text = !matches!(&*chapter, "SUMMARY.md" | "introduction.md");
+        assert!(!is_text || front_page.contains(&page), "graph-core/src/lib.rs must link {page}");
+    }
+}
+
+#[test]
 fn every_rust_block_is_compiled() {
     let tests = read(&root().join("book/lib.rs"));
     for document in documents() {

@@ -196,8 +196,8 @@ pub(crate) fn is_mixed_literal(value: &str) -> bool {
     is_own_text(value) && is_strong(value)
 }
 
-/// Returns whether a value is hardly anything but a password: it has letters and digits, together with letters of the
-/// other case or symbols.
+/// Returns whether a value is almost certainly a password: it has lowercase letters and digits, together with uppercase
+/// letters or symbols.
 pub(crate) fn is_strong_literal(value: &str) -> bool {
     let has = |test: fn(&char) -> bool| value.chars().any(|it| test(&it));
     let is_mixed = has(char::is_ascii_uppercase)

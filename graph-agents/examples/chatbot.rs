@@ -16,7 +16,7 @@ async fn weather(
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // For a real provider: `LlmModel::new(Llm::new(create_provider("anthropic", None, None)?))`.
+    // For a real provider: `LlmModel::new(create_provider("anthropic", None, None)?)`.
     let model = ScriptedModel::new([
         AiMessage::new("").tool_call(ToolCall::new("weather", json!({"city": "Rome"}), "call-1")),
         AiMessage::new("Take an umbrella: it rains in Rome."),

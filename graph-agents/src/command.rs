@@ -116,6 +116,35 @@ impl JumpTo {
 }
 
 /// A command from a tool or from middleware: an update, and nodes to run next.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, Command, ScriptedModel, StateField, ToolCall, ToolMessage, ToolRuntime, Update,
+///     tool,
+/// };
+/// use graph_core::JsonFieldKind;
+/// use serde_json::json;
+///
+/// /// Remembers the user's name.
+/// #[tool]
+/// async fn remember_name(name: String, runtime: &ToolRuntime) -> Command {
+///     let answer = ToolMessage::success(runtime.call(), "Done.");
+///     Command::new().update(Update::new().set("user", name).messages([answer]))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let call = ToolCall::new("remember_name", json!({"name": "Ann"}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Hello, Ann!")]);
+/// let agent = Agent::new(model)
+///     .tools([remember_name()])
+///     .state_field(StateField::new("user", JsonFieldKind::Last))
+///     .compile()?;
+/// let outcome = agent.run("I am Ann.").await?;
+/// assert_eq!(outcome.state.get("user"), Some(&json!("Ann")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Command {

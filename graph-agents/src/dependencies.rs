@@ -12,6 +12,20 @@ use crate::AgentError;
 
 /// Values that the tools and middleware of an agent need, such as the client of a database. Contains at most one value
 /// per type. Cheap to clone.
+///
+/// ```
+/// use graph_agents::Dependencies;
+///
+/// struct Prices {
+///     book: u32,
+/// }
+///
+/// // `Agent::dependency` adds a value to the dependencies of an agent; `ToolNode::dependencies` sets those of a node.
+/// let dependencies = Dependencies::default().with(Prices { book: 12 });
+/// assert_eq!(dependencies.get::<Prices>()?.book, 12);
+/// assert!(dependencies.get::<String>().is_err());
+/// # Ok::<(), graph_agents::AgentError>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Dependencies {
     values: Arc<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,

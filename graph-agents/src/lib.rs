@@ -12,6 +12,10 @@
 //! - [`files`] and [`deep`]: files in the state, and agents that plan and delegate.
 //! - `mcp` (feature `mcp`): tools of MCP servers, and agents as MCP servers.
 //! - `code` (feature `sandbox`): programs that the model writes, run in a sandbox.
+//!
+//! The book's chapters [Agents](../book/agents.html), [Tools](../book/tools.html),
+//! [Middleware](../book/middleware.html), [Several agents](../book/several-agents.html) and [MCP](../book/mcp.html) are
+//! a guide; `cargo xtask book` renders them.
 #![forbid(unsafe_code)]
 
 /// Compiles and runs the README's examples as documentation tests.
@@ -47,6 +51,21 @@ pub use chat::{Chat, ChatError, chat};
 pub use command::{Command, CommandUpdate, JumpTo, Update};
 pub use dependencies::{Dep, Dependencies};
 pub use error::{AgentError, error_name};
+/// ```
+/// use graph_agents::tool;
+///
+/// /// Returns the weather in a city.
+/// #[tool(timeout_secs = 30, retries = 2)]
+/// async fn weather(
+///     /// Name of the city.
+///     city: String,
+/// ) -> String {
+///     format!("It rains in {city}.")
+/// }
+///
+/// // Pass it to an agent: `Agent::new(model).tools([weather()])`.
+/// assert_eq!(weather().name(), "weather");
+/// ```
 pub use graph_macros::tool;
 pub use message::{
     AiMessage, Content, InvalidToolCall, Message, Messages, MessagesState, MessagesStateUpdate,

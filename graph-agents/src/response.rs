@@ -12,6 +12,31 @@ pub(crate) use parse::{parse_text, parse_value};
 use crate::{AgentError, model::OutputSchema};
 
 /// How an agent obtains a structured response.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ResponseFormat, ScriptedModel, ToolCall};
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use serde_json::json;
+///
+/// #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+/// struct Forecast {
+///     city: String,
+///     degrees: i32,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Without native support, the model answers by calling a tool with the name of the type.
+/// let call = ToolCall::new("Forecast", json!({"city": "Rome", "degrees": 21}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call)]);
+/// let agent = Agent::new(model).response_format(ResponseFormat::of::<Forecast>()).compile()?;
+/// let outcome = agent.run("How is the weather in Rome?").await?;
+/// let forecast = Forecast { city: "Rome".into(), degrees: 21 };
+/// assert_eq!(outcome.response::<Forecast>(), Some(forecast));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ResponseFormat {
     /// Alternative schemas. `Strategy::Provider` uses only the first one.

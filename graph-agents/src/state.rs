@@ -16,6 +16,15 @@ pub const STRUCTURED_RESPONSE: &str = "structured_response";
 pub const JUMP_TO: &str = "jump_to";
 
 /// A snapshot of an agent's state. Cheap to clone.
+///
+/// ```
+/// use graph_agents::{AgentState, Message};
+///
+/// // Tools and middleware receive the state as `&AgentState`.
+/// let state = AgentState::from_messages(vec![Message::human("Hi"), Message::ai("Hello!")]);
+/// assert_eq!(state.messages()[1].text(), "Hello!");
+/// assert_eq!(state.get_as::<u32>("count"), None);
+/// ```
 #[derive(Clone, Debug)]
 pub struct AgentState {
     inner: Arc<Inner>,
@@ -99,6 +108,23 @@ fn parse(messages: Option<&Value>) -> Result<Vec<Message>, NodeError> {
 }
 
 /// A field of an agent's state, in addition to the messages.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, StateField};
+/// use graph_core::JsonFieldKind;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Hello, Ann!")]))
+///     .state_field(StateField::new("user", JsonFieldKind::Last))
+///     .compile()?;
+/// let input = agent.schema().input(json!({"messages": "Hi", "user": "Ann"}))?;
+/// let state = agent.invoke(input, ()).await?;
+/// assert_eq!(state.get("user"), Some(&json!("Ann")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct StateField {
     pub(crate) name: String,

@@ -24,12 +24,34 @@ use crate::{
 /// Executes the tool calls of the newest AI message concurrently, and answers in the order of the calls.
 ///
 /// ```
-/// use graph_agents::{Tool, ToolErrors, ToolNode};
+/// use graph_agents::{
+///     AiMessage, MessagesState, MessagesStateUpdate, ToolCall, ToolNode, ToolResults, tool,
+/// };
+/// use graph_core::{Context, NodeError, START, StateGraph};
 /// use serde_json::json;
 ///
-/// let ping = Tool::dynamic("ping", "Answers pong.", json!({}), |_, _| async { "pong" });
-/// let node = ToolNode::new([ping]).errors(ToolErrors::answer_all());
-/// # let _ = node;
+/// /// Adds two numbers.
+/// #[tool]
+/// async fn add(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// async fn tools(state: &MessagesState, cx: &Context) -> Result<MessagesStateUpdate, NodeError> {
+///     let results = ToolNode::new([add()]).run_messages(state.messages.clone(), cx).await?;
+///     match results {
+///         ToolResults::Messages(messages) => Ok(MessagesState::update().messages(messages)),
+///         _ => Err("these tools return no commands".into()),
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<MessagesState>::new().node(tools).edge(START, tools).compile()?;
+/// let call = AiMessage::new("").tool_call(ToolCall::new("add", json!({"a": 2, "b": 3}), "call-1"));
+/// let state = graph.invoke(MessagesState { messages: vec![call.into()] }, ()).await?;
+/// assert_eq!(state.messages[1].text(), "5");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct ToolNode {
@@ -274,6 +296,18 @@ fn flatten(answer: ToolAnswer, flat: &mut Vec<ToolAnswer>) {
 }
 
 /// Chooses the node after the last message: `tools` if it is an AI message with tool calls, otherwise `__end__`.
+///
+/// ```
+/// use graph_agents::{AiMessage, Message, ToolCall, tools_condition};
+/// use serde_json::json;
+///
+/// let call = ToolCall::new("weather", json!({"city": "Rome"}), "call-1");
+/// let mut messages = vec![Message::human("Does it rain?"), AiMessage::new("").tool_call(call).into()];
+/// assert_eq!(tools_condition(&messages)?, "tools");
+/// messages.push(Message::ai("No."));
+/// assert_eq!(tools_condition(&messages)?, "__end__");
+/// # Ok::<(), graph_agents::AgentError>(())
+/// ```
 pub fn tools_condition(messages: &[Message]) -> Result<&'static str, AgentError> {
     let last = messages
         .last()

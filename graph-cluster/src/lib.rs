@@ -23,6 +23,8 @@
 //! - A worker that was cut off and comes back cannot write: events and results carry the number of the claim, and the
 //!   checkpointer refuses writes under a lease that another worker has taken.
 //! - An interrupt ends the leg of a run. No process waits for the answer.
+//!
+//! The book's chapter [Running on several machines](../book/cluster.html) is a guide; `cargo xtask book` renders it.
 #![forbid(unsafe_code)]
 
 mod client;

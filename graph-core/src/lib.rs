@@ -66,6 +66,7 @@
 //! | [Getting started](../book/getting-started.html), [Coming from LangGraph](../book/from-langgraph.html) | [`StateGraph`], [`CompiledGraph`] |
 //! | [State and reducers](../book/state.html) | [`State`], [`reduce`], [`Overwrite`], [`Migrations`], [`json`] |
 //! | [Nodes, edges, routes, sends](../book/nodes.html) | [`node`], [`Route`], [`Command`], [`send`], [`goto`](goto()) |
+//! | [Eager graphs](../book/eager.html) | [`StateGraph::eager`], [`NodeExt`] |
 //! | [Subgraphs](../book/subgraphs.html) | [`subgraph`](subgraph()), [`Persistence`] |
 //! | [Threads, checkpoints, durability](../book/threads.html) | [`Thread`], [`Checkpointer`], [`Durability`] |
 //! | [Interrupts and human review](../book/interrupts.html) | [`Context::interrupt`], [`RunOutcome`], [`Stops`] |
@@ -75,6 +76,20 @@
 //! | [Store and memory](../book/store.html) | [`store`] |
 //! | [Errors, retries, timeouts, caching](../book/errors.html) | [`NodeError`], [`RunError`], [`NodeExt`], [`RetryPolicy`], [`cache`] |
 //! | [Effects and idempotency](../book/effects.html) | [`Context::task`], [`EffectInterceptor`] |
+//!
+//! These chapters are about the crates that build on this one. The links to the crates work after `cargo doc --no-deps
+//! --workspace`.
+//!
+//! | chapter | crate |
+//! |---|---|
+//! | [Traces and snapshot tests](../book/traces.html) | [`graph_trace`](../graph_trace/index.html) |
+//! | [Models](../book/models.html) | [`llm`](../llm/index.html) |
+//! | [Agents](../book/agents.html), [Tools](../book/tools.html), [Middleware](../book/middleware.html), [Several agents](../book/several-agents.html), [MCP](../book/mcp.html) | [`graph_agents`](../graph_agents/index.html) |
+//! | [Sandboxes](../book/sandboxes.html) | [`sandbox_vm`](../sandbox_vm/index.html) |
+//! | [Studio](../book/studio.html), [Serving graphs](../book/serving.html) | [`graph_server`](../graph_server/index.html) |
+//! | [Running on several machines](../book/cluster.html) | [`graph_cluster`](../graph_cluster/index.html) |
+//! | [Operating it](../book/operations.html) | [`graph_store`](../graph_store/index.html) and others |
+//! | [Case study: the consulting pipeline](../book/consulting.html), [Threat model](../book/threat-model.html), [Open issues of LangGraph](../book/langgraph-issues.html) | |
 #![forbid(unsafe_code)]
 
 /// Compiles and runs the README's examples as documentation tests.
@@ -139,7 +154,48 @@ pub use graph::{
     run_options::RunOptions,
     stops::Stops,
 };
-pub use graph_macros::{Route, State};
+/// ```
+/// use graph_core::{END, Route, State};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     drafts: u32,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().drafts(essay.drafts + 1)
+/// }
+///
+/// #[derive(Route)]
+/// enum Verdict {
+///     #[to(write)]
+///     Again,
+///     #[to(END)]
+///     Good,
+/// }
+///
+/// /// A branch: `graph.branch(write, review)`.
+/// fn review(essay: &Essay) -> Verdict {
+///     if essay.drafts < 3 { Verdict::Again } else { Verdict::Good }
+/// }
+/// ```
+pub use graph_macros::Route;
+/// ```
+/// use graph_core::State;
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     topic: String,
+///     #[reduce(append)]
+///     drafts: Vec<String>,
+/// }
+///
+/// /// A node: it replaces the topic and appends a draft.
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().topic("tea").drafts([format!("Draft {}", essay.drafts.len() + 1)])
+/// }
+/// ```
+pub use graph_macros::State;
 pub use interrupt::{Interrupt, StopReason};
 pub use json::{
     field_kind::JsonFieldKind,

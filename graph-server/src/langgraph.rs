@@ -72,6 +72,43 @@ use self::{manager::Manager, webhook::Webhooks};
 use crate::http::Metrics;
 
 /// LangGraph's API for a set of graphs.
+///
+/// ```
+/// use axum::{body::Body, http::Request};
+/// use graph_core::{START, State, StateGraph};
+/// use graph_server::langgraph::{Graphs, LangGraphApi, Schemas};
+/// use serde::{Deserialize, Serialize};
+/// use tower::ServiceExt;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("api.db");
+/// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
+/// let graphs = Graphs::in_memory().add("essays", essays, Schemas::default())?;
+/// let api = LangGraphApi::open(graphs, path)?;
+///
+/// // Pass the routes to `Guard::wrap` and `serve_until`. A test can call them directly:
+/// let request = Request::post("/runs/wait")
+///     .header("content-type", "application/json")
+///     .body(Body::from(r#"{"assistant_id": "essays", "input": {"topic": "tea"}}"#))?;
+/// let response = api.routes().oneshot(request).await?;
+/// let body = axum::body::to_bytes(response.into_body(), 10_000).await?;
+/// assert_eq!(body, r#"{"text":"On tea","topic":"tea"}"#);
+/// api.shut_down().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct LangGraphApi {
     manager: Arc<Manager>,

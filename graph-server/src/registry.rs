@@ -12,6 +12,16 @@ use serde_json::Value;
 use crate::run::{NewRun, RunInfo, Status, from_millis, to_millis};
 
 /// The registry of all runs. Clones share one connection.
+///
+/// ```
+/// use graph_server::Registry;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("runs.db");
+/// let registry = Registry::open(path)?;
+/// assert!(registry.get("run-1")?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Registry {
     connection: Arc<Mutex<Connection>>,

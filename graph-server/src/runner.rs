@@ -14,6 +14,41 @@ use crate::{
 ///
 /// A runner itself stores the progress and the events of its runs. After a crash, the service calls
 /// [`execute`](Self::execute) again, and the runner continues from the stored state.
+///
+/// ```
+/// use std::{io, sync::Arc};
+/// use async_trait::async_trait;
+/// use graph_server::{
+///     Capacity, EventSender, NewRun, ReadOutcome, Registry, RunEvent, RunInfo, Runner, RunnerError,
+///     RunnerOutcome, Service, Status,
+/// };
+/// use serde_json::json;
+///
+/// /// Doubles a number. Its runs have no events.
+/// struct Doubler;
+///
+/// #[async_trait]
+/// impl Runner for Doubler {
+///     async fn execute(&self, run: &RunInfo, _: &EventSender) -> Result<RunnerOutcome, RunnerError> {
+///         let number = run.input.as_i64().ok_or_else(|| RunnerError("no number".to_owned()))?;
+///         Ok(RunnerOutcome::Complete(json!(2 * number)))
+///     }
+///
+///     fn events(&self, _: &str, _: u64, _: usize) -> io::Result<Vec<RunEvent>> {
+///         Ok(Vec::new())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let service = Service::open(Registry::in_memory()?, Arc::new(Doubler), Capacity::default()).await?;
+/// service.start(NewRun { id: "run-1".into(), subject: "doubler".into(), input: json!(21) }).await?;
+/// let mut events = service.read_events("run-1", 0).await?;
+/// assert_eq!(events.next().await?, ReadOutcome::End(Status::Complete));
+/// assert_eq!(service.get("run-1").await?.outcome, json!(42));
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Runner: Send + Sync + 'static {
     /// Executes a run, or resumes it from its last stored state. Sends each event after storing it.

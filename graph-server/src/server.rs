@@ -54,6 +54,30 @@ pub async fn serve(
 /// that requests have started.
 ///
 /// Fails if `listener` is reachable from other machines and the guard has neither API keys nor authenticators.
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use graph_server::{
+///     http::{Guard, Metrics},
+///     serve_until,
+/// };
+/// use tokio::{net::TcpListener, sync::oneshot};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let open = Router::new().route("/health", get(async || "ok"));
+/// let guarded = Guard::new().wrap(open, Router::new(), Metrics::default());
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let (stop, stopped) = oneshot::channel::<()>();
+/// let server = tokio::spawn(serve_until(listener, guarded, async {
+///     let _ = stopped.await;
+/// }));
+/// // Send requests here.
+/// drop(stop);
+/// server.await??;
+/// # Ok(())
+/// # }
+/// ```
 pub async fn serve_until(
     listener: TcpListener,
     guarded: Guarded,

@@ -37,6 +37,44 @@ use crate::{
 const PREEMPTION_GRACE: Duration = Duration::from_secs(10);
 
 /// Starts, watches, cancels and resumes runs. Cloning is cheap; clones share the same runs.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_server::{Capacity, NewRun, ReadOutcome, Registry, Service, Status};
+/// use serde_json::json;
+/// # use std::io;
+/// # use async_trait::async_trait;
+/// # use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
+/// #
+/// # struct Doubler;
+/// #
+/// # #[async_trait]
+/// # impl Runner for Doubler {
+/// #     async fn execute(&self, run: &RunInfo, _: &EventSender) -> Result<RunnerOutcome, RunnerError> {
+/// #         let number = run.input.as_i64().ok_or_else(|| RunnerError("no number".to_owned()))?;
+/// #         Ok(RunnerOutcome::Complete(json!(2 * number)))
+/// #     }
+/// #
+/// #     fn events(&self, _: &str, _: u64, _: usize) -> io::Result<Vec<RunEvent>> {
+/// #         Ok(Vec::new())
+/// #     }
+/// # }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // `Doubler` is a `Runner`, whose documentation shows it. For graphs, use `graph::Graphs`.
+/// let service = Service::open(Registry::in_memory()?, Arc::new(Doubler), Capacity::default()).await?;
+/// service.start(NewRun { id: "run-1".into(), subject: "doubler".into(), input: json!(21) }).await?;
+///
+/// let mut reader = service.read_events("run-1", 0).await?;
+/// while let ReadOutcome::Events(events) = reader.next().await? {
+///     println!("{} events", events.len());
+/// }
+/// let run = service.get("run-1").await?;
+/// assert_eq!((run.status, run.outcome), (Status::Complete, json!(42)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Service {
     inner: Arc<Inner>,

@@ -44,7 +44,7 @@ impl Body {
         let body: Self =
             codec.decode(|| "its header".to_owned(), bytes).map_err(|it| damaged(key, &it))?;
         if body.id != key.id {
-            let problem = format!("the row contains checkpoint {}", body.id);
+            let problem = format!("its row contains another checkpoint, {}", body.id);
             let (thread, id) = (key.thread.clone(), key.id);
             return Err(CheckpointError::Corrupt { thread, id, problem });
         }

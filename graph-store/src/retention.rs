@@ -12,6 +12,43 @@ use graph_core::checkpoint::{CheckpointError, Checkpointer, Keep, Lookup, TaskEv
 ///
 /// The newest checkpoint of a thread is always kept, so that the thread can be resumed. Everything that a kept
 /// checkpoint needs is kept too, so forks and pending interrupts are safe.
+///
+/// ```
+/// use std::time::Duration;
+/// use graph_core::{MemorySaver, START, State, StateGraph};
+/// use graph_store::{Retention, RetentionRule};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Chat {
+///     #[reduce(append)]
+///     messages: Vec<String>,
+/// }
+///
+/// async fn answer(_: &Chat) -> ChatUpdate {
+///     Chat::update().messages(["Good morning.".to_owned()])
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let saver = MemorySaver::new();
+/// let graph = StateGraph::<Chat>::new()
+///     .node(answer)
+///     .edge(START, answer)
+///     .checkpointer(saver.clone())
+///     .compile()?;
+/// let thread = graph.thread("chat-1", ());
+/// thread.run(Chat::default()).await?;
+/// thread.run(Chat::default()).await?;
+///
+/// // Keeps the two newest checkpoints, and none that is older than 30 days.
+/// let month = Duration::from_secs(30 * 24 * 3600);
+/// let rule = RetentionRule::keep_all().keep_last(2).max_age(month);
+/// let report = Retention::new(rule).apply(&saver).await?;
+/// assert_eq!(report.checkpoints, 4);
+/// assert_eq!(thread.state().await?.expect("the newest is kept").values.messages.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "a rule has no effect until it is passed to a `Retention`"]
 pub struct RetentionRule {

@@ -33,6 +33,39 @@ use crate::trace::{Header, RunStatus, Trace};
 /// sets the run options accordingly. If the event stream is dropped, undelivered events are lost, and a task that has
 /// already finished is not executed again to repeat them. To end a run in such a way that its remaining events can
 /// still be read, use [`RunControl::cancel`](graph_core::RunControl::cancel).
+///
+/// ```
+/// use graph_core::{Input, RunOptions, START, State, StateGraph};
+/// use graph_trace::{Header, RunStatus, TraceBuilder};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+/// let input = Input::from(Essay { topic: "tea".into(), ..Essay::default() });
+/// let mut builder = TraceBuilder::new();
+/// builder.begin_run(graph.input_to_json(&input)?);
+/// let options = TraceBuilder::enable_events(RunOptions::new());
+/// let mut events = graph.with(options).stream(input, ());
+/// while let Some(event) = events.next().await {
+///     // Show the event to a user here.
+///     builder.add_event(&event);
+/// }
+/// let end = RunStatus::from_result(&events.finish().await);
+/// let trace = builder.finish(Header::default(), end);
+/// assert_eq!(trace.root.steps[1].tasks[0].node, "write");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TraceBuilder {
     root: GraphBuilder,

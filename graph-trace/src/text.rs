@@ -20,6 +20,37 @@ pub enum Detail {
 }
 
 /// Options for rendering a trace.
+///
+/// ```
+/// use graph_core::{RunOptions, START, State, StateGraph};
+/// use graph_trace::{Detail, TextOptions, record};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+/// let essay = Essay { topic: "tea".into(), ..Essay::default() };
+/// let trace = record(&graph, essay, (), RunOptions::new()).await.trace;
+/// assert_eq!(
+///     trace.text(TextOptions::new(Detail::Routes)),
+///     r#"input {"text":"","topic":"tea"}
+/// step 1
+///   write
+/// done
+/// "#
+/// );
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct TextOptions {

@@ -7,6 +7,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The trace of a run.
+///
+/// ```
+/// use graph_core::{RunOptions, START, State, StateGraph};
+/// use graph_trace::{RunStatus, record};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+/// let essay = Essay { topic: "tea".into(), ..Essay::default() };
+/// let trace = record(&graph, essay, (), RunOptions::new()).await.trace;
+/// assert_eq!(trace.end, RunStatus::Done);
+/// let task = &trace.root.steps[1].tasks[0];
+/// assert_eq!((&*task.node, &task.writes[0].value), ("write", &"On tea".into()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// The graph and its input.

@@ -7,6 +7,34 @@ use async_trait::async_trait;
 use crate::{Backoff, Error, ModelId, Usage};
 
 /// A model that converts texts to vectors.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use llm::{Embedder, EmbeddingModel, Embeddings, Error, ModelId};
+///
+/// /// Counts the letters `a` and `e`.
+/// #[derive(Debug)]
+/// struct Vowels;
+///
+/// #[async_trait]
+/// impl EmbeddingModel for Vowels {
+///     fn id(&self) -> ModelId {
+///         ModelId::new("local", "vowels")
+///     }
+///
+///     async fn embed(&self, texts: &[String]) -> Result<Embeddings, Error> {
+///         let count = |text: &str, letter| text.matches(letter).count() as f32;
+///         let vectors = texts.iter().map(|it| vec![count(it, 'a'), count(it, 'e')]).collect();
+///         Ok(Embeddings { vectors, usage: None })
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// assert_eq!(Embedder::new(Vowels).embed(["tea"]).await?.vectors, [[1.0, 1.0]]);
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[async_trait]
 pub trait EmbeddingModel: Send + Sync + fmt::Debug {
     /// Returns the names of the provider and the model.
@@ -111,6 +139,18 @@ impl graph_core::store::Embed for Embedder {
 }
 
 /// An embedding model whose vectors come from a function, for tests and runs without an API key.
+///
+/// ```
+/// use llm::{Embedder, ScriptedEmbeddings};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// // A vector of one number: the length of the text.
+/// let embedder = Embedder::new(ScriptedEmbeddings::new(|text| vec![text.len() as f32]));
+/// assert_eq!(embedder.embed(["tea", "coffee"]).await?.vectors, [[3.0], [6.0]]);
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ScriptedEmbeddings {
     vector: Box<dyn Fn(&str) -> Vec<f32> + Send + Sync>,
 }

@@ -6,6 +6,19 @@ use serde_json::Value;
 use crate::Media;
 
 /// One message of a conversation.
+///
+/// ```
+/// use llm::{Message, Request, Role};
+///
+/// let conversation = vec![
+///     Message::user("How long is the Rhine?"),
+///     Message::assistant("About 1,230 km."),
+///     Message::user("And the Danube?"),
+/// ];
+/// assert_eq!(conversation[1].role, Role::Assistant);
+/// let request = Request::conversation(conversation);
+/// assert_eq!(request.messages[2].text(), "And the Danube?");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Author of the message.

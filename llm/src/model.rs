@@ -13,6 +13,49 @@ use crate::{Error, ModelId, Part, Request, Response, ToolCall};
 /// One method serves both plain and streamed calls, so a layer has to be implemented only once. Dropping the future of
 /// a call cancels the call and closes its connection. Providers bill a cancelled streamed response roughly up to the
 /// last token sent, and a cancelled plain response often in full.
+///
+/// ```
+/// use std::time::Duration;
+/// use async_trait::async_trait;
+/// use llm::{Error, Finish, Listener, Llm, Message, Model, ModelId, Part, Request, Response};
+///
+/// /// A model that repeats the last message.
+/// #[derive(Debug)]
+/// struct Echo;
+///
+/// #[async_trait]
+/// impl Model for Echo {
+///     fn id(&self) -> ModelId {
+///         ModelId::new("local", "echo")
+///     }
+///
+///     async fn call(
+///         &self,
+///         request: &Request,
+///         listener: &mut Listener<'_>,
+///     ) -> Result<Response, Error> {
+///         let last = request.messages.last().map(Message::text).unwrap_or_default();
+///         let response = Response {
+///             content: vec![Part::text(last)],
+///             model: self.id(),
+///             finish: Finish::Stop,
+///             usage: None,
+///             latency: Duration::ZERO,
+///             cost: None,
+///             logprobs: Vec::new(),
+///         };
+///         listener.send_response(&response);
+///         Ok(response)
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let response = Llm::new(Echo).generate("Hello!").await?;
+/// assert_eq!(response.text(), "Hello!");
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[async_trait]
 pub trait Model: Send + Sync + fmt::Debug {
     /// Returns the names of the provider and the model.
@@ -105,6 +148,30 @@ impl fmt::Debug for Listener<'_> {
 }
 
 /// A shared handle to a model, with the methods that applications call.
+///
+/// ```
+/// use llm::{Llm, Piece, Request, Scripted};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let llm = Llm::new(Scripted::new("parrot", |request: &Request| request.prompt().to_uppercase()));
+///
+/// let response = llm.generate("Hello!").await?;
+/// assert_eq!(response.text(), "HELLO!");
+///
+/// let mut stream = llm.stream(Request::new("Good night!").max_tokens(100));
+/// let mut streamed = String::new();
+/// while let Some(piece) = stream.next().await {
+///     match piece {
+///         Piece::Text(text) => streamed += &text,
+///         Piece::Restart => streamed.clear(),
+///         Piece::Reasoning(_) | Piece::ToolCall(_) => {}
+///     }
+/// }
+/// assert_eq!(streamed, "GOOD NIGHT!");
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Llm {
     model: Arc<dyn Model>,

@@ -30,6 +30,14 @@ pub enum TranscriptItem<'a> {
 }
 
 /// Context window of a model.
+///
+/// ```
+/// use llm::{ModelId, Request, overflow::ContextWindow};
+///
+/// let window = ContextWindow::new(ModelId::new("openai", "small"), 2_000);
+/// assert!(window.fits(&Request::new("How long is the Rhine?").max_tokens(500)));
+/// assert!(!window.fits(&Request::new("How long is the Rhine?").max_tokens(4_000)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextWindow {
     /// The model.

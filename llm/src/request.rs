@@ -75,6 +75,35 @@ pub struct Request {
 }
 
 /// A tool that the model may call.
+///
+/// ```
+/// use llm::{Llm, Message, Part, Reply, Request, Scripted, Tool};
+/// use serde_json::json;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let weather = Tool::new("weather", "Returns the weather in a city.", json!({
+///     "type": "object",
+///     "properties": {"city": {"type": "string"}},
+///     "required": ["city"],
+/// }));
+/// # let llm = Llm::new(Scripted::replies("parrot", [
+/// #     Reply::ToolCall { name: "weather".into(), arguments: json!({"city": "Oslo"}) },
+/// #     Reply::from("It is sunny in Oslo."),
+/// # ]));
+/// let mut request = Request::new("How is the weather in Oslo?").tool(weather);
+///
+/// let response = llm.generate(request.clone()).await?;
+/// let call = response.tool_calls().next().expect("the model calls the tool").clone();
+/// assert_eq!(call.arguments, json!({"city": "Oslo"}));
+///
+/// // Append the call and its result, and ask the model again.
+/// request.messages.push(response.into_message());
+/// request.messages.push(Message::tool_result(&call, "sunny"));
+/// assert_eq!(llm.generate(request).await?.text(), "It is sunny in Oslo.");
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     /// Name of the tool.

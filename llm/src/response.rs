@@ -125,6 +125,15 @@ impl Sum for Usage {
 ///
 /// Amounts are integers, so sums are exact. For example, one cent per million tokens is ten billionths of a dollar per
 /// token.
+///
+/// ```
+/// use llm::Money;
+///
+/// let budget = Money::from_dollars(2.5);
+/// let spent: Money = [Money::from_dollars(0.1), Money::from_dollars(0.2)].into_iter().sum();
+/// assert_eq!(spent.nanos(), 300_000_000);
+/// assert_eq!(budget.saturating_sub(spent).to_string(), "$2.200000");
+/// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -19,6 +19,24 @@ use crate::{Error, Listener, Llm, Model, Piece, Request, Response, lock::lock};
 /// cancels the call. Until the stream is read to its end or dropped, it holds its slot in a [rate
 /// limiter](Llm::rate_limit) and its reservation in a [budget](Llm::budget). A stream that is neither polled nor
 /// dropped can therefore block other calls forever.
+///
+/// ```
+/// use llm::{Llm, Piece, Scripted};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let llm = Llm::new(Scripted::new("parrot", |_| "Because of the air."));
+/// let mut stream = llm.stream("Why is the sky blue?");
+/// while let Some(piece) = stream.next().await {
+///     if let Piece::Text(text) = piece {
+///         print!("{text}");
+///     }
+/// }
+/// let response = stream.response().await?;
+/// assert_eq!(response.text(), "Because of the air.");
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ResponseStream {
     call: Option<Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>>,
     // A std mutex suffices, because it is locked briefly and never across an await.

@@ -24,6 +24,19 @@ use crate::{Llm, Message, Model, Request, Schema, lock::lock};
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A fake provider, which answers one call at a time.
+///
+/// ```
+/// use llm::{Llm, Provider, Scripted, testkit::FakeProvider};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let fake = FakeProvider::start(Llm::new(Scripted::new("parrot", |_| "Hello!"))).await?;
+/// let provider = Provider::new("openai-compatible")?.base_url(fake.address()).model("parrot");
+/// assert_eq!(provider.build()?.generate("Good morning.").await?.text(), "Hello!");
+/// assert_eq!(fake.answered(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct FakeProvider {
     address: String,

@@ -132,7 +132,7 @@ pub struct Report {
     /// Results of the inquiries.
     #[reduce(append)]
     pub findings: Vec<String>,
-    /// Number of inquiries, as the last one counted them.
+    /// Number of inquiries so far, as reported by the last one.
     pub count: u32,
 }
 

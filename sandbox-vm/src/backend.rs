@@ -50,6 +50,24 @@ pub enum Workload {
 /// Returns all isolating back ends, strongest first, for guests that run `program`. The program has to be readable by
 /// every user and call [`guest::enter`](crate::guest::enter) before anything else. Micro VMs and containers also need
 /// it to be statically linked.
+///
+/// ```no_run
+/// use sandbox_vm::{Sandboxes, backend::Workload};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Uses the strongest back end that works on this machine.
+/// let sandboxes = Sandboxes::builder()
+///     .isolating_backends("/usr/local/bin/guest", Workload::Programs)
+///     .open()
+///     .await?;
+/// println!("guests run in {}", sandboxes.backend());
+/// for report in sandboxes.reports() {
+///     println!("{}: {}", report.backend, report.problem.as_deref().unwrap_or("available"));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub fn isolating_backends(
     program: impl Into<PathBuf>,
     workload: Workload,

@@ -23,6 +23,34 @@ use crate::{
 const REPLY_GRACE: Duration = Duration::from_secs(15);
 
 /// A program to run with [`Sandbox::exec`].
+///
+/// ```
+/// use std::time::Duration;
+/// use sandbox_vm::{
+///     ExecLimits, Isolation, Program, Sandboxes, Spec, Status, backend::InProcess, guest::Agent,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// // Not isolated, so that the example runs everywhere. For untrusted programs, use `Jail` or a stronger back end.
+/// let sandboxes = Sandboxes::builder()
+///     .backend(InProcess::new(Agent::new))
+///     .isolation(Isolation::Off)
+/// #   .state_dir(dir.path())
+///     .open()
+///     .await?;
+/// let sandbox = sandboxes.create_if_not_exists(Spec::new("sort")).await?;
+/// let sort = Program::new("sort")
+///     .arg("-r")
+///     .env("LC_ALL", "C")
+///     .input("a\nb\n")
+///     .limits(ExecLimits { wall: Duration::from_secs(60), ..ExecLimits::default() });
+/// let output = sandbox.exec(sort).await?;
+/// assert_eq!((output.status, &*output.stdout), (Status::Exited(0), &b"b\na\n"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Program {

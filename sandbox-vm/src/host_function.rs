@@ -77,6 +77,19 @@ impl<Q, A> fmt::Debug for HostFunction<Q, A> {
 
 /// The host's implementations of functions. Convert it into a [`CallPolicy`], which allows exactly these functions, to
 /// limit their calls.
+///
+/// ```
+/// use sandbox_vm::{CallError, CallPolicy, HostFunction, HostFunctions};
+///
+/// const CHAT: HostFunction<String, String> = HostFunction::new("llm.chat");
+/// const LENGTH: HostFunction<String, usize> = HostFunction::new("text.length");
+///
+/// let functions = HostFunctions::new()
+///     .add(CHAT, async |prompt: String| Ok::<_, CallError>(format!("You said: {prompt}")))
+///     .add(LENGTH, async |text: String| Ok::<_, CallError>(text.len()));
+/// let policy = CallPolicy::from(functions).budget(40);
+/// # let _ = policy;
+/// ```
 #[derive(Clone, Default)]
 #[must_use]
 pub struct HostFunctions {

@@ -5,6 +5,16 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 /// Limits of a sandbox as a whole.
+///
+/// ```
+/// use std::time::Duration;
+/// use sandbox_vm::{ExecLimits, Limits, Spec};
+///
+/// let exec = ExecLimits { wall: Duration::from_secs(10), ..ExecLimits::default() };
+/// let limits = Limits { memory: 512 << 20, cpus: 0.5, exec, ..Limits::default() };
+/// let spec = Spec::new("job-7").limits(limits);
+/// assert_eq!(spec.limits.exec.wall.as_secs(), 10);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Limits {

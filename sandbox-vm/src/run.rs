@@ -29,6 +29,51 @@ use crate::{
 };
 
 /// Options for running a graph with [`Sandbox::run_graph`].
+///
+/// ```
+/// use graph_core::{START, State, StateGraph};
+/// use sandbox_vm::{GraphRun, Isolation, Sandboxes, Spec, backend::InProcess, guest::Agent};
+/// use serde_json::json;
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Debate {
+///     topic: String,
+///     verdict: String,
+/// }
+///
+/// async fn judge(debate: &Debate) -> DebateUpdate {
+///     Debate::update().verdict(format!("{} wins", debate.topic))
+/// }
+///
+/// /// Creates the program inside the guest.
+/// fn agent() -> Agent {
+///     Agent::new().graph("debate", |host| {
+///         let graph = StateGraph::<Debate>::new()
+///             .node(judge)
+///             .edge(START, judge)
+///             .shared_checkpointer(host.checkpointer())
+///             .compile()?;
+///         Ok((graph, ()))
+///     })
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// // Not isolated, so that the example runs everywhere. For untrusted programs, use `Jail` or a stronger back end.
+/// let sandboxes = Sandboxes::builder()
+///     .backend(InProcess::new(agent))
+///     .isolation(Isolation::Off)
+/// #   .state_dir(dir.path())
+///     .open()
+///     .await?;
+/// let sandbox = sandboxes.create_if_not_exists(Spec::new("debate")).await?;
+/// let input = json!({"topic": "tea"}).as_object().cloned().unwrap_or_default();
+/// let outcome = sandbox.run_graph(GraphRun::new("debate").input(input)).await?.finish().await?;
+/// assert_eq!(outcome.state()["verdict"], "tea wins");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct GraphRun {

@@ -35,6 +35,30 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A handle to one sandbox and its guest. Cheap to clone. The sandbox lives until it is deleted, it expires, or its
 /// last handle is dropped. Dropping [`Sandboxes`](crate::Sandboxes) does not end a sandbox that still has a handle.
+///
+/// ```
+/// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::InProcess, guest::Agent};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// // Not isolated, so that the example runs everywhere. For untrusted programs, use `Jail` or a stronger back end.
+/// let sandboxes = Sandboxes::builder()
+///     .backend(InProcess::new(Agent::new))
+///     .isolation(Isolation::Off)
+/// #   .state_dir(dir.path())
+///     .open()
+///     .await?;
+/// let sandbox = sandboxes.create_if_not_exists(Spec::new("notes")).await?;
+/// sandbox.fs().write("note.txt", "Buy tea.").await?;
+/// let output = sandbox.exec(Program::new("cat").arg("note.txt")).await?;
+/// assert!(output.success());
+/// assert_eq!(output.stdout, b"Buy tea.");
+/// sandbox.delete().await;
+/// assert!(sandboxes.get("notes").is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Inner>,

@@ -94,6 +94,19 @@ pub fn sandboxed<S: State, C: Send + Sync + 'static>(
 }
 
 /// Options for [`sandboxed`]. A [`Spec`] converts into options that allow no external calls.
+///
+/// ```
+/// use sandbox_vm::{CallError, CallPolicy, SandboxOptions, Spec};
+/// use serde_json::{Value, json};
+///
+/// // The graph may make up to 40 model calls, and two replacements of a dead guest are allowed.
+/// let policy = CallPolicy::new(async |_: String, _: Value| Ok::<_, CallError>(json!("Hello!")));
+/// let options = SandboxOptions::new(Spec::new("debate").memory(512 << 20))
+///     .call_policy(policy.allow("llm.chat").budget(40))
+///     .max_guests(3);
+/// // Pass them to `sandboxed(&graph, &sandboxes, options)`.
+/// # let _ = options;
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SandboxOptions {

@@ -92,6 +92,24 @@ struct Shared {
 type Slot = Arc<tokio::sync::OnceCell<Sandbox>>;
 
 /// Options for [`Sandboxes`]: the back ends, the required isolation, the state directory and the start timeout.
+///
+/// ```
+/// use sandbox_vm::{Isolation, Sandboxes, backend::InProcess, guest::Agent};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// // The default requires isolation, which this back end does not provide.
+/// let strict = Sandboxes::builder().backend(InProcess::new(Agent::new));
+/// # let strict = strict.state_dir(dir.path());
+/// assert!(strict.open().await.is_err());
+///
+/// let relaxed = Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Preferred);
+/// # let relaxed = relaxed.state_dir(dir.path());
+/// assert!(!relaxed.open().await?.isolated());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct SandboxesBuilder {

@@ -69,7 +69,8 @@ pub(crate) fn quarterly(company: &Company) -> Vec<Trend> {
     trends(company, &company.quarters, QUARTERLY)
 }
 
-/// Trends of the latest fiscal years. They include the quarterly figures if there are no quarters.
+/// Trends of the latest fiscal years. For a company without quarterly statements, they include the figures that
+/// [`quarterly`] would show.
 pub(crate) fn annual(company: &Company) -> Vec<Trend> {
     let ratios = if company.quarters.is_empty() { QUARTERLY } else { &[] };
     let mut all = trends(company, &company.annuals, ratios);

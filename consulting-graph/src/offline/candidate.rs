@@ -40,12 +40,12 @@ impl Candidate {
     }
 }
 
-/// Returns the direction of a finding that is good or bad for the company, but never neutral.
+/// Returns [`Direction::Positive`] if the finding is good for the company, otherwise [`Direction::Negative`].
 pub(super) fn good_if(is_good: bool) -> Direction {
     if is_good { Direction::Positive } else { Direction::Negative }
 }
 
-/// Returns the direction of a finding that is bad for the company or neutral, but never good.
+/// Returns [`Direction::Negative`] if the finding is bad for the company, otherwise [`Direction::Mixed`].
 pub(super) fn bad_if(is_bad: bool) -> Direction {
     if is_bad { Direction::Negative } else { Direction::Mixed }
 }

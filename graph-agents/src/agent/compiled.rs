@@ -19,6 +19,21 @@ const STEP_LIMIT: u32 = 9_999;
 /// A compiled agent: a graph with a JSON state, and typed methods to run it. Cheap to clone.
 ///
 /// It dereferences to its [`CompiledGraph`], for streaming, drawing and everything else that graphs can do.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new([AiMessage::new("Hello!")]);
+/// let agent = Agent::new(model).name("greeter").compile()?;
+/// println!("{}", agent.mermaid());
+/// let outcome = agent.run("Hi").await?;
+/// assert_eq!(outcome.text(), "Hello!");
+/// assert_eq!(outcome.messages.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct CompiledAgent {
     graph: CompiledGraph<JsonState>,
@@ -94,6 +109,22 @@ impl Deref for CompiledAgent {
 }
 
 /// A conversation with an agent, stored by the agent's checkpointer.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel};
+/// use graph_core::MemorySaver;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new(["Hello, Ann!", "Your name is Ann."].map(AiMessage::new));
+/// let agent = Agent::new(model).checkpointer(MemorySaver::new()).compile()?;
+/// let conversation = agent.conversation("ann");
+/// conversation.send("I am Ann.").await?;
+/// let outcome = conversation.send("What is my name?").await?;
+/// assert_eq!(outcome.messages.len(), 4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Conversation {
     agent: CompiledAgent,

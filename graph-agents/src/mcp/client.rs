@@ -30,7 +30,31 @@ const MAX_ENTRIES: usize = 1_000;
 /// A connection to an MCP server. Cheap to clone.
 ///
 /// The connection closes, and the process of the server ends, when the client and all tools from
-/// [`tools`](Self::tools) are dropped. The module documentation has an example.
+/// [`tools`](Self::tools) are dropped.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel,
+///     mcp::{AgentServer, McpClient, McpOptions},
+/// };
+/// use tokio::net::TcpListener;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // A server on this machine. Most servers are other programs: see `McpClient::stdio`.
+/// let weather = Agent::new(ScriptedModel::new([AiMessage::new("Rain.")])).name("weather").compile()?;
+/// let server = AgentServer::new(weather, "Answers questions about the weather.");
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let url = format!("http://{}/mcp", listener.local_addr()?);
+/// tokio::spawn(async move { axum::serve(listener, server.router()).await });
+///
+/// let client = McpClient::http(&url, McpOptions::new()).await?;
+/// // Pass the tools to `Agent::tools`.
+/// let tools = client.tools().await?;
+/// assert_eq!(tools[0].name(), "weather");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct McpClient {
     pub(super) server: Arc<str>,

@@ -14,6 +14,18 @@ use crate::{AgentError, notation};
 ///
 /// A message is a stored message (an object with `type`), a text (a human message), a pair `[role, text]`, or an
 /// object with `role` and `content`.
+///
+/// ```
+/// use graph_agents::{Message, messages_from_json};
+/// use serde_json::json;
+///
+/// let messages = messages_from_json(&json!([
+///     {"role": "system", "content": "Be brief."},
+///     ["human", "How old is the Rhine?"],
+/// ]))?;
+/// assert_eq!(messages, [Message::system("Be brief."), Message::human("How old is the Rhine?")]);
+/// # Ok::<(), graph_agents::AgentError>(())
+/// ```
 pub fn messages_from_json(value: &Value) -> Result<Vec<Message>, AgentError> {
     match value {
         Value::Null => Err(AgentError::value(

@@ -18,6 +18,32 @@ use super::{
 ///
 /// Follows the rules of [`add_messages`](super::add_messages), except that the removal of an unknown id is ignored.
 /// Where possible, a checkpoint stores only the messages of the update, not the whole list.
+///
+/// ```
+/// use graph_agents::{Message, Messages};
+/// use graph_core::{START, State, StateGraph};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Chat {
+///     #[reduce(Messages)]
+///     messages: Vec<Message>,
+///     topic: String,
+/// }
+///
+/// async fn answer(_: &Chat) -> ChatUpdate {
+///     Chat::update().messages([Message::ai("About 15 million years.")]).topic("rivers")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Chat>::new().node(answer).edge(START, answer).compile()?;
+/// let input = Chat { messages: vec![Message::human("How old is the Rhine?")], topic: String::new() };
+/// let chat = graph.invoke(input, ()).await?;
+/// assert_eq!(chat.messages[1].text(), "About 15 million years.");
+/// assert!(chat.messages.iter().all(|it| it.id().is_some()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Messages;
 
@@ -98,6 +124,25 @@ fn change(plan: &Plan, item: impl Fn(usize) -> Option<Value>) -> Option<Change> 
 }
 
 /// State of a graph that holds a conversation and nothing else.
+///
+/// ```
+/// use graph_agents::{Message, MessagesState, MessagesStateUpdate};
+/// use graph_core::{START, StateGraph};
+///
+/// async fn answer(state: &MessagesState) -> MessagesStateUpdate {
+///     let text = format!("You wrote {} message.", state.messages.len());
+///     MessagesState::update().messages([Message::ai(text)])
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<MessagesState>::new().node(answer).edge(START, answer).compile()?;
+/// let input = MessagesState { messages: vec![Message::human("Hi")] };
+/// let state = graph.invoke(input, ()).await?;
+/// assert_eq!(state.messages[1].text(), "You wrote 1 message.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(State, Clone, Debug, Default)]
 pub struct MessagesState {
     /// The conversation.

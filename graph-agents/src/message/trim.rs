@@ -69,6 +69,20 @@ fn characters(message: &Message) -> usize {
 }
 
 /// Options of [`trim_messages`].
+///
+/// ```
+/// use graph_agents::{Message, TokenCounter, TrimOptions, trim_messages};
+///
+/// let messages = [Message::human("a"), Message::ai("b"), Message::human("c"), Message::ai("d")];
+/// let options = TrimOptions {
+///     max_tokens: Some(3),
+///     // Counts one token per message.
+///     counter: TokenCounter::new(|messages| messages.len()),
+///     start_on_human: true,
+///     ..TrimOptions::default()
+/// };
+/// assert_eq!(trim_messages(&messages, &options), [Message::human("c"), Message::ai("d")]);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TrimOptions {
     /// Maximum number of tokens.

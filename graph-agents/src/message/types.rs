@@ -54,6 +54,15 @@ pub struct TextMessage {
 }
 
 /// A message from the model.
+///
+/// ```
+/// use graph_agents::{AiMessage, ToolCall};
+/// use serde_json::json;
+///
+/// let call = ToolCall::new("weather", json!({"city": "Rome"}), "call-1");
+/// let message = AiMessage::new("I will look it up.").tool_call(call);
+/// assert_eq!(message.tool_calls[0].args["city"], "Rome");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AiMessage {
     /// The content, without reasoning and tool calls.
@@ -109,6 +118,15 @@ pub struct InvalidToolCall {
 }
 
 /// The result of a tool call.
+///
+/// ```
+/// use graph_agents::{Status, ToolCall, ToolMessage};
+/// use serde_json::json;
+///
+/// let call = ToolCall::new("weather", json!({"city": "Rome"}), "call-1");
+/// let result = ToolMessage::success(&call, "It rains in Rome.");
+/// assert_eq!((&*result.tool_call_id, result.status), ("call-1", Status::Success));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolMessage {
     /// The result that the model sees.

@@ -90,6 +90,24 @@ impl ClearToolUses {
 }
 
 /// Edits the conversation before each model call, without changing the state.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel,
+///     middleware::{ClearToolUses, ContextEditing},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Above 50,000 tokens, clears all tool results except the five newest.
+/// let edit = ClearToolUses { trigger: 50_000, keep: 5, ..ClearToolUses::default() };
+/// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Hello!")]))
+///     .middleware(ContextEditing::new([edit]))
+///     .compile()?;
+/// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ContextEditing {
     edits: Vec<ClearToolUses>,

@@ -10,6 +10,25 @@ use crate::{
 };
 
 /// Tries other models, in order, when the model fails. If all models fail, returns the error of the last one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel,
+///     middleware::ModelFallback,
+///     model::SharedModel,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // A script without answers fails.
+/// let broken = ScriptedModel::new(Vec::<AiMessage>::new());
+/// let spare: SharedModel = Arc::new(ScriptedModel::new([AiMessage::new("Hello!")]));
+/// let agent = Agent::new(broken).middleware(ModelFallback::new([spare])).compile()?;
+/// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ModelFallback {
     models: Vec<SharedModel>,

@@ -26,6 +26,24 @@ use walk::{Root, VisitedFile};
 ///
 /// Paths are relative to the directory, which the model sees as `/`. Symbolic links are not followed, so nothing
 /// outside the directory is read. Binary and large files are skipped, and results are limited.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, middleware::FileSearch};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path();
+/// std::fs::write(path.join("notes.md"), "Buy tea.")?;
+/// let call = ToolCall::new("glob_search", json!({"pattern": "*.md"}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("One file.")]);
+/// let agent = Agent::new(model).middleware(FileSearch::new(path)?).compile()?;
+/// let outcome = agent.run("Which notes do I have?").await?;
+/// assert_eq!(outcome.messages[2].text(), "/notes.md");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct FileSearch {
     root: Root,

@@ -35,6 +35,40 @@ const NOTICE: &str = "A human reviewer changed this tool call before it was exec
 /// request: `{"type": "approve"}`, `{"type": "edit", "edited_action": {"name", "args"}}`, `{"type": "reject",
 /// "message"}` or `{"type": "respond", "message"}`. No call of the message runs before the answer. An invalid answer
 /// fails the run and is discarded; resume the run again with a valid one.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel, ToolCall,
+///     middleware::{HumanInTheLoop, ReviewRule},
+///     tool,
+/// };
+/// use graph_core::MemorySaver;
+/// use serde_json::json;
+///
+/// /// Deletes a file.
+/// #[tool]
+/// async fn delete_file(name: String) -> String {
+///     format!("Deleted {name}.")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let call = ToolCall::new("delete_file", json!({"name": "notes.md"}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("I kept it.")]);
+/// let agent = Agent::new(model)
+///     .tools([delete_file()])
+///     .middleware(HumanInTheLoop::new([("delete_file", ReviewRule::all())]))
+///     .checkpointer(MemorySaver::new())
+///     .compile()?;
+/// let conversation = agent.conversation("ann");
+/// let outcome = conversation.send("Tidy up.").await?;
+/// assert_eq!(outcome.interrupts[0].value["action_requests"][0]["name"], "delete_file");
+/// let decision = json!({"type": "reject", "message": "I need this file."});
+/// let outcome = conversation.resume(json!({"decisions": [decision]})).await?;
+/// assert_eq!(outcome.text(), "I kept it.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {
     rules: BTreeMap<String, ReviewRule>,

@@ -15,6 +15,24 @@ use crate::{
 ///
 /// Without this middleware, such a message ends the run like an answer, and the model learns of the malformed calls in
 /// the next run. If a message also has valid calls, the agent itself answers the malformed ones.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, InvalidToolCall, ScriptedModel, middleware::ReturnMalformedCalls};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let malformed = InvalidToolCall {
+///     name: Some("weather".into()),
+///     args: Some("{city: Rome".into()),
+///     id: Some("call-1".into()),
+/// };
+/// let first = AiMessage { invalid_tool_calls: vec![malformed], ..AiMessage::new("") };
+/// let model = ScriptedModel::new([first, AiMessage::new("I cannot call the tool.")]);
+/// let agent = Agent::new(model).middleware(ReturnMalformedCalls::new(2)).compile()?;
+/// assert_eq!(agent.run("Does it rain?").await?.text(), "I cannot call the tool.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ReturnMalformedCalls {
     max_retries: usize,

@@ -17,6 +17,29 @@ const RUN_COUNT: &str = "run_model_call_count";
 /// Limits the number of model calls per thread and per run.
 ///
 /// A model call counts once, even if middleware retries it.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, middleware::ModelCallLimit, tool};
+/// use serde_json::json;
+///
+/// /// Returns the time.
+/// #[tool]
+/// async fn clock() -> &'static str {
+///     "noon"
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // This model never stops calling the tool.
+/// let call = |id: u32| ToolCall::new("clock", json!({}), format!("call-{id}"));
+/// let model = ScriptedModel::new((0..10).map(|id| AiMessage::new("").tool_call(call(id))));
+/// let limit = ModelCallLimit::new(None, Some(3))?;
+/// let agent = Agent::new(model).tools([clock()]).middleware(limit).compile()?;
+/// let outcome = agent.run("What time is it?").await?;
+/// assert_eq!(outcome.text(), "Model call limits exceeded: run limit (3/3)");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ModelCallLimit {
     thread_limit: Option<u64>,

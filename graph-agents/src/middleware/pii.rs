@@ -37,6 +37,23 @@ pub enum PiiStrategy {
 ///
 /// The built-in kinds are `email`, `credit_card`, `ip`, `mac_address` and `url`. By default, the newest human message
 /// is checked. Arguments of tool calls are never checked.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel,
+///     middleware::{Pii, PiiStrategy},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Thank you.")]))
+///     .middleware(Pii::new("email")?.strategy(PiiStrategy::Redact))
+///     .compile()?;
+/// let outcome = agent.run("Write to ann@example.org.").await?;
+/// assert_eq!(outcome.messages[0].text(), "Write to [REDACTED_EMAIL].");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Pii {
     kind: String,

@@ -31,6 +31,25 @@ use crate::{
 ///
 /// Add it last, so that the other middleware also runs during a replay. The file contains the conversation in plain
 /// text.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, middleware::RecordReplay};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let file = dir.path().join("calls.jsonl");
+/// let model = ScriptedModel::new([AiMessage::new("Hello!")]);
+/// let agent = Agent::new(model).middleware(RecordReplay::record(&file)?).compile()?;
+/// agent.run("Hi").await?;
+///
+/// // The model of the replay is never called.
+/// let no_model = ScriptedModel::new(Vec::<AiMessage>::new());
+/// let agent = Agent::new(no_model).middleware(RecordReplay::replay(&file)?).compile()?;
+/// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RecordReplay {
     mode: Mode,

@@ -15,6 +15,25 @@ use crate::{
 };
 
 /// Retries failed model calls.
+///
+/// ```
+/// use std::time::Duration;
+/// use graph_agents::{
+///     Agent, LlmModel,
+///     middleware::{ModelRetry, RetryOptions},
+/// };
+/// use llm::{ErrorKind, Llm, Reply, Scripted};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let overloaded_once = [Reply::from(ErrorKind::Overloaded), Reply::from("Hello!")];
+/// let model = LlmModel::new(Llm::new(Scripted::replies("parrot", overloaded_once)));
+/// let options = RetryOptions { initial_delay: Duration::from_millis(1), ..RetryOptions::default() };
+/// let agent = Agent::new(model).middleware(ModelRetry::new(options)).compile()?;
+/// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ModelRetry {
     options: RetryOptions,
@@ -49,6 +68,25 @@ impl Middleware for ModelRetry {
 }
 
 /// Retries failed tool calls.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel,
+///     middleware::{OnFailure, RetryOptions, ToolRetry},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Up to five retries of `weather` and `news`; then the run fails with the last error.
+/// let options =
+///     RetryOptions { max_retries: 5, on_failure: OnFailure::Fail, ..RetryOptions::default() };
+/// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Hello!")]))
+///     .middleware(ToolRetry::new(options).tools(["weather", "news"]))
+///     .compile()?;
+/// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ToolRetry {
     options: RetryOptions,

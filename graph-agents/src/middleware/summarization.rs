@@ -47,6 +47,35 @@ struct UnknownMaximum(f64);
 /// Replaces old messages with a summary when the conversation exceeds a size.
 ///
 /// The newest messages are kept. A tool call is never separated from its results.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_agents::{
+///     Agent, AiMessage, Message, ScriptedModel,
+///     middleware::{Size, Summarization},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let summaries = ScriptedModel::new([AiMessage::new("Ann likes tea.")]);
+/// let agent = Agent::new(ScriptedModel::new([AiMessage::new("You are welcome.")]))
+///     .middleware(
+///         Summarization::new(Arc::new(summaries)).trigger(Size::Messages(4)).keep(Size::Messages(1)),
+///     )
+///     .compile()?;
+/// let messages = vec![
+///     Message::human("I am Ann."),
+///     Message::ai("Hello!"),
+///     Message::human("I like tea."),
+///     Message::ai("Me too."),
+///     Message::human("Thanks."),
+/// ];
+/// let outcome = agent.run(messages).await?;
+/// assert!(outcome.messages[0].text().contains("Ann likes tea."));
+/// assert_eq!(outcome.messages.len(), 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Summarization {
     model: SharedModel,

@@ -19,6 +19,32 @@ const STOPPED: &str = "Execution stopped before this tool call could run because
                        exceeded the limit.";
 
 /// Limits the number of tool calls per thread and per run, for one tool or for all.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel, ToolCall,
+///     middleware::{ToolCallLimit, ToolLimitExit},
+///     tool,
+/// };
+/// use serde_json::json;
+///
+/// /// Returns the time.
+/// #[tool]
+/// async fn clock() -> &'static str {
+///     "noon"
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let call = |id| AiMessage::new("").tool_call(ToolCall::new("clock", json!({}), id));
+/// let model = ScriptedModel::new([call("1"), call("2"), call("3")]);
+/// let limit = ToolCallLimit::new(None, Some(2))?.tool("clock").exit(ToolLimitExit::End);
+/// let agent = Agent::new(model).tools([clock()]).middleware(limit).compile()?;
+/// let outcome = agent.run("What time is it?").await?;
+/// assert!(outcome.text().contains("limit"), "{}", outcome.text());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ToolCallLimit {
     tool: Option<String>,

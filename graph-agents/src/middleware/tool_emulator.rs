@@ -15,6 +15,32 @@ use crate::{
 };
 
 /// Lets a model answer in place of tools, to try an agent out before its tools exist.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, middleware::ToolEmulator, tool};
+/// use serde_json::json;
+///
+/// /// Returns the weather in a city.
+/// #[tool]
+/// async fn weather(city: String) -> String {
+///     todo!("call the weather service for {city}")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let emulator = ScriptedModel::new([AiMessage::new("It rains in Rome.")]);
+/// let call = ToolCall::new("weather", json!({"city": "Rome"}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Yes.")]);
+/// let agent = Agent::new(model)
+///     .tools([weather()])
+///     .middleware(ToolEmulator::new(Arc::new(emulator)))
+///     .compile()?;
+/// let outcome = agent.run("Does it rain in Rome?").await?;
+/// assert_eq!(outcome.messages[2].text(), "It rains in Rome.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ToolEmulator {
     model: SharedModel,

@@ -16,6 +16,35 @@ use crate::{
 };
 
 /// Turns errors of tools into answers to the model.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel, ToolCall,
+///     middleware::ToolErrorAnswers,
+///     tool,
+/// };
+/// use graph_core::NodeError;
+/// use serde_json::json;
+///
+/// /// Returns the weather in a city.
+/// #[tool]
+/// async fn weather(city: String) -> Result<String, NodeError> {
+///     Err(format!("the weather service does not know {city}").into())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let call = ToolCall::new("weather", json!({"city": "Atlantis"}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Sorry.")]);
+/// let agent = Agent::new(model)
+///     .tools([weather()])
+///     .middleware(ToolErrorAnswers::new(|error| Some(format!("Error: {error}"))))
+///     .compile()?;
+/// let outcome = agent.run("How is the weather in Atlantis?").await?;
+/// assert_eq!(outcome.messages[2].text(), "Error: the weather service does not know Atlantis");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ToolErrorAnswers {
     answer: Arc<dyn Fn(&NodeError) -> Option<String> + Send + Sync>,

@@ -20,6 +20,28 @@ const SYSTEM_PROMPT: &str = "\
 Your task is to choose the tools that are most relevant for answering the user's request.";
 
 /// Lets a model choose the tools that the agent's model sees.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, middleware::ToolSelector, tool};
+///
+/// /// Returns the time.
+/// #[tool]
+/// async fn clock() -> &'static str {
+///     "noon"
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let chooser = ScriptedModel::new([AiMessage::new(r#"{"tools": ["clock"]}"#)]);
+/// let agent = Agent::new(ScriptedModel::new([AiMessage::new("It is noon.")]))
+///     .tools([clock()])
+///     .middleware(ToolSelector::new().model(Arc::new(chooser)).max_tools(3))
+///     .compile()?;
+/// assert_eq!(agent.run("What time is it?").await?.text(), "It is noon.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ToolSelector {
     model: Option<SharedModel>,

@@ -13,6 +13,33 @@ use crate::{
 };
 
 /// A model that an agent can call. [`LlmModel`](super::LlmModel) adapts the models of the crate `llm`.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use graph_agents::{
+///     Agent, AiMessage, ChatModel, Message,
+///     model::{ChunkSink, Prompt},
+/// };
+/// use graph_core::NodeError;
+///
+/// /// A model that repeats the last message.
+/// #[derive(Debug)]
+/// struct Echo;
+///
+/// #[async_trait]
+/// impl ChatModel for Echo {
+///     async fn call(&self, prompt: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
+///         let last = prompt.messages.last().map(Message::text).unwrap_or_default();
+///         Ok(AiMessage::new(last))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// assert_eq!(Agent::new(Echo).compile()?.run("Hello!").await?.text(), "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait ChatModel: fmt::Debug + Send + Sync {
     /// Returns the abilities of the model.

@@ -97,6 +97,50 @@ impl From<AiMessage> for ModelAnswer {
 }
 
 /// Makes a model call, or passes it to the next wrapper. Cheap to clone.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel,
+///     middleware::{Hooks, Middleware},
+///     model::{ModelAnswer, ModelHandler, ModelRequest},
+/// };
+/// use graph_core::NodeError;
+///
+/// /// Calls the model a second time if the first call fails.
+/// #[derive(Debug)]
+/// struct OnceMore;
+///
+/// #[async_trait]
+/// impl Middleware for OnceMore {
+///     fn name(&self) -> String {
+///         "OnceMore".to_owned()
+///     }
+///
+///     fn hooks(&self) -> Hooks {
+///         Hooks::new().wrap_model_call()
+///     }
+///
+///     async fn wrap_model_call(
+///         &self,
+///         request: ModelRequest,
+///         next: ModelHandler,
+///     ) -> Result<ModelAnswer, NodeError> {
+///         match next.call(request.clone()).await {
+///             Err(_) => next.call(request).await,
+///             answer => answer,
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new([AiMessage::new("Hello!")]);
+/// let agent = Agent::new(model).middleware(OnceMore).compile()?;
+/// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ModelHandler {
     handle: Arc<

@@ -12,6 +12,30 @@ use super::chat::{ChatModel, ChunkSink, Prompt};
 use crate::{AgentError, message::AiMessage};
 
 /// A model that returns prepared answers in order, for tests and examples.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, tool};
+/// use serde_json::json;
+///
+/// /// Returns the time.
+/// #[tool]
+/// async fn clock() -> &'static str {
+///     "noon"
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new([
+///     AiMessage::new("").tool_call(ToolCall::new("clock", json!({}), "call-1")),
+///     AiMessage::new("It is noon."),
+/// ]);
+/// let agent = Agent::new(model).tools([clock()]).compile()?;
+/// assert_eq!(agent.run("What time is it?").await?.text(), "It is noon.");
+/// // The script has no third answer.
+/// assert!(agent.run("And now?").await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ScriptedModel {
     answers: Mutex<VecDeque<AiMessage>>,

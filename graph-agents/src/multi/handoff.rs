@@ -22,6 +22,12 @@ pub(super) const ACTIVE_AGENT: &str = "active_agent";
 /// The handoff runs after all other tools that were called in the same message, so that the other agent sees their
 /// results. If a message contains several handoffs, the first one wins. With [`Tool::hands_off`]`(false)`, the handoff
 /// ends the agent at once and those results are lost, as in `langgraph-swarm`.
+///
+/// ```
+/// use graph_agents::multi::handoff_tool;
+///
+/// assert_eq!(handoff_tool("support").name(), "transfer_to_support");
+/// ```
 pub fn handoff_tool(agent: impl Into<String>) -> Tool {
     handoff(agent.into(), None, |messages, answer, agent| {
         let messages = messages.iter().cloned().chain([answer.into()]);
@@ -100,6 +106,30 @@ fn is_handoff_back(message: &AiMessage) -> bool {
 
 /// Creates a tool with which a supervisor forwards the newest message of an agent as the supervisor's own answer. The
 /// run then ends.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel, ToolCall,
+///     multi::{Supervisor, forward_tool},
+/// };
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let poet = Agent::new(ScriptedModel::new([AiMessage::new("Autumn leaves fall.")]))
+///     .name("poet")
+///     .compile()?;
+/// let call = |name: &str, args, id: &str| AiMessage::new("").tool_call(ToolCall::new(name, args, id));
+/// let model = ScriptedModel::new([
+///     call("transfer_to_poet", json!({}), "call-1"),
+///     call("forward_message", json!({"from_agent": "poet"}), "call-2"),
+/// ]);
+/// let team = Supervisor::new(Arc::new(model), [poet]).tools([forward_tool("supervisor")]).compile()?;
+/// assert_eq!(team.run("I need a haiku.").await?.text(), "Autumn leaves fall.");
+/// # Ok(())
+/// # }
+/// ```
 pub fn forward_tool(supervisor: impl Into<String>) -> Tool {
     let supervisor = supervisor.into();
     let schema =

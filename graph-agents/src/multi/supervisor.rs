@@ -36,6 +36,27 @@ pub enum OutputMode {
 ///
 /// If the supervisor's model calls several handoff tools in one message, the first one wins. Tools that it calls in the
 /// same message run before the handoff.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, multi::Supervisor};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let poet = Agent::new(ScriptedModel::new([AiMessage::new("Autumn leaves fall.")]))
+///     .name("poet")
+///     .compile()?;
+/// let model = ScriptedModel::new([
+///     AiMessage::new("").tool_call(ToolCall::new("transfer_to_poet", json!({}), "call-1")),
+///     AiMessage::new("Here it is: Autumn leaves fall."),
+/// ]);
+/// let team = Supervisor::new(Arc::new(model), [poet]).prompt("You lead a team.").compile()?;
+/// let outcome = team.run("I need a haiku.").await?;
+/// assert_eq!(outcome.text(), "Here it is: Autumn leaves fall.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Supervisor {

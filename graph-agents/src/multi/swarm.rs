@@ -14,6 +14,31 @@ use crate::{AgentError, CompiledAgent, message::messages_field, notation, state:
 /// Builder of a swarm: agents that hand the conversation over to each other with [`handoff_tool`](super::handoff_tool).
 ///
 /// A run starts at the agent that was active last.
+///
+/// ```
+/// use graph_agents::{
+///     Agent, AiMessage, ScriptedModel, ToolCall,
+///     multi::{Swarm, handoff_tool},
+/// };
+/// use graph_core::MemorySaver;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let call = ToolCall::new("transfer_to_support", json!({}), "call-1");
+/// let sales = Agent::new(ScriptedModel::new([AiMessage::new("").tool_call(call)]))
+///     .name("sales")
+///     .tools([handoff_tool("support")])
+///     .compile()?;
+/// let support = Agent::new(ScriptedModel::new([AiMessage::new("Have you tried another cable?")]))
+///     .name("support")
+///     .compile()?;
+/// let swarm = Swarm::new([sales, support], "sales").checkpointer(MemorySaver::new()).compile()?;
+/// let outcome = swarm.conversation("ann").send("My phone is broken.").await?;
+/// assert_eq!(outcome.text(), "Have you tried another cable?");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Swarm {

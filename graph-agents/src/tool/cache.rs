@@ -15,6 +15,22 @@ use super::output::ToolOutput;
 ///
 /// Only values are cached, with or without an artifact. Failures, commands and messages are not. Do not cache a tool
 /// whose result depends on more than its arguments, such as the agent's state.
+///
+/// ```
+/// use std::time::Duration;
+/// use graph_agents::{ToolCache, tool};
+///
+/// /// Returns the weather in a city.
+/// #[tool]
+/// async fn weather(city: String) -> String {
+///     format!("It rains in {city}.")
+/// }
+///
+/// let cache = ToolCache::new().ttl(Duration::from_secs(600));
+/// // Pass the tool to `Agent::tools`. An equal call within ten minutes does not run again.
+/// let weather = weather().cache(cache);
+/// assert_eq!(weather.name(), "weather");
+/// ```
 #[derive(Clone, Debug)]
 pub struct ToolCache {
     ttl: Option<Duration>,

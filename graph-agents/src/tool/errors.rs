@@ -13,6 +13,27 @@ use crate::{
 /// Rules by which a tool node answers errors with a message to the model, instead of failing the run.
 ///
 /// The default answers invalid arguments only. Interrupts are never answered.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, ToolErrors, tool};
+/// use serde_json::json;
+///
+/// /// Returns half of an even number.
+/// #[tool]
+/// async fn half(number: i64) -> Result<i64, graph_core::NodeError> {
+///     if number % 2 == 0 { Ok(number / 2) } else { Err("the number is odd".into()) }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let call = ToolCall::new("half", json!({"number": 3}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("I cannot.")]);
+/// let half = half().errors(ToolErrors::answer_text("Only even numbers have a half."));
+/// let outcome = Agent::new(model).tools([half]).compile()?.run("What is half of 3?").await?;
+/// assert_eq!(outcome.messages[2].text(), "Only even numbers have a half.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ToolErrors {
     answer: Arc<dyn Fn(&NodeError) -> Option<String> + Send + Sync>,

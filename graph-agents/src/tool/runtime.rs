@@ -12,6 +12,27 @@ use crate::{
 };
 
 /// Gives a tool access to its call, to the agent's state and to the run.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, ToolRuntime, tool};
+/// use serde_json::json;
+///
+/// /// Returns the number of messages in the conversation.
+/// #[tool]
+/// async fn count_messages(runtime: &ToolRuntime) -> usize {
+///     runtime.state().messages().len()
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let call = ToolCall::new("count_messages", json!({}), "call-1");
+/// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Two.")]);
+/// let agent = Agent::new(model).tools([count_messages()]).compile()?;
+/// let outcome = agent.run("How many messages are there?").await?;
+/// assert_eq!(outcome.messages[2].text(), "2");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ToolRuntime {
     call: ToolCall,

@@ -13,6 +13,14 @@ const NAME: &str = "postgres";
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Workers claim queued runs from PostgreSQL. A run whose worker dies is claimed by another one when its lease expires.
+///
+/// ```
+/// use graph_cluster::{PostgresQueue, Scheduler};
+///
+/// // Pass it to `Worker::serve` and `Client::new`.
+/// let scheduler = PostgresQueue::new().capacity(4);
+/// assert_eq!(scheduler.name(), "postgres");
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PostgresQueue {

@@ -38,6 +38,19 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Clients need only the address of the server's ingress. A worker also listens on an address, which is registered with
 /// the server once: `curl -X POST SERVER:9070/deployments -d '{"uri": "http://WORKER:9080"}'`. Several workers stand
 /// behind a load balancer for HTTP/2, whose address is registered. Clusters with different databases need different servers.
+///
+/// ```no_run
+/// use graph_cluster::{Client, Restate, RunStore, StartRun};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RunStore::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
+/// // A worker also needs an address: `Restate::new(..)?.listen("0.0.0.0:9080".parse()?)`.
+/// let client = Client::new(store, Restate::new("http://restate.example.org:8080")?);
+/// client.start(&StartRun::new("run-7", "essay", "thread-7").input("topic", "tea")).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Restate {

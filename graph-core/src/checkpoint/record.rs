@@ -118,7 +118,7 @@ pub enum TaskEvent {
         /// Targets of the command.
         gotos: Vec<GotoRecord>,
     },
-    /// An external call made by the task returned.
+    /// The task made an external call, which has returned.
     Effect {
         /// Name and key of the call.
         key: String,

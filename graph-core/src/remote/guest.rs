@@ -114,7 +114,9 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
                     Box::pin(start::run_nested(task, inner, namespace, input)).await
                 }
                 (_, Err(error)) => Err(error.into()),
-                (None, _) => Err(RunError::InvalidUpdate("a subgraph needs a task".to_owned())),
+                (None, _) => Err(RunError::InvalidUpdate(
+                    "the host sent no task that runs the subgraph".to_owned(),
+                )),
             };
             let flushed = match &writer {
                 Some(writer) => writer.flush().await,

@@ -9,6 +9,8 @@ mod research;
 mod review;
 mod schema;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 use graph_server::{DevServer, langgraph::Graphs};
 
@@ -21,8 +23,17 @@ struct Options {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let options = Options::parse();
+async fn main() -> ExitCode {
+    match run(&Options::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let graphs = review::add(Graphs::in_memory())?;
     let graphs = research::add(graphs)?;
     let graphs = assistant::add(graphs)?;

@@ -20,6 +20,31 @@ use crate::{
 ///
 /// Events are stored in the registry's database. A step that was interrupted by a crash is executed again and emits
 /// its events again, with new sequence numbers.
+///
+/// ```
+/// use graph_core::{MemorySaver, START, State, StateGraph};
+/// use graph_server::{Registry, graph::Graphs};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
+/// let essays = essays.checkpointer(MemorySaver::new()).compile()?;
+/// let graphs = Graphs::new(Registry::in_memory()?).add("essays", essays, || ());
+/// // Pass them to `Service::open` and `routes`: see the example of the module.
+/// # let _ = graphs;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Graphs {
     events: EventLog,

@@ -20,6 +20,37 @@ use super::Problem;
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Extracts a JSON body. A missing or null body is treated as `{}`.
+///
+/// ```
+/// use axum::{Router, body::Body as RequestBody, http::Request, routing::post};
+/// use graph_server::http::{Body, Path};
+/// use serde::Deserialize;
+/// use tower::ServiceExt;
+///
+/// #[derive(Deserialize)]
+/// #[serde(deny_unknown_fields)]
+/// struct Rename {
+///     title: String,
+/// }
+///
+/// async fn rename(Path(id): Path<u32>, Body(body): Body<Rename>) -> String {
+///     format!("{id}: {}", body.title)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let routes = Router::new().route("/reports/{id}", post(rename));
+/// let request = |body: &'static str| {
+///     let request = Request::post("/reports/7").header("content-type", "application/json");
+///     request.body(RequestBody::from(body))
+/// };
+/// let valid = routes.clone().oneshot(request(r#"{"title": "Tea"}"#)?).await?;
+/// assert_eq!(valid.status(), 200);
+/// let invalid = routes.oneshot(request(r#"{"titel": "Tea"}"#)?).await?;
+/// assert_eq!(invalid.status(), 422);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Body<T>(pub T);
 

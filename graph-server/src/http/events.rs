@@ -167,6 +167,28 @@ struct EventStream {
 ///
 /// If the final message is missing, the connection was lost or the server has shut down. The client can then
 /// reconnect with the last id that it received.
+///
+/// ```
+/// use axum::{Router, extract::State, response::Response, routing::get};
+/// use graph_server::{
+///     Service,
+///     http::{LastEventId, Metrics, Path, Problem, StreamLimit, stream_events},
+/// };
+///
+/// /// Streams the events of a run, starting after the last event that the client has received.
+/// async fn events(
+///     State((service, limit)): State<(Service, StreamLimit)>,
+///     Path(id): Path<String>,
+///     LastEventId(after): LastEventId,
+/// ) -> Result<Response, Problem> {
+///     stream_events(service.read_events(&id, after).await?, &limit)
+/// }
+///
+/// fn routes(service: Service) -> Router {
+///     let limit = StreamLimit::new(1_000, Metrics::default());
+///     Router::new().route("/runs/{id}/events", get(events)).with_state((service, limit))
+/// }
+/// ```
 pub fn stream_events(reader: EventReader, limit: &StreamLimit) -> Result<Response, Problem> {
     let permit = limit.acquire()?;
     let stream = EventStream { reader, ready: VecDeque::new(), is_finished: false, permit };

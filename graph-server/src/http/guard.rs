@@ -29,6 +29,22 @@ use super::{
 /// - Requests that change state must not come from web pages of other sites, unless their origin is configured.
 /// - If API keys or authenticators are configured, every locked route requires valid credentials.
 /// - Changes and refused requests are logged with the target `audit`.
+///
+/// ```
+/// use axum::{Router, http::HeaderMap, routing::get};
+/// use graph_server::http::{Guard, KeyHash, Metrics};
+///
+/// let key = KeyHash::of_checked("0123456789abcdef0123456789abcdef")?;
+/// let guard = Guard::new().key(key).host("graphs.example.org").rate_limit(600);
+/// assert!(!guard.authorizes(&HeaderMap::new()), "the key is missing");
+///
+/// let open = Router::new().route("/health", get(async || "ok"));
+/// let locked = Router::new().route("/secrets", get(async || "the key is required"));
+/// let guarded = guard.wrap(open, locked, Metrics::default());
+/// // Pass `guarded` to `serve` or `serve_until`.
+/// # let _ = guarded;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Guard {
     keys: Vec<KeyHash>,

@@ -7,6 +7,16 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// The SHA-256 hash of an API key. API keys are long and random, so a slow hash function is unnecessary.
+///
+/// ```
+/// use graph_server::http::KeyHash;
+///
+/// // Configuration files contain only the hash of the key.
+/// let stored = "sha256:3eb1bd439947eb762998e566ccc2e099c791118b2f40579cc4f7da2b5061b7f9";
+/// assert_eq!(stored.parse::<KeyHash>()?, KeyHash::of("0123456789abcdef0123456789abcdef"));
+/// assert!(KeyHash::of_checked("short").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
 

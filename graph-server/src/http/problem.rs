@@ -10,6 +10,19 @@ use serde::{Deserialize, Serialize};
 use crate::service::ServiceError;
 
 /// An error response.
+///
+/// ```
+/// use axum::response::IntoResponse;
+/// use graph_server::http::Problem;
+///
+/// /// A handler of an application's own route.
+/// fn get_report(id: &str) -> Result<String, Problem> {
+///     Err(Problem::not_found(format!("report `{id}` does not exist")))
+/// }
+///
+/// let response = get_report("r9").unwrap_err().into_response();
+/// assert_eq!(response.status(), 404);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,

@@ -74,7 +74,7 @@ fn needed_scope(method: &Method, uri: &Uri) -> Scope {
     let reads = !is_named && READS.iter().any(|it| path.ends_with(it));
     match *method {
         Method::GET | Method::HEAD if path == "/metrics" => Scope::Admin,
-        // A WebSocket carries commands too.
+        // Needs write access, because the WebSocket at this path also carries commands.
         Method::GET if path.ends_with("/stream/events") => Scope::Write,
         Method::GET | Method::HEAD if !cancels => Scope::Read,
         Method::POST if reads => Scope::Read,

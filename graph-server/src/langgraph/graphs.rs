@@ -16,6 +16,38 @@ use super::{
 /// The graphs that a server hosts, and the storage that they share.
 ///
 /// The server compiles the graphs with its own checkpointer and store, so that it can manage their threads.
+///
+/// ```
+/// use graph_core::{Context, START, State, StateGraph};
+/// use graph_server::langgraph::{Graphs, Schemas};
+/// use serde::{Deserialize, Serialize};
+/// use serde_json::json;
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// /// The dependency of the nodes.
+/// struct Style(String);
+///
+/// async fn write(essay: &Essay, cx: &Context<Style>) -> EssayUpdate {
+///     Essay::update().text(format!("A {} essay on {}", cx.deps().0, essay.topic))
+/// }
+///
+/// let essays = StateGraph::<Essay, Style>::new().node(write).edge(START, write);
+/// let schema = json!({"type": "object", "properties": {"topic": {"type": "string"}}});
+/// let context = json!({"type": "object", "properties": {"adjective": {"type": "string"}}});
+/// let schemas = Schemas::of_state(schema).with_context(context);
+/// // Each run has its own style: `client.runs.create(.., context={"adjective": "short"})`.
+/// let graphs = Graphs::in_memory().add_with_context("essays", essays, schemas, |context| {
+///     let adjective = context.get("adjective").and_then(|it| it.as_str());
+///     Ok(Style(adjective.ok_or("`adjective` is missing")?.to_owned()))
+/// })?;
+/// assert_eq!(graphs.names().collect::<Vec<_>>(), ["essays"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Graphs {
     checkpointer: Arc<dyn Checkpointer>,

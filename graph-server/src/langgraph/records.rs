@@ -63,7 +63,7 @@ pub(super) struct ThreadTtl {
     pub(super) expires_at: DateTime<Utc>,
 }
 
-/// Effect of the end of a thread's time to live.
+/// Action that is taken when a thread's time to live has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TtlStrategy {

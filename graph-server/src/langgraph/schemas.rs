@@ -6,6 +6,15 @@ use serde_json::Value;
 
 /// JSON Schemas of a graph, for clients that render input forms and for programs that call the graph as a tool. A
 /// missing schema is shown as `null`.
+///
+/// ```
+/// use graph_server::langgraph::Schemas;
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {"topic": {"type": "string"}}});
+/// let schemas = Schemas::of_state(schema.clone());
+/// assert_eq!(schemas.input, Some(schema));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Schemas {

@@ -46,6 +46,39 @@ pub async fn dev(graphs: Graphs) -> Result<(), DevError> {
 }
 
 /// A server for development. It accepts connections only from this machine and requires no API key.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use graph_core::{START, State, StateGraph};
+/// use graph_server::{
+///     DevServer,
+///     langgraph::{Graphs, Schemas},
+/// };
+/// use graph_store::{Sqlite, SqliteSaver, SqliteStore};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// struct Essay {
+///     topic: String,
+///     text: String,
+/// }
+///
+/// async fn write(essay: &Essay) -> EssayUpdate {
+///     Essay::update().text(format!("On {}", essay.topic))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Threads and runs survive a restart, because both databases are files.
+/// let database = Sqlite::open("threads.db")?;
+/// let saver = Arc::new(SqliteSaver::new(&database));
+/// let store = Arc::new(SqliteStore::new(&database));
+/// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
+/// let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
+/// DevServer::new(graphs).port(8123).database("api.db").run().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DevServer {
     graphs: Graphs,

@@ -11,6 +11,18 @@ use crate::http::{Asset, single_page};
 struct Files;
 
 /// Returns the routes of the page, below `/studio`. They contain no data of the server, so they need no API key.
+///
+/// ```
+/// use axum::Router;
+/// use graph_server::{
+///     http::{Guard, Metrics},
+///     studio,
+/// };
+///
+/// // The page is open to everyone. It asks for the key that the locked routes require.
+/// let guarded = Guard::new().wrap(studio::routes(), Router::new(), Metrics::default());
+/// # let _ = guarded;
+/// ```
 pub fn routes() -> Router {
     Router::new().nest("/studio", single_page(file)).route("/studio/", get(redirect_to_page))
 }

@@ -23,6 +23,35 @@ const PURGE: i64 = 16;
 /// A result is looked up by the node's name and input, not by the node's code, so [`clear`](Cache::clear) the
 /// results of a node whose code has changed. A failing cache does not fail a run, and statements are not retried if
 /// the connection is lost; see [`failures`](Self::failures).
+///
+/// ```no_run
+/// use graph_core::{CachePolicy, NodeExt, START, State, StateGraph};
+/// use graph_store::{Postgres, PostgresCache};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Square {
+///     number: u64,
+///     result: u64,
+/// }
+///
+/// async fn square(state: &Square) -> SquareUpdate {
+///     Square::update().result(state.number * state.number)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = Postgres::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
+/// let cache = PostgresCache::new(&database);
+/// let graph = StateGraph::<Square>::new()
+///     .node(square.cache(CachePolicy::new()))
+///     .edge(START, square)
+///     .cache(cache.clone())
+///     .compile()?;
+/// graph.invoke(Square { number: 7, ..Square::default() }, ()).await?;
+/// assert_eq!(cache.failures().count, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct PostgresCache {
     database: Postgres,

@@ -37,6 +37,20 @@ const RETRY_DELAYS: [Duration; 3] =
 const CONNECTION_SETUP: &str = "SET jit = off";
 
 /// Settings for opening a database. Create them with [`Postgres::settings`].
+///
+/// ```no_run
+/// use graph_store::Postgres;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = Postgres::settings()
+///     .schema("chatbot")
+///     .connections(32)
+///     .connect("postgresql://graphs:secret@db.example.org/graphs")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "settings have no effect until `connect` is called"]
 pub struct Settings {
@@ -169,6 +183,20 @@ fn address(config: &Config) -> String {
 /// An open database. Clones share the connections; dropping the last clone closes them.
 ///
 /// One handle can serve a saver, a store and a cache, which then share the connections.
+///
+/// ```no_run
+/// use graph_store::{Postgres, PostgresCache, PostgresSaver, PostgresStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = Postgres::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
+/// let saver = PostgresSaver::new(&database);
+/// let memory = PostgresStore::new(&database);
+/// let cache = PostgresCache::new(&database);
+/// // Pass them to a graph: `StateGraph::new().checkpointer(saver).store(memory).cache(cache)`.
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
 

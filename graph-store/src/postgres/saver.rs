@@ -16,16 +16,28 @@ use crate::{error::OpenError, sizes::Sizes};
 /// Stores threads on a PostgreSQL server. Clones share the same database.
 ///
 /// ```no_run
-/// use std::sync::Arc;
-/// use graph_core::checkpoint::Checkpointer;
+/// use graph_core::{START, State, StateGraph};
 /// use graph_store::PostgresSaver;
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Count {
+///     value: u32,
+/// }
+///
+/// async fn increment(count: &Count) -> CountUpdate {
+///     Count::update().value(count.value + 1)
+/// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
-/// let saver = Arc::new(PostgresSaver::connect(url).await?);
-/// // Pass it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
-/// println!("{:?}", saver.threads().await?);
+/// let graph = StateGraph::<Count>::new()
+///     .node(increment)
+///     .edge(START, increment)
+///     .checkpointer(PostgresSaver::connect(url).await?)
+///     .compile()?;
+/// let state = graph.thread("visits", ()).invoke(Count { value: 41 }).await?;
+/// assert_eq!(state.value, 42);
 /// # Ok(())
 /// # }
 /// ```

@@ -34,6 +34,22 @@ const RETRY_DELAYS: [Duration; 3] =
 ///
 /// Expired items are hidden until [`sweep`](Store::sweep) removes them. Expiry is determined by the clock of this
 /// machine, so machines that share a server should have synchronized clocks.
+///
+/// ```no_run
+/// use graph_core::store::{Filter, Search, Store};
+/// use graph_store::{Postgres, PostgresStore};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = Postgres::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
+/// let store = PostgresStore::new(&database);
+/// store.put(&["users"], "ada", json!({"age": 36})).await?;
+/// let adults = store.search(Search::under(&["users"])?.filter(Filter::gte("age", 18))).await?;
+/// assert_eq!(adults[0].key, "ada");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
     database: Postgres,

@@ -31,16 +31,35 @@ const PURGE: usize = 16;
 /// results of a node whose code has changed. A failing cache does not fail a run; see [`failures`](Self::failures).
 ///
 /// ```
-/// use graph_store::{Sqlite, SqliteCache, SqliteSaver};
+/// use graph_core::{CachePolicy, NodeExt, START, State, StateGraph};
+/// use graph_store::SqliteCache;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Square {
+///     number: u64,
+///     result: u64,
+/// }
+///
+/// async fn square(state: &Square) -> SquareUpdate {
+///     Square::update().result(state.number * state.number)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
-/// # let path = dir.path().join("threads.db");
-/// // A saver and a cache can share a file and its commits.
-/// let database = Sqlite::open(path)?;
-/// let (saver, cache) = (SqliteSaver::new(&database), SqliteCache::new(&database));
-/// // Pass it to a graph: `StateGraph::new().node(search.cache(CachePolicy::new())).cache(cache)`.
-/// # drop((saver, cache));
+/// # let path = dir.path().join("cache.db");
+/// let cache = SqliteCache::open(path)?;
+/// let graph = StateGraph::<Square>::new()
+///     .node(square.cache(CachePolicy::new()))
+///     .edge(START, square)
+///     .cache(cache.clone())
+///     .compile()?;
+/// // The second run takes the result of `square` from the file.
+/// for _ in 0..2 {
+///     let state = graph.invoke(Square { number: 7, ..Square::default() }, ()).await?;
+///     assert_eq!(state.result, 49);
+/// }
+/// assert_eq!(cache.failures().count, 0);
 /// # Ok(())
 /// # }
 /// ```

@@ -37,6 +37,22 @@ pub enum Synchronous {
 }
 
 /// Settings for opening a database. Create them with [`Sqlite::settings`].
+///
+/// ```
+/// use std::time::Duration;
+/// use graph_store::{Sqlite, sqlite::Synchronous};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("threads.db");
+/// let database = Sqlite::settings()
+///     .synchronous(Synchronous::Normal)
+///     .busy_timeout(Duration::from_secs(60))
+///     .open(path)?;
+/// assert!(database.path().ends_with("threads.db"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "settings have no effect until `open` is called"]
 pub struct Settings {
@@ -169,6 +185,27 @@ fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
 /// An open database file. Clones share the file; dropping the last clone closes it.
 ///
 /// One handle can serve a saver, a store and a cache, which then share the file and commit together.
+///
+/// ```
+/// use graph_core::store::Store;
+/// use graph_store::{Sqlite, SqliteSaver, SqliteStore};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("agent.db");
+/// let database = Sqlite::open(path)?;
+/// let saver = SqliteSaver::new(&database);
+/// let memory = SqliteStore::new(&database);
+///
+/// memory.put(&["users"], "ada", json!({"language": "Rust"})).await?;
+/// let sizes = saver.sizes().await?;
+/// assert_eq!((sizes.threads, sizes.items), (0, 1));
+/// assert!(database.verify().await?.is_empty(), "the file is damaged");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);
 

@@ -31,17 +31,31 @@ use crate::{
 /// Stores threads in a SQLite file. Clones share the same file.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use graph_core::checkpoint::Checkpointer;
+/// use graph_core::{START, State, StateGraph};
 /// use graph_store::SqliteSaver;
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Count {
+///     value: u32,
+/// }
+///
+/// async fn increment(count: &Count) -> CountUpdate {
+///     Count::update().value(count.value + 1)
+/// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("threads.db");
-/// let saver = Arc::new(SqliteSaver::open(path)?);
-/// // Pass it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
-/// assert!(saver.threads().await?.is_empty());
+/// let graph = || StateGraph::<Count>::new().node(increment).edge(START, increment);
+/// let first = graph().checkpointer(SqliteSaver::open(&path)?).compile()?;
+/// first.thread("visits", ()).invoke(Count { value: 41 }).await?;
+/// drop(first);
+///
+/// // Another process, or this one after a restart, finds the thread in the file.
+/// let second = graph().checkpointer(SqliteSaver::open(&path)?).compile()?;
+/// let state = second.thread("visits", ()).state().await?.expect("the thread has run");
+/// assert_eq!(state.values.value, 42);
 /// # Ok(())
 /// # }
 /// ```

@@ -16,6 +16,39 @@ use serde_json::Value;
 use crate::trace::{GraphTrace, Header, RunStatus, Trace};
 
 /// The external calls of a run with their results, and the trace of the run.
+///
+/// Create a recording with [`record_to`](crate::record_to) or with a [`Recorder`](crate::Recorder). It can be edited
+/// before it is replayed, to see how the graph handles other results:
+///
+/// ```
+/// use graph_core::{Context, NodeError, RunOptions, START, State, StateGraph};
+/// use graph_trace::{CallOutcome, Recorder, record};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Weather {
+///     advice: String,
+/// }
+///
+/// async fn advise(_: &Weather, cx: &Context) -> Result<WeatherUpdate, NodeError> {
+///     let report: String = cx.task("forecast", "Oslo", async { Ok("sunny".to_owned()) }).await?;
+///     let advice = if report == "rain" { "take an umbrella" } else { "wear a hat" };
+///     Ok(Weather::update().advice(advice))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Weather>::new().node(advise).edge(START, advise).compile()?;
+/// let recorder = Recorder::new();
+/// let options = RunOptions::new().effect_interceptor(recorder.clone());
+/// let recorded = record(&graph, Weather::default(), (), options).await;
+///
+/// let mut recording = recorder.recording(&recorded.trace);
+/// recording.calls[0].outcome = CallOutcome::Returned("rain".into());
+/// let replayed = recording.replay(&graph, ()).await?;
+/// assert_eq!(replayed.outcome?.state().advice, "take an umbrella");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recording {

@@ -21,6 +21,39 @@ use crate::{
 ///
 /// The recorder replaces the [`effect_interceptor`](RunOptions::effect_interceptor) in the options. Unlike a replay, the
 /// run makes its external calls. The file contains their results unredacted; see [`Recording`].
+///
+/// ```
+/// use graph_core::{Context, NodeError, RunOptions, START, State, StateGraph};
+/// use graph_trace::{Recording, record_to};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Weather {
+///     city: String,
+///     report: String,
+/// }
+///
+/// async fn look_up(weather: &Weather, cx: &Context) -> Result<WeatherUpdate, NodeError> {
+///     // A real node sends a request to a weather service here.
+///     let request = async { Ok("sunny".to_owned()) };
+///     let report: String = cx.task("forecast", &weather.city, request).await?;
+///     Ok(Weather::update().report(report))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = std::env::temp_dir().join(format!("oslo-{}.jsonl", std::process::id()));
+/// let graph = StateGraph::<Weather>::new().node(look_up).edge(START, look_up).compile()?;
+/// let weather = Weather { city: "Oslo".into(), ..Weather::default() };
+/// record_to(&graph, weather, (), RunOptions::new(), &path).await?;
+///
+/// // Runs the graph again with the recorded forecast. No request is sent.
+/// let replayed = Recording::read(&path)?.replay(&graph, ()).await?;
+/// replayed.check()?;
+/// assert_eq!(replayed.outcome?.state().report, "sunny");
+/// # std::fs::remove_file(path)?;
+/// # Ok(())
+/// # }
+/// ```
 pub async fn record_to<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
     input: impl Into<Input<S>>,
@@ -39,6 +72,41 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
 ///
 /// A thread that is resumed after a crash or an interrupt takes the results of the calls in its current step from
 /// its own journal. These calls are recorded only by a recorder that was present when they were made.
+///
+/// ```
+/// use graph_core::{Context, MemorySaver, NodeError, RunOptions, START, State, StateGraph};
+/// use graph_trace::{CallOutcome, Recorder, record_thread};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Weather {
+///     city: String,
+///     report: String,
+/// }
+///
+/// async fn look_up(weather: &Weather, cx: &Context) -> Result<WeatherUpdate, NodeError> {
+///     let request = async { Ok("sunny".to_owned()) };
+///     let report: String = cx.task("forecast", &weather.city, request).await?;
+///     Ok(Weather::update().report(report))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Weather>::new()
+///     .node(look_up)
+///     .edge(START, look_up)
+///     .checkpointer(MemorySaver::new())
+///     .compile()?;
+/// let recorder = Recorder::new();
+/// let options = RunOptions::new().effect_interceptor(recorder.clone());
+/// let thread = graph.thread("oslo", ()).with_options(options);
+/// let weather = Weather { city: "Oslo".into(), ..Weather::default() };
+/// let recorded = record_thread(&thread, weather).await;
+///
+/// let recording = recorder.recording(&recorded.trace);
+/// assert_eq!(recording.calls[0].outcome, CallOutcome::Returned("sunny".into()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct Recorder {
     // A std mutex suffices, because it is locked briefly and never across an await.

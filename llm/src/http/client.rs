@@ -29,6 +29,18 @@ pub(crate) fn client(base: &Url, timeouts: Timeouts) -> Result<reqwest::Client, 
 
 /// Creates an HTTP client for a server that is not a model provider, with the same settings as for models: it uses
 /// the system's certificates, does not retry, and does not follow redirects.
+///
+/// ```no_run
+/// use llm::http_client;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let base = "https://data.example.org/".parse()?;
+/// let prices = http_client(&base)?.get(base.join("prices.json")?).send().await?;
+/// println!("{}", prices.status());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn http_client(base: &Url) -> Result<reqwest::Client, ClientError> {
     client(base, Timeouts::default())
 }

@@ -30,6 +30,25 @@ use crate::{
 ///
 /// A call whose actual cost is unknown is charged its full reservation. This applies to calls that are dropped, that
 /// fail after the provider may have started to answer, or whose provider reports no usage.
+///
+/// ```
+/// use llm::{Budget, ErrorKind, Llm, Request, Scripted};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let budget = Budget::of_tokens(500);
+/// let llm = Llm::new(Scripted::new("parrot", |_| "Because of the air.")).budget(&budget);
+///
+/// let request = Request::new("Why is the sky blue?").max_tokens(100);
+/// llm.generate(request.clone()).await?;
+/// assert!(budget.spent().tokens < 100);
+///
+/// // A response of up to 1,000 tokens could exceed the budget, so the call is not made.
+/// let error = llm.generate(request.max_tokens(1_000)).await.unwrap_err();
+/// assert_eq!(error.kind, ErrorKind::Budget);
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Budget {
     catalog: Arc<Catalog>,

@@ -69,6 +69,23 @@ impl RateLimit {
 /// call in the queue may also hold one of the slots for concurrent calls. A dropped call releases its slot and the
 /// tokens reserved for its response. When a provider [asks for a pause](Error::retry_after), all calls wait until the
 /// pause is over.
+///
+/// ```
+/// use llm::{Llm, RateLimit, RateLimiter, Scripted};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let limit = RateLimit::new(8).requests_per_minute(500).tokens_per_minute(200_000);
+/// let limiter = RateLimiter::new(limit);
+///
+/// // Two models of the same provider share its limits.
+/// let small = Llm::new(Scripted::new("small", |_| "Yes.")).rate_limit(&limiter);
+/// let large = Llm::new(Scripted::new("large", |_| "Certainly.")).rate_limit(&limiter);
+/// assert_eq!(small.generate("Is the sky blue?").await?.text(), "Yes.");
+/// assert_eq!(large.generate("Is the sky blue?").await?.text(), "Certainly.");
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct RateLimiter {
     shared: Arc<Shared>,

@@ -14,6 +14,20 @@ const JITTER: f64 = 0.25;
 ///
 /// By default, the first wait is one second. Every further wait is twice as long as the previous one. A wait requested
 /// by the provider takes precedence. Random jitter lengthens each wait by up to a quarter and never shortens it.
+///
+/// ```
+/// use std::time::Duration;
+/// use llm::{Backoff, ErrorKind, Llm, Reply, Scripted};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let overloaded_once = [Reply::from(ErrorKind::Overloaded), Reply::from("Because of the air.")];
+/// let backoff = Backoff::new(3).first_wait(Duration::from_millis(1));
+/// let llm = Llm::new(Scripted::replies("parrot", overloaded_once)).retry(backoff);
+/// assert_eq!(llm.generate("Why is the sky blue?").await?.text(), "Because of the air.");
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Backoff {
     max_retries: u32,

@@ -12,6 +12,14 @@ use crate::{Message, Part, Request};
 /// number; for longer English prose, it is 33 % to 67 % too high. The estimate does not include tokens that are not in
 /// the request itself: instructions for reasoning that the provider adds (a fifth of a short request), files, and
 /// cached prompts that the request refers to by name.
+///
+/// ```
+/// use llm::{Request, overflow::estimate_tokens};
+///
+/// let short = estimate_tokens("anthropic", &Request::new("How long is the Rhine?"));
+/// let long = estimate_tokens("anthropic", &Request::new("How long is the Rhine? ".repeat(100)));
+/// assert!(long - short > 400);
+/// ```
 pub fn estimate_tokens(provider: &str, request: &Request) -> u64 {
     let rate = Rate::of(provider);
     let messages: f64 = request.messages.iter().map(|it| rate.message(it)).sum();

@@ -51,6 +51,21 @@ const RUNSC_THREADS: u32 = 128;
 ///
 /// Only the program `runsc` has to be installed. The back end needs no daemon, no root privileges and no image. The
 /// guest's file tree is assembled for each guest and disappears with its namespaces.
+///
+/// ```no_run
+/// use sandbox_vm::{Isolation, Sandboxes, backend::Gvisor, guest::{self, Agent}};
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     guest::enter(Agent::new);
+///     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+///     runtime.block_on(async {
+///         let builder = Sandboxes::builder().backend(Gvisor::this_program());
+///         let sandboxes = builder.isolation(Isolation::Kernel).open().await?;
+///         assert_eq!(sandboxes.backend(), "gvisor");
+///         Ok(())
+///     })
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Gvisor {
     program: PathBuf,

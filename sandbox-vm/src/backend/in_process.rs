@@ -26,6 +26,26 @@ const CHANNEL_CAPACITY: usize = 1 << 20;
 ///
 /// Graphs run as they would without a sandbox, and programs run as ordinary child processes with the rights of this
 /// process. Only the sandbox interface and the limits that need no kernel support remain. Each start logs a warning.
+///
+/// ```
+/// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::InProcess, guest::Agent};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// let sandboxes = Sandboxes::builder()
+///     .backend(InProcess::new(Agent::new))
+///     .isolation(Isolation::Off)
+/// #   .state_dir(dir.path())
+///     .open()
+///     .await?;
+/// let sandbox = sandboxes.create_if_not_exists(Spec::new("test")).await?;
+/// let output = sandbox.exec(Program::new("echo").arg("hello")).await?;
+/// assert_eq!(output.stdout, b"hello\n");
+/// assert!(!output.isolated);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct InProcess {
     agent: Arc<dyn Fn() -> Agent + Send + Sync>,

@@ -42,6 +42,23 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// namespaces and starts the second stage with std's `Command`. The second stage is therefore process 1 of
 /// the new process namespace. It builds its root directory, applies the restrictions and serves requests from the host.
 /// Both stages run the application's own program, or a helper program that the application specifies.
+///
+/// ```no_run
+/// use sandbox_vm::{Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     // The jail starts this program again as the guest, which never returns from `enter`.
+///     guest::enter(Agent::new);
+///     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+///     runtime.block_on(async {
+///         let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
+///         let sandbox = sandboxes.create_if_not_exists(Spec::new("job-7")).await?;
+///         let output = sandbox.exec(Program::new("echo").arg("hello")).await?;
+///         assert!(output.isolated);
+///         Ok(())
+///     })
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Jail {
     program: PathBuf,

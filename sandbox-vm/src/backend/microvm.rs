@@ -79,6 +79,19 @@ const QEMU_ADVICE: &str = "install QEMU: `apt-get install qemu-system-x86`, or, 
 ///
 /// The guest's first program is the agent. It loads the drivers that its channel needs, applies the same restrictions
 /// to itself as in the [jail](super::Jail), and serves requests from the host.
+///
+/// ```no_run
+/// use sandbox_vm::{Isolation, Sandboxes, backend::MicroVm};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // The guests run a statically linked program that calls `guest::enter`.
+/// let builder = Sandboxes::builder().backend(MicroVm::agent("/usr/local/bin/guest"));
+/// let sandboxes = builder.isolation(Isolation::Vm).open().await?;
+/// assert!(sandboxes.isolated());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct MicroVm {
     agent: PathBuf,

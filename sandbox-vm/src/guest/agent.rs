@@ -36,7 +36,7 @@ pub struct Agent {
     /// List in which the agent records processes that would outlive a crash of the host process. Set only if the agent
     /// runs in the host's own process.
     in_host: Option<Arc<LeftoverList>>,
-    /// Counts the kernel memory of programs that the host's kernel does not count.
+    /// Measures the kernel memory that programs use, if the host's kernel does not account for it.
     kernel_meter: Option<KernelMeter>,
 }
 

@@ -84,6 +84,12 @@ pub enum BuildError {
 /// Downloaded packages are kept in the directory, so a later build downloads only what has changed. If the packages,
 /// the files and the way to build them are unchanged, nothing is built. Concurrent builds in one directory wait for
 /// each other, and readers of the directory always see complete files.
+///
+/// ```no_run
+/// let packages = sandbox_vm::image::build("images".as_ref())?;
+/// println!("built from {} packages", packages.len());
+/// # Ok::<(), sandbox_vm::image::BuildError>(())
+/// ```
 pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     create_dir(dir)?;
     let _lock = lock(&dir.join("lock"))?;

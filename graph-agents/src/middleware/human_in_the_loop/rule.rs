@@ -6,6 +6,19 @@ use super::kind::DecisionKind;
 use crate::message::ToolCall;
 
 /// Rule for the review of calls of a tool.
+///
+/// ```
+/// use graph_agents::middleware::{DecisionKind, HumanInTheLoop, ReviewRule};
+/// use serde_json::Value;
+///
+/// // Calls with an amount of more than 100 are approved or rejected by a person; all others run at once.
+/// let rule = ReviewRule::allow([DecisionKind::Approve, DecisionKind::Reject])
+///     .description("Approve the payment?")
+///     .when(|call| call.args.get("amount").and_then(Value::as_f64).is_none_or(|it| it > 100.0));
+/// let review = HumanInTheLoop::new([("pay", rule)]);
+/// # let _ = review;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct ReviewRule {
     pub(super) allowed: Vec<DecisionKind>,

@@ -27,6 +27,24 @@ use super::{
 /// limit. It can still read and write all files that this process can, so allow only programs that are harmless with
 /// any arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, implement
 /// [`CommandExecutor`] for a sandbox.
+///
+/// ```
+/// use graph_agents::middleware::{AllowedCommands, CommandExecutor};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), graph_core::NodeError> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path();
+/// std::fs::write(path.join("notes.txt"), "Buy tea.\n")?;
+/// // Pass it to `Shell::new`.
+/// let commands = AllowedCommands::new(path, ["cat", "wc"])?;
+/// assert_eq!(commands.execute("cat notes.txt").await?.output, "Buy tea.\n");
+/// // Other programs and shell syntax are refused.
+/// assert_eq!(commands.execute("rm notes.txt").await?.exit_code, None);
+/// assert_eq!(commands.execute("cat notes.txt | wc").await?.exit_code, None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct AllowedCommands {
     programs: BTreeSet<String>,

@@ -62,7 +62,7 @@ impl Field {
         let generated = self.generated_type(state, index);
         match &self.reducer {
             Reducer::BuiltIn(_) | Reducer::Custom(_) => None,
-            // The type of `__reduce` is part of the error for a function with another signature.
+            // If the function has another signature, the compiler shows the type of `__reduce` as the expected one.
             Reducer::Function(function) => Some(quote! {
                 impl #parameters ::graph_core::reduce::Reducer<#ty> for #generated #bounds {
                     type Update = #ty;

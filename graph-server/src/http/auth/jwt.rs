@@ -22,6 +22,15 @@ use super::{
 /// `scope` the permissions: `read`, `write` or `admin`, separated by spaces. Tokens must have an expiry time.
 ///
 /// Each key accepts only the algorithms of its own kind, so a public key cannot be used as a shared secret.
+///
+/// ```
+/// use graph_server::http::{Guard, Jwt, JwtOptions, Scope};
+///
+/// let options = JwtOptions::default().issuer("https://id.example.org").default_scope(Scope::Write);
+/// let tokens = Jwt::with_secret(b"a secret that is at least 32 bytes long", options);
+/// let guard = Guard::new().authenticator(tokens);
+/// assert!(guard.needs_key());
+/// ```
 #[derive(Debug)]
 pub struct Jwt {
     keys: Keys,

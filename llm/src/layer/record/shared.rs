@@ -36,7 +36,7 @@ const MAX_DEPTH: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct SharedParts {
     items: Vec<Item>,
-    /// Numbers of the items by their JSON.
+    /// Number of each item. The key is the JSON of the item.
     item_numbers: HashMap<String, usize>,
     lines: Vec<Arc<str>>,
     line_numbers: HashMap<Arc<str>, usize>,

@@ -105,7 +105,7 @@ pub(crate) struct ForkArgs {
     /// Repeat this attempt and keep the ones before it
     #[arg(long, value_name = "ATTEMPT")]
     pub(crate) at: u32,
-    /// Set the maximum number of attempts, earlier ones included, 1 to 10 [default: as before, at least ATTEMPT]
+    /// Set the maximum number of attempts, including the kept ones, 1 to 10 [default: as in the session, at least ATTEMPT]
     #[arg(long, value_name = "N")]
     pub(crate) max_attempts: Option<u32>,
     /// Use this provider from here on [default: as before]
