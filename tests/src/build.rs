@@ -36,7 +36,7 @@ impl CaseDeps {
 
 /// How the graphs of a case are built.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Ordinary,
     /// All graphs are eager, and their nodes declare the fields and nodes that their programs mention.
     Eager {
