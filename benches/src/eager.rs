@@ -210,7 +210,7 @@ mod tests {
     fn text_contains_the_durations_and_the_verdicts() {
         let report = Report { seconds: [1.0, 1.04, 1.5], step: [20_000.0, 10_000.0] };
         let expect = "\
-ten branches       ms  ratio
+ten branches      ms  ratio
 slowest branch  1000  1.000
 eager           1040  1.040
 ordinary        1500  1.500
