@@ -113,7 +113,7 @@ fn branch(index: usize, node: &Node) -> JsonBranch {
         let hashed = hash((index, input.to_value().to_string()));
         let chosen = nodes.get(hashed as usize % (nodes.len() + 1));
         let mut gotos: Vec<_> = chosen.map(|it| Goto::node(NAMES[*it])).into_iter().collect();
-        if hashed % 3 > 0 {
+        if !hashed.is_multiple_of(3) {
             gotos.extend(sends.iter().map(|it| payload(*it, hashed)));
         }
         Ok(gotos)

@@ -248,7 +248,6 @@ impl Path {
 }
 
 #[tokio::test]
-#[expect(clippy::print_stdout, reason = "prints how much was explored")]
 async fn all_orders_and_crashes_lead_to_the_history_of_an_ordinary_run() {
     let expected = Path::new(&Choices::default(), Durability::Sync, false, 0).run().await;
     assert_eq!(expected.len(), 6, "{expected:#?}");
