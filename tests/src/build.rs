@@ -14,6 +14,7 @@ use crate::{
     built_graph::{BuiltGraph, persistence},
     case::{BranchSpec, GraphSpec, NodeSpec, Op, Sources},
     counters::Counters,
+    declared::{Declared, branch_targets},
     error::ScriptedError,
     node::{Body, Script, route},
 };
@@ -24,11 +25,31 @@ pub(crate) struct CaseDeps {
     pub(crate) counters: Arc<Counters>,
     pub(crate) saver: Arc<dyn Checkpointer>,
     cache: MemoryCache,
+    mode: Mode,
 }
 
 impl CaseDeps {
-    pub(crate) fn new(saver: Arc<dyn Checkpointer>) -> Self {
-        Self { counters: Arc::default(), saver, cache: MemoryCache::default() }
+    pub(crate) fn new(saver: Arc<dyn Checkpointer>, mode: Mode) -> Self {
+        Self { counters: Arc::default(), saver, cache: MemoryCache::default(), mode }
+    }
+}
+
+/// How the graphs of a case are built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    Ordinary,
+    /// All graphs are eager, and their nodes declare the fields and nodes that their programs mention.
+    Eager {
+        /// Whether nodes declare the fields that they write.
+        declares_writes: bool,
+        /// Determines how long each task takes, as a number of yields.
+        latencies: u64,
+    },
+}
+
+impl Mode {
+    fn is_eager(self) -> bool {
+        self != Self::Ordinary
     }
 }
 
@@ -85,7 +106,7 @@ fn plan(
 ) -> Result<Graph, BuildCaseError> {
     let mut graph = schema.graph();
     for (name, node) in &spec.nodes {
-        let builder = NodeBuilder { schema, parent, deps };
+        let builder = NodeBuilder { graph: spec, schema, parent, deps };
         graph = builder.node(graph, name, node)?;
     }
     for (from, to) in &spec.edges {
@@ -96,7 +117,14 @@ fn plan(
     }
     for (index, branch) in spec.branches.iter().enumerate() {
         let name = format!("branch {index}");
-        graph = graph.json_branch(branch.from.clone(), self::branch(name, branch, &deps.counters));
+        let mut json_branch = self::branch(name, branch, &deps.counters);
+        if deps.mode.is_eager() && branch.ends.is_none() {
+            json_branch = json_branch.destinations(branch_targets(spec, branch));
+        }
+        graph = graph.json_branch(branch.from.clone(), json_branch);
+    }
+    if deps.mode.is_eager() {
+        graph = graph.eager();
     }
     if spec.compile.cache {
         graph = graph.cache(deps.cache.clone());
@@ -106,9 +134,17 @@ fn plan(
     Ok(graph.stop_before(before).stop_after(stops(&spec.compile.interrupt_after)))
 }
 
+/// The fields that a node declares. `None` stands for all fields.
+#[derive(Default)]
+struct Fields {
+    reads: Option<Vec<String>>,
+    writes: Option<Vec<String>>,
+}
+
 /// Builds the nodes of one graph.
 #[derive(Clone, Copy)]
 struct NodeBuilder<'a> {
+    graph: &'a GraphSpec,
     schema: &'a JsonStateSchema,
     parent: &'a JsonStateSchema,
     deps: &'a CaseDeps,
@@ -119,19 +155,27 @@ impl NodeBuilder<'_> {
         if let Some(inner) = &spec.graph {
             let inner = nested(inner, self.schema, self.deps)?;
             let persistence_mode = persistence(spec.checkpointer);
-            return self.configured(
-                graph,
-                name,
-                spec,
-                json_subgraph(name, &inner.graph, persistence_mode),
-            );
+            let node = json_subgraph(name, &inner.graph, persistence_mode);
+            return self.configured(graph, name, spec, node, Fields::default());
         }
         let body = self.body(name.to_owned(), &spec.ops)?;
         let mut node = json_node(name, move |input, cx| body.clone().run(input, cx));
-        if let Some(reads) = &spec.reads {
+        let Mode::Eager { declares_writes, .. } = self.deps.mode else {
+            if let Some(reads) = &spec.reads {
+                node = node.reads(reads);
+            }
+            return self.configured(graph, name, spec, node, Fields::default());
+        };
+        let declared = Declared::new(self.graph, name, spec);
+        node = node.destinations(&declared.targets).parent_destinations(&declared.parent_targets);
+        if let Some(reads) = &declared.reads {
             node = node.reads(reads);
         }
-        self.configured(graph, name, spec, node)
+        let fields = Fields {
+            reads: declared.stored_reads(self.graph),
+            writes: declared.stored_writes(self.graph).filter(|_| declares_writes),
+        };
+        self.configured(graph, name, spec, node, fields)
     }
 
     fn configured<M>(
@@ -140,9 +184,16 @@ impl NodeBuilder<'_> {
         name: &str,
         spec: &NodeSpec,
         node: impl NodeExt + IntoNode<JsonState, (), M>,
+        fields: Fields,
     ) -> Result<Graph, BuildCaseError> {
         let retry = RetryPolicy::max_attempts(spec.retry.unwrap_or(1));
         let mut node = node.retry(retry.backoff(Duration::ZERO, 1.0).without_jitter());
+        if let Some(reads) = fields.reads {
+            node = node.reads(reads);
+        }
+        if let Some(writes) = fields.writes {
+            node = node.writes(writes);
+        }
         if spec.defer {
             node = node.defer();
         }
@@ -170,6 +221,10 @@ impl NodeBuilder<'_> {
             schema: self.schema.clone(),
             parent: self.parent.clone(),
             counters: self.deps.counters.clone(),
+            latencies: match self.deps.mode {
+                Mode::Ordinary => None,
+                Mode::Eager { latencies, .. } => Some(latencies),
+            },
         };
         Ok(Body { script: Arc::new(script) })
     }

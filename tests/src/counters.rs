@@ -19,12 +19,49 @@ struct CounterState {
     failures: BTreeMap<String, u32>,
     /// Error codes, keyed by error text. Contains the errors that ended a run.
     codes: BTreeMap<String, String>,
+    /// Number of running tasks of each step, keyed by the namespace of their graph.
+    running: BTreeMap<String, BTreeMap<i64, usize>>,
+    /// Whether tasks of different steps of a graph ran at the same time.
+    ran_ahead: bool,
+}
+
+/// A running task. Dropping it ends the task.
+pub(crate) struct RunningTask<'a> {
+    counters: &'a Counters,
+    namespace: &'a str,
+    step: i64,
+}
+
+impl Drop for RunningTask<'_> {
+    fn drop(&mut self) {
+        let mut counts = self.counters.lock();
+        let Some(running) = counts.running.get_mut(self.namespace) else { return };
+        if let Some(count) = running.get_mut(&self.step) {
+            *count -= 1;
+        }
+        running.retain(|_, count| *count > 0);
+    }
 }
 
 impl Counters {
     /// Counts a call to a node's body.
     pub(crate) fn count_start(&self, node: &str) {
         *self.lock().calls.entry(node.to_owned()).or_default() += 1;
+    }
+
+    /// Counts a running task of a step until the returned value is dropped.
+    pub(crate) fn enter<'a>(&'a self, namespace: &'a str, step: i64) -> RunningTask<'a> {
+        let mut counts = self.lock();
+        let running = counts.running.entry(namespace.to_owned()).or_default();
+        *running.entry(step).or_default() += 1;
+        let overlaps = running.len() > 1;
+        counts.ran_ahead |= overlaps;
+        RunningTask { counters: self, namespace, step }
+    }
+
+    /// Returns whether a task started before a task of an earlier step ended.
+    pub(crate) fn ran_ahead(&self) -> bool {
+        self.lock().ran_ahead
     }
 
     /// Returns the number of calls to each node since this method was last called.

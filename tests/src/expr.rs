@@ -58,6 +58,35 @@ impl TryFrom<Value> for Expr {
     }
 }
 
+impl Expr {
+    /// Calls a function for each operation in the expression.
+    pub fn visit<'a>(&'a self, function: &mut impl FnMut(&'a Operation)) {
+        let operation = match self {
+            Self::Scalar(_) => return,
+            Self::List(items) => return items.iter().for_each(|it| it.visit(function)),
+            Self::Op(operation) => &**operation,
+        };
+        function(operation);
+        match operation {
+            Operation::Obj(entries) => entries.values().for_each(|it| it.visit(function)),
+            Operation::Add(parts)
+            | Operation::Eq(parts)
+            | Operation::Lt(parts)
+            | Operation::Has(parts) => parts.iter().for_each(|it| it.visit(function)),
+            Operation::Len(part) | Operation::Not([part]) | Operation::Overwrite(part) => {
+                part.visit(function);
+            }
+            Operation::Lit(_)
+            | Operation::Get(_)
+            | Operation::Input(_)
+            | Operation::Keys(_)
+            | Operation::Item(_)
+            | Operation::Var(_)
+            | Operation::Error(_) => {}
+        }
+    }
+}
+
 /// Values that expressions can read.
 #[derive(Clone, Debug, Default)]
 pub struct Env {

@@ -2,7 +2,8 @@
 //!
 //! The conformance driver reads cases (`fixtures/conformance/FORMAT.md`), runs each case on the engine, and reports
 //! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on
-//! the saver, so a case can be run with each [`SaverKind`]. The module [`agents`] does the same for agents.
+//! the saver, so a case can be run with each [`SaverKind`]. They do not depend on running ahead either; see [`eager`]. The
+//! module [`agents`] does the same for agents.
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 
@@ -15,8 +16,11 @@ pub mod checkpoints;
 pub mod compare;
 mod counters;
 pub mod crash;
+mod declared;
+pub mod eager;
 mod error;
 pub mod expr;
+mod isolated;
 mod node;
 pub mod postgres;
 mod saver;
@@ -25,19 +29,15 @@ mod script;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
-    time::Duration,
 };
 
 use serde_json::Value;
 
+use build::Mode;
 pub use case::Case;
 pub use compare::{Difference, compare};
+pub use isolated::CaseError;
 pub use saver::{SaverError, SaverKind, UnknownSaverError};
-
-/// Time after which a case is aborted.
-const CASE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The error returned when a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -52,20 +52,6 @@ pub enum ReadError {
         line: usize,
         error: serde_json::Error,
     },
-}
-
-/// The error returned when a case produces no answers.
-#[derive(Debug, thiserror::Error)]
-pub enum CaseError {
-    /// The saver could not be opened.
-    #[error("not run: {0}")]
-    NoSaver(#[from] SaverError),
-    /// The case timed out.
-    #[error("timed out after {CASE_TIMEOUT:?}")]
-    TimedOut,
-    /// The engine or the driver panicked.
-    #[error("panicked")]
-    Panicked,
 }
 
 /// Reads a file that contains one case per line.
@@ -84,24 +70,6 @@ pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
 }
 
 /// Runs a case on the engine with a new saver. Returns one answer per call.
-///
-/// The case runs on a separate OS thread, so that a panic or an endless loop does not affect the caller.
 pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
-    let (sender, answers) = mpsc::channel();
-    let case = case.clone();
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("the process can open a file descriptor for the runtime");
-        let answers = runtime.block_on(async {
-            let saver = saver.open().await?;
-            Ok(script::answers(&case, &saver.checkpointer).await)
-        });
-        // Ignore the error, because the receiver has been dropped if the case has timed out.
-        let _ = sender.send(answers);
-    });
-    match answers.recv_timeout(CASE_TIMEOUT) {
-        Ok(answers) => answers,
-        Err(RecvTimeoutError::Timeout) => Err(CaseError::TimedOut),
-        Err(RecvTimeoutError::Disconnected) => Err(CaseError::Panicked),
-    }
+    isolated::run(case, saver, Mode::Ordinary).map(|it| it.values)
 }

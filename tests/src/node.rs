@@ -1,6 +1,11 @@
 //! Interprets the operations of nodes, and the rules and targets of branches.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use graph_core::{
     Context, Goto, JsonState, JsonStateSchema, NodeError,
@@ -33,6 +38,8 @@ pub(crate) struct Script {
     /// Schema of the enclosing graph. It is used by commands that update the enclosing graph.
     pub(crate) parent: JsonStateSchema,
     pub(crate) counters: Arc<Counters>,
+    /// Determines how long a task of an eager graph takes. `None` in ordinary graphs.
+    pub(crate) latencies: Option<u64>,
 }
 
 /// The effects of the operations that have been executed so far.
@@ -49,19 +56,37 @@ impl Body {
     pub(crate) async fn run(self, input: JsonInput, cx: Context) -> Result<JsonReturn, NodeError> {
         let script = &*self.script;
         script.counters.count_start(&script.name);
-        let failure = cx.failure().map(|it| (it.node.clone(), message(&it.error).to_owned()));
-        let env = Env { failure, ..Env::of(input.to_value()) };
-        let mut output = NodeOutput { env, ..NodeOutput::default() };
-        for (place, op) in script.ops.iter().enumerate() {
-            if let Some(early) = script.step(place, op, &mut output, &cx).await? {
-                return Ok(early);
-            }
-        }
-        script.build_return(output)
+        let _running = script.counters.enter(cx.namespace(), cx.step());
+        let result = script.run(input, &cx).await;
+        script.take_time(&cx).await;
+        result
     }
 }
 
 impl Script {
+    async fn run(&self, input: JsonInput, cx: &Context) -> Result<JsonReturn, NodeError> {
+        let failure = cx.failure().map(|it| (it.node.clone(), message(&it.error).to_owned()));
+        let env = Env { failure, ..Env::of(input.to_value()) };
+        let mut output = NodeOutput { env, ..NodeOutput::default() };
+        for (place, op) in self.ops.iter().enumerate() {
+            if let Some(returned) = self.step(place, op, &mut output, cx).await? {
+                return Ok(returned);
+            }
+        }
+        self.build_return(output)
+    }
+
+    /// Lets other tasks run, a number of times that depends on the node and the step. The operations are not delayed, so
+    /// their order within a step does not change.
+    async fn take_time(&self, cx: &Context) {
+        let Some(latencies) = self.latencies else { return };
+        let mut hasher = DefaultHasher::new();
+        (latencies, &self.name, cx.step()).hash(&mut hasher);
+        for _ in 0..[0, 2, 20, 60][(hasher.finish() % 4) as usize] {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Executes one operation. If the operation ends the node, returns the node's return value.
     async fn step(
         &self,

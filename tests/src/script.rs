@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{self, Trace},
-    build::{self, CaseDeps},
+    build::{self, CaseDeps, Mode},
     built_graph::BuiltGraph,
     case::{Call, Case, EditSpec, InputCommand},
     error::CallError,
@@ -18,19 +18,28 @@ use crate::{
     node::gotos,
 };
 
-/// Runs a case. Returns one answer per call, or a single answer if the graph cannot be built.
-pub(crate) async fn answers(case: &Case, saver: &Arc<dyn Checkpointer>) -> Vec<Value> {
-    let deps = CaseDeps::new(saver.clone());
+/// What a case produced.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    /// One answer per call, or a single answer if the graph cannot be built.
+    pub(crate) values: Vec<Value>,
+    /// Whether a task started before a task of an earlier step ended.
+    pub(crate) ran_ahead: bool,
+}
+
+/// Runs a case.
+pub(crate) async fn answers(case: &Case, saver: &Arc<dyn Checkpointer>, mode: Mode) -> Answers {
+    let deps = CaseDeps::new(saver.clone(), mode);
     let Ok(built_graph) = build::root(&case.graph, &deps) else {
-        return vec![json!({ "error": "invalid_graph" })];
+        return Answers { values: vec![json!({ "error": "invalid_graph" })], ran_ahead: false };
     };
     let has_checkpointer = case.graph.compile.checkpointer != Some(false);
     let session = Session { built_graph, deps, has_checkpointer };
-    let mut answers = Vec::new();
+    let mut values = Vec::new();
     for call in &case.script {
-        answers.push(session.answer(call).await);
+        values.push(session.answer(call).await);
     }
-    answers
+    Answers { values, ran_ahead: session.deps.counters.ran_ahead() }
 }
 
 /// A graph, and the state that is kept between calls.

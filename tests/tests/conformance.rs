@@ -2,20 +2,26 @@
 
 use std::{path::Path, thread};
 
-use graph_tests::{Case, SaverKind, compare, postgres, read, run};
+use graph_tests::{Case, SaverKind, compare, eager, postgres, read, run};
 
 /// Number of cases that run concurrently. They mostly wait for a disk or a server.
 const N_WORKERS: usize = 4;
 
 #[track_caller]
 fn check(file: &str, saver: SaverKind) {
+    check_with(file, |case| difference(case, saver));
+}
+
+/// Checks all cases of a file with a function that describes how a case differs.
+#[track_caller]
+fn check_with(file: &str, difference: impl Fn(&Case) -> Option<String> + Sync) {
+    let difference = &difference;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/conformance").join(file);
     let cases = read(&path).expect("the fixtures are part of the repository");
     let share = cases.len().div_ceil(N_WORKERS);
     let differing: Vec<String> = thread::scope(|scope| {
-        let work = |cases: &[Case]| -> Vec<String> {
-            cases.iter().filter_map(|it| difference(it, saver)).collect()
-        };
+        let work =
+            |cases: &[Case]| -> Vec<String> { cases.iter().filter_map(difference).collect() };
         let workers: Vec<_> = cases.chunks(share).map(|it| scope.spawn(move || work(it))).collect();
         workers
             .into_iter()
@@ -61,3 +67,12 @@ macro_rules! cases {
 cases!(handwritten_cases, "hand.jsonl");
 cases!(random_cases, "random.jsonl");
 cases!(regression_cases, "found.jsonl");
+
+/// `cargo xtask test` runs the other files with eager graphs.
+#[test]
+fn eager_graphs_give_the_same_answers() {
+    check_with("hand.jsonl", |case| {
+        let error = eager::check(case, SaverKind::Memory).err()?;
+        Some(format!("{}: {error}", case.id))
+    });
+}

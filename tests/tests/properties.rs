@@ -8,6 +8,12 @@
 mod build;
 #[path = "properties/eager.rs"]
 mod eager;
+#[path = "properties/eager_graph.rs"]
+mod eager_graph;
+#[path = "properties/eager_log.rs"]
+mod eager_log;
+#[path = "properties/eager_spec.rs"]
+mod eager_spec;
 #[path = "properties/observe.rs"]
 mod observe;
 #[path = "properties/saver.rs"]
@@ -23,7 +29,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use eager::{EagerSpec, Log, Seen, Setup};
+use eager::{Seen, Setup};
+use eager_log::Log;
+use eager_spec::{EagerSpec, Features};
 use graph_core::{Durability, EventKind, MemorySaver, StreamMode};
 use proptest::{
     collection::vec,
@@ -302,7 +310,7 @@ fn eager_graph_gives_the_results_events_and_history_of_an_ordinary_one() {
     let spread = Mutex::new(0);
     let strategy = (any::<u64>(), any::<bool>(), durabilities(), vec(any::<u64>(), 3));
     check(500, &strategy, |(seed, faults, durability, latencies)| {
-        let spec = EagerSpec::new(seed, faults);
+        let spec = EagerSpec::new(seed, Features { faults, unstored: true });
         let (expected, _) = drive(&spec, false, 0, durability);
         for latencies in latencies {
             let (got, log) = drive(&spec, true, latencies, durability);
@@ -320,7 +328,7 @@ fn eager_graph_gives_the_results_events_and_history_of_an_ordinary_one() {
 fn eager_graph_resumes_after_a_crash_at_any_write() {
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async)];
     check(40, &(any::<u64>(), durability, any::<u64>()), |(seed, durability, latencies)| {
-        let spec = EagerSpec::new(seed, false);
+        let spec = EagerSpec::new(seed, Features { faults: false, unstored: false });
         let (expected, _) = drive(&spec, false, 0, durability);
         let setup = Setup { spec: &spec, eager: true, latencies, durability };
         for write in 0.. {

@@ -63,7 +63,7 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
         skipped.push(web::SKIPPED);
     }
 
-    let mut after_tests = vec![conformance()];
+    let mut after_tests = vec![conformance(), eager_conformance()];
     after_tests.extend(machine.examples.iter().map(example));
     after_tests.extend(deny());
     after_tests.push(package::package(depth));
@@ -100,12 +100,16 @@ fn tests(depth: Depth) -> Step {
     }
 }
 
+/// Files of conformance cases.
+const CASES: &str = "fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl";
+
 fn conformance() -> Step {
-    Step::built(
-        "LangGraph conformance",
-        "debug/conformance",
-        "fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
-    )
+    Step::built("LangGraph conformance", "debug/conformance", CASES)
+}
+
+fn eager_conformance() -> Step {
+    let args = format!("--eager {CASES}");
+    Step::built("LangGraph conformance of eager graphs", "debug/conformance", &args)
 }
 
 fn example(name: &String) -> Step {
@@ -212,7 +216,8 @@ cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 cargo xtask run-tests --features {FEATURES}
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
+target/debug/conformance {CASES}
+target/debug/conformance --eager {CASES}
 cargo fetch --locked
 cargo deny --offline check bans licenses sources
 {}",
@@ -245,7 +250,8 @@ cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_RESTATE=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
+target/debug/conformance {CASES}
+target/debug/conformance --eager {CASES}
 target/debug/examples/a
 target/debug/examples/b
 cargo fetch --locked

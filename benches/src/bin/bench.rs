@@ -13,6 +13,7 @@ use graph_benches::{
         rounds::{self, Effort},
         works::{WORKS, Work},
     },
+    eager,
     langgraph::{self, LangGraph},
     llm_layers, storage,
 };
@@ -31,6 +32,7 @@ Names:
   storage (all of these): sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16
   llm-layers
   agents
+  eager
 ";
 
 fn main() -> ExitCode {
@@ -61,6 +63,7 @@ struct Selection {
     stored: Vec<storage::workload::Workload>,
     llm_layers: bool,
     agents: bool,
+    eager: bool,
     effort: Effort,
 }
 
@@ -71,6 +74,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
         stored: Vec::new(),
         llm_layers: false,
         agents: false,
+        eager: false,
         effort: Effort::FULL,
     };
     for arg in args {
@@ -81,6 +85,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
             "storage" => selection.stored.extend(storage::workload::Workload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
             agents::NAME => selection.agents = true,
+            eager::NAME => selection.eager = true,
             name => selection.add(name).ok_or(arg)?,
         }
     }
@@ -90,6 +95,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
             selection.stored.extend(storage::workload::Workload::ALL);
             selection.llm_layers = true;
             selection.agents = true;
+            selection.eager = true;
         }
     }
     Ok(Some(selection))
@@ -108,7 +114,11 @@ impl Selection {
     }
 
     fn is_empty(&self) -> bool {
-        self.works.is_empty() && self.stored.is_empty() && !self.llm_layers && !self.agents
+        self.works.is_empty()
+            && self.stored.is_empty()
+            && !self.llm_layers
+            && !self.agents
+            && !self.eager
     }
 }
 
@@ -129,6 +139,10 @@ fn measure(selection: &Selection) -> io::Result<()> {
     }
     if selection.agents {
         measure_agents(selection, runtime.handle(), &mut langgraph);
+    }
+    if selection.eager {
+        eprintln!("{} …", eager::NAME);
+        println!("{}", eager::text(&eager::measure(selection.effort.rounds, runtime.handle())));
     }
     Ok(())
 }

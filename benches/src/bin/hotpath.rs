@@ -4,12 +4,21 @@
 use std::{hint::black_box, process::ExitCode};
 
 use graph_benches::{
+    eager::{self, Latencies, Mode},
     engine::{self, Log},
     measure::Stopwatch,
 };
 
-const SCENARIOS: [&str; 6] =
-    ["loop", "fan-out", "chain", "append", "checkpointed-loop", "json-loop"];
+const SCENARIOS: [&str; 8] = [
+    "loop",
+    "fan-out",
+    "chain",
+    "append",
+    "checkpointed-loop",
+    "json-loop",
+    "branches",
+    "eager-branches",
+];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -30,6 +39,8 @@ async fn main() -> ExitCode {
             engine::run_checkpointed_loop(&engine::checkpointed_loop_graph(), 5_000).await
         }
         "json-loop" => engine::run_json_loop(&engine::json_loop_graph(), 20_000).await,
+        "branches" => run_branches(Mode::Ordinary).await,
+        "eager-branches" => run_branches(Mode::Eager).await,
         _ => {
             eprintln!("error: unknown scenario `{name}`; available: {}", SCENARIOS.join(", "));
             return ExitCode::from(2);
@@ -37,4 +48,14 @@ async fn main() -> ExitCode {
     };
     black_box(result);
     ExitCode::SUCCESS
+}
+
+/// Runs ten branches of ten steps several times, so that the construction of the graph has little weight.
+async fn run_branches(mode: Mode) -> u64 {
+    let graph = eager::graph(mode);
+    let mut tasks = 0;
+    for _ in 0..100 {
+        tasks += eager::run(&graph, Latencies::default()).await;
+    }
+    tasks
 }

@@ -23,7 +23,7 @@ use crate::{
         writer::CheckpointWriter,
     },
     context::{
-        ahead::{EarlyTask, RecordTarget},
+        ahead::{RecordTarget, TaskAhead},
         call_numbers::CallNumbers,
         resume::{Replay, ResumeValues},
         settings::RunSettings,
@@ -123,7 +123,7 @@ pub(crate) struct TaskContext {
     /// For an error handler, the index of the payload that was sent to the failed task.
     pub(crate) handled_push: Option<u32>,
     /// Present if the task started before its step.
-    pub(crate) early: Option<Arc<EarlyTask>>,
+    pub(crate) ahead: Option<Arc<TaskAhead>>,
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
     /// Whether the current attempt has raised an interrupt, itself or in a subgraph.
@@ -164,7 +164,7 @@ impl TaskContext {
             attempt: AtomicU32::new(1),
             failure: None,
             handled_push: None,
-            early: None,
+            ahead: None,
             id: OnceLock::new(),
             interrupt_count: AtomicUsize::new(0),
             raised_interrupt: AtomicBool::new(false),
@@ -184,7 +184,7 @@ impl TaskContext {
         self.step.number = step;
         self.step.resuming = false;
         self.tracks_heartbeats = tracks_heartbeats;
-        self.early = None;
+        self.ahead = None;
         self.id = OnceLock::new();
         *self.attempt.get_mut() = 1;
         *self.interrupt_count.get_mut() = 0;
@@ -314,7 +314,7 @@ impl TaskContext {
         let namespace = self.namespace();
         let id = interrupt_id(&namespace, known.len());
         let given = &self.scope.resume_values;
-        let resume_value = match &self.early {
+        let resume_value = match &self.ahead {
             None => given.take(&id),
             // A single value is meant for the step with which the run was resumed.
             Some(_) => given.get(&id),
@@ -419,9 +419,9 @@ impl TaskContext {
             return;
         };
         let event = (self.event_origin(), kind);
-        let event = match &self.early {
+        let event = match &self.ahead {
             None => Some(event),
-            Some(early) => early.hold(event.0, event.1),
+            Some(ahead) => ahead.hold(event.0, event.1),
         };
         if let Some((origin, kind)) = event {
             sender.send(origin, kind).await;
@@ -446,23 +446,23 @@ impl TaskContext {
 
     /// Sends the events that were held back because the task started before its step.
     pub(crate) async fn release_events(&self) {
-        if let Some(early) = &self.early {
-            early.release_events(self.scope.events.as_ref()).await;
+        if let Some(ahead) = &self.ahead {
+            ahead.release_events(self.scope.events.as_ref()).await;
         }
     }
 
     /// Sends the events that were held back, and lets the task start subgraphs.
     pub(crate) async fn reach_step(&self) {
         self.release_events().await;
-        if let Some(early) = &self.early {
-            early.reach_step();
+        if let Some(ahead) = &self.ahead {
+            ahead.reach_step();
         }
     }
 
     /// Waits until the step of the task is the current step. The end of the wait is a heartbeat.
     pub(crate) async fn wait_for_step(&self) {
-        if let Some(early) = &self.early {
-            if let Some(_waiting) = early.wait_for_step().await {
+        if let Some(ahead) = &self.ahead {
+            if let Some(_waiting) = ahead.wait_for_step().await {
                 self.heartbeat();
             }
         }
@@ -470,8 +470,8 @@ impl TaskContext {
 
     /// Returns how long the task has waited for its step, once it no longer waits.
     pub(crate) async fn time_waited(&self) -> Duration {
-        match &self.early {
-            Some(early) => early.time_waited().await,
+        match &self.ahead {
+            Some(ahead) => ahead.time_waited().await,
             None => Duration::ZERO,
         }
     }

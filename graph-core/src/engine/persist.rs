@@ -51,13 +51,13 @@ impl Engine {
             if source != Source::Loop {
                 history.origin = history.id;
             }
-            let early_records = self.early_records();
+            let records_ahead = self.records_ahead();
             if writer.durability == Durability::Exit {
                 self.history.unsaved_fields.union_with(affected);
-                self.history.buffered_records.extend(early_records);
+                self.history.buffered_records.extend(records_ahead);
             } else {
-                if !early_records.is_empty() {
-                    writes.push(CheckpointWrite::Record(self.checkpoint_key(), early_records));
+                if !records_ahead.is_empty() {
+                    writes.push(CheckpointWrite::Record(self.checkpoint_key(), records_ahead));
                 }
                 writes.push(self.new_checkpoint(self.step, changes)?);
                 writer.write(writes).await?;

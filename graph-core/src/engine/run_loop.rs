@@ -30,7 +30,7 @@ impl Engine {
         };
         if self.ahead.is_some() {
             let wait = matches!(&end, Ok(Some(Halt::Interrupted(_) | Halt::Stopped(_))));
-            self.finish_early_tasks(wait).await?;
+            self.finish_tasks_ahead(wait).await?;
         }
         // As in LangGraph, a subgraph that exceeds its step limit stores no checkpoint at exit, so the next run starts
         // it over.

@@ -177,6 +177,11 @@ impl Engine {
         })
     }
 
+    /// Returns the tasks of an eager graph.
+    pub(super) fn ahead(&mut self) -> &mut Ahead {
+        self.ahead.as_mut().expect("only eager graphs run ahead")
+    }
+
     /// Creates the context of a task of the current step.
     pub(super) fn task_context(&self, node: NodeIdx, kind: TaskKind) -> TaskContext {
         let entry = self.graph.node(node);

@@ -255,7 +255,7 @@ impl Engine {
         self.first_step = Some(FirstStep { replaying, resuming: nested.unwrap_or(resumes) });
         if replaying {
             self.records.clear_interrupts();
-            self.ignore_early_records();
+            self.ignore_records_ahead();
         }
         let edited = matches!(self.history.source, Source::Update | Source::Fork);
         let forks = resumes && replaying && (!edited || saved.is_superseded());
@@ -357,7 +357,7 @@ impl Engine {
         update: Option<AnyUpdate>,
         targets: &[Target],
     ) -> Result<(), RunError> {
-        self.ignore_early_records();
+        self.ignore_records_ahead();
         let mut output = TaskOutput::new(self.graph.start, update.into_iter().collect());
         let options = self.commit_options(false);
         let committed = self.state.commit(&self.graph, [&mut output], options)?;
@@ -365,13 +365,6 @@ impl Engine {
         self.history.unsaved_fields.union_with(&committed.affected);
         self.frontier.apply_command(&self.graph, targets);
         Ok(())
-    }
-
-    /// Ignores the recorded results of tasks of later steps, because the state that they were computed from changes.
-    fn ignore_early_records(&mut self) {
-        if let Some(ahead) = &mut self.ahead {
-            ahead.uses_records = false;
-        }
     }
 
     fn command_targets(&self, mut gotos: Vec<Goto>) -> Result<Targets, RunError> {

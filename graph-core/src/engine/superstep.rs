@@ -249,7 +249,9 @@ impl Engine {
         mut state: Box<dyn ErasedState>,
     ) -> Result<Box<dyn ErasedState>, FieldError> {
         if let Some(hidden) = &self.graph.node(node).hidden_fields {
-            state.load(hidden.reset.clone())?;
+            for (field, value) in &hidden.reset {
+                state.set_value(*field, value.clone())?;
+            }
             hidden.cleared.iter().for_each(|it| state.clear(it));
         }
         Ok(state)

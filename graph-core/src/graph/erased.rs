@@ -2,7 +2,7 @@
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     cache::Cache,
@@ -104,7 +104,7 @@ impl NodeEntry {
 #[derive(Debug, Default)]
 pub(crate) struct HiddenFields {
     /// Fields that the node sees with the value of the graph's initial state.
-    pub(crate) reset: Map<String, Value>,
+    pub(crate) reset: Vec<(usize, Value)>,
     /// Fields that the node sees without a value or with their default value.
     pub(crate) cleared: FieldSet,
 }

@@ -199,7 +199,7 @@ fn hidden_fields(
         }
         match initial.value(index) {
             Ok(Some(value)) if field.lifetime == Lifetime::Persistent => {
-                hidden.reset.insert(field.name.to_string(), value);
+                hidden.reset.push((index, value));
             }
             _ => drop(hidden.cleared.insert(index)),
         }

@@ -38,7 +38,8 @@ impl JsonBranch {
         Self { name, route: Arc::new(route), destinations: None, path_map: None }
     }
 
-    /// Declares the nodes that the branch can lead to, for validation and drawings.
+    /// Declares the nodes that the branch can lead to, for validation and drawings. If the branch has a path map, these are
+    /// nodes in addition to those of the map, such as the targets of payloads.
     #[must_use]
     pub fn destinations<N: Into<String>>(
         mut self,
@@ -72,11 +73,10 @@ impl<C> IntoRouter<JsonState, C, IsJsonBranch> for JsonBranch {
             variant: Label::from(label.to_owned()),
             sends: false,
         };
-        let targets = match (&self.path_map, &self.destinations) {
-            (Some(map), _) => Some(map.iter().map(|(label, to)| target(label, to)).collect()),
-            (None, Some(nodes)) => Some(nodes.iter().map(|it| target(it, it)).collect()),
-            (None, None) => None,
-        };
+        let mapped = self.path_map.iter().flatten().map(|(label, to)| target(label, to));
+        let declared = self.destinations.iter().flatten().map(|it| target(it, it));
+        let has_targets = self.path_map.is_some() || self.destinations.is_some();
+        let targets = has_targets.then(|| mapped.chain(declared).collect());
         let (route, path_map) = (self.route, self.path_map);
         let run = move |call: &RouteCall<'_>| -> Result<Gotos, NodeError> {
             let gotos = route(&branch_input(call))?;

@@ -42,6 +42,7 @@ pub(crate) trait ErasedState: Send + Sync {
     fn clone_update(&self, update: &AnyUpdate) -> Result<AnyUpdate, FieldError>;
     fn clear(&mut self, field: usize);
     fn value(&self, field: usize) -> Result<Option<Value>, FieldError>;
+    fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError>;
     fn load(&mut self, values: Map<String, Value>) -> Result<(), FieldError>;
     fn writes(&self, update: &AnyUpdate) -> Result<Vec<FieldWrite>, FieldError>;
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError>;
@@ -100,6 +101,10 @@ impl<S: State> ErasedState for TypedState<S> {
 
     fn value(&self, field: usize) -> Result<Option<Value>, FieldError> {
         self.0.value(field)
+    }
+
+    fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError> {
+        Arc::make_mut(&mut self.0).set_value(field, value)
     }
 
     fn load(&mut self, mut values: Map<String, Value>) -> Result<(), FieldError> {

@@ -1,9 +1,13 @@
-//! Runs conformance cases on the engine: `conformance [--saver KIND] [--case ID] [-v] FILE.jsonl...`.
+//! Runs conformance cases on the engine: `conformance [--eager] [--saver KIND] [--case ID] [-v] FILE.jsonl...`.
 #![expect(clippy::print_stdout, reason = "prints its report to stdout")]
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, env, path::PathBuf, process::ExitCode};
 
-use graph_tests::{Case, ReadError, SaverKind, compare, read, run};
+use graph_tests::{
+    Case, ReadError, SaverKind, compare,
+    eager::{self, Equality},
+    read, run,
+};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -14,9 +18,10 @@ Usage: conformance [OPTIONS] FILE.jsonl...
 
 Run conformance cases on the engine and compare the answers with the recorded ones.
 
+  --eager       Build eager graphs, and print how many cases ran ahead
   --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
   --case ID     Run only the case with this id
-  -v            Print the graph, the call and both answers of each difference"
+  -v            Print the graph, the call and both answers of each difference; with --eager, how each case ran"
         );
         return ExitCode::FAILURE;
     };
@@ -33,6 +38,7 @@ Run conformance cases on the engine and compare the answers with the recorded on
 #[derive(Default)]
 struct Options {
     files: Vec<PathBuf>,
+    eager: bool,
     saver: SaverKind,
     case: Option<String>,
     verbose: bool,
@@ -43,6 +49,7 @@ impl Options {
         let mut options = Self::default();
         while let Some(arg) = args.next() {
             match arg.as_str() {
+                "--eager" => options.eager = true,
                 "--saver" => options.saver = args.next()?.parse().ok()?,
                 "--case" => options.case = Some(args.next()?),
                 "-v" => options.verbose = true,
@@ -57,16 +64,38 @@ impl Options {
 /// Runs the selected cases. Returns whether all answers are equal to the recorded answers.
 fn report(options: &Options) -> Result<bool, ReadError> {
     let (mut n_cases, mut n_equal) = (0, 0);
+    let mut equalities: BTreeMap<Equality, usize> = BTreeMap::new();
     for file in &options.files {
         for case in read(file)? {
-            if options.case.as_ref().is_none_or(|it| *it == case.id) {
-                n_cases += 1;
+            if options.case.as_ref().is_some_and(|it| *it != case.id) {
+                continue;
+            }
+            n_cases += 1;
+            if !options.eager {
                 n_equal += usize::from(is_equal(&case, options));
+            } else if let Some(equality) = equality(&case, options) {
+                n_equal += 1;
+                *equalities.entry(equality).or_default() += 1;
             }
         }
     }
     println!("{n_cases} cases, {n_equal} equal");
+    for (equality, count) in equalities {
+        println!("{count:5} {equality}");
+    }
     Ok(n_cases == n_equal)
+}
+
+fn equality(case: &Case, options: &Options) -> Option<Equality> {
+    let equality = eager::check(case, options.saver);
+    let report = |error: &eager::EagerError| {
+        println!("{}: {}\n  {}\n", case.id, case.about, error.to_string().replace('\n', "\n  "));
+    };
+    let equality = equality.inspect_err(report).ok()?;
+    if options.verbose {
+        println!("{}: {equality}", case.id);
+    }
+    Some(equality)
 }
 
 fn is_equal(case: &Case, options: &Options) -> bool {

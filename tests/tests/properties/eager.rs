@@ -1,112 +1,29 @@
-//! Random graphs whose nodes declare their fields, for comparing eager graphs with ordinary ones.
-//!
-//! A node writes a hash of everything that it sees, so a task that sees a wrong value changes the result. The latency of
-//! a task is the number of times that it yields, which depends on a seed.
+//! Runs random graphs as eager and as ordinary ones, with crashes and without.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, hash_map::DefaultHasher},
-    hash::{Hash, Hasher},
+    collections::BTreeSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use async_trait::async_trait;
 use checkpoint_testkit::{HookedSaver, WriteHook};
-use fastrand::Rng;
 use graph_core::{
-    Checkpointer, CompiledGraph, Context, Durability, EventKind, Goto, Input, JsonFieldKind,
-    JsonState, JsonStateSchema, MemorySaver, NodeError, NodeExt, RunError, RunOptions, RunOutcome,
-    START, StateGraph, StreamMode, Thread,
-    checkpoint::{CheckpointError, CheckpointWrite, Lookup, TaskEvent, TaskId},
-    json::{JsonCommand, JsonInput, JsonReturn, json_node},
+    Checkpointer, CompiledGraph, Durability, EventKind, Input, JsonState, MemorySaver, RunError,
+    RunOptions, RunOutcome, StreamMode, Thread,
+    checkpoint::{CheckpointError, CheckpointWrite, Lookup, TaskEvent},
 };
-use serde_json::{Value, json};
 
-const NAMES: [&str; 8] = ["d", "a", "g", "b", "h", "c", "f", "e"];
-const FIELDS: [&str; 5] = ["list", "sum", "map", "one", "text"];
+use crate::{
+    eager_graph::{graph, input},
+    eager_log::Log,
+    eager_spec::EagerSpec,
+};
+
 /// Maximum number of runs until a graph must be complete.
 const MAX_RUNS: usize = 60;
-
-/// The description of a graph.
-#[derive(Clone, Debug)]
-pub(crate) struct EagerSpec {
-    nodes: Vec<Node>,
-    joins: Vec<(Vec<usize>, usize)>,
-    limit: u32,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Node {
-    reads: Option<Vec<&'static str>>,
-    writes: Vec<&'static str>,
-    /// Whether the writes are declared.
-    declares_writes: bool,
-    edges: Vec<usize>,
-    /// Nodes that the node leads to if the hash of its input is even.
-    gotos: Vec<usize>,
-    sends: Option<usize>,
-    from_start: bool,
-    interrupts: bool,
-    defer: bool,
-    fails: bool,
-    effect: bool,
-}
-
-impl EagerSpec {
-    /// Generates a graph. Without faults, no node fails and no step limit is reached.
-    pub(crate) fn new(seed: u64, faults: bool) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let count = rng.usize(3..=NAMES.len());
-        let mut nodes: Vec<Node> = (0..count).map(|index| node(&mut rng, index, count)).collect();
-        if !faults {
-            nodes.iter_mut().for_each(|it| it.fails = false);
-        }
-        nodes[0].from_start = true;
-        // Two writers in one step are a conflict, which `compile` reports if both always run.
-        let writer = rng.usize(0..count);
-        for (index, node) in nodes.iter_mut().enumerate() {
-            node.writes.retain(|it| *it != "one" || index == writer);
-        }
-        let joins = (0..rng.usize(0..=2)).map(|_| {
-            let to = rng.usize(2..count);
-            let mut from: Vec<_> = (0..to).collect();
-            rng.shuffle(&mut from);
-            from.truncate(2);
-            (from, to)
-        });
-        let joins = joins.collect();
-        Self { nodes, joins, limit: if faults { rng.u32(3..12) } else { 100 } }
-    }
-}
-
-fn subset(rng: &mut Rng, most: usize) -> Vec<&'static str> {
-    let mut fields = FIELDS.to_vec();
-    rng.shuffle(&mut fields);
-    fields.truncate(rng.usize(0..=most));
-    fields
-}
-
-fn node(rng: &mut Rng, index: usize, count: usize) -> Node {
-    let forward = |rng: &mut Rng, most: usize| -> Vec<usize> {
-        let targets = (0..rng.usize(0..=most)).map(|_| rng.usize(index + 1..=count));
-        targets.filter(|it| *it < count).collect()
-    };
-    Node {
-        reads: (rng.u8(0..8) > 0).then(|| subset(rng, 2)),
-        writes: subset(rng, 2),
-        declares_writes: rng.u8(0..8) > 0,
-        edges: forward(rng, 2),
-        gotos: if rng.u8(0..4) == 0 { forward(rng, 2) } else { Vec::new() },
-        sends: (rng.u8(0..6) == 0).then(|| rng.usize(index..count)).filter(|it| *it > index),
-        from_start: rng.u8(0..3) == 0,
-        interrupts: rng.u8(0..8) == 0,
-        defer: rng.u8(0..10) == 0,
-        fails: rng.u8(0..30) == 0,
-        effect: rng.u8(0..4) == 0,
-    }
-}
 
 /// Everything that can be observed of the runs of a thread.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,86 +32,6 @@ pub(crate) struct Seen {
     /// Events that have a defined order.
     events: Vec<String>,
     history: Vec<String>,
-}
-
-/// The executions of nodes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Log(Arc<Mutex<LogData>>);
-
-#[derive(Debug, Default)]
-struct LogData {
-    started: Vec<TaskId>,
-    /// Tasks whose external call was recorded.
-    recorded_calls: BTreeSet<TaskId>,
-    /// Number of calls that were made again although they were recorded.
-    repeated_calls: usize,
-    /// Maximum number of steps between two tasks that run at the same time.
-    running: BTreeMap<i64, usize>,
-    spread: i64,
-}
-
-impl Log {
-    fn with<T>(&self, use_data: impl FnOnce(&mut LogData) -> T) -> T {
-        use_data(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn enter(&self, cx: &Context) {
-        self.with(|it| {
-            it.started.push(cx.task_id());
-            *it.running.entry(cx.step()).or_default() += 1;
-            let steps = it.running.keys().next().zip(it.running.keys().next_back());
-            it.spread = it.spread.max(steps.map_or(0, |(first, last)| last - first));
-        });
-    }
-
-    fn leave(&self, cx: &Context) {
-        self.with(|it| {
-            let running = it.running.entry(cx.step()).or_default();
-            *running = running.saturating_sub(1);
-            it.running.retain(|_, it| *it > 0);
-        });
-    }
-
-    /// Returns the largest number of steps between two tasks that ran at the same time.
-    pub(crate) fn spread(&self) -> i64 {
-        self.with(|it| it.spread)
-    }
-
-    fn started(&self) -> Vec<TaskId> {
-        self.with(|it| std::mem::take(&mut it.started))
-    }
-
-    /// Returns the number of external calls that were made again although they were recorded.
-    fn repeated_calls(&self) -> usize {
-        self.with(|it| it.repeated_calls)
-    }
-}
-
-fn hash(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn schema() -> JsonStateSchema {
-    let kinds = [
-        JsonFieldKind::Append,
-        JsonFieldKind::Sum,
-        JsonFieldKind::Merge,
-        JsonFieldKind::Last,
-        JsonFieldKind::Concat,
-    ];
-    JsonStateSchema::new(FIELDS.into_iter().zip(kinds)).expect("field names are unique")
-}
-
-fn written(field: &str, hash: u64) -> Value {
-    match field {
-        "list" => json!([hash % 1000]),
-        "sum" => json!(hash % 100),
-        "map" => json!({ (hash % 3).to_string(): hash % 1000 }),
-        "text" => json!(format!("{} ", hash % 1000)),
-        _ => json!(hash % 1000),
-    }
 }
 
 /// A graph with its latencies and the log of its nodes.
@@ -208,51 +45,9 @@ pub(crate) struct Setup<'a> {
 
 impl Setup<'_> {
     fn build(&self, log: &Log, saver: Arc<dyn Checkpointer>) -> CompiledGraph<JsonState> {
-        let mut graph = schema().graph();
-        for (index, node) in self.spec.nodes.iter().enumerate() {
-            graph = self.add_node(graph, index, node, log);
-        }
-        for (from, to) in &self.spec.joins {
-            graph = graph.join(from.iter().map(|it| NAMES[*it]).collect::<Vec<_>>(), NAMES[*to]);
-        }
-        let graph = graph.shared_checkpointer(saver);
+        let graph = graph(self.spec, log, self.latencies).shared_checkpointer(saver);
         let graph = if self.eager { graph.eager() } else { graph };
         graph.compile().expect("the graph is valid")
-    }
-
-    fn add_node(
-        &self,
-        mut graph: StateGraph<JsonState>,
-        index: usize,
-        node: &Node,
-        log: &Log,
-    ) -> StateGraph<JsonState> {
-        let (spec, log, seed) = (Arc::new(node.clone()), log.clone(), self.latencies);
-        let body = move |input: JsonInput, cx: Context| {
-            let (spec, log) = (spec.clone(), log.clone());
-            async move {
-                log.enter(&cx);
-                let result = run_node(&spec, &log, seed, index, &input, &cx).await;
-                log.leave(&cx);
-                result
-            }
-        };
-        let targets = node.gotos.iter().chain(&node.sends).map(|it| NAMES[*it]);
-        let json = json_node(NAMES[index], body).destinations(targets);
-        let json = match &node.reads {
-            Some(reads) => json.reads(reads.iter().copied()),
-            None => json,
-        };
-        graph = match (node.declares_writes, node.defer) {
-            (true, true) => graph.node(json.writes(node.writes.iter().copied()).defer()),
-            (true, false) => graph.node(json.writes(node.writes.iter().copied())),
-            (false, true) => graph.node(json.defer()),
-            (false, false) => graph.node(json),
-        };
-        for to in &node.edges {
-            graph = graph.edge(NAMES[index], NAMES[*to]);
-        }
-        if node.from_start { graph.edge(START, NAMES[index]) } else { graph }
     }
 
     /// Runs the graph on a new thread until it is complete. Answers all interrupts.
@@ -277,7 +72,11 @@ impl Setup<'_> {
         events: &mut Vec<String>,
     ) -> Result<RunOutcome<JsonState>, RunError> {
         let modes = [StreamMode::Values, StreamMode::Tasks];
-        let options = RunOptions::new().durability(self.durability).step_limit(self.spec.limit);
+        let mut options = RunOptions::new().durability(self.durability);
+        options = options.step_limit(self.spec.step_limit);
+        if let Some(limit) = self.spec.concurrency {
+            options = options.max_concurrency(limit);
+        }
         let mut run = thread.clone().with_options(options.stream_modes(modes)).stream(input);
         while let Some(event) = run.next().await {
             let node = event.node.as_deref().unwrap_or_default();
@@ -364,52 +163,6 @@ impl Seen {
             self.history.iter().map(|it| it.split(" tasks ").next().unwrap_or(it).to_owned());
         (self.outcomes.last(), states.collect())
     }
-}
-
-fn input() -> Input<JsonState> {
-    let input = json!({"list": [], "sum": 1, "map": {}, "one": 1, "text": ""});
-    schema().input(input).expect("the input is an object")
-}
-
-async fn run_node(
-    spec: &Node,
-    log: &Log,
-    seed: u64,
-    index: usize,
-    input: &JsonInput,
-    cx: &Context,
-) -> Result<JsonReturn, NodeError> {
-    let hashed = hash((index, cx.step(), input.to_value().to_string()));
-    let latency = hash((seed, index, cx.step()));
-    let yields = if seed == 0 { 0 } else { [1, 3, 7, 40, 90][(latency % 5) as usize] };
-    for _ in 0..yields {
-        tokio::task::yield_now().await;
-    }
-    if spec.effect {
-        let id = cx.task_id();
-        let call = cx.task("call", &index, async {
-            log.with(|it| it.repeated_calls += usize::from(it.recorded_calls.contains(&id)));
-            Ok::<u64, NodeError>(hashed)
-        });
-        let _: u64 = call.await?;
-        log.with(|it| it.recorded_calls.insert(id));
-    }
-    let mut hashed = hashed;
-    if spec.interrupts {
-        let answer: Value = cx.interrupt(json!(hashed % 1000))?;
-        hashed = hash((hashed, answer.to_string()));
-    }
-    if spec.fails {
-        return Err(NodeError::terminal("planned failure"));
-    }
-    let writes = spec.writes.iter().map(|it| ((*it).to_owned(), written(it, hashed)));
-    let update = schema().update(Value::Object(writes.collect())).map_err(NodeError::terminal)?;
-    let mut gotos = Vec::new();
-    if hashed % 2 == 0 {
-        gotos.extend(spec.gotos.iter().map(|it| Goto::node(NAMES[*it])));
-        gotos.extend(spec.sends.map(|it| Goto::send(NAMES[it], json!({ "sum": hashed % 100 }))));
-    }
-    Ok(JsonCommand::new(update, gotos).into())
 }
 
 fn describe(result: &Result<RunOutcome<JsonState>, RunError>) -> String {

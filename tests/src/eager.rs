@@ -1,0 +1,209 @@
+//! Runs conformance cases with eager graphs, whose nodes declare the fields that their programs mention.
+//!
+//! All answers must be equal to the recorded ones, with three exceptions:
+//!
+//! - The tasks of these graphs take different times, so the order in which error handlers end is not that of the
+//!   recording.
+//! - A node that declares the fields it reads sees only these fields, so the inputs of its tasks contain only these.
+//! - If a run ends while tasks of later steps are done, the next run uses their results and does not start them again.
+//!   The answers may then differ in which run started a task: in `calls`, in `custom`, and in whether `updates` and
+//!   `steps` show the task as replayed. This is accepted only in cases in which a run ends before its graph does.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::{
+    build::Mode,
+    case::{Case, StopsSpec},
+    compare::{self, Difference},
+    declared::Declared,
+    isolated::{self, CaseError},
+    saver::SaverKind,
+};
+
+/// Seeds of the latencies with which each case runs.
+const LATENCIES: [u64; 3] = [1, 2, 3];
+
+/// How a case with eager graphs is equal to the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Equality {
+    /// Tasks ran ahead.
+    RanAhead,
+    /// Tasks ran ahead, and a run ended before their steps.
+    RanAheadOfRun,
+    /// No task ran ahead.
+    InOrder(Reason),
+}
+
+/// Why no task of a case ran ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    InvalidGraph,
+    /// The graph stops before or after nodes.
+    Stops,
+    /// No step of the root graph has two tasks.
+    OneTask,
+    /// All nodes read their whole input.
+    WholeInput,
+    /// Nodes that run concurrently write the same field, so they cannot declare what they write.
+    ConflictingWrites,
+    /// No task can start before all earlier tasks have ended.
+    NothingAhead,
+}
+
+impl fmt::Display for Equality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RanAhead => "ran ahead",
+            Self::RanAheadOfRun => "ran ahead, and a run ended before the steps of these tasks",
+            Self::InOrder(reason) => match reason {
+                Reason::InvalidGraph => "in order: the graph is invalid",
+                Reason::Stops => "in order: the graph stops before or after nodes",
+                Reason::OneTask => "in order: no step has two tasks",
+                Reason::WholeInput => "in order: all nodes read their whole input",
+                Reason::ConflictingWrites => {
+                    "in order: concurrent nodes write one field, so they cannot declare it"
+                }
+                Reason::NothingAhead => "in order: no task can start before its step",
+            },
+        })
+    }
+}
+
+/// The error returned when a case with eager graphs is not equal to the recorded one.
+#[derive(Debug, thiserror::Error)]
+pub enum EagerError {
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    #[error("{difference}\n  with the latencies {latencies}")]
+    Differs {
+        difference: Difference,
+        /// Seed of the latencies.
+        latencies: u64,
+    },
+}
+
+/// Runs a case with eager graphs, once for each of several latencies.
+pub fn check(case: &Case, saver: SaverKind) -> Result<Equality, EagerError> {
+    let mut equality = Equality::InOrder(reason(case));
+    for latencies in LATENCIES {
+        equality = equality.min(check_once(case, saver, latencies)?);
+    }
+    Ok(equality)
+}
+
+fn check_once(case: &Case, saver: SaverKind, latencies: u64) -> Result<Equality, EagerError> {
+    let invalid = [json!({ "error": "invalid_graph" })];
+    let run =
+        |declares_writes| isolated::run(case, saver, Mode::Eager { declares_writes, latencies });
+    let mut answers = run(true)?;
+    let conflicts = answers.values == invalid && case.expect != invalid;
+    if conflicts {
+        answers = run(false)?;
+    }
+    let mut expected = with_declared_inputs(case, &answers.values);
+    expected.expect.iter_mut().chain(&mut answers.values).for_each(sort_handlers);
+    let differs = |difference| EagerError::Differs { difference, latencies };
+    let Some(difference) = compare::compare(&expected, &answers.values) else {
+        return Ok(match answers.ran_ahead {
+            true => Equality::RanAhead,
+            false if conflicts => Equality::InOrder(Reason::ConflictingWrites),
+            false => Equality::InOrder(reason(case)),
+        });
+    };
+    if !case.expect.iter().any(ends_before_graph) {
+        return Err(differs(difference));
+    }
+    expected.expect.iter_mut().chain(&mut answers.values).for_each(remove_starts);
+    match compare::compare(&expected, &answers.values) {
+        Some(difference) => Err(differs(difference)),
+        None => Ok(Equality::RanAheadOfRun),
+    }
+}
+
+/// Returns the case with inputs that contain only what the nodes declare to read, where the engine's answers do so.
+fn with_declared_inputs(case: &Case, got: &[Value]) -> Case {
+    let mut case = case.clone();
+    for (expected, got) in case.expect.iter_mut().zip(got) {
+        let pairs = tasks_mut(expected).zip(tasks(got));
+        for (expected, got) in pairs {
+            let node =
+                expected["name"].as_str().and_then(|it| Some((it, case.graph.nodes.get(it)?)));
+            let Some((name, node)) = node else { continue };
+            let Some(reads) = Declared::new(&case.graph, name, node).reads else { continue };
+            let Some(input) = expected.get("input").and_then(Value::as_object) else { continue };
+            let mut visible = input.clone();
+            visible.retain(|field, _| reads.contains(field));
+            if got["input"].as_object() == Some(&visible) {
+                expected["input"] = Value::Object(visible);
+            }
+        }
+    }
+    case
+}
+
+fn tasks(answer: &Value) -> impl Iterator<Item = &Value> {
+    let steps = answer.get("steps").and_then(Value::as_array).into_iter().flatten();
+    steps.filter_map(|it| it.get("tasks")?.as_array()).flatten()
+}
+
+fn tasks_mut(answer: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let steps = answer.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten();
+    steps.filter_map(|it| it.get_mut("tasks")?.as_array_mut()).flatten()
+}
+
+/// Returns whether an answer is that of a run that left work to do.
+fn ends_before_graph(answer: &Value) -> bool {
+    let is_pending = |it: &Value| it.as_array().is_some_and(|it| !it.is_empty());
+    answer.get("steps").is_some()
+        && (!answer["error"].is_null() || answer.get("next").is_some_and(is_pending))
+}
+
+/// Sorts the error handlers of each step, which are listed in the order in which they ended.
+fn sort_handlers(answer: &mut Value) {
+    for step in answer.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(tasks) = step.get_mut("tasks").and_then(Value::as_array_mut) else { continue };
+        let name = |it: &Value| it["name"].as_str().unwrap_or_default().to_owned();
+        tasks.sort_by_cached_key(|it| Some(name(it)).filter(|it| it.starts_with("on_error:")));
+    }
+}
+
+/// Removes the parts of a run's answer that depend on whether the run started a task or replayed it.
+fn remove_starts(answer: &mut Value) {
+    let Some(run) = answer.as_object_mut().filter(|it| it.contains_key("steps")) else { return };
+    run.remove("calls");
+    run.remove("custom");
+    for update in run.get_mut("updates").and_then(Value::as_array_mut).into_iter().flatten() {
+        for task in update.as_array_mut().into_iter().flatten() {
+            task.as_object_mut().map(|it| it.remove("__cached__"));
+        }
+    }
+    for task in tasks_mut(answer) {
+        task.as_object_mut().map(|it| it.remove("result"));
+    }
+}
+
+fn reason(case: &Case) -> Reason {
+    let stops = |it: &Option<StopsSpec>| it.as_ref().is_some_and(|it| !it.is_empty());
+    let compile = &case.graph.compile;
+    let stops = stops(&compile.interrupt_before)
+        || stops(&compile.interrupt_after)
+        || case.script.iter().any(|it| stops(&it.interrupt_before) || stops(&it.interrupt_after));
+    let has_parallel_tasks = |answer: &Value| {
+        let steps = answer.get("steps").and_then(Value::as_array).into_iter().flatten();
+        steps.filter_map(|it| it["tasks"].as_array()).any(|it| it.len() > 1)
+    };
+    let reads_all = |(name, node)| Declared::new(&case.graph, name, node).reads.is_none();
+    if case.expect == [json!({ "error": "invalid_graph" })] {
+        Reason::InvalidGraph
+    } else if stops {
+        Reason::Stops
+    } else if !case.expect.iter().any(has_parallel_tasks) {
+        Reason::OneTask
+    } else if case.graph.nodes.iter().map(|(name, node)| (name.as_str(), node)).all(reads_all) {
+        Reason::WholeInput
+    } else {
+        Reason::NothingAhead
+    }
+}
