@@ -62,6 +62,7 @@ fn goals(cells: &[Cell]) -> String {
     for goal in GOALS {
         let against = match goal.against {
             Kind::LangGraph => "LangGraph, faster mode",
+            Kind::LangGraphJs => "LangGraph.js",
             Kind::Rust => "best Rust peer",
             Kind::ByHand => "by hand",
             Kind::Engine => "engine",
