@@ -15,6 +15,7 @@ mod chapters {
     chapter!(getting_started, "getting-started.md");
     chapter!(from_langgraph, "from-langgraph.md");
     chapter!(langgraph_issues, "langgraph-issues.md");
+    chapter!(benchmarks, "benchmarks.md");
     chapter!(state, "state.md");
     chapter!(nodes, "nodes.md");
     chapter!(eager, "eager.md");

@@ -3,6 +3,7 @@
 pub mod goals;
 pub mod peer;
 pub mod plot;
+pub mod publish;
 pub mod report;
 pub mod rounds;
 pub mod works;

@@ -19,6 +19,15 @@ use serde_json::{Map, Value, json};
 /// Number of times that a joke is changed before its subgraph ends.
 pub const BUMPS: usize = 10;
 
+/// Number of steps of each thread in the work with many threads.
+pub const THREAD_STEPS: u64 = 10;
+
+/// Number of threads in the stored work with concurrent threads.
+pub const STORED_THREADS: usize = 16;
+
+/// Number of characters of a message of the stored loop.
+pub const MESSAGE_SIZE: usize = 100;
+
 /// Returns a subject of the fan-out to a subgraph: a list of 1,000 letters.
 pub fn subject(index: usize) -> Vec<String> {
     let letter = char::from(b'a' + (index % 26) as u8).to_string();
@@ -123,10 +132,11 @@ pub fn spin(seed: u64) -> u64 {
     })
 }
 
-/// Returns a message of the stored loop: 100 characters.
-pub fn message(number: u64) -> String {
+/// Returns a message of the stored loop: a number, padded to a size.
+pub fn message(number: usize, size: usize) -> String {
     let mut text = number.to_string();
-    text.push_str(&" ".repeat(100 - text.len()));
+    // `format!` would pad the message one character at a time, which would distort the measurement.
+    text.push_str(&" ".repeat(size.saturating_sub(text.len())));
     text
 }
 

@@ -3,7 +3,7 @@
 //!
 //! With both kinds of savers, every step is on disk before the next one starts.
 
-mod chat;
+pub(crate) mod chat;
 mod counting_hook;
 mod database;
 mod disk;

@@ -13,21 +13,42 @@ python3 -m venv \"$1\"
 \"$1/bin/python\" -m pip install --quiet --requirement benches/peers/langgraph/requirements.txt
 cp benches/peers/langgraph/requirements.txt \"$1\"";
 
-/// Installs LangGraph into `bench-peers` in the target directory, then runs the benchmarks. If it cannot be installed,
-/// it is absent from the results.
+/// Script that installs LangGraph.js. Node looks for packages next to the program, so the program is copied, too.
+const INSTALL_LANGGRAPH_JS: &str = "\
+mkdir -p \"$1\"
+cp benches/peers/langgraph-js/works.mjs \"$1\"
+cmp -s benches/peers/langgraph-js/package-lock.json \"$1/installed.json\" && exit
+cp benches/peers/langgraph-js/package.json benches/peers/langgraph-js/package-lock.json \"$1\"
+npm ci --silent --no-audit --no-fund --prefix \"$1\"
+cp benches/peers/langgraph-js/package-lock.json \"$1/installed.json\"";
+
+/// Installs the peers into `bench-peers` in the target directory, then runs the benchmarks. A peer that cannot be
+/// installed is absent from the results.
 pub(crate) fn run(root: &Path, args: Vec<String>) -> Result<(), Error> {
     let help = args.iter().any(|it| it == "-h" || it == "--help");
-    if !help && let Err(error) = install().run(root) {
-        eprintln!("warning: {error}\nthe results will not contain LangGraph");
+    if !help {
+        install_peers(root);
     }
     Step::cargo("programs", "build --profile bench -p graph-benches --bin works").run(root)?;
     step(args).run(root).map(|_duration| ())
 }
 
-fn install() -> Step {
-    let dir = target_dir().join("bench-peers/langgraph").display().to_string();
-    let script = INSTALL_LANGGRAPH.to_owned();
-    Step::new("LangGraph", "sh", "-ec").args([script, "sh".to_owned(), dir])
+fn install_peers(root: &Path) {
+    let peers = target_dir().join("bench-peers");
+    let script = |name, script: &str, dir: &str| {
+        let dir = peers.join(dir).display().to_string();
+        Step::new(name, "sh", "-ec").args([script.to_owned(), "sh".to_owned(), dir])
+    };
+    let rust = "build --release --locked --manifest-path benches/peers/rust/Cargo.toml --target-dir";
+    for peer in [
+        script("LangGraph", INSTALL_LANGGRAPH, "langgraph"),
+        script("LangGraph.js", INSTALL_LANGGRAPH_JS, "langgraph-js"),
+        Step::cargo("Rust peers", rust).args([peers.join("rust").display().to_string()]),
+    ] {
+        if let Err(error) = peer.run(root) {
+            eprintln!("warning: {error}\nthe results will not contain this peer");
+        }
+    }
 }
 
 fn step(args: Vec<String>) -> Step {

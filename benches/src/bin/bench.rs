@@ -9,7 +9,7 @@ use graph_benches::{
     agents,
     compare::{
         peer::{self, Peer},
-        report,
+        publish, report,
         rounds::{self, Effort},
         works::{WORKS, Work},
     },
@@ -22,7 +22,8 @@ use tokio::runtime::{Handle, Runtime};
 const HELP: &str = "\
 Usage: bench [OPTIONS] [NAME...]
 
-Measure the engine and its peers. Without NAME, measure everything, and write benches/results if all works were measured.
+Measure the engine and its peers. Without NAME, measure everything, and write benches/results, the
+book's chapter and the README if all works were measured.
 
   --quick     Measure small sizes in few rounds, and only the works that are compared with peers
   -h, --help  Print this help
@@ -167,6 +168,10 @@ fn measure_works(selection: &Selection) -> io::Result<()> {
         false => scratch.path().with_file_name("bench-results"),
     };
     report::write(&dir, &environment, &names, &cells)?;
+    if complete {
+        let root = dir.ancestors().nth(2).expect("the results are in a directory of `benches`");
+        publish::publish(root, &dir, &report::summary(&cells))?;
+    }
     let path = dir.join("results.md");
     println!("{}\nWrote {}", fs::read_to_string(&path)?, path.display());
     Ok(())

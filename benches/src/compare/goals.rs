@@ -26,9 +26,9 @@ pub enum Measure {
 /// A limit on a ratio of costs.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// The peer's cost is at least so many times the engine's.
+    /// Ratio of the peer's cost to the engine's; at least this value.
     AtLeast(f64),
-    /// The engine's cost is at most so many times the peer's.
+    /// Ratio of the engine's cost to the peer's; at most this value.
     AtMost(f64),
 }
 

@@ -29,6 +29,7 @@ pub enum Kind {
     Engine,
     ByHand,
     LangGraph,
+    LangGraphJs,
     Rust,
 }
 
@@ -60,6 +61,8 @@ pub fn peers() -> io::Result<Vec<Peer>> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
     let python = installed.join("langgraph/bin/python");
     let works_py = sources.join("langgraph/works.py");
+    let works_mjs = installed.join("langgraph-js/works.mjs");
+    let rust = |name: &str| installed.join("rust/release").join(name);
     let peer = |name, kind, command: &[&dyn AsRef<std::ffi::OsStr>]| Peer {
         name,
         kind,
@@ -70,6 +73,11 @@ pub fn peers() -> io::Result<Vec<Peer>> {
         peer("by hand", Kind::ByHand, &[&works, &"by-hand"]),
         peer("LangGraph sync", Kind::LangGraph, &[&python, &"-u", &works_py, &"sync"]),
         peer("LangGraph async", Kind::LangGraph, &[&python, &"-u", &works_py, &"async"]),
+        peer("LangGraph.js", Kind::LangGraphJs, &[&"node", &"--expose-gc", &works_mjs]),
+        peer("juncture", Kind::Rust, &[&rust("peer-juncture")]),
+        peer("adk-graph", Kind::Rust, &[&rust("peer-adk-graph")]),
+        peer("graph-flow", Kind::Rust, &[&rust("peer-graph-flow")]),
+        peer("cognis-graph", Kind::Rust, &[&rust("peer-cognis-graph")]),
     ])
 }
 

@@ -54,6 +54,26 @@ fn time_axis(work: &Work) -> Axis {
     Axis { name, value: |it| it.median, format: time }
 }
 
+/// Summarises the ratios in three sentences, one per line of Markdown.
+pub fn summary(cells: &[Cell]) -> String {
+    let ratios = |against: Kind| {
+        let time = |it: &&Goal| it.against == against && it.measure == Measure::Time;
+        let ratios = GOALS
+            .iter()
+            .filter(time)
+            .filter_map(|it| Some(format!("{} {}×", it.work, ratio(it.verdict(cells)?.ratio))));
+        ratios.collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "- Speed, as a multiple of LangGraph in its faster mode: {}.\n\
+         - Speed, as a multiple of the fastest of four Rust crates: {}.\n\
+         - Cost, as a multiple of the same work by hand: {}.\n",
+        ratios(Kind::LangGraph),
+        ratios(Kind::Rust),
+        ratios(Kind::ByHand)
+    )
+}
+
 /// Formats the goals and their ratios.
 fn goals(cells: &[Cell]) -> String {
     let mut text = String::from(
@@ -62,6 +82,7 @@ fn goals(cells: &[Cell]) -> String {
     for goal in GOALS {
         let against = match goal.against {
             Kind::LangGraph => "LangGraph, faster mode",
+            Kind::LangGraphJs => "LangGraph.js",
             Kind::Rust => "best Rust peer",
             Kind::ByHand => "by hand",
             Kind::Engine => "engine",
@@ -194,6 +215,13 @@ mod tests {
 ";
         let text = table(work, &["engine", "by hand", "slow"], &own);
         assert!(text.starts_with(expect), "{text}");
+    }
+
+    #[test]
+    fn summary_lists_measured_ratios() {
+        let text = summary(&sample_cells());
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.ends_with("by hand: loop 4.50×.\n"), "{text}");
     }
 
     #[test]

@@ -23,9 +23,9 @@ pub struct Effort {
 impl Effort {
     /// A measurement for publication.
     pub const FULL: Self = Self {
-        rounds: 9,
-        budget: Duration::from_secs(10),
-        longest: Duration::from_secs(20),
+        rounds: 7,
+        budget: Duration::from_secs(3),
+        longest: Duration::from_secs(15),
         quick: false,
     };
     /// A measurement in less than four minutes.
@@ -109,18 +109,18 @@ pub fn measure(
         }
         let expected = checked.iter().flatten().map(|it| it.answer.clone()).next();
         let mut sides = Vec::new();
-        for (peer, checked) in peers.iter().zip(checked) {
+        for checked in checked {
             let outcome = match checked {
                 Ok(it) if Some(&it.answer) != expected.as_ref() => {
                     Err(Outcome::Wrong(format!("wrong answer: {}", it.answer)))
                 }
-                Ok(it) => Ok(Side::new(peer, work, size, effort, it)),
+                Ok(it) => Ok(Side::new(work, size, effort, it)),
                 Err(outcome) => Err(outcome),
             };
             sides.push(outcome);
         }
         clear(scratch)?;
-        run_rounds(&mut sides, effort, scratch);
+        run_rounds(&mut sides, effort);
         clear(scratch)?;
         cells.extend(peers.iter().zip(sides).map(|(peer, side)| Cell {
             peer: peer.name,
@@ -161,8 +161,9 @@ fn reason_to_skip(
         .then(|| format!("not run: about {} s expected", expected.round()))
 }
 
-/// The first run of a peer, in a new process.
+/// The first run of a peer, in a new process, which then executes the rounds.
 struct Checked {
+    session: Session,
     answer: String,
     /// Duration, processor time and memory of the run.
     run: Measured,
@@ -178,15 +179,16 @@ fn check(
     scratch: &Path,
 ) -> io::Result<Result<Checked, Outcome>> {
     clear(scratch)?;
-    let reply = peer
-        .start(scratch)
-        .and_then(|mut session| session.run(work.name, size, 1, effort.deadline()));
-    Ok(match reply {
-        Ok(Reply::Done(run)) => {
+    let first = peer.start(scratch).and_then(|mut session| {
+        let reply = session.run(work.name, size, 1, effort.deadline())?;
+        Ok((session, reply))
+    });
+    Ok(match first {
+        Ok((session, Reply::Done(run))) => {
             let stored = work.stored.then(|| size_of_files(scratch)).transpose()?;
-            Ok(Checked { answer: run.answer.clone(), run, stored })
+            Ok(Checked { session, answer: run.answer.clone(), run, stored })
         }
-        Ok(Reply::Cannot { cannot }) => Err(Outcome::Absent(cannot)),
+        Ok((_, Reply::Cannot { cannot })) => Err(Outcome::Absent(cannot)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(Outcome::Absent("not installed".to_owned()))
         }
@@ -195,27 +197,19 @@ fn check(
 }
 
 /// A peer that gave the right answer, with its samples in nanoseconds per unit.
-struct Side<'a> {
-    peer: &'a Peer,
+struct Side {
     work: &'static Work,
     size: usize,
     checked: Checked,
     runs_per_round: usize,
     rounds: usize,
-    session: Option<Session>,
     times: Vec<f64>,
     cpu: Vec<f64>,
     failure: Option<String>,
 }
 
-impl<'a> Side<'a> {
-    fn new(
-        peer: &'a Peer,
-        work: &'static Work,
-        size: usize,
-        effort: Effort,
-        checked: Checked,
-    ) -> Self {
+impl Side {
+    fn new(work: &'static Work, size: usize, effort: Effort, checked: Checked) -> Self {
         let once = checked.run.seconds.max(1e-9);
         let runs_per_round = (MIN_ROUND.as_secs_f64() / once).clamp(1.0, 1_000.0) as usize;
         let round = once * runs_per_round as f64;
@@ -223,36 +217,21 @@ impl<'a> Side<'a> {
         let rounds = (effort.budget.as_secs_f64() / round) as usize;
         let rounds = rounds.min(effort.rounds);
         let (times, cpu) = (Vec::new(), Vec::new());
-        Self {
-            peer,
-            work,
-            size,
-            checked,
-            runs_per_round,
-            rounds,
-            session: None,
-            times,
-            cpu,
-            failure: None,
-        }
+        Self { work, size, checked, runs_per_round, rounds, times, cpu, failure: None }
     }
 
-    fn round(&mut self, round: usize, effort: Effort, scratch: &Path) {
+    fn round(&mut self, round: usize, effort: Effort) {
         if self.failure.is_some() || round > self.rounds || self.rounds == 0 {
             return;
         }
-        if let Err(error) = self.try_round(round, effort, scratch) {
+        if let Err(error) = self.try_round(round, effort) {
             self.failure = Some(error.to_string());
         }
     }
 
-    fn try_round(&mut self, round: usize, effort: Effort, scratch: &Path) -> io::Result<()> {
-        let session = match &mut self.session {
-            Some(session) => session,
-            None => self.session.insert(self.peer.start(scratch)?),
-        };
+    fn try_round(&mut self, round: usize, effort: Effort) -> io::Result<()> {
         let runs = self.runs_per_round;
-        let reply = session.run(self.work.name, self.size, runs, effort.deadline())?;
+        let reply = self.checked.session.run(self.work.name, self.size, runs, effort.deadline())?;
         let Reply::Done(it) = reply else {
             return Err(io::Error::other("the second run was refused"));
         };
@@ -297,13 +276,13 @@ impl<'a> Side<'a> {
 }
 
 /// Runs the rounds. In each round every peer runs once, so that load on the machine affects all of them equally.
-fn run_rounds(sides: &mut [Result<Side<'_>, Outcome>], effort: Effort, scratch: &Path) {
+fn run_rounds(sides: &mut [Result<Side, Outcome>], effort: Effort) {
     for round in 0..=effort.rounds {
         let count = sides.len();
         // The order changes from round to round.
         for index in 0..count {
             if let Ok(side) = &mut sides[(index + round) % count] {
-                side.round(round, effort, scratch);
+                side.round(round, effort);
             }
         }
     }

@@ -154,7 +154,7 @@ pub const WORKS: &[Work] = &[
         about: "A new process opens the file of the `sqlite-loop` thread of this length and adds one step.",
         unit: "run",
         sizes: &[100, 1_000, 10_000, 100_000],
-        quick: &[1_000],
+        quick: &[100],
         ..WORK
     },
 ];

@@ -9,6 +9,7 @@ use graph_core::{
 use tokio::task::JoinSet;
 
 use super::workload::StorageLoad;
+use crate::data;
 
 /// A list of messages that grows by one per step.
 #[derive(State, Clone, Debug, Default)]
@@ -25,10 +26,7 @@ pub(crate) struct Chat {
 
 async fn say(chat: &Chat) -> ChatUpdate {
     let count = chat.count + 1;
-    let mut message = count.to_string();
-    // `format!` would pad the message one character at a time, which would distort the measurement.
-    message.push_str(&" ".repeat(chat.size.saturating_sub(message.len())));
-    Chat::update().count(count).messages([message])
+    Chat::update().count(count).messages([data::message(count, chat.size)])
 }
 
 #[derive(Route)]

@@ -12,6 +12,7 @@ use super::stored;
 use crate::{
     data,
     protocol::{Job, runtime},
+    storage::chat,
 };
 
 /// The rows of one commit.
@@ -25,7 +26,7 @@ struct Commit {
 pub(super) fn prepare(steps: usize) -> Job {
     let recorded = data::database_path();
     let saver = SqliteSaver::open(&recorded).expect("the database can be created");
-    runtime().block_on(stored::run(stored::chat_graph(Arc::new(saver)), steps as u64));
+    runtime().block_on(stored::run(chat::graph(Arc::new(saver)), steps));
     let connection = Connection::open(&recorded).expect("the database exists");
     let (schema, commits) = read(&connection).expect("the tables of the saver exist");
     let mut copy = create(&data::database_path(), &schema).expect("the database can be created");

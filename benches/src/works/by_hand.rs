@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{bare_sqlite, simple::THREAD_STEPS};
+use super::bare_sqlite;
 use crate::{
     baseline, data,
     engine::Log,
@@ -85,7 +85,7 @@ fn threads(count: usize) -> Job {
     job(move || async move {
         let mut tasks = JoinSet::new();
         for _ in 0..count {
-            tasks.spawn(baseline::run_loop(THREAD_STEPS));
+            tasks.spawn(baseline::run_loop(data::THREAD_STEPS));
         }
         tasks.join_all().await.iter().sum::<u64>().to_string()
     })

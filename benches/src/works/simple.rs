@@ -19,9 +19,6 @@ use crate::{
     protocol::{Job, job},
 };
 
-/// Number of steps of each thread in the work with many threads.
-pub(super) const THREAD_STEPS: u64 = 10;
-
 pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
     let count = size as u64;
     Some(match work {
@@ -152,7 +149,7 @@ fn threads(count: usize) -> Job {
 async fn run_thread(graph: CompiledGraph<engine::Counter>) -> u64 {
     let options = RunOptions::new().step_limit(u32::MAX).durability(Durability::Sync);
     let thread = graph.thread(new_thread(), ()).with_options(options);
-    let exit = thread.run(engine::Counter { count: 0, until: THREAD_STEPS }).await;
+    let exit = thread.run(engine::Counter { count: 0, until: data::THREAD_STEPS }).await;
     exit.expect("the run succeeds").into_state().count
 }
 

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use graph_core::{
-    CompiledGraph, Durability, END, Route, RunOptions, START, State, StateGraph,
-    checkpoint::Checkpointer,
-};
+use graph_core::{CompiledGraph, Durability, RunOptions};
 use graph_store::{Sqlite, SqliteSaver, sqlite::Synchronous};
 use tokio::task::JoinSet;
 
@@ -13,39 +10,32 @@ use super::simple::new_thread;
 use crate::{
     data,
     protocol::{Job, job, runtime},
+    storage::chat::{self, Chat},
 };
 
-/// Number of threads in the work with concurrent threads.
-pub(super) const THREADS: usize = 16;
-
 pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
-    let steps = size as u64;
     Some(match work {
         "sqlite-loop" => {
-            let graph = chat_graph(Arc::new(open()));
+            let graph = chat::graph(Arc::new(open()));
             job(move || {
                 let graph = graph.clone();
-                async move { run(graph, steps).await.to_string() }
+                async move { run(graph, size).await.to_string() }
             })
         }
         "sqlite-loop-16" => {
-            let graph = chat_graph(Arc::new(open()));
+            let graph = chat::graph(Arc::new(open()));
             job(move || {
                 let graph = graph.clone();
                 async move {
                     let mut threads = JoinSet::new();
-                    for _ in 0..THREADS {
-                        threads.spawn(run(graph.clone(), steps));
+                    for _ in 0..data::STORED_THREADS {
+                        threads.spawn(run(graph.clone(), size));
                     }
-                    let mut sum = 0;
-                    while let Some(count) = threads.join_next().await {
-                        sum += count.expect("a thread does not panic");
-                    }
-                    sum.to_string()
+                    threads.join_all().await.iter().sum::<usize>().to_string()
                 }
             })
         }
-        "resume" => resume(steps),
+        "resume" => resume(size),
         _ => return None,
     })
 }
@@ -54,55 +44,25 @@ fn open() -> SqliteSaver {
     SqliteSaver::open(data::database_path()).expect("the database can be created")
 }
 
-/// A list of messages that grows by one per step.
-#[derive(State, Clone, Debug, Default)]
-pub(super) struct Chat {
-    until: u64,
-    count: u64,
-    #[reduce(append)]
-    messages: Vec<String>,
+/// Runs a new thread and returns its number of messages. Each step is on disk before the next one starts.
+pub(super) async fn run(graph: CompiledGraph<Chat>, until: usize) -> usize {
+    run_thread(&graph, &new_thread(), until).await.messages.len()
 }
 
-async fn say(chat: &Chat) -> ChatUpdate {
-    let count = chat.count + 1;
-    Chat::update().count(count).messages([data::message(count)])
-}
-
-#[derive(Route)]
-enum Turn {
-    #[to(say)]
-    Again,
-    #[to(END)]
-    Enough,
-}
-
-fn turn(chat: &Chat) -> Turn {
-    if chat.count < chat.until { Turn::Again } else { Turn::Enough }
-}
-
-pub(super) fn chat_graph(saver: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
-    let graph = StateGraph::new().node(say).edge(START, say).branch(say, turn);
-    graph.shared_checkpointer(saver).compile().expect("the graph is valid")
-}
-
-/// Runs a new thread. Each step is on disk before the next one starts.
-pub(super) async fn run(graph: CompiledGraph<Chat>, until: u64) -> u64 {
-    run_thread(&graph, &new_thread(), until).await.messages.len() as u64
-}
-
-async fn run_thread(graph: &CompiledGraph<Chat>, thread: &str, until: u64) -> Chat {
+async fn run_thread(graph: &CompiledGraph<Chat>, thread: &str, until: usize) -> Chat {
     let options = RunOptions::new().step_limit(u32::MAX).durability(Durability::Sync);
     let thread = graph.thread(thread, ()).with_options(options);
-    thread.run(Chat::update().until(until)).await.expect("the run succeeds").into_state()
+    let input = Chat::update().size(data::MESSAGE_SIZE).until(until);
+    thread.run(input).await.expect("the run succeeds").into_state()
 }
 
-/// Prepares a thread of many steps. Each run reads its last 100 messages and adds one step, as a new request does.
-fn resume(steps: u64) -> Job {
+/// Prepares a thread of many steps. Each run reads its state and adds one step, as a new request does.
+fn resume(steps: usize) -> Job {
     // Without waiting for the disk, so that the preparation takes seconds instead of minutes.
     let path = data::database_path();
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let database = settings.open(&path).expect("the database can be created");
-    let graph = chat_graph(Arc::new(SqliteSaver::new(&database)));
+    let graph = chat::graph(Arc::new(SqliteSaver::new(&database)));
     runtime().block_on(run_thread(&graph, "long", steps));
     drop((graph, database));
     job(move || {
@@ -110,9 +70,9 @@ fn resume(steps: u64) -> Job {
         async move {
             // A new process: nothing of the thread is in memory.
             let saver = SqliteSaver::open(path).expect("the database exists");
-            let graph = chat_graph(Arc::new(saver));
+            let graph = chat::graph(Arc::new(saver));
             let chat = run_thread(&graph, "long", steps).await;
-            assert!(chat.messages.len() as u64 > steps, "the run adds a step");
+            assert!(chat.messages.len() > steps, "the run adds a step");
             "resumed".to_owned()
         }
     })

@@ -1,0 +1,61 @@
+//! The fan-out to a subgraph on adk-graph.
+
+use std::sync::Arc;
+
+use adk_graph::{
+    CompiledGraph, END, NodeOutput, START, State, StateGraph, StateSchema, subgraph::SubgraphNode,
+};
+use peer_support::{data, protocol::Job};
+use serde_json::{Value, json};
+
+use crate::{run, scatter, state};
+
+pub fn prepare(size: usize) -> Job {
+    let schema = StateSchema::builder().channel("subjects").channel("letters").channel("joke");
+    let graph = StateGraph::new(schema.list_channel("jokes").build())
+        .add_node_fn("scatter", |context| async move {
+            let subjects = context.get("subjects").and_then(Value::as_array).cloned();
+            let subjects = subjects.unwrap_or_default().into_iter();
+            let jokes = scatter(&context, ("generate_joke", "letters", "joke"), subjects).await?;
+            Ok(NodeOutput::new().with_update("jokes", Value::Array(jokes)))
+        })
+        .add_node(SubgraphNode::new("generate_joke", Arc::new(one_joke())))
+        .add_edge(START, "scatter")
+        .add_edge("scatter", END)
+        .compile()
+        .expect("the graph is valid");
+    let subjects: Vec<_> = (0..size).map(data::subject).collect();
+    run(graph, state([("subjects", json!(subjects))]), |it| {
+        let jokes = it["jokes"].as_array().into_iter().flatten();
+        data::describe(jokes.filter_map(Value::as_str))
+    })
+}
+
+fn text<'a>(state: &'a State, name: &str) -> &'a str {
+    state.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn one_joke() -> CompiledGraph {
+    let again = |state: &State| {
+        let done = data::is_bumped(text(state, "joke"));
+        if done { END.to_owned() } else { "again".to_owned() }
+    };
+    StateGraph::with_channels(&["letters", "subject", "joke"])
+        .add_node_fn("edit", |context| async move {
+            let letters = context.get_as::<Vec<String>>("letters").unwrap_or_default();
+            Ok(NodeOutput::new().with_update("subject", data::edit(&letters)))
+        })
+        .add_node_fn("generate", |context| async move {
+            let joke = data::joke(text(&context.state, "subject"));
+            Ok(NodeOutput::new().with_update("joke", joke))
+        })
+        .add_node_fn("bump", |context| async move {
+            Ok(NodeOutput::new().with_update("joke", data::bump(text(&context.state, "joke"))))
+        })
+        .add_edge(START, "edit")
+        .add_edge("edit", "generate")
+        .add_edge("generate", "bump")
+        .add_conditional_edges("bump", again, [("again", "bump"), (END, END)])
+        .compile()
+        .expect("the graph is valid")
+}

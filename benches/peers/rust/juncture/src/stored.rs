@@ -1,0 +1,85 @@
+//! The stored works on juncture.
+
+use std::sync::Arc;
+
+use juncture_checkpoint::SqliteSaver;
+use juncture_core::{
+    CompiledGraph, END, JunctureError, RunnableConfig, StateGraph, node::NodeFnUpdate,
+};
+use juncture_derive::State;
+use peer_support::{
+    create_database, data,
+    protocol::{Job, job, runtime},
+};
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+
+use crate::{again, config};
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Chat {
+    until: usize,
+    count: usize,
+    #[reducer(append)]
+    messages: Vec<String>,
+}
+
+/// Prepares concurrent threads that store every step in one file.
+pub fn prepare(until: usize, threads: usize) -> Job {
+    let graph = runtime().block_on(async { chat_graph(&create_database().await).await });
+    let graph = Arc::new(graph);
+    job(move || {
+        let graph = graph.clone();
+        async move {
+            let mut tasks = JoinSet::new();
+            for _ in 0..threads {
+                let graph = graph.clone();
+                tasks.spawn(async move { run_thread(&graph, until, &config()).await });
+            }
+            tasks.join_all().await.iter().sum::<usize>().to_string()
+        }
+    })
+}
+
+/// Prepares a thread of many steps, to which each run adds one.
+pub fn resume(steps: usize) -> Job {
+    let config = config();
+    let url = runtime().block_on(async {
+        let url = create_database().await;
+        run_thread(&chat_graph(&url).await, steps, &config).await;
+        url
+    });
+    job(move || {
+        let (url, config) = (url.clone(), config.clone());
+        async move {
+            // A new process: nothing of the thread is in memory.
+            let graph = chat_graph(&url).await;
+            let length = run_thread(&graph, steps, &config).await;
+            if length > steps { "resumed".to_owned() } else { format!("{length} messages") }
+        }
+    })
+}
+
+async fn run_thread(graph: &CompiledGraph<Chat>, until: usize, config: &RunnableConfig) -> usize {
+    let input = Chat { until, ..Chat::default() };
+    graph.invoke_async(input, config).await.expect("the run succeeds").value.messages.len()
+}
+
+fn turn(chat: &Chat) -> &str {
+    if chat.count < chat.until { "again" } else { END }
+}
+
+async fn chat_graph(url: &str) -> CompiledGraph<Chat> {
+    let say = NodeFnUpdate(|chat: &Chat| {
+        let count = chat.count + 1;
+        let messages = Some(vec![data::message(count, data::MESSAGE_SIZE)]);
+        let update = ChatUpdate { until: None, count: Some(count), messages };
+        async move { Ok::<_, JunctureError>(update) }
+    });
+    let mut graph = StateGraph::new();
+    graph.add_node_simple("say", say).expect("the name is unique");
+    graph.set_entry_point("say");
+    graph.add_conditional_edges("say", Arc::new(turn), again("say"));
+    let saver = SqliteSaver::from_connection_string(url).await.expect("the file can be opened");
+    graph.compile_with_checkpointer(Some(Arc::new(saver))).expect("the graph is valid")
+}

@@ -1,0 +1,103 @@
+//! Copies the results into the book and the README, between two markers.
+
+use std::{fs, io, path::Path};
+
+const BEGIN: &str = "<!-- Written by `cargo xtask bench`: begin -->\n";
+const END: &str = "<!-- Written by `cargo xtask bench`: end -->\n";
+
+/// Directory of the plots, relative to the chapter.
+const PICTURES: &str = "pictures/benchmarks";
+
+/// Publishes the results in `results`: all of them in the book's chapter, the summary in the README at `root`.
+pub fn publish(root: &Path, results: &Path, summary: &str) -> io::Result<()> {
+    let chapters = root.join("book/chapters");
+    copy_plots(results, &chapters.join(PICTURES))?;
+    let text = fs::read_to_string(results.join("results.md"))?;
+    replace(&chapters.join("benchmarks.md"), &to_section(&text))?;
+    replace(&root.join("README.md"), summary)
+}
+
+/// Turns the file of results into a section of the chapter, which has a title and plots of its own.
+fn to_section(results: &str) -> String {
+    let body = results.split_once('\n').map_or("", |(_title, body)| body.trim_start());
+    body.replace(".svg)", ".svg)\0").split('\0').map(with_picture_path).collect()
+}
+
+/// Inserts the directory of the plots into the link at the end of a part of the text.
+fn with_picture_path(part: &str) -> String {
+    match part.rsplit_once("](") {
+        Some((text, target)) if target.ends_with(".svg)") => {
+            format!("{text}]({PICTURES}/{target}")
+        }
+        _ => part.to_owned(),
+    }
+}
+
+fn copy_plots(from: &Path, to: &Path) -> io::Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    for file in fs::read_dir(from)? {
+        let file = file?;
+        if file.path().extension().is_some_and(|it| it == "svg") {
+            fs::copy(file.path(), to.join(file.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the text between the markers of a file.
+fn replace(path: &Path, new: &str) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_old, after) = rest.split_once(END)?;
+        Some((before, after))
+    });
+    let Some((before, after)) = parts else {
+        let problem =
+            format!("{} lacks the lines `{}` and `{}`", path.display(), BEGIN.trim(), END.trim());
+        return Err(io::Error::other(problem));
+    };
+    fs::write(path, format!("{before}{BEGIN}{new}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_replace_the_text_between_the_markers() {
+        let root = tempfile::tempdir().unwrap();
+        let (chapters, results) = (root.path().join("book/chapters"), root.path().join("results"));
+        fs::create_dir_all(&chapters).unwrap();
+        fs::create_dir_all(&results).unwrap();
+        let page = format!("# Title\n\n{BEGIN}old\n{END}\nafter\n");
+        fs::write(chapters.join("benchmarks.md"), &page).unwrap();
+        fs::write(root.path().join("README.md"), &page).unwrap();
+        let text = "# Results\n\nIntro (a).\n\n![loop: time](loop.svg)\n\n![a](b.svg)\n";
+        fs::write(results.join("results.md"), text).unwrap();
+        fs::write(results.join("loop.svg"), "<svg/>").unwrap();
+        // The second time, there is something to replace.
+        for _ in 0..2 {
+            publish(root.path(), &results, "- fast\n").unwrap();
+        }
+        let chapter = fs::read_to_string(chapters.join("benchmarks.md")).unwrap();
+        let expect = format!(
+            "# Title\n\n{BEGIN}Intro (a).\n\n![loop: time](pictures/benchmarks/loop.svg)\n\n\
+             ![a](pictures/benchmarks/b.svg)\n{END}\nafter\n"
+        );
+        assert_eq!(chapter, expect);
+        assert!(chapters.join("pictures/benchmarks/loop.svg").exists());
+        let readme = fs::read_to_string(root.path().join("README.md")).unwrap();
+        assert_eq!(readme, format!("# Title\n\n{BEGIN}- fast\n{END}\nafter\n"));
+    }
+
+    #[test]
+    fn a_file_without_markers_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page.md");
+        fs::write(&path, "text\n").unwrap();
+        assert!(replace(&path, "new").unwrap_err().to_string().contains("lacks the lines"));
+    }
+}
