@@ -241,7 +241,7 @@ async fn deliver(
 async fn take_over(call: &RemoteTaskCall, bodies: Vec<String>) -> Result<(), NodeError> {
     for body in bodies {
         match serde_json::from_str(&body).map_err(NodeError::terminal)? {
-            TaskMessage::Event(event) => call.forward(event.into()).await,
+            TaskMessage::Event(event) => call.forward((*event).into()).await,
             TaskMessage::Effect { key, result } => call.record_effect(key, result).await?,
         }
     }

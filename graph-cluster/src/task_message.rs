@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskMessage {
-    Event(TaskEvent),
+    Event(Box<TaskEvent>),
     /// The result of an external call.
     Effect {
         key: String,

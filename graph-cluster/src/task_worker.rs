@@ -199,7 +199,7 @@ async fn start(runner: &LegRunner, log: &Arc<TaskLog>) -> Result<RemoteTaskRun, 
 
 /// Waits for an event and returns it together with all events that are already available.
 async fn next_batch(run: &mut RemoteTaskRun) -> Option<Vec<TaskMessage>> {
-    let message = |event: Event| TaskMessage::Event(event.into());
+    let message = |event: Event| TaskMessage::Event(Box::new(event.into()));
     let mut events = vec![message(run.next().await?)];
     while events.len() < MAX_BATCH
         && let Some(Some(event)) = run.next().now_or_never()

@@ -16,25 +16,33 @@ pub mod compare;
 mod counters;
 pub mod crash;
 mod error;
+mod executor;
 pub mod expr;
 mod node;
 pub mod postgres;
+mod remote_tasks;
 mod saver;
 mod script;
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::mpsc::{self, RecvTimeoutError},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
     time::Duration,
 };
 
+use graph_core::Checkpointer;
 use serde_json::Value;
 
 pub use case::Case;
 pub use compare::{Difference, compare};
+pub use executor::{CaseRun, ExecutedRun, RunExecutor, RunInput};
 pub use saver::{SaverError, SaverKind, UnknownSaverError};
+pub use script::Execution;
 
 /// Time after which a case is aborted.
 const CASE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -86,15 +94,15 @@ pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
 /// Runs a case on the engine with a new saver. Returns one answer per call.
 ///
 /// The case runs on a separate OS thread, so that a panic or an endless loop does not affect the caller.
-pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
+pub fn run(case: &Case, saver: SaverKind, execution: &Execution) -> Result<Vec<Value>, CaseError> {
     let (sender, answers) = mpsc::channel();
-    let case = case.clone();
+    let (case, execution) = (case.clone(), execution.clone());
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("the process can open a file descriptor for the runtime");
         let answers = runtime.block_on(async {
             let saver = saver.open().await?;
-            Ok(script::answers(&case, &saver.checkpointer).await)
+            Ok(script::answers(&case, &saver.checkpointer, &execution).await)
         });
         // Ignore the error, because the receiver has been dropped if the case has timed out.
         let _ = sender.send(answers);
@@ -104,4 +112,13 @@ pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
         Err(RecvTimeoutError::Timeout) => Err(CaseError::TimedOut),
         Err(RecvTimeoutError::Disconnected) => Err(CaseError::Panicked),
     }
+}
+
+/// Runs a case like [`run`], with this saver and in the current task.
+pub async fn run_on(
+    case: &Case,
+    saver: &Arc<dyn Checkpointer>,
+    execution: &Execution,
+) -> Vec<Value> {
+    script::answers(case, saver, execution).await
 }

@@ -2,19 +2,19 @@
 
 use std::{path::Path, thread};
 
-use graph_tests::{Case, SaverKind, compare, postgres, read, run};
+use graph_tests::{Case, Execution, SaverKind, compare, postgres, read, run};
 
 /// Number of cases that run concurrently. They mostly wait for a disk or a server.
 const N_WORKERS: usize = 4;
 
 #[track_caller]
-fn check(file: &str, saver: SaverKind) {
+fn check(file: &str, saver: SaverKind, execution: &Execution) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/conformance").join(file);
     let cases = read(&path).expect("the fixtures are part of the repository");
     let share = cases.len().div_ceil(N_WORKERS);
     let differing: Vec<String> = thread::scope(|scope| {
         let work = |cases: &[Case]| -> Vec<String> {
-            cases.iter().filter_map(|it| difference(it, saver)).collect()
+            cases.iter().filter_map(|it| difference(it, saver, execution)).collect()
         };
         let workers: Vec<_> = cases.chunks(share).map(|it| scope.spawn(move || work(it))).collect();
         workers
@@ -25,8 +25,8 @@ fn check(file: &str, saver: SaverKind) {
     assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
 }
 
-fn difference(case: &Case, saver: SaverKind) -> Option<String> {
-    match run(case, saver).map(|got| compare(case, &got)) {
+fn difference(case: &Case, saver: SaverKind, execution: &Execution) -> Option<String> {
+    match run(case, saver, execution).map(|got| compare(case, &got)) {
         Ok(difference) => difference.map(|it| format!("{}: {it}", case.id)),
         Err(error) => Some(format!("{}: {error}", case.id)),
     }
@@ -40,18 +40,23 @@ macro_rules! cases {
 
             #[test]
             fn in_memory() {
-                check($file, SaverKind::Memory);
+                check($file, SaverKind::Memory, &Execution::Engine);
+            }
+
+            #[test]
+            fn with_tasks_in_another_process() {
+                check($file, SaverKind::Memory, &Execution::RemoteTasks);
             }
 
             #[test]
             fn on_sqlite() {
-                check($file, SaverKind::Sqlite);
+                check($file, SaverKind::Sqlite, &Execution::Engine);
             }
 
             #[test]
             fn on_postgres() {
                 if postgres::shared().is_some() {
-                    check($file, SaverKind::Postgres);
+                    check($file, SaverKind::Postgres, &Execution::Engine);
                 }
             }
         }

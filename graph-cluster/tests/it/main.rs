@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "test code, including helper functions")]
 
 mod cluster;
+mod conformance;
 mod fan_out;
 #[path = "../../src/bin/cluster-demo/job.rs"]
 mod job;

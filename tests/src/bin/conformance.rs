@@ -1,9 +1,9 @@
-//! Runs conformance cases on the engine: `conformance [--saver KIND] [--case ID] [-v] FILE.jsonl...`.
+//! Runs conformance cases on the engine: `conformance [--saver KIND] [--remote-tasks] [--case ID] [-v] FILE.jsonl...`.
 #![expect(clippy::print_stdout, reason = "prints its report to stdout")]
 
 use std::{env, path::PathBuf, process::ExitCode};
 
-use graph_tests::{Case, ReadError, SaverKind, compare, read, run};
+use graph_tests::{Case, Execution, ReadError, SaverKind, compare, read, run};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -15,6 +15,7 @@ Usage: conformance [OPTIONS] FILE.jsonl...
 Run conformance cases on the engine and compare the answers with the recorded ones.
 
   --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
+  --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
   --case ID     Run only the case with this id
   -v            Print the graph, the call and both answers of each difference"
         );
@@ -34,6 +35,7 @@ Run conformance cases on the engine and compare the answers with the recorded on
 struct Options {
     files: Vec<PathBuf>,
     saver: SaverKind,
+    execution: Execution,
     case: Option<String>,
     verbose: bool,
 }
@@ -45,6 +47,7 @@ impl Options {
             match arg.as_str() {
                 "--saver" => options.saver = args.next()?.parse().ok()?,
                 "--case" => options.case = Some(args.next()?),
+                "--remote-tasks" => options.execution = Execution::RemoteTasks,
                 "-v" => options.verbose = true,
                 other if other.starts_with('-') => return None,
                 file => options.files.push(PathBuf::from(file)),
@@ -70,7 +73,7 @@ fn report(options: &Options) -> Result<bool, ReadError> {
 }
 
 fn is_equal(case: &Case, options: &Options) -> bool {
-    let got = match run(case, options.saver) {
+    let got = match run(case, options.saver, &options.execution) {
         Ok(got) => got,
         Err(error) => {
             println!("{}: {}\n  {error}\n", case.id, case.about);
