@@ -1,12 +1,14 @@
 //! Executes the runs of a case in another way than with the engine itself.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use graph_core::{CompiledGraph, Event, JsonState};
 use serde_json::{Map, Value};
 
 /// Executes runs of cases.
 #[async_trait]
-pub trait RunExecutor: Send + Sync {
+pub trait RunExecutor: fmt::Debug + Send + Sync {
     /// Executes a run to its end. Returns `None` if it cannot express the run; the engine then executes it.
     async fn execute(&self, run: CaseRun) -> Option<ExecutedRun>;
 

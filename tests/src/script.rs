@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How the runs of a case are executed.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Execution {
     /// The engine runs them.
     #[default]

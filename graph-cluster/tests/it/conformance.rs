@@ -24,6 +24,7 @@ const MODES: [StreamMode; 4] =
     [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks];
 
 /// Executes the runs of one case.
+#[derive(Debug)]
 struct ClusterExecutor {
     store: RunStore,
     client: Client,
