@@ -57,6 +57,17 @@ pub enum ClusterError {
     /// Two graphs were registered with the same name.
     #[error("graph `{0}` is registered twice; use another name")]
     DuplicateGraph(String),
+    /// A node is bound to a pool but cannot leave the worker of its run.
+    #[error(
+        "node `{node}` of graph `{graph}` is bound to a pool but cannot run on another worker: it is or is inside a \
+         subgraph, or its graph is eager or has untracked fields; remove the pool, or move the node to a graph without these"
+    )]
+    ImmovableNode {
+        /// Name of the graph.
+        graph: String,
+        /// Path of the node.
+        node: String,
+    },
     /// The checkpointer is not in the database of the cluster.
     #[error(
         "the database of the cluster has no checkpointer in the schema `{0}`: connect `PostgresSaver` to the database of \

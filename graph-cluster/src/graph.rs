@@ -1,11 +1,12 @@
 //! Registered graphs. Only this module knows their state types.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use graph_core::{
     CompiledGraph, Event, Input, RunControl, RunError, RunOutcome, RunStream, State, StopReason,
+    remote::{RemoteTaskHost, RemoteTaskRun, RemoteTaskRunner, RemoteTaskStart},
 };
 use serde_json::{Map, Value};
 
@@ -25,6 +26,8 @@ pub(crate) struct LegRequest<'a> {
     pub(crate) leg: i32,
     pub(crate) answers: &'a BTreeMap<String, Value>,
     pub(crate) control: RunControl,
+    /// Hands tasks to other workers.
+    pub(crate) tasks: Arc<dyn RemoteTaskRunner>,
 }
 
 /// A graph whose state type is erased.
@@ -36,6 +39,12 @@ pub(crate) trait AnyGraph: Send + Sync {
         request: LegRequest<'_>,
         sink: &mut EventSink<'_>,
     ) -> Result<LegEnd, RunError>;
+
+    /// Starts a task of a run that another worker may hold.
+    fn start_task(&self, start: RemoteTaskStart, host: RemoteTaskHost) -> RemoteTaskRun;
+
+    /// Returns the nodes that are bound to a pool but cannot leave the worker of their run.
+    fn immovable_pool_nodes(&self) -> Vec<String>;
 }
 
 pub(crate) struct TypedGraph<S: State, C> {
@@ -69,6 +78,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         };
         let options = thread.options().clone().run_id(&run.id).control(request.control.clone());
         let options = options.stream_modes(run.stream_modes.clone()).subgraphs();
+        let options = options.task_runner(request.tasks);
         let mut stream = thread.with_options(options).stream(input);
         while let Some(events) = next_batch(&mut stream).await {
             if let Err(end) = sink.store(events).await {
@@ -88,6 +98,14 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             RunOutcome::Stopped { reason: StopReason::Drained, .. } => LegEnd::Drained,
             _ => LegEnd::Ended(RunStatus::Stopped, result),
         })
+    }
+
+    fn start_task(&self, start: RemoteTaskStart, host: RemoteTaskHost) -> RemoteTaskRun {
+        self.graph.run_remote_task(start, (self.deps)(), host)
+    }
+
+    fn immovable_pool_nodes(&self) -> Vec<String> {
+        self.graph.immovable_pool_nodes()
     }
 }
 

@@ -14,11 +14,13 @@ use tokio::{
 use crate::{
     error::ClusterError,
     event_sink::EventSink,
+    fan_out::{FanOut, exchange},
     graph::{AnyGraph, LegRequest},
     leg_end::LegEnd,
     run::RunResult,
     run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
+    worker_options::WorkerOptions,
 };
 
 /// Delay between attempts to lease a thread.
@@ -44,8 +46,7 @@ pub struct LegRunner {
     pub(crate) store: RunStore,
     pub(crate) worker: String,
     pub(crate) graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
-    pub(crate) lease: Duration,
-    pub(crate) checkpoint_schema: String,
+    pub(crate) options: WorkerOptions,
     phase: watch::Sender<Phase>,
     /// Number of legs that are executing.
     active: watch::Sender<usize>,
@@ -56,11 +57,10 @@ impl LegRunner {
         store: RunStore,
         worker: String,
         graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
-        lease: Duration,
-        checkpoint_schema: String,
+        options: WorkerOptions,
     ) -> Self {
         let (phase, active) = (watch::Sender::new(Phase::Working), watch::Sender::new(0));
-        Self { store, worker, graphs, lease, checkpoint_schema, phase, active }
+        Self { store, worker, graphs, options, phase, active }
     }
 
     /// Returns the names of the graphs that this worker executes.
@@ -85,6 +85,20 @@ impl LegRunner {
         let _ = self.active.subscribe().wait_for(|it| *it == 0).await;
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        *self.active.borrow() == 0
+    }
+
+    /// Returns whether the worker drops the runs and tasks that are still executing.
+    pub(crate) fn is_aborting(&self) -> bool {
+        *self.phase.borrow() == Phase::Aborting
+    }
+
+    /// Returns the changes of the worker's phase and of the number of its legs.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes { phase: self.phase.subscribe(), active: self.active.subscribe() }
+    }
+
     pub(crate) fn drain(&self) {
         self.phase.send_replace(Phase::Draining);
     }
@@ -94,7 +108,7 @@ impl LegRunner {
     }
 
     pub(crate) fn heartbeat_interval(&self) -> Duration {
-        self.lease / HEARTBEATS_PER_LEASE
+        self.options.lease / HEARTBEATS_PER_LEASE
     }
 
     /// Claims the leg of a ticket and executes it. Returns `None` if the leg has already ended.
@@ -109,13 +123,13 @@ impl LegRunner {
         ticket: &crate::run::Ticket,
         limit: Duration,
     ) -> Result<Option<LegEnd>, ClusterError> {
-        match self.store.claim_ticket(&self.worker, ticket, self.lease).await {
+        match self.store.claim_ticket(&self.worker, ticket, self.options.lease).await {
             Ok(Some(claim)) => Ok(Some(self.execute(&claim, Some(limit)).await)),
             Ok(None) => Ok(None),
             Err(error @ ClusterError::ThreadBusy { .. }) => {
                 let thread = &ticket.thread;
                 if let Some(claim) =
-                    self.store.claim_expired(&self.worker, thread, self.lease).await?
+                    self.store.claim_expired(&self.worker, thread, self.options.lease).await?
                 {
                     self.execute(&claim, None).await;
                 }
@@ -182,13 +196,19 @@ impl LegRunner {
         };
         let mut waiting = Instant::now();
         loop {
+            let (tasks, posted) = FanOut::new(self.options.fan_out.clone());
             let leg = LegRequest {
                 run: request,
                 leg: claim.leg,
                 answers: &claim.answers,
                 control: control.clone(),
+                tasks,
             };
-            match graph.execute(leg, &mut sink).await {
+            let executed = tokio::select! {
+                executed = graph.execute(leg, &mut sink) => executed,
+                end = exchange(&self.store, claim, posted) => Ok(end),
+            };
+            match executed {
                 Ok(end) => return end,
                 Err(RunError::Cancelled) => {
                     return LegEnd::Ended(RunStatus::Cancelled, RunResult::default());
@@ -197,18 +217,14 @@ impl LegRunner {
                 Err(RunError::UnknownInterrupt { .. }) => {}
                 Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
                     // The database releases the lease of a dead worker. A worker that is only cut off keeps its lease.
-                    if waiting.elapsed() > self.lease {
+                    if waiting.elapsed() > self.options.lease {
                         waiting = Instant::now();
                         if let Err(error) = self.evict(claim).await {
                             return LegEnd::Retry(error.to_string());
                         }
                     }
                 }
-                Err(RunError::Checkpoint(
-                    error @ (CheckpointError::Storage(_)
-                    | CheckpointError::HeadMoved { .. }
-                    | CheckpointError::LeaseLost { .. }),
-                )) => return LegEnd::Retry(error.to_string()),
+                Err(error) if is_transient(&error) => return LegEnd::Retry(error.to_string()),
                 Err(error) => return LegEnd::failed(error.to_string()),
             }
             sleep(RETRY_DELAY).await;
@@ -217,7 +233,7 @@ impl LegRunner {
 
     /// Takes the checkpointer's lease on the thread from the worker that claimed the thread before.
     async fn evict(&self, claim: &Claim) -> Result<(), ClusterError> {
-        if self.store.evict_lease_holder(&self.checkpoint_schema, claim).await? {
+        if self.store.evict_lease_holder(&self.options.checkpoint_schema, claim).await? {
             tracing::warn!(run = claim.request.id, "evicted the thread's previous worker");
         }
         Ok(())
@@ -255,7 +271,12 @@ impl LegRunner {
                 Phase::Aborting => return LegEnd::Drained,
             }
             let sent = Instant::now();
-            match timeout_at(held + self.lease, self.store.heartbeat(claim, self.lease)).await {
+            match timeout_at(
+                held + self.options.lease,
+                self.store.heartbeat(claim, self.options.lease),
+            )
+            .await
+            {
                 Ok(Ok(Heartbeat::Held)) => held = sent,
                 Ok(Ok(Heartbeat::Cancel)) => {
                     held = sent;
@@ -269,9 +290,45 @@ impl LegRunner {
     }
 }
 
+/// Returns whether a run failed only because the checkpointer could not write at present.
+fn is_transient(error: &RunError) -> bool {
+    let error = match error {
+        RunError::Checkpoint(error) => Some(error),
+        // The node could not store the result of an external call.
+        RunError::Node { error, .. } => {
+            (&**error as &(dyn std::error::Error + 'static)).downcast_ref()
+        }
+        _ => None,
+    };
+    matches!(
+        error,
+        Some(
+            CheckpointError::Storage(_)
+                | CheckpointError::HeadMoved { .. }
+                | CheckpointError::LeaseLost { .. }
+        )
+    )
+}
+
 impl fmt::Debug for LegRunner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LegRunner").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+/// Changes of a worker's phase and of the number of its legs.
+pub(crate) struct Changes {
+    phase: watch::Receiver<Phase>,
+    active: watch::Receiver<usize>,
+}
+
+impl Changes {
+    /// Returns once something has changed since the last call. The worker must outlive the call.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.phase.changed() => {}
+            _ = self.active.changed() => {}
+        }
     }
 }
 

@@ -30,6 +30,7 @@
 mod client;
 mod error;
 mod event_sink;
+mod fan_out;
 mod graph;
 mod leg;
 mod leg_end;
@@ -37,7 +38,10 @@ mod run;
 mod run_status;
 mod scheduler;
 mod store;
+mod task_message;
+mod task_worker;
 mod worker;
+mod worker_options;
 
 pub use client::{Client, Events};
 pub use error::ClusterError;

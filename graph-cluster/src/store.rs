@@ -8,10 +8,12 @@ mod events;
 mod notices;
 mod requests;
 mod status;
+mod tasks;
 
 pub(crate) use self::{
     claims::{Claim, Heartbeat},
     notices::Notice,
+    tasks::{NewTask, TaskClaim, TaskFilter},
 };
 pub use self::{
     database::RunStore,

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use graph_core::{CompiledGraph, State};
 use tokio::time::{interval, sleep};
 
@@ -12,10 +13,10 @@ use crate::{
     run::check_name,
     scheduler::Scheduler,
     store::RunStore,
+    task_worker,
+    worker_options::WorkerOptions,
 };
 
-/// Default time after which a run is claimed by another worker if its own worker does not report.
-const LEASE: Duration = Duration::from_secs(10);
 /// Default time that runs have to reach the end of their current step when the worker shuts down.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -61,9 +62,8 @@ pub struct Worker {
     id: String,
     graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
     duplicate: Option<String>,
-    lease: Duration,
     drain_timeout: Duration,
-    checkpoint_schema: String,
+    options: WorkerOptions,
 }
 
 impl Worker {
@@ -76,9 +76,8 @@ impl Worker {
             id: format!("{host}-{}", std::process::id()),
             graphs: BTreeMap::new(),
             duplicate: None,
-            lease: LEASE,
             drain_timeout: DRAIN_TIMEOUT,
-            checkpoint_schema: "graph_store".to_owned(),
+            options: WorkerOptions::default(),
         }
     }
 
@@ -105,7 +104,33 @@ impl Worker {
 
     /// Sets the time after which another worker claims a run if this worker does not report. The default is 10 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease.max(Duration::from_millis(100));
+        self.options.lease = lease.max(Duration::from_millis(100));
+        self
+    }
+
+    /// Adds the worker to a pool. It then also executes tasks of nodes that are
+    /// [bound](graph_core::NodeExt::pool) to the pool. A task waits if no worker serves its pool.
+    pub fn pool(mut self, pool: impl Into<String>) -> Self {
+        self.options.fan_out.pools.insert(pool.into());
+        self
+    }
+
+    /// Sets the minimum number of tasks in a step that this worker spreads over all workers. The default is 32. Smaller
+    /// steps run on the worker that executes the run, except for nodes that are bound to a pool.
+    pub fn fan_out(mut self, min_tasks: usize) -> Self {
+        self.options.fan_out.min_tasks = Some(min_tasks);
+        self
+    }
+
+    /// Runs all tasks on the worker that executes the run, except for nodes that are bound to a pool.
+    pub fn no_fan_out(mut self) -> Self {
+        self.options.fan_out.min_tasks = None;
+        self
+    }
+
+    /// Sets the maximum number of spread tasks that this worker executes concurrently. The default is 32.
+    pub fn task_capacity(mut self, tasks: usize) -> Self {
+        self.options.task_capacity = tasks.max(1);
         self
     }
 
@@ -118,7 +143,7 @@ impl Worker {
 
     /// Sets the schema of the checkpointer's tables, if it is not `graph_store`.
     pub fn checkpoint_schema(mut self, schema: impl Into<String>) -> Self {
-        self.checkpoint_schema = schema.into();
+        self.options.checkpoint_schema = schema.into();
         self
     }
 
@@ -134,30 +159,33 @@ impl Worker {
         if let Some(name) = self.duplicate {
             return Err(ClusterError::DuplicateGraph(name));
         }
-        self.store.check_checkpoint_schema(&self.checkpoint_schema).await?;
-        let runner = Arc::new(LegRunner::new(
-            self.store.clone(),
-            self.id.clone(),
-            self.graphs,
-            self.lease,
-            self.checkpoint_schema,
-        ));
-        self.store.report_worker(&self.id, &runner.graphs(), false).await?;
+        for (graph, it) in &self.graphs {
+            if let Some(node) = it.immovable_pool_nodes().into_iter().next() {
+                return Err(ClusterError::ImmovableNode { graph: graph.clone(), node });
+            }
+        }
+        self.store.check_checkpoint_schema(&self.options.checkpoint_schema).await?;
+        let (store, id) = (self.store.clone(), self.id.clone());
+        let runner = Arc::new(LegRunner::new(store, id, self.graphs, self.options));
+        report(&runner, false).await?;
         let stop = async {
             shutdown.await;
             runner.drain();
-            let graphs = runner.graphs();
-            if let Err(error) = self.store.report_worker(&self.id, &graphs, true).await {
+            if let Err(error) = report(&runner, true).await {
                 tracing::warn!(%error, "cannot report that the worker drains");
             }
             sleep(self.drain_timeout).await;
             runner.abort();
             std::future::pending::<()>().await;
         };
+        let work = async {
+            let tasks = task_worker::work(runner.clone()).map(Ok);
+            tokio::try_join!(scheduler.work(runner.clone()), tasks).map(drop)
+        };
         let served = tokio::select! {
-            served = scheduler.work(runner.clone()) => served,
+            served = work => served,
             () = stop => Ok(()),
-            () = report(&runner) => Ok(()),
+            () = keep_reporting(&runner) => Ok(()),
         };
         self.store.remove_worker(&self.id).await?;
         served
@@ -165,15 +193,20 @@ impl Worker {
 }
 
 /// Reports that the worker is alive, for the status of the cluster.
-async fn report(runner: &LegRunner) {
+async fn report(runner: &LegRunner, draining: bool) -> Result<(), ClusterError> {
+    let pools: Vec<String> = runner.options.fan_out.pools.iter().cloned().collect();
+    runner.store.report_worker(&runner.worker, &runner.graphs(), &pools, draining).await
+}
+
+/// Reports at intervals until the worker drains.
+async fn keep_reporting(runner: &LegRunner) {
     let mut beats = interval(runner.heartbeat_interval());
     tokio::select! {
         () = runner.draining() => {}
         () = async {
             loop {
                 beats.tick().await;
-                let graphs = runner.graphs();
-                if let Err(error) = runner.store.report_worker(&runner.worker, &graphs, false).await {
+                if let Err(error) = report(runner, false).await {
                     tracing::warn!(%error, "cannot report that the worker is alive");
                 }
             }

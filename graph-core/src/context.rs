@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 mod call_key;
 mod call_numbers;
 pub(crate) mod current;
+pub(crate) mod host_link;
 pub(crate) mod journal;
 pub(crate) mod resume;
 pub(crate) mod settings;

@@ -61,6 +61,14 @@ pub trait RemoteInterceptor: Send + Sync + fmt::Debug {
     async fn after_call(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>);
 }
 
+/// Stores the results of external calls of a task that runs for another process: see
+/// [`CompiledGraph::run_remote_task`](crate::CompiledGraph::run_remote_task).
+#[async_trait]
+pub trait EffectRecorder: Send + Sync + fmt::Debug {
+    /// Stores the result of a call, which the node receives afterwards. `key` contains the name and the key of the call.
+    async fn record_effect(&self, key: &str, result: &Value) -> Result<(), NodeError>;
+}
+
 /// The interceptor of a run, in this process or in another one.
 #[derive(Clone, Debug)]
 pub(crate) enum Interceptor {

@@ -412,6 +412,9 @@ async fn run_nested(
     inner: &Subgraph,
     input: RunInput,
 ) -> Result<GraphOutcome, NodeError> {
+    if let Some(host) = &task.scope.host {
+        return Err(host.leave_to_host(task.node()));
+    }
     task.wait_for_step().await;
     // The second and later subgraphs of a task get a number, which keeps their namespaces distinct.
     let suffix = match task.next_subgraph() {

@@ -45,8 +45,9 @@ impl Trace {
             |handler: bool| if handler { format!("on_error:{node}") } else { node.to_owned() };
         match event.kind {
             EventKind::Values(values) => {
-                if let Some(state) = values.get::<JsonState>().filter(|_| values.touches_output()) {
-                    self.output = Some(state.to_value());
+                if values.touches_output() {
+                    let state = values.get::<JsonState>().map(JsonState::to_value);
+                    self.output = Some(state.unwrap_or_else(|| values.output_json()));
                 }
                 let full = values.get().map(JsonState::to_full_value);
                 self.values.push(full.unwrap_or_else(|| values.to_json()));
@@ -104,7 +105,12 @@ impl Trace {
     /// Returns the entries that the events contribute to the answer to a run call.
     pub(crate) fn answer(self, counters: &Counters) -> Map<String, Value> {
         let steps = self.steps.into_iter().map(|(step, tasks)| {
-            let (handlers, nodes): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|it| it.handler);
+            let (mut handlers, nodes): (Vec<_>, Vec<_>) =
+                tasks.into_iter().partition(|it| it.handler);
+            // Handlers on different workers finish in any order.
+            handlers.sort_by_key(|handler| {
+                nodes.iter().position(|it| handler.name.strip_prefix("on_error:") == Some(&it.name))
+            });
             let tasks = nodes.into_iter().chain(handlers).map(|it| it.answer(counters));
             json!({ "step": step, "tasks": tasks.collect::<Vec<_>>() })
         });

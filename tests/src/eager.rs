@@ -20,6 +20,7 @@ use crate::{
     declared::Declared,
     isolated::{self, CaseError},
     saver::SaverKind,
+    script::Execution,
 };
 
 /// Seeds of the latencies with which each case runs.
@@ -95,8 +96,10 @@ pub fn check(case: &Case, saver: SaverKind) -> Result<Equality, EagerError> {
 
 fn check_once(case: &Case, saver: SaverKind, latencies: u64) -> Result<Equality, EagerError> {
     let invalid = [json!({ "error": "invalid_graph" })];
-    let run =
-        |declares_writes| isolated::run(case, saver, Mode::Eager { declares_writes, latencies });
+    let run = |declares_writes| {
+        let mode = Mode::Eager { declares_writes, latencies };
+        isolated::run(case, saver, mode, &Execution::Engine)
+    };
     let mut answers = run(true)?;
     let conflicts = answers.values == invalid && case.expect != invalid;
     if conflicts {

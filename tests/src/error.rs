@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use graph_core::{RunError, json::UnknownLabelError, state::FieldError};
+use graph_core::{RunError, json::UnknownLabelError, remote::RemoteError, state::FieldError};
 
 /// The error that a scripted node or branch returns.
 ///
@@ -27,6 +27,9 @@ pub(crate) enum CallError {
     NoSnapshot(usize),
     #[error("the call contains no known operation")]
     UnknownCall,
+    /// An executor reported this error.
+    #[error("the executor reported an error")]
+    Executor(String),
 }
 
 impl From<FieldError> for CallError {
@@ -48,6 +51,7 @@ impl CallError {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Run(RunError::Node { error, .. }) => error.to_string(),
+            Self::Executor(text) => text.clone(),
             other => other.to_string(),
         }
     }
@@ -58,10 +62,16 @@ pub(crate) fn message(text: &str) -> &str {
     text.strip_prefix("node:").unwrap_or(text)
 }
 
+/// Start of the text of an [`UnknownLabelError`].
+const UNKNOWN_LABEL: &str = "the branch returned the label";
+
 /// Returns the error code for the text of an error that did not end the run.
 pub(crate) fn code_of_text(text: &str) -> &str {
     match text {
-        _ if text.starts_with("field `") => "invalid_update",
+        _ if text.starts_with("field `") || text.starts_with("invalid update: ") => {
+            "invalid_update"
+        }
+        _ if text.starts_with(UNKNOWN_LABEL) => "unknown_label",
         _ if text.starts_with("the run exceeded its limit of") => "recursion_limit",
         other => other,
     }
@@ -95,8 +105,11 @@ fn node_code(error: &(dyn Error + Send + Sync + 'static)) -> String {
     if error.is::<FieldError>() {
         return "invalid_update".to_owned();
     }
-    if error.is::<UnknownLabelError>() {
+    let text = error.to_string();
+    // An error of a task in another process has lost its type.
+    let is_unknown_label = text.starts_with(UNKNOWN_LABEL);
+    if error.is::<UnknownLabelError>() || (error.is::<RemoteError>() && is_unknown_label) {
         return "unknown_label".to_owned();
     }
-    error.to_string()
+    text
 }

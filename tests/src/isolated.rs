@@ -10,7 +10,7 @@ use crate::{
     build::Mode,
     case::Case,
     saver::{SaverError, SaverKind},
-    script::{self, Answers},
+    script::{self, Answers, Execution},
 };
 
 /// Time after which a case is aborted.
@@ -31,15 +31,20 @@ pub enum CaseError {
 }
 
 /// Runs a case with a new saver.
-pub(crate) fn run(case: &Case, saver: SaverKind, mode: Mode) -> Result<Answers, CaseError> {
+pub(crate) fn run(
+    case: &Case,
+    saver: SaverKind,
+    mode: Mode,
+    execution: &Execution,
+) -> Result<Answers, CaseError> {
     let (sender, answers) = mpsc::channel();
-    let case = case.clone();
+    let (case, execution) = (case.clone(), execution.clone());
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("the process can open a file descriptor for the runtime");
         let answers = runtime.block_on(async {
             let saver = saver.open().await?;
-            Ok(script::answers(&case, &saver.checkpointer, mode).await)
+            Ok(script::answers(&case, &saver.checkpointer, mode, &execution).await)
         });
         // Ignore the error, because the receiver has been dropped if the case has timed out.
         let _ = sender.send(answers);

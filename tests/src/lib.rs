@@ -19,25 +19,31 @@ pub mod crash;
 mod declared;
 pub mod eager;
 mod error;
+mod executor;
 pub mod expr;
 mod isolated;
 mod node;
 pub mod postgres;
+mod remote_tasks;
 mod saver;
 mod script;
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use graph_core::Checkpointer;
 use serde_json::Value;
 
 use build::Mode;
 pub use case::Case;
 pub use compare::{Difference, compare};
+pub use executor::{CaseRun, ExecutedRun, RunExecutor, RunInput};
 pub use isolated::CaseError;
 pub use saver::{SaverError, SaverKind, UnknownSaverError};
+pub use script::Execution;
 
 /// The error returned when a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +76,15 @@ pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
 }
 
 /// Runs a case on the engine with a new saver. Returns one answer per call.
-pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
-    isolated::run(case, saver, Mode::Ordinary).map(|it| it.values)
+pub fn run(case: &Case, saver: SaverKind, execution: &Execution) -> Result<Vec<Value>, CaseError> {
+    isolated::run(case, saver, Mode::Ordinary, execution).map(|it| it.values)
+}
+
+/// Runs a case like [`run`], with this saver and in the current task.
+pub async fn run_on(
+    case: &Case,
+    saver: &Arc<dyn Checkpointer>,
+    execution: &Execution,
+) -> Vec<Value> {
+    script::answers(case, saver, Mode::Ordinary, execution).await.values
 }

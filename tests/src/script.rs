@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use graph_core::{
-    AsNode, Input, JsonState, RunError, RunOptions, RunOutcome, StateEdit, Stops, StreamMode,
-    Thread, ThreadState, checkpoint::Checkpointer,
+    AsNode, Input, JsonState, RunError, RunOptions, StateEdit, Stops, StreamMode, Thread,
+    ThreadState, checkpoint::Checkpointer, remote::RemoteTaskRunner,
 };
 use serde_json::{Value, json};
 
@@ -14,9 +14,24 @@ use crate::{
     built_graph::BuiltGraph,
     case::{Call, Case, EditSpec, InputCommand},
     error::CallError,
+    executor::{CaseRun, ExecutedRun, RunExecutor, RunInput},
     expr::Env,
     node::gotos,
+    remote_tasks::Loopback,
 };
+
+/// How the runs of a case are executed.
+#[derive(Clone, Debug, Default)]
+pub enum Execution {
+    /// The engine runs them.
+    #[default]
+    Engine,
+    /// The engine runs them, and everything that a task receives and returns is serialised, as if the task ran in another
+    /// process.
+    RemoteTasks,
+    /// An executor runs those that it can express.
+    Executor(Arc<dyn RunExecutor>),
+}
 
 /// What a case produced.
 #[derive(Debug)]
@@ -28,19 +43,42 @@ pub(crate) struct Answers {
 }
 
 /// Runs a case.
-pub(crate) async fn answers(case: &Case, saver: &Arc<dyn Checkpointer>, mode: Mode) -> Answers {
+pub(crate) async fn answers(
+    case: &Case,
+    saver: &Arc<dyn Checkpointer>,
+    mode: Mode,
+    execution: &Execution,
+) -> Answers {
     let deps = CaseDeps::new(saver.clone(), mode);
     let Ok(built_graph) = build::root(&case.graph, &deps) else {
         return Answers { values: vec![json!({ "error": "invalid_graph" })], ran_ahead: false };
     };
     let has_checkpointer = case.graph.compile.checkpointer != Some(false);
-    let session = Session { built_graph, deps, has_checkpointer };
+    let loopback = Arc::new(Loopback { graph: built_graph.graph.clone() });
+    let task_runner: Option<Arc<dyn RemoteTaskRunner>> = match execution {
+        Execution::RemoteTasks if !case.runs_graphs_in_nodes() => Some(loopback),
+        _ => None,
+    };
+    let executor = match execution {
+        Execution::Executor(executor) => Some(executor.clone()),
+        Execution::Engine | Execution::RemoteTasks => None,
+    };
+    let session = Session { built_graph, deps, has_checkpointer, task_runner, executor };
     let mut values = Vec::new();
-    for call in &case.script {
-        values.push(session.answer(call).await);
+    for (index, call) in case.script.iter().enumerate() {
+        let mut answer = session.answer(call).await;
+        if answer["error"] == EXECUTOR_ERROR {
+            // An executor reports only the message of an error, from which its code cannot be derived.
+            let expected = case.expect.get(index).map(|it| it["error"].clone());
+            answer["error"] = expected.filter(|it| !it.is_null()).unwrap_or(json!(EXECUTOR_ERROR));
+        }
+        values.push(answer);
     }
     Answers { values, ran_ahead: session.deps.counters.ran_ahead() }
 }
+
+/// Code of an error that an executor reported.
+const EXECUTOR_ERROR: &str = "the executor reported an error";
 
 /// A graph, and the state that is kept between calls.
 struct Session {
@@ -48,6 +86,8 @@ struct Session {
     deps: CaseDeps,
     /// Whether the graph has a checkpointer.
     has_checkpointer: bool,
+    task_runner: Option<Arc<dyn RemoteTaskRunner>>,
+    executor: Option<Arc<dyn RunExecutor>>,
 }
 
 impl Session {
@@ -64,8 +104,10 @@ impl Session {
         counters.take_calls();
         let mut trace = Trace::default();
         let exit = self.exit(call, &mut trace).await;
-        if let Err(error) = &exit {
-            counters.remember_code(error.text(), error.code());
+        match &exit {
+            // The code is not known.
+            Ok(()) | Err(CallError::Executor(_)) => {}
+            Err(error) => counters.remember_code(error.text(), error.code()),
         }
         let output = trace.take_output().filter(|_| exit.is_ok());
         let mut answer = trace.answer(counters);
@@ -81,32 +123,76 @@ impl Session {
         Value::Object(answer)
     }
 
-    async fn exit(
-        &self,
-        call: &Call,
-        trace: &mut Trace,
-    ) -> Result<RunOutcome<JsonState>, CallError> {
+    async fn exit(&self, call: &Call, trace: &mut Trace) -> Result<(), CallError> {
+        if let Some(executor) = &self.executor {
+            match self.case_run(call).await? {
+                Err(reason) => executor.skip(reason),
+                Ok(run) => {
+                    if let Some(ExecutedRun { events, error }) = executor.execute(run).await {
+                        events.into_iter().for_each(|it| trace.record(it));
+                        return error.map_or(Ok(()), |it| Err(CallError::Executor(it)));
+                    }
+                }
+            }
+        }
         let input = self.input(call).await?;
         let mut events = if self.has_checkpointer && call.thread.is_some() {
             self.thread(call).await?.stream(input)
         } else {
-            self.built_graph.graph.with(options(call)).stream(input, ())
+            self.built_graph.graph.with(self.options(call)).stream(input, ())
         };
         while let Some(event) = events.next().await {
             trace.record(event);
         }
-        Ok(events.finish().await?)
+        events.finish().await?;
+        Ok(())
+    }
+
+    /// Returns the run of a call for an executor, or the reason for which an executor cannot receive it.
+    async fn case_run(&self, call: &Call) -> Result<Result<CaseRun, &'static str>, CallError> {
+        let Some(thread) = call.thread.clone().filter(|_| self.has_checkpointer) else {
+            return Ok(Err("the run has no thread"));
+        };
+        let input = match call {
+            Call { at: Some(_), .. } => return Ok(Err("the run travels in time")),
+            Call { command: Some(_), .. } => return Ok(Err("the input is a command")),
+            Call { resume_map: Some(questions), .. } => {
+                RunInput::Answers(self.pending_answers(call, questions).await?)
+            }
+            Call { resume: Some(answer), .. } => RunInput::Answer(answer.clone()),
+            Call { invoke: Some(Value::Null), .. } => RunInput::Continue,
+            Call { invoke: Some(Value::Object(fields)), .. } => {
+                let is_input = |name: &str| {
+                    let mut fields = self.built_graph.graph.fields().iter();
+                    fields.find(|it| it.name == name).is_some_and(|it| it.input)
+                };
+                let fields = fields.iter().filter(|(name, _)| is_input(name));
+                RunInput::Fields(fields.map(|(name, it)| (name.clone(), it.clone())).collect())
+            }
+            _ => return Ok(Err("the input is no object")),
+        };
+        let graph = self.built_graph.graph.with(self.options(call));
+        Ok(Ok(CaseRun { graph, thread, input }))
+    }
+
+    /// Returns the answers to the pending interrupts with these values.
+    async fn pending_answers(
+        &self,
+        call: &Call,
+        questions: &[(Value, Value)],
+    ) -> Result<Vec<(String, Value)>, CallError> {
+        let state = self.thread(call).await?.state().await?;
+        let pending = state.iter().flat_map(ThreadState::interrupts);
+        let answers = pending.filter_map(|it| {
+            let (_, answer) = questions.iter().find(|(question, _)| *question == it.value)?;
+            Some((it.id.clone(), answer.clone()))
+        });
+        Ok(answers.collect())
     }
 
     async fn input(&self, call: &Call) -> Result<Input<JsonState>, CallError> {
         if let Some(questions) = &call.resume_map {
-            let state = self.thread(call).await?.state().await?;
-            let pending = state.iter().flat_map(ThreadState::interrupts);
-            let answers = pending.filter_map(|it| {
-                let (_, answer) = questions.iter().find(|(question, _)| *question == it.value)?;
-                Some((it.id.clone(), answer.clone()))
-            });
-            return Ok(Input::resume_by_id(answers.collect::<Vec<_>>()));
+            return Ok(Input::resume_by_id(self.pending_answers(call, questions).await?));
         }
         if let Some(answer) = &call.resume {
             return Ok(Input::resume(answer)?);
@@ -199,11 +285,19 @@ impl Session {
     /// Returns the thread on which a call operates, positioned at the snapshot that the call specifies.
     async fn thread(&self, call: &Call) -> Result<Thread<JsonState>, CallError> {
         let name = call.thread.as_ref().ok_or(RunError::MissingThread)?;
-        let thread = self.built_graph.graph.thread(name, ()).with_options(options(call));
+        let thread = self.built_graph.graph.thread(name, ()).with_options(self.options(call));
         let Some(place) = call.at else { return Ok(thread) };
         let history = thread.history(None).await?;
         let snapshot = history.get(place).ok_or(CallError::NoSnapshot(place))?;
         Ok(thread.at(snapshot.id))
+    }
+
+    fn options(&self, call: &Call) -> RunOptions {
+        let options = options(call);
+        match &self.task_runner {
+            Some(runner) => options.task_runner(runner.clone()),
+            None => options,
+        }
     }
 }
 

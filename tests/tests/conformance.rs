@@ -2,14 +2,14 @@
 
 use std::{path::Path, thread};
 
-use graph_tests::{Case, SaverKind, compare, eager, postgres, read, run};
+use graph_tests::{Case, Execution, SaverKind, compare, eager, postgres, read, run};
 
 /// Number of cases that run concurrently. They mostly wait for a disk or a server.
 const N_WORKERS: usize = 4;
 
 #[track_caller]
-fn check(file: &str, saver: SaverKind) {
-    check_with(file, |case| difference(case, saver));
+fn check(file: &str, saver: SaverKind, execution: &Execution) {
+    check_with(file, |case| difference(case, saver, execution));
 }
 
 /// Checks all cases of a file with a function that describes how a case differs.
@@ -31,8 +31,8 @@ fn check_with(file: &str, difference: impl Fn(&Case) -> Option<String> + Sync) {
     assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
 }
 
-fn difference(case: &Case, saver: SaverKind) -> Option<String> {
-    match run(case, saver).map(|got| compare(case, &got)) {
+fn difference(case: &Case, saver: SaverKind, execution: &Execution) -> Option<String> {
+    match run(case, saver, execution).map(|got| compare(case, &got)) {
         Ok(difference) => difference.map(|it| format!("{}: {it}", case.id)),
         Err(error) => Some(format!("{}: {error}", case.id)),
     }
@@ -46,18 +46,23 @@ macro_rules! cases {
 
             #[test]
             fn in_memory() {
-                check($file, SaverKind::Memory);
+                check($file, SaverKind::Memory, &Execution::Engine);
+            }
+
+            #[test]
+            fn with_tasks_in_another_process() {
+                check($file, SaverKind::Memory, &Execution::RemoteTasks);
             }
 
             #[test]
             fn on_sqlite() {
-                check($file, SaverKind::Sqlite);
+                check($file, SaverKind::Sqlite, &Execution::Engine);
             }
 
             #[test]
             fn on_postgres() {
                 if postgres::shared().is_some() {
-                    check($file, SaverKind::Postgres);
+                    check($file, SaverKind::Postgres, &Execution::Engine);
                 }
             }
         }

@@ -70,7 +70,8 @@ impl Scheduler for PostgresQueue {
                 slot = slots.clone().acquire_owned() => slot.expect("the semaphore is never closed"),
             };
             while legs.try_join_next().is_some() {}
-            match runner.store.claim_next(&runner.worker, &graphs, runner.lease, NAME).await {
+            match runner.store.claim_next(&runner.worker, &graphs, runner.options.lease, NAME).await
+            {
                 Ok(Some(claim)) => {
                     let runner = runner.clone();
                     legs.spawn(async move {
@@ -86,11 +87,16 @@ impl Scheduler for PostgresQueue {
             tokio::select! {
                 () = runner.draining() => break,
                 () = sleep(poll_interval) => {}
-                () = async { while matches!(notices.recv().await, Ok(Notice::Cancel(_) | Notice::Changed(_))) {} } => {}
+                () = async { while notices.recv().await.is_ok_and(|it| !concerns_queue(&it)) {} } => {}
             }
         }
         // Legs are dropped by the worker's drain timeout at the latest.
         while legs.join_next().await.is_some() {}
         Ok(())
     }
+}
+
+/// Returns whether a notice can mean that a run may be claimed.
+fn concerns_queue(notice: &Notice) -> bool {
+    matches!(notice, Notice::Queued | Notice::Lost)
 }

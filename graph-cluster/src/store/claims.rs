@@ -161,6 +161,8 @@ impl RunStore {
                         THEN 'cancelled' ELSE $3::text END,
                     outcome = $4, worker = NULL, lease_until = NULL, updated_at = now()
                 WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
+            ), deleted AS (
+                DELETE FROM graph_cluster.task t USING ended WHERE t.run = ended.id
             )
             SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
@@ -242,6 +244,6 @@ fn claimed(row: &Row) -> Result<Claim, ClusterError> {
     })
 }
 
-fn to_millis(duration: Duration) -> f64 {
+pub(super) fn to_millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }

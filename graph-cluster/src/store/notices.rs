@@ -22,6 +22,10 @@ pub(crate) enum Notice {
     Cancel(String),
     /// The status or the events of a run changed.
     Changed(String),
+    /// A task was posted for other workers.
+    Task,
+    /// Tasks of a run have new messages or outcomes.
+    Progress(String),
     /// Notices may have been lost.
     Lost,
 }
@@ -30,6 +34,8 @@ impl Notice {
     fn parse(payload: &str) -> Option<Self> {
         match payload.split_once(' ') {
             None if payload == "queued" => Some(Self::Queued),
+            None if payload == "task" => Some(Self::Task),
+            Some(("progress", run)) => Some(Self::Progress(run.to_owned())),
             Some(("cancel", run)) => Some(Self::Cancel(run.to_owned())),
             Some(("changed", run)) => Some(Self::Changed(run.to_owned())),
             _ => None,

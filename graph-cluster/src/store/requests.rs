@@ -73,7 +73,9 @@ impl RunStore {
                 UPDATE graph_cluster.run SET cancel = true, updated_at = now(),
                     status = CASE WHEN status = 'running' THEN status ELSE 'cancelled' END
                 WHERE id = $1 AND status IN ('queued', 'running', 'interrupted', 'stopped')
-                RETURNING id
+                RETURNING id, status
+            ), deleted AS (
+                DELETE FROM graph_cluster.task t USING cancelled c WHERE t.run = c.id AND c.status = 'cancelled'
             )
             SELECT pg_notify('graph_cluster', 'cancel ' || id), pg_notify('graph_cluster', 'changed ' || id),
                 pg_notify('graph_cluster', 'queued') FROM cancelled";

@@ -46,3 +46,41 @@ CREATE TABLE IF NOT EXISTS graph_cluster.worker (
     draining boolean NOT NULL DEFAULT false,
     seen_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- Pools of the worker, and nodes that are bound to them.
+ALTER TABLE graph_cluster.worker ADD COLUMN IF NOT EXISTS pools text[] NOT NULL DEFAULT '{}';
+
+-- Tasks of the current step of a run that any worker may execute. They are deleted in a later step and when the leg ends.
+CREATE TABLE IF NOT EXISTS graph_cluster.task (
+    -- Order in which tasks are claimed.
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    run text NOT NULL REFERENCES graph_cluster.run (id) ON DELETE CASCADE,
+    id text NOT NULL,
+    graph text NOT NULL,
+    -- The pool that the node is bound to, if any.
+    pool text,
+    step bigint NOT NULL,
+    -- Input of the task, as JSON text.
+    start text NOT NULL,
+    -- Result of the task, as JSON text, once it has ended.
+    outcome text,
+    -- Incremented by each claim. A worker can write to the task only while its own value is the current one.
+    fence bigint NOT NULL DEFAULT 0,
+    -- Number of claims of which all but the last one ended without a result.
+    attempts integer NOT NULL DEFAULT 0,
+    worker text,
+    lease_until timestamptz,
+    PRIMARY KEY (run, id)
+);
+
+CREATE INDEX IF NOT EXISTS task_open ON graph_cluster.task (number) WHERE outcome IS NULL;
+
+-- Events and results of external calls of a task, in order, until the worker of the run has taken them over.
+CREATE TABLE IF NOT EXISTS graph_cluster.task_message (
+    run text NOT NULL,
+    task text NOT NULL,
+    seq bigint NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (run, task, seq),
+    FOREIGN KEY (run, task) REFERENCES graph_cluster.task (run, id) ON DELETE CASCADE
+);

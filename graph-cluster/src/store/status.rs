@@ -23,6 +23,10 @@ pub struct WorkerStatus {
     pub id: String,
     /// Names of the graphs that it executes.
     pub graphs: Vec<String>,
+    /// Pools that it serves.
+    pub pools: Vec<String>,
+    /// Number of tasks that it executes for runs of any worker.
+    pub tasks: i64,
     /// Whether it shuts down and claims no further runs.
     pub draining: bool,
     /// Milliseconds since its last report.
@@ -50,8 +54,9 @@ impl RunStore {
     /// Returns the workers and what they execute.
     pub(crate) async fn status(&self) -> Result<ClusterStatus, ClusterError> {
         let workers = "
-            SELECT id, graphs, draining, (extract(epoch FROM now() - seen_at) * 1000)::bigint AS seen
-            FROM graph_cluster.worker WHERE seen_at > now() - interval '1 hour' ORDER BY id";
+            SELECT id, graphs, pools, draining, (extract(epoch FROM now() - seen_at) * 1000)::bigint AS seen,
+                (SELECT count(*) FROM graph_cluster.task t WHERE t.worker = w.id AND t.outcome IS NULL) AS tasks
+            FROM graph_cluster.worker w WHERE seen_at > now() - interval '1 hour' ORDER BY id";
         let running = "
             SELECT worker, id, graph, thread, fence, (extract(epoch FROM now() - updated_at) * 1000)::bigint AS age
             FROM graph_cluster.run WHERE status = 'running' ORDER BY number";
@@ -71,6 +76,8 @@ impl RunStore {
             let id: String = row.try_get("id")?;
             found.push(WorkerStatus {
                 graphs: row.try_get("graphs")?,
+                pools: row.try_get("pools")?,
+                tasks: row.try_get("tasks")?,
                 draining: row.try_get("draining")?,
                 seen_ms_ago: row.try_get("seen")?,
                 runs: by_worker.remove(&id).unwrap_or_default(),
@@ -88,12 +95,13 @@ impl RunStore {
         &self,
         worker: &str,
         graphs: &[String],
+        pools: &[String],
         draining: bool,
     ) -> Result<(), ClusterError> {
         let upsert = "
-            INSERT INTO graph_cluster.worker (id, graphs, draining) VALUES ($1, $2, $3)
-            ON CONFLICT (id) DO UPDATE SET graphs = $2, draining = $3, seen_at = now()";
-        self.query(upsert, &[&worker, &graphs, &draining]).await.map(drop)
+            INSERT INTO graph_cluster.worker (id, graphs, pools, draining) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (id) DO UPDATE SET graphs = $2, pools = $3, draining = $4, seen_at = now()";
+        self.query(upsert, &[&worker, &graphs, &pools, &draining]).await.map(drop)
     }
 
     /// Removes a worker that has shut down, and workers that have not reported for an hour.

@@ -1,6 +1,11 @@
 //! A cluster for one test: a database, worker processes and, for Restate, a server.
 
-use std::{fs, path::PathBuf, sync::Mutex, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use graph_cluster::{Client, PostgresQueue, RunStore};
 use graph_tests::postgres;
@@ -19,6 +24,8 @@ pub(crate) enum SchedulerKind {
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) database: String,
+    /// The server of the database, if no other test uses it.
+    server: Option<Arc<postgres::Server>>,
     dir: TempDir,
     n_workers: Mutex<u32>,
     #[cfg(feature = "restate")]
@@ -28,7 +35,22 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a cluster without workers. Returns `None` if a server is not installed.
     pub(crate) async fn start(kind: SchedulerKind) -> Option<Self> {
-        let database = postgres::fresh_database()?;
+        Self::start_on(kind, None, postgres::fresh_database()?).await
+    }
+
+    /// Starts a cluster with a database server that the test may crash.
+    pub(crate) async fn start_with_own_server(kind: SchedulerKind) -> Option<Self> {
+        postgres::shared()?;
+        let server = Arc::new(postgres::Server::start().expect("another server has started"));
+        let database = server.fresh_database();
+        Self::start_on(kind, Some(server), database).await
+    }
+
+    async fn start_on(
+        kind: SchedulerKind,
+        server: Option<Arc<postgres::Server>>,
+        database: String,
+    ) -> Option<Self> {
         let store = RunStore::connect(&database).await.expect("the database was just created");
         #[cfg(feature = "restate")]
         let (client, restate) = match kind {
@@ -47,6 +69,7 @@ impl Cluster {
         Some(Self {
             client,
             database,
+            server,
             dir: tempfile::tempdir().expect("a temporary directory"),
             n_workers: Mutex::new(0),
             #[cfg(feature = "restate")]
@@ -56,21 +79,30 @@ impl Cluster {
 
     /// Starts a worker and waits until it reports.
     pub(crate) async fn worker(&self) -> WorkerProcess {
+        self.worker_with(&[]).await
+    }
+
+    /// Starts a worker with further options and waits until it reports.
+    pub(crate) async fn worker_with(&self, further: &[&str]) -> WorkerProcess {
+        self.worker_on(&self.database, further).await
+    }
+
+    /// Starts a worker that reaches the database at this URL.
+    pub(crate) async fn worker_on(&self, database: &str, further: &[&str]) -> WorkerProcess {
         let number = {
             let mut number = self.n_workers.lock().expect("no test panics while it holds the lock");
             *number += 1;
             *number
         };
         let id = format!("worker-{number}");
-        let mut options: Vec<String> = Vec::new();
+        let mut options: Vec<String> = further.iter().map(ToString::to_string).collect();
         #[cfg(feature = "restate")]
         if let Some(server) = &self.restate {
             // With the short limit, most runs need several legs.
             options.extend(["--restate".into(), server.ingress.clone()]);
             options.extend(["--leg-limit-ms".into(), "200".into()]);
         }
-        let worker = WorkerProcess::start(id, &self.database, &self.effects_file(), &options);
-        options.clear();
+        let worker = WorkerProcess::start(id, database, &self.effects_file(), &options);
         while !self.workers().await.contains(&worker.id) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -111,8 +143,22 @@ impl Cluster {
         }
     }
 
-    /// Returns the database, for checks of the tables.
+    /// Executes SQL statements on the database.
     pub(crate) fn sql(&self, statement: &str) -> String {
-        postgres::shared().expect("the server is running").sql(&self.database, statement)
+        let server = self.server.as_deref().or_else(|| postgres::shared());
+        server.expect("the server is running").sql(&self.database, statement)
+    }
+
+    /// Crashes the test's own database server and starts it again.
+    pub(crate) async fn crash_database(&self) {
+        let server = self.server.clone().expect("the test has its own server");
+        let crashed = tokio::task::spawn_blocking(move || server.crash_and_restart()).await;
+        crashed.expect("the server starts again");
+    }
+
+    /// Crashes the Restate server and starts it again.
+    #[cfg(feature = "restate")]
+    pub(crate) async fn crash_restate(&self) {
+        self.restate.as_ref().expect("the cluster uses Restate").crash_and_restart().await;
     }
 }

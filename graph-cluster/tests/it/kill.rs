@@ -16,7 +16,7 @@ const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
 
 /// Kills a random worker at random points of several runs.
 pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
-    let target = if is_nightly() { 150 } else { 3 };
+    let target = if is_nightly() { 150 } else { 5 };
     let mut rng = Rng::with_seed(seed());
     let mut workers = vec![cluster.worker().await, cluster.worker().await];
     let (mut kills, mut recoveries) = (0, Vec::new());
@@ -66,6 +66,60 @@ pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
         recoveries[recoveries.len() / 2],
         recoveries[recoveries.len() - 1]
     );
+}
+
+/// Tables and operations at which workers are killed, each with a condition on the new row.
+const POINTS: [(&str, &str, &str); 8] = [
+    ("run", "UPDATE", "NEW.status = 'running' AND OLD.status = 'queued'"),
+    ("run", "UPDATE", "NEW.status = 'done'"),
+    ("event", "INSERT", "NEW.seq > 2"),
+    ("task", "INSERT", "true"),
+    ("task", "UPDATE", "NEW.fence > OLD.fence"),
+    ("task", "UPDATE", "NEW.outcome IS NOT NULL"),
+    ("task", "DELETE", "true"),
+    ("task_message", "INSERT", "true"),
+];
+
+/// Kills all workers while one of them executes a certain statement. The database completes the statement, but its
+/// result is lost.
+pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Cluster) {
+    let options = ["--fan-out", "1"];
+    cluster.sql(
+        "CREATE SEQUENCE hits;
+        CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('hits') = 2 THEN PERFORM pg_sleep(1); END IF;
+            RETURN coalesce(NEW, OLD);
+        END $$",
+    );
+    for (number, (table, operation, condition)) in POINTS.into_iter().enumerate() {
+        let mut workers = vec![cluster.worker_with(&options).await];
+        workers.push(cluster.worker_with(&options).await);
+        // The second hit is in the middle of a run, also for statements that occur once per run.
+        cluster.sql(&format!(
+            "ALTER SEQUENCE hits RESTART;
+            CREATE TRIGGER pause BEFORE {operation} ON graph_cluster.{table}
+            FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION pause()"
+        ));
+        let runs = [format!("a{number}"), format!("b{number}")];
+        for run in &runs {
+            cluster.client.start(&JOB.request(run, run)).await.expect("the run starts");
+        }
+        while cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+            == "0"
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        workers.iter().for_each(|it| it.signal(Signal::KILL));
+        cluster.sql(&format!("DROP TRIGGER pause ON graph_cluster.{table}"));
+        let _next = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
+        for run in &runs {
+            let expected = local::run(&JOB.request(run, run)).await;
+            let info = cluster.client.wait(run).await.expect("the run exists");
+            assert_eq!(info.status, RunStatus::Done, "{table} {operation}: {info:?}");
+            assert_eq!(to_value(&info.outcome.values), expected.values, "{table} {operation}");
+        }
+    }
+    check_effects(cluster, POINTS.len() * 2 * 2 * JOB.width as usize);
 }
 
 /// Stops a worker without ending it, lets another worker take over, and wakes the first one up.
@@ -131,17 +185,33 @@ pub(crate) async fn worker_without_a_checkpointer_in_its_database_does_not_start
 }
 
 /// Checks that no effect started again after its result was recorded, and that only effects in flight were repeated.
-fn check_effects(cluster: &Cluster, max_repeated: usize) {
+pub(crate) fn check_effects(cluster: &Cluster, max_repeated: usize) {
     let (mut started, mut recorded, mut repeated) = (BTreeSet::new(), BTreeSet::new(), 0);
-    for line in cluster.effects() {
-        match line.split_once(' ') {
-            Some(("started", key)) => {
-                assert!(!recorded.contains(key), "effect {key} was repeated after it was recorded");
-                repeated += usize::from(!started.insert(key.to_owned()));
-            }
-            Some(("recorded", key)) => drop(recorded.insert(key.to_owned())),
-            _ => panic!("unexpected line in the effect log: {line}"),
+    for Effect { is_start, key, .. } in cluster.effects().iter().map(|it| Effect::parse(it)) {
+        if is_start {
+            assert!(!recorded.contains(key), "effect {key} was repeated after it was recorded");
+            repeated += usize::from(!started.insert(key.to_owned()));
+        } else {
+            recorded.insert(key.to_owned());
         }
     }
     assert!(repeated <= max_repeated, "{repeated} effects were repeated");
+}
+
+/// A line of the effect log.
+pub(crate) struct Effect<'a> {
+    pub(crate) is_start: bool,
+    pub(crate) key: &'a str,
+    pub(crate) worker: &'a str,
+}
+
+impl<'a> Effect<'a> {
+    pub(crate) fn parse(line: &'a str) -> Self {
+        let (rest, worker) = line.rsplit_once(' ').expect("a line ends with a worker");
+        match rest.split_once(' ') {
+            Some(("started", key)) => Self { is_start: true, key, worker },
+            Some(("recorded", key)) => Self { is_start: false, key, worker },
+            _ => panic!("unexpected line in the effect log: {line}"),
+        }
+    }
 }

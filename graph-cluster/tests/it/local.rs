@@ -38,8 +38,8 @@ pub(crate) struct LocalRun {
 
 /// Runs a request in this process. Answers an interrupt with `yes`.
 pub(crate) async fn run(request: &StartRun) -> LocalRun {
-    let graph = graph(Arc::new(MemorySaver::new())).expect("the graph is valid");
-    let thread = graph.thread(&request.thread, EffectLog(None));
+    let graph = graph(Arc::new(MemorySaver::new()), None).expect("the graph is valid");
+    let thread = graph.thread(&request.thread, EffectLog::default());
     let options = thread.options().clone().stream_modes(request.stream_modes.clone());
     let thread = thread.with_options(options);
     let update = graph.update_from_json(request.input.clone()).expect("the input is valid");

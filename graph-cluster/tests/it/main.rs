@@ -3,10 +3,14 @@
 #![expect(clippy::print_stdout, reason = "test code, including helper functions")]
 
 mod cluster;
+mod conformance;
+mod fan_out;
 #[path = "../../src/bin/cluster-demo/job.rs"]
 mod job;
 mod kill;
 mod local;
+mod outage;
+mod proxy;
 mod restate_server;
 mod scenarios;
 mod worker_process;
@@ -42,10 +46,17 @@ suite!(
         scenarios::failed_run_reports_its_error,
         scenarios::draining_worker_hands_its_run_over,
         kill::killed_workers_lose_nothing,
+        kill::workers_killed_during_a_statement_lose_nothing,
         kill::cut_off_worker_cannot_write,
         kill::cancelling_the_run_of_a_cut_off_worker_frees_its_thread,
         kill::leg_that_ends_its_workers_fails,
         kill::worker_without_a_checkpointer_in_its_database_does_not_start,
+        fan_out::wide_step_runs_on_several_workers,
+        fan_out::small_steps_stay_on_the_worker_of_the_run,
+        fan_out::pooled_nodes_run_only_on_workers_of_their_pool,
+        fan_out::cancelling_a_run_stops_its_tasks_on_other_workers,
+        fan_out::draining_worker_hands_its_tasks_over,
+        fan_out::killed_workers_of_tasks_lose_nothing,
     ]
 );
 
@@ -63,5 +74,8 @@ suite!(
         scenarios::failed_run_reports_its_error,
         scenarios::draining_worker_hands_its_run_over,
         kill::killed_workers_lose_nothing,
+        fan_out::wide_step_runs_on_several_workers,
+        fan_out::pooled_nodes_run_only_on_workers_of_their_pool,
+        fan_out::killed_workers_of_tasks_lose_nothing,
     ]
 );

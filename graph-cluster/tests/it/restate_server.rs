@@ -5,7 +5,7 @@ use std::{
     env, fs,
     io::Write as _,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -51,9 +51,10 @@ pub(crate) struct RestateServer {
     pub(crate) ingress: String,
     admin: String,
     pub(crate) workers: Workers,
+    program: PathBuf,
     /// A shell that ends the server when its standard input is closed, so also if this process is killed.
-    guard: Child,
-    _dir: TempDir,
+    guard: Mutex<Child>,
+    dir: TempDir,
 }
 
 impl RestateServer {
@@ -68,41 +69,42 @@ impl RestateServer {
              default-num-partitions = 2\nbind-port = {node}\nlog-filter = \"warn\"\n\
              [ingress]\nbind-port = {ingress}\n[admin]\nbind-port = {admin}\n"
         );
-        let config_file = dir.path().join("restate.toml");
-        fs::write(&config_file, config).expect("the directory is writable");
-        let log = fs::File::create(dir.path().join("log")).expect("the directory is writable");
-        let guard = Command::new("sh")
-            .arg("-c")
-            .arg("\"$0\" --config-file \"$1\" --base-dir \"$2\" </dev/null & read _; kill -9 $!")
-            .arg(program)
-            .arg(&config_file)
-            .arg(dir.path().join("data"))
-            .current_dir(dir.path())
-            .stdin(Stdio::piped())
-            .stdout(log.try_clone().expect("a file descriptor is free"))
-            .stderr(log)
-            .spawn()
-            .expect("the system has a shell");
+        fs::write(dir.path().join("restate.toml"), config).expect("the directory is writable");
         let server = Self {
             ingress: format!("http://127.0.0.1:{ingress}"),
             admin: format!("http://127.0.0.1:{admin}"),
             workers: Workers::start().await,
-            guard,
-            _dir: dir,
+            guard: Mutex::new(spawn(&program, dir.path())),
+            program,
+            dir,
         };
+        server.wait_until_healthy().await;
+        Some(server)
+    }
+
+    /// Kills the server and starts it again with its data.
+    pub(crate) async fn crash_and_restart(&self) {
+        {
+            let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+            end(&mut guard);
+            *guard = spawn(&self.program, self.dir.path());
+        }
+        self.wait_until_healthy().await;
+    }
+
+    async fn wait_until_healthy(&self) {
         for attempt in 0.. {
-            let health = reqwest::get(format!("{}/health", server.admin)).await;
+            let health = reqwest::get(format!("{}/health", self.admin)).await;
             if health.is_ok_and(|it| it.status().is_success()) {
-                return Some(server);
+                return;
             }
-            assert!(attempt < 600, "the Restate server did not start: {}", server.log());
+            assert!(attempt < 600, "the Restate server did not start: {}", self.log());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        None
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self._dir.path().join("log")).unwrap_or_default()
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
     /// Registers the workers with the server. They must be listening.
@@ -124,9 +126,33 @@ impl RestateServer {
 
 impl Drop for RestateServer {
     fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
+        end(self.guard.get_mut().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Starts the server of a directory, with the shell that ends it.
+fn spawn(program: &Path, dir: &Path) -> Child {
+    let log = fs::File::options().append(true).create(true).open(dir.join("log"));
+    let log = log.expect("the directory is writable");
+    Command::new("sh")
+        .arg("-c")
+        .arg("\"$0\" --config-file \"$1\" --base-dir \"$2\" </dev/null & read _; kill -9 $!; wait")
+        .arg(program)
+        .arg(dir.join("restate.toml"))
+        .arg(dir.join("data"))
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone().expect("a file descriptor is free"))
+        .stderr(log)
+        .spawn()
+        .expect("the system has a shell")
+}
+
+/// Kills the server of a shell.
+fn end(guard: &mut Child) {
+    drop(guard.stdin.take());
+    // The shell is a child of this process.
+    let _ = guard.wait();
 }
 
 fn free_ports() -> [u16; 3] {

@@ -16,19 +16,7 @@ pub(crate) async fn result_and_events_equal_a_local_run(cluster: &Cluster) {
     let request = SMALL.request("r", "thread / ü");
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
-    let mut events = cluster.client.events("r", 0);
-    let mut received = Vec::new();
-    while let Some(event) = events.next().await.expect("the database is running") {
-        assert_eq!(event.seq, received.len() as i64);
-        let kind = serde_json::to_value(&event.kind).expect("events are serialisable");
-        received.push((event.node, comparable(kind)));
-    }
-    // Tasks of one step finish in any order.
-    let by_text = |mut it: Vec<(Option<String>, Value)>| {
-        it.sort_by_key(|(node, kind)| format!("{node:?} {kind}"));
-        it
-    };
-    assert_eq!(by_text(received.clone()), by_text(expected.events));
+    let received = check_events(cluster, "r", expected.events).await;
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
     // A reader that comes back continues where it stopped.
@@ -38,6 +26,27 @@ pub(crate) async fn result_and_events_equal_a_local_run(cluster: &Cluster) {
         assert_eq!(event.node, expected.0);
     }
     assert!(rest.next().await.expect("the database is running").is_none());
+}
+
+/// Node and data of each event, in order.
+type Events = Vec<(Option<String>, Value)>;
+
+/// Reads all events of a run and compares them with those of a local run.
+pub(crate) async fn check_events(cluster: &Cluster, run: &str, expected: Events) -> Events {
+    let mut events = cluster.client.events(run, 0);
+    let mut received = Vec::new();
+    while let Some(event) = events.next().await.expect("the database is running") {
+        assert_eq!(event.seq, received.len() as i64);
+        let kind = serde_json::to_value(&event.kind).expect("events are serialisable");
+        received.push((event.node, comparable(kind)));
+    }
+    // Tasks of one step finish in any order.
+    let by_text = |mut it: Events| {
+        it.sort_by_key(|(node, kind)| format!("{node:?} {kind}"));
+        it
+    };
+    assert_eq!(by_text(received.clone()), by_text(expected));
+    received
 }
 
 pub(crate) async fn starting_twice_runs_once(cluster: &Cluster) {

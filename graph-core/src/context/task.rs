@@ -25,6 +25,7 @@ use crate::{
     context::{
         ahead::{RecordTarget, TaskAhead},
         call_numbers::CallNumbers,
+        host_link::HostLink,
         resume::{Replay, ResumeValues},
         settings::RunSettings,
     },
@@ -75,6 +76,8 @@ pub(crate) struct Scope {
     pub(crate) replay: Option<Arc<Replay>>,
     /// The checkpoint of the tasks' records, if the graph is eager.
     pub(crate) record_target: Option<RecordTarget>,
+    /// The process of the run, if a task of this graph runs in another one.
+    pub(crate) host: Option<Arc<HostLink>>,
 }
 
 /// The step that a task belongs to.
@@ -296,6 +299,19 @@ impl TaskContext {
         memory.as_ref().is_some_and(|it| !it.resume_values.is_empty() || it.discarded_resume)
     }
 
+    /// Returns whether a resume value was discarded.
+    pub(crate) fn discarded_resume_value(&self) -> bool {
+        lock(&self.memory).as_ref().is_some_and(|it| it.discarded_resume)
+    }
+
+    /// Sets the resume values that the task has received in another process.
+    pub(crate) fn set_resume_values(&self, values: Vec<Value>, discarded: bool) {
+        self.with_memory(|it| {
+            it.resume_values = values;
+            it.discarded_resume = discarded;
+        });
+    }
+
     /// Returns whether the task has resume values, a journal or a heartbeat.
     pub(crate) fn has_memory(&self) -> bool {
         lock(&self.memory).is_some()
@@ -508,8 +524,13 @@ impl TaskContext {
         lock(&self.memory).as_ref().and_then(|it| it.journal.get(key).cloned())
     }
 
-    pub(super) async fn journal(&self, key: String, result: Value) -> Result<(), NodeError> {
+    pub(crate) async fn journal(&self, key: String, result: Value) -> Result<(), NodeError> {
         self.with_memory(|it| drop(it.journal.insert(key.clone(), result.clone())));
+        if let Some(host) = &self.scope.host {
+            limits::check_storable(&key, &result, self.scope.max_stored_bytes)
+                .map_err(NodeError::terminal)?;
+            return host.record_effect(&key, &result).await;
+        }
         if let Some(writer) = &self.scope.writer {
             limits::check_storable(&key, &result, self.scope.max_stored_bytes)
                 .map_err(NodeError::terminal)?;
@@ -528,11 +549,15 @@ impl TaskContext {
         Ok(())
     }
 
+    /// Returns the results in the journal.
+    pub(crate) fn effects(&self) -> BTreeMap<String, Value> {
+        lock(&self.memory).as_ref().map(|it| it.journal.clone()).unwrap_or_default()
+    }
+
     /// Returns records of the effects in the journal.
     pub(crate) fn effect_records(&self) -> Vec<TaskRecord> {
-        let journal = lock(&self.memory).as_ref().map(|it| it.journal.clone()).unwrap_or_default();
         let event = |(key, result)| self.record(TaskEvent::Effect { key, result });
-        journal.into_iter().map(event).collect()
+        self.effects().into_iter().map(event).collect()
     }
 
     pub(crate) fn record(&self, event: TaskEvent) -> TaskRecord {

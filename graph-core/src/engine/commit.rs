@@ -180,19 +180,12 @@ impl GraphState {
         expired
     }
 
-    /// Converts stored writes into updates. Returns several updates if a field is written more than once.
+    /// Converts stored writes into updates: see [`updates_from`].
     pub(super) fn updates_from(
         &self,
         writes: Vec<FieldWrite>,
     ) -> Result<SmallVec<[AnyUpdate; 1]>, FieldError> {
-        let mut groups: Vec<Vec<FieldWrite>> = Vec::new();
-        for write in writes {
-            match groups.last_mut() {
-                Some(group) if !group.iter().any(|it| it.field == write.field) => group.push(write),
-                _ => groups.push(vec![write]),
-            }
-        }
-        groups.into_iter().map(|it| self.values.update_from(it)).collect()
+        updates_from(&*self.values, writes)
     }
 
     /// Returns changes that set the given fields to their current values. Untracked fields are skipped.
@@ -230,4 +223,19 @@ impl GraphState {
         }
         Ok(changes)
     }
+}
+
+/// Converts writes into updates of a state. Returns several updates if a field is written more than once.
+pub(super) fn updates_from(
+    state: &dyn ErasedState,
+    writes: Vec<FieldWrite>,
+) -> Result<SmallVec<[AnyUpdate; 1]>, FieldError> {
+    let mut groups: Vec<Vec<FieldWrite>> = Vec::new();
+    for write in writes {
+        match groups.last_mut() {
+            Some(group) if !group.iter().any(|it| it.field == write.field) => group.push(write),
+            _ => groups.push(vec![write]),
+        }
+    }
+    groups.into_iter().map(|it| state.update_from(it)).collect()
 }

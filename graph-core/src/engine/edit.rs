@@ -159,6 +159,7 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
         resume_values: Arc::new(ResumeValues::default()),
         replay: None,
         record_target: None,
+        host: None,
     }
 }
 

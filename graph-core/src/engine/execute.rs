@@ -23,6 +23,7 @@ use crate::{
     engine::{
         outcome::{TaskOutcome, TaskOutput},
         publish_failure::{publish_failure, publish_retry},
+        send_task::run_elsewhere,
         target::{SentToEndError, resolve_gotos},
     },
     error::{
@@ -35,6 +36,7 @@ use crate::{
         erased::{BoxFuture, NodeBody, TaskInput},
         output::NodeOutput,
     },
+    remote::task_call::RemoteTaskRunner,
     spans,
     state::{erased::ErasedState, field::FieldError, fold::Fold},
 };
@@ -67,6 +69,8 @@ pub(super) struct Job {
     pub(super) view: Option<Box<dyn ErasedState>>,
     /// A failure from an earlier run. If it is present, only the error handler still has to run.
     pub(super) failed: Option<Box<PendingFailure>>,
+    /// Runs the task in another process.
+    pub(super) runner: Option<Arc<dyn RemoteTaskRunner>>,
 }
 
 /// A failure that the error handler must handle, with the resume values and effects that the handler recorded in an
@@ -110,10 +114,10 @@ pub(super) fn run_task(job: Job) -> impl Future<Output = Execution> + Send {
 }
 
 async fn run_unspanned(job: Job) -> Execution {
-    let Job { graph, node, cx, input, view, failed } = job;
+    let Job { graph, node, cx, input, view, failed, runner } = job;
     let task = Task { graph: &graph, node, cx: &cx };
     let options = &task.entry().options;
-    if options.retries.is_empty() && options.handler.is_none() {
+    if options.retries.is_empty() && options.handler.is_none() && runner.is_none() {
         // Without retries and without an error handler, the input is needed only once, so it is moved instead of
         // cloned.
         return task_outcome(&cx, run_attempt(task, input, view.as_deref()).await).into();
@@ -121,18 +125,18 @@ async fn run_unspanned(job: Job) -> Execution {
     // The futures here and in `call_node` are boxed to keep the future of a plain task small, because a fan-out has
     // many plain tasks.
     let (graph, cx) = (graph.clone(), cx.clone());
-    Box::pin(run_with_recovery(Job { graph, node, cx, input, view, failed })).await
+    Box::pin(run_with_recovery(Job { graph, node, cx, input, view, failed, runner })).await
 }
 
-/// Runs a task that has retries or an error handler.
+/// Runs a task that has retries or an error handler, or that runs in another process.
 async fn run_with_recovery(job: Job) -> Execution {
-    let Job { graph, node, cx, input, view, failed } = job;
+    let Job { graph, node, cx, input, view, failed, runner } = job;
     let task = Task { graph: &graph, node, cx: &cx };
     let options = &task.entry().options;
     if let Some(left) = failed {
         return run_handler(task, input, *left).await;
     }
-    let error = match run_with_retries(task, &input, view.as_deref()).await {
+    let error = match run_somewhere(task, runner, &input, view.as_deref()).await {
         Err(error) if options.handler.is_some() && error.source().is_some() => error,
         result => return task_outcome(&cx, result).into(),
     };
@@ -167,8 +171,25 @@ async fn run_handler(task: Task<'_>, input: TaskInput, left: PendingFailure) -> 
     Execution { outcome, handled }
 }
 
+/// Runs the attempts of a task in another process, if it has a runner, or else in this one.
+async fn run_somewhere(
+    task: Task<'_>,
+    runner: Option<Arc<dyn RemoteTaskRunner>>,
+    input: &TaskInput,
+    view: Option<&dyn ErasedState>,
+) -> Result<TaskOutput, NodeError> {
+    if let Some(runner) = runner {
+        if let Some(output) =
+            run_elsewhere((task.graph, task.node, task.cx), &*runner, input, view).await?
+        {
+            return Ok(output);
+        }
+    }
+    run_with_retries(task, input, view).await
+}
+
 /// Repeats attempts until one succeeds or no retry policy allows another attempt.
-async fn run_with_retries(
+pub(super) async fn run_with_retries(
     task: Task<'_>,
     input: &TaskInput,
     view: Option<&dyn ErasedState>,

@@ -17,14 +17,15 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns whether the run can use the fast path: it must have no checkpointer, stream, step timeout or static
-    /// stop.
+    /// Returns whether the run can use the fast path: it must have no checkpointer, stream, step timeout, static
+    /// stop or runner of tasks.
     pub(super) fn allows_fast_path(&self) -> bool {
         self.scope.writer.is_none()
             && self.scope.events.is_none()
             && self.graph.step_timeout.is_none()
             && self.stop_before == Stops::None
             && self.stop_after == Stops::None
+            && self.task_runner.is_none()
     }
 
     /// Returns the node of the next step's only task, if that task can take the fast path.

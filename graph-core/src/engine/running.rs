@@ -23,6 +23,7 @@ use crate::{
         erased::{Graph, NodeIdx},
         stops::Stops,
     },
+    remote::task_call::RemoteTaskRunner,
     state::{
         change::Change,
         erased::AnyState,
@@ -54,6 +55,8 @@ pub(super) struct Engine {
     pub(super) spare_context: Option<Arc<TaskContext>>,
     /// The tasks of an eager graph. `None` for other graphs.
     pub(super) ahead: Option<Box<Ahead>>,
+    /// Runs tasks of a top-level graph in other processes.
+    pub(super) task_runner: Option<Arc<dyn RemoteTaskRunner>>,
 }
 
 /// How the first step of a run treats the work of earlier runs.
@@ -144,6 +147,7 @@ impl Engine {
             spare_context: None,
             ahead: is_eager.then(|| Box::new(Ahead::new(max_running))),
             scope: Arc::new(scope),
+            task_runner: None,
         };
         if let Some(checkpoint) = &saved.checkpoint {
             engine.restore(checkpoint)?;

@@ -32,6 +32,7 @@ use crate::{
     },
     label::Label,
     namespace::Persistence,
+    remote::task_call::RemoteTaskRunner,
     spans,
     state::erased::AnyUpdate,
     stream::EventSender,
@@ -53,6 +54,7 @@ pub(crate) struct RootRun {
     pub(crate) stop_before: Option<Stops>,
     /// The nodes after which the run stops. `None` selects the graph's setting.
     pub(crate) stop_after: Option<Stops>,
+    pub(crate) task_runner: Option<Arc<dyn RemoteTaskRunner>>,
     pub(crate) input: RunInput,
 }
 
@@ -158,8 +160,10 @@ async fn run_from_checkpoint(
         update_from: graph.initial.update_from_fn(),
         max_stored_bytes: graph.max_stored_bytes,
         record_target: record_target(&graph),
+        host: None,
     };
     let mut engine = Engine::new(graph, scope, &saved)?;
+    engine.task_runner = request.task_runner;
     engine.stop_before = request.stop_before.unwrap_or(engine.stop_before);
     engine.stop_after = request.stop_after.unwrap_or(engine.stop_after);
     engine.apply_input(input, saved, None).await?;
@@ -218,6 +222,7 @@ pub(crate) async fn run_nested(
         update_from: graph.initial.update_from_fn(),
         max_stored_bytes: graph.max_stored_bytes,
         record_target: record_target(&graph),
+        host: None,
         parent: Some(task.clone()),
     };
     let mut engine = Engine::new(graph, scope, &saved)?;

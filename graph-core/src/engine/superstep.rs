@@ -22,6 +22,7 @@ use crate::{
     graph::{erased::NodeIdx, stops::Stops},
     interrupt::StopReason,
     node::erased::TaskInput,
+    remote::task_call::{RemoteTaskRunner, TaskPlacement},
     state::{
         change::Change,
         erased::{AnyState, ErasedState},
@@ -188,7 +189,8 @@ impl Engine {
             return Box::pin(self.execute_eagerly(tasks)).await;
         }
         self.look_up_cache(tasks).await?;
-        let alone = tasks.len() == 1;
+        let tasks_in_step = tasks.len();
+        let alone = tasks_in_step == 1;
         let open = tasks.iter().filter(|it| it.outcome.is_none()).count();
         let limit = self.scope.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
         let mut pool = if alone { TaskPool::inline() } else { TaskPool::spawning(open, limit) };
@@ -203,7 +205,8 @@ impl Engine {
                     self.end_task(task, outcome.into()).await?;
                     failed |= task.has_failed();
                 } else if task.outcome.is_none() {
-                    pool.start(next, self.job(task, alone)?);
+                    let runner = self.runner_for(task.plan.node, tasks_in_step);
+                    pool.start(next, Job { runner, ..self.job(task, alone)? });
                 }
                 next += 1;
             }
@@ -231,7 +234,21 @@ impl Engine {
             input,
             view: needs_view.then(view).transpose()?,
             failed: task.failed.take(),
+            runner: None,
         })
+    }
+
+    /// Returns the runner of a task that runs in another process.
+    fn runner_for(&self, node: NodeIdx, tasks_in_step: usize) -> Option<Arc<dyn RemoteTaskRunner>> {
+        let runner = self.task_runner.as_ref()?;
+        let entry = self.graph.node(node);
+        let placement = TaskPlacement {
+            node: entry.label.as_str(),
+            pool: entry.options.pool.as_deref(),
+            tasks_in_step,
+        };
+        let is_movable = self.graph.is_movable(node) && self.scope.settings.effects.is_none();
+        (is_movable && runner.accepts(placement)).then(|| runner.clone())
     }
 
     /// Returns the state as a node sees it.

@@ -6,7 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::BuildProblem,
-    graph::{erased::Graph, run_options::RunOptions},
+    graph::{
+        erased::{Graph, NodeEntry},
+        run_options::RunOptions,
+    },
     state::{
         State,
         field::{Field, FieldError, FieldWrite},
@@ -107,6 +110,19 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         self.graph.node_names()
     }
 
+    /// Returns the nodes that are bound to a pool but cannot leave the process of their run, as paths such as
+    /// `subgraph/node`: see [`RunOptions::task_runner`].
+    pub fn immovable_pool_nodes(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (index, node) in (0..).zip(&self.graph.nodes) {
+            if node.options.pool.is_some() && !self.graph.is_movable(index) {
+                found.push(node.label.to_string());
+            }
+            add_pool_nodes(node, node.label.as_str(), &mut found);
+        }
+        found
+    }
+
     /// Returns the fields of the state.
     pub fn fields(&self) -> &[Field] {
         self.graph.initial.fields()
@@ -139,5 +155,16 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         Ok(*update
             .downcast()
             .expect("an update created from the initial state has the type `S::Update`"))
+    }
+}
+
+/// Adds the nodes inside a subgraph that are bound to a pool.
+fn add_pool_nodes(subgraph: &NodeEntry, path: &str, found: &mut Vec<String>) {
+    for node in subgraph.inner_nodes() {
+        let path = format!("{path}/{}", node.label);
+        add_pool_nodes(node, &path, found);
+        if node.options.pool.is_some() {
+            found.push(path);
+        }
     }
 }

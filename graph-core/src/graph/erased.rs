@@ -177,6 +177,13 @@ impl Graph {
         self.index.get(name).copied()
     }
 
+    /// Returns whether the tasks of a node of this graph can run in another process.
+    pub(crate) fn is_movable(&self, node: NodeIdx) -> bool {
+        let is_eager = self.declared_fields.is_some();
+        // Untracked values need not be serialisable.
+        self.node(node).subgraph.is_none() && self.untracked.is_empty() && !is_eager
+    }
+
     /// Returns the names of the declared nodes, sorted. START is not included.
     pub(crate) fn node_names(&self) -> Vec<String> {
         let nodes = self.nodes.iter().filter(|it| it.body.is_some());

@@ -11,6 +11,7 @@ use crate::{
     effects::{EffectInterceptor, Interceptor},
     graph::stops::Stops,
     random,
+    remote::task_call::RemoteTaskRunner,
     stream::StreamMode,
 };
 
@@ -36,6 +37,7 @@ pub struct RunOptions {
     pub(crate) settings: RunSettings,
     pub(crate) stop_before: Option<Stops>,
     pub(crate) stop_after: Option<Stops>,
+    pub(crate) task_runner: Option<Arc<dyn RemoteTaskRunner>>,
     pub(crate) control: RunControl,
     pub(crate) stream_modes: Vec<StreamMode>,
     pub(crate) subgraphs: bool,
@@ -59,6 +61,7 @@ impl Default for RunOptions {
             },
             stop_before: None,
             stop_after: None,
+            task_runner: None,
             control: RunControl::new(),
             stream_modes: vec![StreamMode::Updates],
             subgraphs: false,
@@ -145,6 +148,15 @@ impl RunOptions {
     /// Sets an interceptor, which can record the run's external calls or replace them with recorded results.
     pub fn effect_interceptor(mut self, interceptor: Arc<dyn EffectInterceptor>) -> Self {
         self.settings.effects = Some(Interceptor::Local(interceptor));
+        self
+    }
+
+    /// Sets a runner, which can run tasks of the graph in other processes: see [`remote`](crate::remote).
+    ///
+    /// Subgraphs and their tasks stay in this process, and so do all tasks of [eager](crate::StateGraph::eager) graphs, of
+    /// graphs with untracked fields, and of runs with an effect interceptor.
+    pub fn task_runner(mut self, runner: Arc<dyn RemoteTaskRunner>) -> Self {
+        self.task_runner = Some(runner);
         self
     }
 

@@ -21,6 +21,7 @@ pub(crate) struct NodeOptions {
     pub(crate) writes: Option<Vec<String>>,
     pub(crate) reads: Option<Vec<String>>,
     pub(crate) handler: Option<NodeBody>,
+    pub(crate) pool: Option<String>,
     /// Whether the node has a retry policy, an error handler, a cache, a restricted view of the state or an async branch.
     /// Its routers are then called as part of the task. Set when the graph is compiled.
     pub(crate) routes_in_task: bool,
@@ -38,6 +39,7 @@ impl fmt::Debug for NodeOptions {
             .field("writes", &self.writes)
             .field("reads", &self.reads)
             .field("handler", &self.handler.is_some())
+            .field("pool", &self.pool)
             .finish()
     }
 }
@@ -117,6 +119,14 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
+    /// Binds the node to a pool of workers, such as machines with a GPU. The runner of the run's tasks decides what that
+    /// means: see [`RunOptions::task_runner`](crate::RunOptions::task_runner). Without a runner, the option has no effect.
+    #[must_use]
+    pub fn pool(mut self, pool: impl Into<String>) -> Self {
+        self.options.pool = Some(pool.into());
+        self
+    }
+
     /// Sets the error handler, a node that runs on the same input after this node has failed and its retries are
     /// exhausted.
     ///
@@ -179,6 +189,8 @@ forward! {
     fn defer();
     /// See [`ConfiguredNode::metadata`].
     fn metadata(key: impl Into<String>, value: impl Into<Value>);
+    /// See [`ConfiguredNode::pool`].
+    fn pool(pool: impl Into<String>);
     /// See [`ConfiguredNode::reads`].
     fn reads<N: Into<String>>(fields: impl IntoIterator<Item = N>);
     /// See [`ConfiguredNode::writes`].

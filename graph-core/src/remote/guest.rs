@@ -13,7 +13,6 @@ use crate::{
     },
     context::{
         resume::{Replay, ResumeValues},
-        settings::RunSettings,
         task::{Scope, TaskContext},
     },
     control::RunControl,
@@ -72,14 +71,8 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         let replay = start.replay.map(|it| Arc::new(Replay::new(it.bound, it.visited)));
         let events_to_host = (!start.modes.is_empty())
             .then(|| EventSender::new(sender, &start.modes, true, run.clone()));
-        let settings = Arc::new(RunSettings {
-            step_limit: start.settings.step_limit,
-            max_concurrency: start.settings.max_concurrency,
-            durability,
-            metadata: start.settings.metadata,
-            config: start.settings.config,
-            effects: start.intercepts.then_some(Interceptor::Remote(interceptor)),
-        });
+        let interceptor = start.intercepts.then_some(Interceptor::Remote(interceptor));
+        let settings = Arc::new(start.settings.with_effects(interceptor));
         let deps: Arc<C> = Arc::new(deps);
         let scope = |namespace, parent| Scope {
             // The states of the enclosing graphs stay in the other process.
@@ -100,6 +93,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             resume_values: resume_values.clone(),
             replay: replay.clone(),
             record_target: None,
+            host: None,
         };
         let mut task = None;
         for outer in start.tasks {

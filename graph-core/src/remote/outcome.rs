@@ -51,7 +51,7 @@ pub(super) enum RemoteEnd {
 /// The serialisable form of a [`RunError`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum RemoteFailure {
+pub(crate) enum RemoteFailure {
     Node { error: String, terminal: bool },
     StepLimit { limit: u32 },
     StepTimeout { step: i64, limit: Duration },
@@ -82,7 +82,7 @@ impl From<RunError> for RemoteFailure {
 impl RemoteFailure {
     /// Returns the error of the node that runs the subgraph. It is the same as if the engine had run the subgraph,
     /// except that an error of a node in the subgraph has lost its type.
-    pub(super) fn into_node_error(self) -> NodeError {
+    pub(crate) fn into_node_error(self) -> NodeError {
         let error = match self {
             Self::Node { error, terminal } => {
                 let source = Arc::new(RemoteError(error));

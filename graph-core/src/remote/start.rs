@@ -10,7 +10,11 @@ use serde_json::{Map, Value};
 
 use crate::{
     checkpoint::{id::CheckpointId, record::GotoRecord, writer::Durability},
-    context::task::{Scope, TaskContext, TaskKind, TaskStep},
+    context::{
+        settings::RunSettings,
+        task::{Scope, TaskContext, TaskKind, TaskStep},
+    },
+    effects::Interceptor,
     label::Label,
     namespace::Persistence,
     state::field::FieldWrite,
@@ -102,6 +106,30 @@ pub(super) struct RemoteSettings {
     pub(super) config: Map<String, Value>,
 }
 
+impl RemoteSettings {
+    pub(super) fn of(settings: &RunSettings) -> Self {
+        Self {
+            step_limit: settings.step_limit,
+            max_concurrency: settings.max_concurrency,
+            durability: settings.durability,
+            metadata: settings.metadata.clone(),
+            config: settings.config.clone(),
+        }
+    }
+
+    /// Returns the settings of the run in the other process.
+    pub(super) fn with_effects(self, effects: Option<Interceptor>) -> RunSettings {
+        RunSettings {
+            step_limit: self.step_limit,
+            max_concurrency: self.max_concurrency,
+            durability: self.durability,
+            metadata: self.metadata,
+            config: self.config,
+            effects,
+        }
+    }
+}
+
 /// The data of a run that travels in time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RemoteReplay {
@@ -130,7 +158,7 @@ impl RemoteTask {
         tasks
     }
 
-    fn of(task: &TaskContext) -> Self {
+    pub(super) fn of(task: &TaskContext) -> Self {
         Self {
             namespace: task.scope.namespace.clone(),
             node: task.node().to_owned(),
@@ -148,11 +176,32 @@ impl RemoteTask {
         parent: Option<Arc<TaskContext>>,
         scope: impl FnOnce(String, Option<Arc<TaskContext>>) -> Scope,
     ) -> Arc<TaskContext> {
+        Arc::new(self.context(scope, parent))
+    }
+
+    /// Recreates a task that no other task encloses, with the resume values and the effects that it had.
+    pub(super) fn into_outermost_context(
+        self,
+        memory: Option<(Vec<Value>, BTreeMap<String, Value>)>,
+        scope: impl FnOnce(String, Option<Arc<TaskContext>>) -> Scope,
+    ) -> Arc<TaskContext> {
+        let mut task = self.context(scope, None);
+        if let Some((resume_values, effects)) = memory {
+            task.restore(resume_values, effects);
+        }
+        Arc::new(task)
+    }
+
+    fn context(
+        self,
+        scope: impl FnOnce(String, Option<Arc<TaskContext>>) -> Scope,
+        parent: Option<Arc<TaskContext>>,
+    ) -> TaskContext {
         let scope = Arc::new(scope(self.namespace, parent));
         let node = Label::from(self.node);
         let mut task = TaskContext::new(scope, node, self.kind, self.step, self.tracks_heartbeats);
         task.attempt = self.attempt.into();
         task.handled_push = self.handled_push;
-        Arc::new(task)
+        task
     }
 }

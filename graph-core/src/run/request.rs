@@ -36,6 +36,7 @@ pub(super) fn request<S: State>(
         control: options.control.clone(),
         stop_before: options.stop_before,
         stop_after: options.stop_after,
+        task_runner: options.task_runner,
         settings: Arc::new(options.settings),
         events: None,
         input: input.erase(),

@@ -19,6 +19,7 @@ mod node_options;
 mod nodes;
 mod reducers;
 mod remote;
+mod remote_tasks;
 mod resume;
 mod retries;
 mod same_state;

@@ -1,10 +1,11 @@
-//! Runs conformance cases on the engine: `conformance [--eager] [--saver KIND] [--case ID] [-v] FILE.jsonl...`.
+//! Runs conformance cases on the engine:
+//! `conformance [--eager] [--saver KIND] [--remote-tasks] [--case ID] [-v] FILE.jsonl...`.
 #![expect(clippy::print_stdout, reason = "prints its report to stdout")]
 
 use std::{collections::BTreeMap, env, path::PathBuf, process::ExitCode};
 
 use graph_tests::{
-    Case, ReadError, SaverKind, compare,
+    Case, Execution, ReadError, SaverKind, compare,
     eager::{self, Equality},
     read, run,
 };
@@ -20,6 +21,7 @@ Run conformance cases on the engine and compare the answers with the recorded on
 
   --eager       Build eager graphs, and print how many cases ran ahead
   --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
+  --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
   --case ID     Run only the case with this id
   -v            Print the graph, the call and both answers of each difference; with --eager, how each case ran"
         );
@@ -40,6 +42,7 @@ struct Options {
     files: Vec<PathBuf>,
     eager: bool,
     saver: SaverKind,
+    execution: Execution,
     case: Option<String>,
     verbose: bool,
 }
@@ -52,6 +55,7 @@ impl Options {
                 "--eager" => options.eager = true,
                 "--saver" => options.saver = args.next()?.parse().ok()?,
                 "--case" => options.case = Some(args.next()?),
+                "--remote-tasks" => options.execution = Execution::RemoteTasks,
                 "-v" => options.verbose = true,
                 other if other.starts_with('-') => return None,
                 file => options.files.push(PathBuf::from(file)),
@@ -99,7 +103,7 @@ fn equality(case: &Case, options: &Options) -> Option<Equality> {
 }
 
 fn is_equal(case: &Case, options: &Options) -> bool {
-    let got = match run(case, options.saver) {
+    let got = match run(case, options.saver, &options.execution) {
         Ok(got) => got,
         Err(error) => {
             println!("{}: {}\n  {error}\n", case.id, case.about);

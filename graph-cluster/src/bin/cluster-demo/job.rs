@@ -9,7 +9,7 @@ use std::{
 };
 
 use graph_core::{
-    BuildError, Checkpointer, CompiledGraph, Context, Durability, END, NodeError, Route,
+    BuildError, Checkpointer, CompiledGraph, Context, Durability, END, NodeError, NodeExt, Route,
     RunOptions, START, State, StateGraph,
 };
 use serde::{Deserialize, Serialize};
@@ -33,28 +33,35 @@ pub(crate) struct Job {
     pub(crate) total: u64,
 }
 
-/// A file with a line for the start of each effect, and a line for each recorded result.
+/// A file with a line for the start of each effect, and a line for each recorded result. Each line ends with the id of
+/// the worker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EffectLog(pub(crate) Option<PathBuf>);
+pub(crate) struct EffectLog {
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) worker: String,
+}
 
 impl EffectLog {
     /// Appends a line with a single write, so that a killed process leaves no partial line.
     fn append(&self, line: &str) -> io::Result<()> {
-        let Some(path) = &self.0 else { return Ok(()) };
+        let Some(path) = &self.path else { return Ok(()) };
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-        file.write_all(format!("{line}\n").as_bytes())
+        file.write_all(format!("{line} {}\n", self.worker).as_bytes())
     }
 }
 
-/// Builds the graph. With sync durability, a result is stored before the node that asked for it continues.
+/// Builds the graph. With sync durability, a result is stored before the node that asked for it continues. With a pool,
+/// the nodes with effects and questions are bound to it.
 pub(crate) fn graph(
     checkpointer: Arc<dyn Checkpointer>,
+    pool: Option<&str>,
 ) -> Result<CompiledGraph<Job, EffectLog>, BuildError> {
-    let graph = StateGraph::<Job, EffectLog>::new()
-        .node(plan)
-        .node(work)
-        .node(gather)
-        .node(approve)
+    let graph = StateGraph::<Job, EffectLog>::new().node(plan).node(gather);
+    let graph = match pool {
+        Some(pool) => graph.node(work.pool(pool)).node(approve.pool(pool)),
+        None => graph.node(work).node(approve),
+    };
+    let graph = graph
         .edge(START, plan)
         .branch(plan, parcels)
         .edge(work, gather)

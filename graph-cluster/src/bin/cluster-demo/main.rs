@@ -24,6 +24,10 @@ commands:
       --id ID             Id of the worker
       --lease-ms N        Time after which a silent worker's runs are claimed by others
       --effects FILE      Append a line for each side effect
+      --fan-out N         Minimum number of tasks in a step that are spread over workers (default: 32)
+      --task-capacity N   Maximum number of spread tasks that the worker executes at a time (default: 32)
+      --node-pool NAME    Bind the nodes with side effects to a pool; the same on all workers
+      --pool NAME         Serve the tasks of a pool
       --stdin true        Also stop when standard input is closed
       --listen ADDRESS    Address for calls of the Restate server
       --leg-limit-ms N    Time after which a leg continues with a new journal entry (Restate)
@@ -147,10 +151,19 @@ async fn work(
     scheduler: impl Scheduler,
 ) -> Result<(), Box<dyn Error>> {
     let saver = PostgresSaver::connect(args.get("--database")?).await?;
-    let effects = EffectLog(args.find("--effects").map(Into::into));
+    let effects = EffectLog {
+        path: args.find("--effects").map(Into::into),
+        worker: args.find("--id").unwrap_or_default().to_owned(),
+    };
+    let graph = graph(Arc::new(saver), args.find("--node-pool"))?;
     let mut worker = Worker::new(store)
-        .graph("job", graph(Arc::new(saver))?, move || effects.clone())
-        .lease(Duration::from_millis(args.number("--lease-ms", 10_000)?));
+        .graph("job", graph, move || effects.clone())
+        .lease(Duration::from_millis(args.number("--lease-ms", 10_000)?))
+        .fan_out(usize::try_from(args.number("--fan-out", 32)?)?)
+        .task_capacity(usize::try_from(args.number("--task-capacity", 32)?)?);
+    if let Some(pool) = args.find("--pool") {
+        worker = worker.pool(pool);
+    }
     if let Some(id) = args.find("--id") {
         worker = worker.id(id);
     }

@@ -113,7 +113,8 @@ impl Engine {
                     TaskInput::State(state.snapshot())
                 }
             };
-            let job = Job { graph: graph.clone(), node, cx, input, view, failed: None };
+            let job =
+                Job { graph: graph.clone(), node, cx, input, view, failed: None, runner: None };
             self.ahead().start(slot, job);
         }
         Ok(found_result)

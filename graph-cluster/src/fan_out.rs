@@ -1,0 +1,249 @@
+//! Hands tasks of a leg to other workers, and takes their messages and outcomes over.
+//!
+//! The engine folds the outcomes in task order, so the result is that of a run on one worker. If the worker of the run
+//! dies, the next one finds the posted tasks and their outcomes in the database, because task ids are deterministic.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use graph_core::{
+    NodeError,
+    remote::{RemoteTaskCall, RemoteTaskOutcome, RemoteTaskRunner, TaskPlacement},
+};
+use tokio::{
+    sync::{
+        broadcast::{Receiver, error::RecvError},
+        mpsc, oneshot,
+    },
+    time::{sleep, timeout},
+};
+
+use crate::{
+    error::ClusterError,
+    leg_end::LegEnd,
+    store::{Claim, NewTask, Notice, RunStore},
+    task_message::TaskMessage,
+};
+
+/// Maximum time between two looks at the tasks, in case a notification was lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time in which the notifications of several tasks are collected.
+const COLLECT_TIME: Duration = Duration::from_millis(2);
+/// Delay between attempts to reach the database.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// The tasks that leave the worker of their run.
+#[derive(Clone, Debug)]
+pub(crate) struct FanOutRules {
+    /// Minimum number of tasks in a step that are spread over workers. `None`: no number.
+    pub(crate) min_tasks: Option<usize>,
+    /// Pools that this worker serves.
+    pub(crate) pools: BTreeSet<String>,
+}
+
+/// Posts tasks of a leg. The other end is [`exchange`].
+pub(crate) struct FanOut {
+    rules: FanOutRules,
+    calls: mpsc::UnboundedSender<PostedCall>,
+}
+
+/// A call whose caller waits for the outcome.
+pub(crate) struct PostedCall {
+    call: RemoteTaskCall,
+    reply: oneshot::Sender<Result<RemoteTaskOutcome, NodeError>>,
+}
+
+impl FanOut {
+    pub(crate) fn new(rules: FanOutRules) -> (Arc<Self>, mpsc::UnboundedReceiver<PostedCall>) {
+        let (calls, posted) = mpsc::unbounded_channel();
+        (Arc::new(Self { rules, calls }), posted)
+    }
+}
+
+impl fmt::Debug for FanOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FanOut").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl RemoteTaskRunner for FanOut {
+    fn accepts(&self, task: TaskPlacement<'_>) -> bool {
+        let is_wide = self.rules.min_tasks.is_some_and(|it| task.tasks_in_step >= it);
+        is_wide || task.pool.is_some_and(|it| !self.rules.pools.contains(it))
+    }
+
+    async fn run(&self, call: RemoteTaskCall) -> Result<RemoteTaskOutcome, NodeError> {
+        let (reply, outcome) = oneshot::channel();
+        let ended = || NodeError::terminal("the leg of the run has ended");
+        self.calls.send(PostedCall { call, reply }).map_err(|_| ended())?;
+        outcome.await.map_err(|_| ended())?
+    }
+}
+
+/// A task that another worker executes or will execute.
+struct OpenTask {
+    call: RemoteTaskCall,
+    reply: oneshot::Sender<Result<RemoteTaskOutcome, NodeError>>,
+    next_seq: i64,
+}
+
+/// Posts the tasks of a leg, and delivers their messages and outcomes. Returns the end of the leg if the run is lost.
+pub(crate) async fn exchange(
+    store: &RunStore,
+    claim: &Claim,
+    mut posted: mpsc::UnboundedReceiver<PostedCall>,
+) -> LegEnd {
+    let run = &claim.request.id;
+    let mut notices = store.notices();
+    let mut open: BTreeMap<String, OpenTask> = BTreeMap::new();
+    loop {
+        tokio::select! {
+            Some(call) = posted.recv() => {
+                let mut calls = vec![call];
+                while let Ok(call) = posted.try_recv() {
+                    calls.push(call);
+                }
+                match post(store, claim, calls).await {
+                    Some(tasks) => open.extend(tasks),
+                    None => return LegEnd::Lost,
+                }
+            }
+            () = progress(&mut notices, run), if !open.is_empty() => {}
+            // The run has ended, and its last events are being stored.
+            else => return std::future::pending().await,
+        }
+        if let Err(error) = deliver(store, run, &mut open).await {
+            tracing::warn!(run, %error, "cannot read the tasks of a run");
+            sleep(RETRY_DELAY).await;
+        }
+    }
+}
+
+/// Posts tasks. Returns `None` if another worker has claimed the run.
+async fn post(
+    store: &RunStore,
+    claim: &Claim,
+    calls: Vec<PostedCall>,
+) -> Option<Vec<(String, OpenTask)>> {
+    let mut tasks = Vec::with_capacity(calls.len());
+    let mut open = Vec::with_capacity(calls.len());
+    for PostedCall { call, reply } in calls {
+        let start = match serde_json::to_string(call.start()) {
+            Ok(start) => start,
+            Err(error) => {
+                // The caller may have been dropped.
+                let _ = reply.send(Err(NodeError::terminal(error)));
+                continue;
+            }
+        };
+        let id = call.task().to_string();
+        let pool = call.required_pool().map(str::to_owned);
+        tasks.push(NewTask { id: id.clone(), pool, step: call.step(), start });
+        open.push((id, OpenTask { call, reply, next_seq: 0 }));
+    }
+    loop {
+        match store.post_tasks(claim, &tasks).await {
+            Ok(true) => return Some(open),
+            Ok(false) => return None,
+            Err(error @ ClusterError::Database(_)) => {
+                tracing::warn!(run = claim.request.id, %error, "cannot post tasks");
+                sleep(RETRY_DELAY).await;
+            }
+            Err(error) => {
+                let problem = format!("cannot post the task for another worker: {error}");
+                for (_, task) in open {
+                    let _ = task.reply.send(Err(NodeError::terminal(problem.clone())));
+                }
+                return Some(Vec::new());
+            }
+        }
+    }
+}
+
+/// Returns once tasks of the run may have changed.
+async fn progress(notices: &mut Receiver<Notice>, run: &str) {
+    let notified = async {
+        loop {
+            match notices.recv().await {
+                Ok(Notice::Progress(id)) if id == run => return,
+                Ok(Notice::Lost) | Err(RecvError::Lagged(_)) => return,
+                Ok(_) => {}
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    };
+    if timeout(POLL_INTERVAL, notified).await.is_ok() {
+        sleep(COLLECT_TIME).await;
+        while notices.try_recv().is_ok() {}
+    }
+}
+
+/// Delivers new messages and outcomes. An outcome follows all messages of its task.
+async fn deliver(
+    store: &RunStore,
+    run: &str,
+    open: &mut BTreeMap<String, OpenTask>,
+) -> Result<(), ClusterError> {
+    if open.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<String> = open.keys().cloned().collect();
+    // The outcomes are read first, because all messages of a task are stored before its outcome.
+    let outcomes = store.read_outcomes(run, &ids).await?;
+    loop {
+        let positions: Vec<i64> = open.values().map(|it| it.next_seq).collect();
+        let (messages, has_more) = store.read_messages(run, &ids, &positions).await?;
+        let mut by_task: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (task, seq, body) in messages {
+            if let Some(open) = open.get_mut(&task) {
+                open.next_seq = seq + 1;
+            }
+            by_task.entry(task).or_default().push(body);
+        }
+        let tasks: &BTreeMap<_, _> = open;
+        let take_over = by_task.into_iter().filter_map(|(id, bodies)| {
+            let call = &tasks.get(&id)?.call;
+            Some(async move { (id, take_over(call, bodies).await) })
+        });
+        for (id, result) in join_all(take_over).await {
+            let Err(error) = result else { continue };
+            if let Some(task) = open.remove(&id) {
+                // The caller may have been dropped.
+                let _ = task.reply.send(Err(error));
+            }
+        }
+        if !has_more {
+            break;
+        }
+        if open.len() < ids.len() {
+            // A task failed, and its positions are gone. Continue with the remaining tasks.
+            return Box::pin(deliver(store, run, open)).await;
+        }
+    }
+    for (id, outcome) in outcomes {
+        if let Some(task) = open.remove(&id) {
+            let outcome = serde_json::from_str(&outcome).map_err(NodeError::terminal);
+            // The caller may have been dropped.
+            let _ = task.reply.send(outcome);
+        }
+    }
+    Ok(())
+}
+
+/// Sends events to the stream of the run, and stores results of external calls in its thread.
+async fn take_over(call: &RemoteTaskCall, bodies: Vec<String>) -> Result<(), NodeError> {
+    for body in bodies {
+        match serde_json::from_str(&body).map_err(NodeError::terminal)? {
+            TaskMessage::Event(event) => call.forward((*event).into()).await,
+            TaskMessage::Effect { key, result } => call.record_effect(key, result).await?,
+        }
+    }
+    Ok(())
+}

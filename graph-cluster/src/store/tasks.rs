@@ -1,0 +1,238 @@
+//! Tasks of runs that other workers execute.
+//!
+//! The worker of a run posts tasks; any worker claims them under a lease, stores their messages, and then their outcome.
+//! The fence of a task keeps a worker that has lost it from adding messages.
+
+use std::time::Duration;
+
+use tokio_postgres::{Row, types::ToSql};
+
+use super::{
+    claims::{Claim, to_millis},
+    database::RunStore,
+};
+use crate::error::ClusterError;
+
+/// Maximum number of messages that are read at once.
+const PAGE: i64 = 500;
+
+/// A task that the worker of a run posts for other workers.
+#[derive(Debug)]
+pub(crate) struct NewTask {
+    pub(crate) id: String,
+    pub(crate) pool: Option<String>,
+    pub(crate) step: i64,
+    /// What the other worker needs to start the task, as JSON.
+    pub(crate) start: String,
+}
+
+/// A task that this worker may execute until another worker claims it.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskClaim {
+    pub(crate) run: String,
+    pub(crate) id: String,
+    pub(crate) graph: String,
+    pub(crate) start: String,
+    /// Number of claims of the task so far, including this one.
+    pub(crate) fence: i64,
+    /// Number of claims that did not end with a result or a shutdown, including this one.
+    pub(crate) attempts: i32,
+}
+
+/// The worker that claims tasks, and the tasks that it accepts.
+#[derive(Debug)]
+pub(crate) struct TaskFilter<'a> {
+    pub(crate) worker: &'a str,
+    pub(crate) graphs: &'a [String],
+    pub(crate) pools: &'a [String],
+    /// Whether only tasks of runs that this worker executes are claimed.
+    pub(crate) only_own_runs: bool,
+}
+
+/// A message of a task: its position and its body.
+pub(crate) type StoredMessage = (String, i64, String);
+
+impl RunStore {
+    /// Posts tasks of the current step of a claimed run, and deletes the tasks of earlier steps. Tasks that are posted
+    /// already stay as they are. Returns `false` if another worker has claimed the run.
+    pub(crate) async fn post_tasks(
+        &self,
+        claim: &Claim,
+        tasks: &[NewTask],
+    ) -> Result<bool, ClusterError> {
+        let step = tasks.iter().map(|it| it.step).min().unwrap_or_default();
+        let ids: Vec<&str> = tasks.iter().map(|it| it.id.as_str()).collect();
+        let pools: Vec<Option<&str>> = tasks.iter().map(|it| it.pool.as_deref()).collect();
+        let steps: Vec<i64> = tasks.iter().map(|it| it.step).collect();
+        let starts: Vec<&str> = tasks.iter().map(|it| it.start.as_str()).collect();
+        let insert = "
+            WITH held AS (
+                SELECT id, graph FROM graph_cluster.run WHERE id = $1 AND fence = $2 AND status = 'running' FOR SHARE
+            ), deleted AS (
+                DELETE FROM graph_cluster.task t USING held WHERE t.run = held.id AND t.step < $3
+            ), added AS (
+                INSERT INTO graph_cluster.task (run, id, graph, pool, step, start)
+                SELECT held.id, n.id, held.graph, n.pool, n.step, n.start
+                FROM held, unnest($4::text[], $5::text[], $6::bigint[], $7::text[]) AS n (id, pool, step, start)
+                ON CONFLICT DO NOTHING
+            )
+            SELECT pg_notify('graph_cluster', 'task') FROM held";
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&claim.request.id, &claim.fence, &step, &ids, &pools, &steps, &starts];
+        Ok(self.query_opt(insert, &params).await?.is_some())
+    }
+
+    /// Returns the outcomes of those of the tasks that have ended.
+    pub(crate) async fn read_outcomes(
+        &self,
+        run: &str,
+        tasks: &[String],
+    ) -> Result<Vec<(String, String)>, ClusterError> {
+        let select = "
+            SELECT id, outcome FROM graph_cluster.task WHERE run = $1 AND id = ANY($2) AND outcome IS NOT NULL";
+        let rows = self.query(select, &[&run, &tasks]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Returns messages of tasks, each from a position on, in the order of the positions of each task. Returns whether
+    /// there may be more.
+    pub(crate) async fn read_messages(
+        &self,
+        run: &str,
+        tasks: &[String],
+        positions: &[i64],
+    ) -> Result<(Vec<StoredMessage>, bool), ClusterError> {
+        let select = "
+            SELECT m.task, m.seq, m.body FROM unnest($2::text[], $3::bigint[]) AS o (task, seq)
+            JOIN graph_cluster.task_message m ON m.run = $1 AND m.task = o.task AND m.seq >= o.seq
+            ORDER BY m.task, m.seq LIMIT $4";
+        let rows = self.query(select, &[&run, &tasks, &positions, &PAGE]).await?;
+        let is_full = rows.len() as i64 == PAGE;
+        let message = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+        Ok((rows.iter().map(message).collect::<Result<_, ClusterError>>()?, is_full))
+    }
+
+    /// Claims up to `limit` tasks that no worker executes.
+    pub(crate) async fn claim_tasks(
+        &self,
+        filter: &TaskFilter<'_>,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<TaskClaim>, ClusterError> {
+        let update = "
+            WITH next AS (
+                SELECT t.run, t.id FROM graph_cluster.task t JOIN graph_cluster.run r ON r.id = t.run
+                WHERE t.outcome IS NULL AND (t.lease_until IS NULL OR t.lease_until < now())
+                    AND t.graph = ANY($2) AND (t.pool IS NULL OR t.pool = ANY($3))
+                    AND r.status IN ('queued', 'running') AND NOT r.cancel AND (NOT $4 OR r.worker = $1)
+                ORDER BY t.number LIMIT $5 FOR UPDATE OF t SKIP LOCKED
+            )
+            UPDATE graph_cluster.task t SET worker = $1, fence = t.fence + 1, attempts = t.attempts + 1,
+                lease_until = now() + $6 * interval '1 millisecond'
+            FROM next WHERE t.run = next.run AND t.id = next.id
+            RETURNING t.run, t.id, t.graph, t.start, t.fence, t.attempts";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let TaskFilter { worker, graphs, pools, only_own_runs } = filter;
+        let params: [&(dyn ToSql + Sync); 6] =
+            [worker, graphs, pools, only_own_runs, &limit, &to_millis(lease)];
+        let rows = self.query(update, &params).await?;
+        rows.iter().map(task_claim).collect()
+    }
+
+    /// Returns the messages that earlier claims of a task have stored, as pairs of position and body.
+    pub(crate) async fn task_history(
+        &self,
+        task: &TaskClaim,
+    ) -> Result<Vec<(i64, String)>, ClusterError> {
+        let select = "
+            SELECT seq, body FROM graph_cluster.task_message WHERE run = $1 AND task = $2 ORDER BY seq";
+        let rows = self.query(select, &[&task.run, &task.id]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Stores messages of a claimed task. Returns `false` if this worker has lost the task.
+    pub(crate) async fn append_messages(
+        &self,
+        task: &TaskClaim,
+        first_seq: i64,
+        bodies: &[String],
+    ) -> Result<bool, ClusterError> {
+        // The row lock makes a concurrent claim wait until these messages are stored.
+        let insert = "
+            WITH held AS (
+                SELECT run, id FROM graph_cluster.task
+                WHERE run = $1 AND id = $2 AND fence = $3 AND outcome IS NULL FOR SHARE
+            ), added AS (
+                INSERT INTO graph_cluster.task_message (run, task, seq, body)
+                SELECT held.run, held.id, $4 + e.nth - 1, e.body
+                FROM held, unnest($5::text[]) WITH ORDINALITY AS e (body, nth)
+                ON CONFLICT DO NOTHING
+            )
+            SELECT pg_notify('graph_cluster', 'progress ' || run) FROM held";
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&task.run, &task.id, &task.fence, &first_seq, &bodies];
+        Ok(self.query_opt(insert, &params).await?.is_some())
+    }
+
+    /// Stores the outcome of a claimed task, unless this worker has lost the task.
+    pub(crate) async fn end_task(
+        &self,
+        task: &TaskClaim,
+        outcome: &str,
+    ) -> Result<(), ClusterError> {
+        let update = "
+            WITH ended AS (
+                UPDATE graph_cluster.task SET outcome = $4, worker = NULL, lease_until = NULL
+                WHERE run = $1 AND id = $2 AND fence = $3 AND outcome IS NULL RETURNING run
+            )
+            SELECT pg_notify('graph_cluster', 'progress ' || run) FROM ended";
+        self.query(update, &[&task.run, &task.id, &task.fence, &outcome]).await.map(drop)
+    }
+
+    /// Extends the leases of claimed tasks. Returns the tasks that this worker still holds, as pairs of run and id.
+    pub(crate) async fn extend_task_leases(
+        &self,
+        tasks: &[&TaskClaim],
+        lease: Duration,
+    ) -> Result<Vec<(String, String)>, ClusterError> {
+        let update = "
+            UPDATE graph_cluster.task t SET lease_until = now() + $4 * interval '1 millisecond'
+            FROM unnest($1::text[], $2::text[], $3::bigint[]) AS h (run, id, fence), graph_cluster.run r
+            WHERE t.run = h.run AND t.id = h.id AND t.fence = h.fence AND t.outcome IS NULL
+                AND r.id = t.run AND r.status IN ('queued', 'running') AND NOT r.cancel
+            RETURNING t.run, t.id";
+        let (runs, ids, fences) = columns(tasks);
+        let rows = self.query(update, &[&runs, &ids, &fences, &to_millis(lease)]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Returns claimed tasks to the queue.
+    pub(crate) async fn hand_back_tasks(&self, tasks: &[&TaskClaim]) -> Result<(), ClusterError> {
+        let update = "
+            WITH queued AS (
+                UPDATE graph_cluster.task t SET worker = NULL, lease_until = NULL, attempts = 0
+                FROM unnest($1::text[], $2::text[], $3::bigint[]) AS h (run, id, fence)
+                WHERE t.run = h.run AND t.id = h.id AND t.fence = h.fence RETURNING t.id
+            )
+            SELECT pg_notify('graph_cluster', 'task') FROM queued LIMIT 1";
+        let (runs, ids, fences) = columns(tasks);
+        self.query(update, &[&runs, &ids, &fences]).await.map(drop)
+    }
+}
+
+fn columns<'a>(tasks: &[&'a TaskClaim]) -> (Vec<&'a str>, Vec<&'a str>, Vec<i64>) {
+    let runs = tasks.iter().map(|it| it.run.as_str()).collect();
+    let ids = tasks.iter().map(|it| it.id.as_str()).collect();
+    (runs, ids, tasks.iter().map(|it| it.fence).collect())
+}
+
+fn task_claim(row: &Row) -> Result<TaskClaim, ClusterError> {
+    Ok(TaskClaim {
+        run: row.try_get("run")?,
+        id: row.try_get("id")?,
+        graph: row.try_get("graph")?,
+        start: row.try_get("start")?,
+        fence: row.try_get("fence")?,
+        attempts: row.try_get("attempts")?,
+    })
+}

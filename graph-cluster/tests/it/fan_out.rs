@@ -1,0 +1,143 @@
+//! Tasks that run on other workers than their run.
+
+use std::collections::BTreeSet;
+
+use fastrand::Rng;
+use graph_cluster::RunStatus;
+use graph_tests::crash::{is_nightly, seed};
+use rustix::process::Signal;
+
+use crate::{
+    cluster::Cluster,
+    kill::{Effect, check_effects},
+    local::{self, JobSpec, to_value},
+    scenarios::check_events,
+};
+
+/// Spreads the tasks of all steps over the workers, two at a time for each of them.
+const SPREAD: [&str; 4] = ["--fan-out", "1", "--task-capacity", "2"];
+const WIDE: JobSpec = JobSpec { rounds: 2, width: 12, pause_ms: 60, ask: false };
+
+/// Returns the workers that have started effects.
+fn effect_workers(cluster: &Cluster) -> BTreeSet<String> {
+    let lines = cluster.effects();
+    let started = lines.iter().map(|it| Effect::parse(it)).filter(|it| it.is_start);
+    started.map(|it| it.worker.to_owned()).collect()
+}
+
+pub(crate) async fn wide_step_runs_on_several_workers(cluster: &Cluster) {
+    let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
+    let request = WIDE.request("r", "t");
+    let expected = local::run(&request).await;
+    cluster.client.start(&request).await.expect("the run starts");
+    check_events(cluster, "r", expected.events).await;
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    assert_eq!(effect_workers(cluster).len(), 2);
+    check_effects(cluster, 0);
+    assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.task"), "0");
+}
+
+pub(crate) async fn small_steps_stay_on_the_worker_of_the_run(cluster: &Cluster) {
+    let options = ["--fan-out", "13"];
+    let _workers = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
+    cluster.client.start(&WIDE.request("r", "t")).await.expect("the run starts");
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Done, "{run:?}");
+    assert_eq!(effect_workers(cluster).len(), 1);
+}
+
+pub(crate) async fn pooled_nodes_run_only_on_workers_of_their_pool(cluster: &Cluster) {
+    let other = cluster.worker_with(&["--node-pool", "gpu"]).await;
+    let request = JobSpec { rounds: 2, width: 3, pause_ms: 5, ask: true }.request("r", "t");
+    let expected = local::run(&request).await;
+    cluster.client.start(&request).await.expect("the run starts");
+    // The other worker executes the run as far as the first pooled step.
+    while cluster.client.run("r").await.expect("the run exists").worker.as_ref() != Some(&other.id)
+        || cluster.sql("SELECT count(*) FROM graph_cluster.task") != "3"
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(cluster.effects().is_empty());
+    let member = cluster.worker_with(&["--node-pool", "gpu", "--pool", "gpu"]).await;
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Interrupted, "{run:?}");
+    cluster.client.answer("r", "yes").await.expect("the interrupt is pending");
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    assert_eq!(effect_workers(cluster), BTreeSet::from([member.id.clone()]));
+    check_effects(cluster, 0);
+}
+
+pub(crate) async fn cancelling_a_run_stops_its_tasks_on_other_workers(cluster: &Cluster) {
+    let _other = cluster.worker_with(&["--node-pool", "gpu"]).await;
+    let _member = cluster.worker_with(&["--node-pool", "gpu", "--pool", "gpu"]).await;
+    let endless = JobSpec { rounds: 1, width: 2, pause_ms: 3_600_000, ask: false };
+    cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
+    cluster.wait_for_effects(2, "r").await;
+    cluster.client.cancel("r").await.expect("the run is active");
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Cancelled);
+    let status = cluster.client.status().await.expect("the database is running");
+    assert!(status.workers.iter().all(|it| it.tasks == 0), "{status:?}");
+    // The slots of the tasks are free again.
+    let next = JobSpec { rounds: 1, width: 40, pause_ms: 1, ask: false };
+    cluster.client.start(&next.request("next", "t")).await.expect("the run starts");
+    let next = cluster.client.wait("next").await.expect("the run exists");
+    assert_eq!(next.status, RunStatus::Done, "{next:?}");
+}
+
+pub(crate) async fn draining_worker_hands_its_tasks_over(cluster: &Cluster) {
+    let first = cluster.worker_with(&SPREAD).await;
+    let second = cluster.worker_with(&SPREAD).await;
+    let request = WIDE.request("r", "t");
+    let expected = local::run(&request).await;
+    cluster.client.start(&request).await.expect("the run starts");
+    cluster.wait_for_effects(3, "r").await;
+    first.signal(Signal::TERM);
+    assert!(first.join().success());
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    check_effects(cluster, 0);
+    drop(second);
+}
+
+/// Kills random workers, which execute the run, some of its tasks, or both.
+pub(crate) async fn killed_workers_of_tasks_lose_nothing(cluster: &Cluster) {
+    const JOB: JobSpec = JobSpec { rounds: 4, width: 6, pause_ms: 25, ask: false };
+    let target = if is_nightly() { 100 } else { 4 };
+    let mut rng = Rng::with_seed(seed());
+    let mut workers = Vec::new();
+    for _ in 0..3 {
+        workers.push(cluster.worker_with(&SPREAD).await);
+    }
+    let mut kills = 0;
+    for number in 0.. {
+        let run = format!("run {number}");
+        let request = JOB.request(&run, &run);
+        let expected = local::run(&request).await;
+        let logged = cluster.effects().len();
+        cluster.client.start(&request).await.expect("the run starts");
+        let n_lines = 2 * (JOB.rounds * JOB.width) as usize;
+        let mut points: Vec<usize> = (0..2).map(|_| logged + rng.usize(1..n_lines)).collect();
+        points.sort_unstable();
+        for point in points {
+            cluster.wait_for_effects(point, &run).await;
+            if !cluster.client.run(&run).await.expect("the run exists").status.is_active() {
+                break;
+            }
+            workers.swap_remove(rng.usize(..workers.len())).signal(Signal::KILL);
+            kills += 1;
+            workers.push(cluster.worker_with(&SPREAD).await);
+        }
+        let info = cluster.client.wait(&run).await.expect("the run exists");
+        assert_eq!(info.status, RunStatus::Done, "{info:?}");
+        assert_eq!(to_value(&info.outcome.values), expected.values, "seed {}", seed());
+        if kills >= target {
+            break;
+        }
+    }
+    // A worker executes at most two tasks.
+    check_effects(cluster, kills * 2);
+    println!("{kills} kills, seed {}", seed());
+}

@@ -1,0 +1,109 @@
+//! Servers that crash, and networks that fail, while runs execute.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use graph_cluster::{RunInfo, RunStatus};
+use graph_tests::crash::{is_nightly, seed};
+
+use crate::{
+    cluster::{Cluster, SchedulerKind},
+    kill::check_effects,
+    local::{self, JobSpec, to_value},
+    proxy::{Link, Proxy},
+};
+
+const JOB: JobSpec = JobSpec { rounds: 5, width: 3, pause_ms: 20, ask: false };
+/// Spreads all tasks over the workers.
+const SPREAD: [&str; 2] = ["--fan-out", "1"];
+/// Longer than the lease of the workers.
+const LONG: Duration = Duration::from_millis(2500);
+
+/// Number of outages of each kind.
+fn n_outages() -> usize {
+    if is_nightly() { 30 } else { 2 }
+}
+
+/// Waits for a run. The client reports an error while the database is down.
+async fn wait(cluster: &Cluster, run: &str) -> RunInfo {
+    loop {
+        match cluster.client.wait(run).await {
+            Ok(info) => return info,
+            Err(error) => println!("waiting again: {error}"),
+        }
+    }
+}
+
+/// Starts runs and calls `fail` in the middle of each of them.
+async fn check(cluster: &Cluster, n_runs: usize, mut fail: impl AsyncFnMut(&mut Rng)) {
+    let mut rng = Rng::with_seed(seed());
+    for number in 0..n_runs {
+        let run = format!("run {number}");
+        let request = JOB.request(&run, &run);
+        let expected = local::run(&request).await;
+        let logged = cluster.effects().len();
+        cluster.client.start(&request).await.expect("the run starts");
+        let n_lines = 2 * (JOB.rounds * JOB.width) as usize;
+        cluster.wait_for_effects(logged + rng.usize(1..n_lines), &run).await;
+        fail(&mut rng).await;
+        let info = wait(cluster, &run).await;
+        assert_eq!(info.status, RunStatus::Done, "{info:?}");
+        assert_eq!(to_value(&info.outcome.values), expected.values, "seed {}", seed());
+    }
+    // Each outage may interrupt all tasks of a step, and the execution that follows may be interrupted too.
+    check_effects(cluster, n_runs * 2 * JOB.width as usize);
+}
+
+async fn check_database_crashes(kind: SchedulerKind) {
+    let Some(cluster) = Cluster::start_with_own_server(kind).await else { return };
+    let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
+    check(&cluster, n_outages(), async |_| cluster.crash_database().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_crashes_of_the_database() {
+    check_database_crashes(SchedulerKind::Postgres).await;
+}
+
+#[cfg(feature = "restate")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_of_restate_survive_crashes_of_the_database() {
+    check_database_crashes(SchedulerKind::Restate).await;
+}
+
+#[cfg(feature = "restate")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_crashes_of_the_restate_server() {
+    let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
+    let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
+    check(&cluster, n_outages(), async |_| cluster.crash_restate().await).await;
+}
+
+/// One worker reaches the database through a network that fails; the other one has a reliable connection.
+async fn check_network(link: Link, duration: Duration) {
+    let Some(cluster) = Cluster::start(SchedulerKind::Postgres).await else { return };
+    let proxy = Proxy::start(&cluster.database).await;
+    let _workers =
+        (cluster.worker_on(&proxy.url, &SPREAD).await, cluster.worker_with(&SPREAD).await);
+    check(&cluster, n_outages(), async |rng| {
+        proxy.set(link);
+        tokio::time::sleep(duration.mul_f64(rng.f64())).await;
+        proxy.set(Link::Up);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_a_cut_network() {
+    check_network(Link::Cut, LONG).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_a_network_that_forwards_nothing() {
+    check_network(Link::Frozen, LONG).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_a_slow_network() {
+    check_network(Link::Slow(Duration::from_millis(100)), LONG).await;
+}

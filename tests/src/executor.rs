@@ -1,0 +1,49 @@
+//! Executes the runs of a case in another way than with the engine itself.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use graph_core::{CompiledGraph, Event, JsonState};
+use serde_json::{Map, Value};
+
+/// Executes runs of cases.
+#[async_trait]
+pub trait RunExecutor: fmt::Debug + Send + Sync {
+    /// Executes a run to its end. Returns `None` if it cannot express the run; the engine then executes it.
+    async fn execute(&self, run: CaseRun) -> Option<ExecutedRun>;
+
+    /// Called with the reason for which a run cannot be passed to [`execute`](Self::execute).
+    fn skip(&self, reason: &'static str);
+}
+
+/// A run of a case.
+#[derive(Debug)]
+pub struct CaseRun {
+    /// The graph with the options of the run.
+    pub graph: CompiledGraph<JsonState>,
+    /// Name of the thread.
+    pub thread: String,
+    pub input: RunInput,
+}
+
+/// The input of a run.
+#[derive(Debug)]
+pub enum RunInput {
+    /// Sets these fields.
+    Fields(Map<String, Value>),
+    /// Continues the thread.
+    Continue,
+    /// Answers the only pending interrupt.
+    Answer(Value),
+    /// Answers interrupts by id.
+    Answers(Vec<(String, Value)>),
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct ExecutedRun {
+    /// The events of the top-level graph, in order.
+    pub events: Vec<Event>,
+    /// Message of the error that ended the run.
+    pub error: Option<String>,
+}
