@@ -38,6 +38,7 @@ mod chapters {
     chapter!(sandboxes, "sandboxes.md");
     chapter!(studio, "studio.md");
     chapter!(consulting, "consulting.md");
+    chapter!(ablation, "ablation.md");
     chapter!(serving, "serving.md");
     chapter!(cluster, "cluster.md");
     chapter!(operations, "operations.md");

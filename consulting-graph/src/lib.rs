@@ -23,12 +23,14 @@
 //! | rule-based checks of citations, numbers and debates | [`citation`], [`quantity`], [`watch`] |
 //! | the report | [`report`] |
 //! | cost estimate, spending so far, comparison of two runs | [`plan`], [`spending`], [`diff`] |
+//! | the ablation: whether debating helps | [`ablate`] |
 //! | the HTTP service and its web page | [`serve`] |
 #![allow(
     missing_docs,
     reason = "an application: only its own program and tests use the items of this library"
 )]
 
+pub mod ablate;
 pub mod call;
 pub mod citation;
 pub mod config;

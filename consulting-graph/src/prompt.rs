@@ -13,8 +13,10 @@ mod samples;
 mod scoring;
 
 pub use brief::Brief;
+pub(crate) use debate::maker_conversation;
 pub use debate::{critic_opening, critic_reply, maker_reply};
 pub(crate) use layers::inference_retry;
 pub use layers::{Chunk, analyst, analyst_retry, inference, synthesizer};
+pub(crate) use request::request_for;
 pub(crate) use samples::samples;
 pub use scoring::{baseline, repair, score};

@@ -1,14 +1,15 @@
 //! The report on a consulting run, which can be rendered as Markdown, HTML and JSON.
 
-mod bar_chart;
-mod document;
+pub(crate) mod bar_chart;
+pub(crate) mod document;
 mod due_date;
 mod evaluation;
 mod evidence;
 mod figure_chart;
 mod figures;
-mod html;
-mod markdown;
+pub(crate) mod html;
+pub(crate) mod interval_chart;
+pub(crate) mod markdown;
 mod objection;
 mod outcome;
 mod sections;

@@ -64,7 +64,7 @@ pub fn maker_reply(
 
 /// Returns the messages that every prompt for a decision maker starts with. In later rounds, messages are only
 /// appended.
-pub(super) fn maker_conversation(
+pub(crate) fn maker_conversation(
     maker: &Persona,
     brief: &Brief,
     fence: &Fence,

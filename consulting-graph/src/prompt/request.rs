@@ -4,7 +4,7 @@ use llm::{Message, Request};
 
 use crate::{config::Persona, fence::Fence};
 
-pub(super) fn request_for(persona: &Persona, fence: &Fence, messages: Vec<Message>) -> Request {
+pub(crate) fn request_for(persona: &Persona, fence: &Fence, messages: Vec<Message>) -> Request {
     let system = format!("{}\n\n{}", persona.system_prompt.trim(), fence.instruction());
     Request::conversation(messages).system(system)
 }

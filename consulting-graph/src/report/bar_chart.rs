@@ -5,14 +5,14 @@ use crate::fence;
 
 /// A stacked bar chart with a scale that starts at 0.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct BarChart {
-    pub(super) title: String,
+pub(crate) struct BarChart {
+    pub(crate) title: String,
     /// Names of the parts that each bar consists of.
-    pub(super) parts: Vec<String>,
+    pub(crate) parts: Vec<String>,
     /// The label of each bar and the values of its parts.
-    pub(super) bars: Vec<(String, Vec<u32>)>,
+    pub(crate) bars: Vec<(String, Vec<u32>)>,
     /// Value of a full-length bar.
-    pub(super) max: u32,
+    pub(crate) max: u32,
 }
 
 const ROW_HEIGHT: usize = 38;
@@ -23,7 +23,7 @@ const INTERVALS: u32 = 4;
 const MARGIN: f64 = 34.0;
 
 /// Renders the chart as an HTML figure. The label of each bar is above the bar, so that it is readable on a phone.
-pub(super) fn figure(chart: &BarChart) -> String {
+pub(crate) fn figure(chart: &BarChart) -> String {
     let bottom = chart.bars.len() * ROW_HEIGHT;
     let mut body = String::new();
     for step in 0..=INTERVALS {

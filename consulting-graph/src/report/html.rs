@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use super::{
     bar_chart,
     document::{Block, Card, Cell, Link, Row, Table},
-    figure_chart,
+    figure_chart, interval_chart,
 };
 use crate::{fence::escape_html, finding::find_citations};
 
 const STYLE: &str = include_str!("page.css");
 
-pub(super) fn render(title: &str, blocks: &[Block]) -> String {
+pub(crate) fn render(title: &str, blocks: &[Block]) -> String {
     let page = Page { ids: blocks.iter().flat_map(ids).collect(), contents: contents(blocks) };
     let body: String = blocks.iter().map(|it| page.block(it)).collect();
     format!(
@@ -91,6 +91,7 @@ impl Page {
             Block::Table(table) => self.table(table),
             Block::Bars(chart) => bar_chart::figure(chart),
             Block::Figure(chart) => figure_chart::figure(chart),
+            Block::Intervals(chart) => interval_chart::figure(chart),
             Block::Quote(text) => format!("<blockquote>{}</blockquote>\n", self.linked(text)),
             Block::Collapsed { title, blocks } => {
                 format!(

@@ -11,7 +11,7 @@ use crate::markdown::escape_line_starts;
 /// Maximum number of rows of a table. The page shows all rows.
 const MAX_ROWS: usize = 60;
 
-pub(super) fn render(blocks: &[Block]) -> String {
+pub(crate) fn render(blocks: &[Block]) -> String {
     let texts: Vec<String> = blocks.iter().map(block).filter(|it| !it.is_empty()).collect();
     texts.join("\n")
 }
@@ -30,7 +30,9 @@ fn block(block: &Block) -> String {
         Block::Table(it) => table(it),
         Block::Figure(chart) => figure(chart),
         // Omitted, because another block of the report shows the same data as a table, or because the page has it.
-        Block::Bars(_) | Block::Contents | Block::PageOnly(_) => String::new(),
+        Block::Bars(_) | Block::Intervals(_) | Block::Contents | Block::PageOnly(_) => {
+            String::new()
+        }
         Block::MarkdownOnly(blocks) => render(blocks),
         Block::Quote(text) => escape(text).lines().map(|it| format!("> {it}\n")).collect(),
         Block::Collapsed { title, blocks } => {

@@ -7,6 +7,7 @@ use axum::http::HeaderValue;
 use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use consulting_graph::{
+    ablate::{Arm, Critics},
     debate_host::BACKENDS,
     models::{CallLimits, Limit},
     run::ForkPoint,
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Estimate the calls, tokens, cost and time of a run
     Plan(PlanArgs),
+    /// Measure whether debating helps, on moves with planted flaws
+    Ablate(AblateArgs),
     /// Print the graph of the pipeline or of the debates
     Graph(GraphArgs),
     /// Print the default configuration
@@ -339,6 +342,117 @@ pub(crate) struct PlanArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+const ABLATE_HELP: &str = "\
+The program makes pairs of moves from the company's figures: a sound move, and the same move with exactly one flaw (wrong
+figure, wrong citation, infeasible step or hidden cost). A decision maker judges every move in each arm:
+
+  one-call          judges at once
+  self-consistency  judges repeatedly, with as many tokens as debate-3; the majority decides
+  self-critique     first criticises the move in a separate conversation
+  critique          reads one critique by the critic
+  debate-1, debate-3, debate-10   debates the move with the critic for so many rounds
+  placebo           reads the debate-3 about another move
+  mixed             debate-3 with --critic-model as the critic
+
+Primary metric: accuracy, the mean of sensitivity and specificity. A comparison of two arms has an effect if the paired
+bootstrap interval of the difference in accuracy excludes zero; the intervals hold simultaneously at 95%. Otherwise the
+report says that no effect was found. At least 12 pairs are needed for a decision. Further results: top-three stability,
+Kendall's tau, tokens and cost.
+
+The scripted critics (the default without an API key) have a known skill, so they prove the harness itself.
+
+Examples:
+  consulting ablate NVDA --moves 60
+  consulting ablate NVDA --provider anthropic --critic-model openai/gpt-5-mini --max-cost 5 --concurrency 4
+  consulting ablate NVDA --provider ollama --model qwen3 --arms one-call,critique,debate-1 --max-tokens 500000
+  consulting ablate --resume runs/ablate-nvda-20261115-121630-4f1c09ab
+
+Files: ablation.json, report.md, report.html and moves.json (the moves with their flaws). Exit status: 0 complete, 1
+failed, 2 usage error, 4 incomplete (resume it), 130 interrupted.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABLATE_HELP)]
+pub(crate) struct AblateArgs {
+    /// Ticker of the company whose figures the moves are made of, such as NVDA
+    #[arg(required_unless_present = "resume")]
+    pub(crate) ticker: Option<String>,
+    /// Resume the ablation in DIR, or in runs/DIR; only limits, timeouts and output options apply
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "arms", "moves", "repeats", "critics", "critic_model", "answer_tokens", "provider", "model"])]
+    pub(crate) resume: Option<PathBuf>,
+    /// Write the ablation to DIR, which must be empty or not exist [default: runs/ID]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Judge in these arms, separated by commas (see below) [default: all]
+    #[arg(long, value_name = "ARMS", value_delimiter = ',')]
+    pub(crate) arms: Vec<Arm>,
+    /// Make N pairs of moves
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub(crate) moves: u16,
+    /// Judge each move N times in each arm
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) repeats: u16,
+    /// Use these scripted critics [default: skilled]
+    #[arg(long, value_enum)]
+    pub(crate) critics: Option<CriticsKind>,
+    /// Use this model as the critic of the arm `mixed`, optionally with its provider, as in openai/gpt-5-mini
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) critic_model: Option<String>,
+    /// Limit each answer to N tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..))]
+    pub(crate) answer_tokens: Option<u32>,
+    #[command(flatten)]
+    pub(crate) source: DataArgs,
+    /// Use this configuration instead of the default (see `consulting config`); its first decision maker judges
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) models: ModelArgs,
+    /// Judge up to N moves concurrently
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) concurrency: usize,
+    /// Spend at most DOLLARS on the whole ablation
+    #[arg(long, value_name = "DOLLARS", value_parser = money)]
+    max_cost: Option<Money>,
+    /// Use at most N tokens for the whole ablation, input and output together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutArgs,
+    /// Print one JSON document: the directory with the results
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print only the final result
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CriticsKind {
+    /// Critics that judge better than the decision maker, so that there is an effect to find
+    Skilled,
+    /// Critics that judge as well as the decision maker, so that there is no effect to find
+    Equal,
+}
+
+impl From<CriticsKind> for Critics {
+    fn from(kind: CriticsKind) -> Self {
+        match kind {
+            CriticsKind::Skilled => Self::Skilled,
+            CriticsKind::Equal => Self::Equal,
+        }
+    }
+}
+
+impl AblateArgs {
+    pub(crate) fn limit(&self) -> Limit {
+        Limit { tokens: self.max_tokens, money: self.max_cost }
+    }
+
+    pub(crate) fn config(&self) -> ConfigArgs {
+        ConfigArgs { config: self.config.clone(), rounds: None }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use app_support::{event_log::EventLogError, files::FileError, run_id::RandomError};
-use consulting_graph::{config::ConfigError, data::TickerError, run::RunError};
+use consulting_graph::{
+    ablate::AblationError, config::ConfigError, data::TickerError, run::RunError,
+};
 
 use crate::args::API_KEY;
 
@@ -90,12 +92,15 @@ pub(crate) enum CliError {
     Sandbox(#[from] sandbox_vm::Error),
     #[error(transparent)]
     Events(#[from] EventLogError),
+    #[error(transparent)]
+    Ablation(AblationError),
 }
 
 impl CliError {
     /// Returns the exit status, which distinguishes usage errors from other failures.
     pub(crate) fn exit_status(&self) -> ExitStatus {
         match self {
+            Self::Ablation(error) if error.is_usage() => ExitStatus::UsageError,
             Self::Ticker(_)
             | Self::MissingDataDir(_)
             | Self::UnusedDataDir(_)

@@ -1,5 +1,6 @@
 //! Command line of the consulting pipeline, such as `consulting run NVDA`.
 
+mod ablate;
 mod args;
 mod error;
 mod execute;
@@ -68,6 +69,7 @@ async fn command(command: Command) -> Result<ExitStatus, CliError> {
         Command::Replay(args) => return existing_runs::replay(&args).await,
         Command::Fork(args) => return existing_runs::fork(&args).await,
         Command::Diff(args) => return existing_runs::diff_runs(&args),
+        Command::Ablate(args) => return ablate::ablate(&args).await,
         Command::Plan(args) => inspect::plan(&args)?,
         Command::Graph(args) => inspect::graph(&args)?,
         Command::Config => print(config::DEFAULT)?,
