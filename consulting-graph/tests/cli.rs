@@ -419,3 +419,40 @@ fn the_context_window_that_a_server_states_is_stored_and_used() {
     // The documents do not fit, so they are read in pieces.
     assert!(read(&workspace.path("made/calls.jsonl")).contains("which is all you see of it"));
 }
+
+#[test]
+fn ablations_are_executed_resumed_and_reported() {
+    let workspace = Workspace::new();
+    let arms = "--arms one-call,critique";
+    let (out, _) = check(
+        &workspace.run(&format!("ablate NVDA {arms} --moves 12 --repeats 1 --out made --quiet")),
+        0,
+    );
+    for words in ["SCRIPTED CRITICS", "Does one independent critique help?", "made/report.html"] {
+        assert!(out.contains(words), "`{words}` is not in:\n{out}");
+    }
+    let report = read(&workspace.path("made/report.md"));
+    assert!(report.contains("# Does debating help? NVDA"), "{report}");
+    let (out, _) = check(&workspace.run("ablate --resume made --json --quiet"), 0);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["ablation"]["complete_pairs"], 12);
+    assert_eq!(read(&workspace.path("made/report.md")), report);
+}
+
+#[test]
+fn invalid_ablations_are_rejected_with_advice() {
+    let workspace = Workspace::new();
+    fs::create_dir(workspace.path("empty")).unwrap();
+    for (line, expected) in [
+        ("ablate", "<TICKER>"),
+        ("ablate NVDA --arms one-call,shouting", "unknown arm `shouting`"),
+        ("ablate NVDA --arms one-call,placebo", "add debate-3 to --arms"),
+        ("ablate NVDA --moves 1", "1 is not in 2..=1000"),
+        ("ablate NVDA --provider ollama --model m", "--max-cost or --max-tokens"),
+        ("ablate --resume empty", "settings.json"),
+        ("ablate --resume empty --moves 3", "cannot be used with"),
+        ("ablate NVDA --out .", "is not empty"),
+    ] {
+        check_fails(&workspace.run(line), 2, &[expected]);
+    }
+}
