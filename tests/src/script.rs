@@ -144,7 +144,7 @@ impl Session {
         while let Some(event) = events.next().await {
             trace.record(event);
         }
-        events.finish().await?;
+        let _ = events.finish().await?;
         Ok(())
     }
 
