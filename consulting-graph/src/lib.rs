@@ -51,7 +51,6 @@ pub mod prompt;
 pub mod quantity;
 pub mod rank;
 pub mod report;
-mod rewind;
 pub mod run;
 pub mod score;
 mod sentence;

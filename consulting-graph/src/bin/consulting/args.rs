@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Estimate the calls, tokens, cost and time of a run
     Plan(PlanArgs),
-    /// Print the graph of the pipeline or of the debates
+    /// Print the graph of the pipeline, with the debate inside it, or of the debate alone
     Graph(GraphArgs),
     /// Print the default configuration
     Config,
