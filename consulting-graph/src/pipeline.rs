@@ -34,10 +34,8 @@ use crate::debate;
 pub use analyse::{ReviewDecision, ReviewRequest};
 pub use debate_traces::debate_traces;
 pub use deps::Deps;
+pub(crate) use sandbox::DEBATE_NODE;
 pub use state::{MoveLogs, PipelineState, PipelineStateUpdate};
-
-/// Node that runs a debate. It is part of the namespaces of the debates' checkpoints.
-pub(crate) const DEBATE_NODE: &str = "sandbox_debate";
 
 /// Name of the pipeline graph.
 pub const GRAPH: &str = "consulting";

@@ -3,7 +3,7 @@
 use graph_core::BuildError;
 use graph_trace::{Header, RunStatus, TaskTrace, Trace};
 
-use super::DEBATE_NODE;
+use super::sandbox::DEBATE_NODE;
 use crate::{debate, debate_host::DebateRequest, moves::MoveId};
 
 /// Returns the debates in the trace of a pipeline as separate traces, in the order of the moves. Debates that ran before

@@ -16,6 +16,9 @@ use crate::{
     score::MoveScore,
 };
 
+/// Node that runs a debate. It is part of the namespaces of the debates' checkpoints.
+pub(crate) const DEBATE_NODE: &str = "sandbox_debate";
+
 /// Starts the sandbox layer.
 pub(super) async fn sandbox_orchestrator(
     run: &PipelineState,

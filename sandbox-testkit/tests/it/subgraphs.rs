@@ -371,7 +371,7 @@ async fn sandbox_can_have_an_exact_name_and_be_created_first() {
         sandbox.fs().write("note.txt", "hello").await.unwrap();
         let inquiry = sandboxed(&graph(), &sandboxes, options);
         let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
-        thread.run(start("")).await.unwrap();
+        assert!(thread.run(start("")).await.unwrap().is_done());
         let names = names.lock().unwrap().clone();
         assert!(!names.is_empty() && names.iter().all(|it| *it == ["inquiry"]), "{names:?}");
         // The first inquiry runs in the sandbox that exists already, the second one in a new sandbox.
