@@ -9,6 +9,8 @@
 //!                                      └→ score_move → END
 //! ```
 //!
+//! A debate can start with the state of an earlier execution, which it continues.
+//!
 //! A failed call ends its conversation. If all turns of the critic in a round fail, the debate is scored with the rounds
 //! completed so far.
 
@@ -18,9 +20,7 @@ mod scoring;
 mod state;
 mod turns;
 
-use std::sync::Arc;
-
-use graph_core::{BuildError, Checkpointer, CompiledGraph, END, Route, START, StateGraph};
+use graph_core::{BuildError, CompiledGraph, END, Route, START, StateGraph};
 use sandbox_vm::guest::{Agent, Host};
 
 pub(crate) use files::{LOGS_DIR, SCORES_FILE, log_markdown, log_names, pretty_json};
@@ -41,12 +41,9 @@ pub fn agent() -> Agent {
     })
 }
 
-/// Builds the debate graph with the host's checkpointer. The host uses the graph to draw diagrams, to compute
-/// fingerprints, and to read and edit the threads of debates.
-pub fn graph(
-    saver: Arc<dyn Checkpointer>,
-) -> Result<CompiledGraph<SandboxState, HostClient>, BuildError> {
-    builder().shared_checkpointer(saver).compile()
+/// Builds the debate graph. It is a subgraph of the pipeline, which stores its checkpoints.
+pub fn graph() -> Result<CompiledGraph<SandboxState, HostClient>, BuildError> {
+    builder().compile()
 }
 
 fn builder() -> StateGraph<SandboxState, HostClient> {
@@ -68,14 +65,29 @@ fn builder() -> StateGraph<SandboxState, HostClient> {
 #[derive(Route)]
 enum Opening {
     #[to(score_before)]
-    Scored,
+    ScoreBefore,
     #[to(critic_round_1)]
-    Unscored,
+    FirstRound,
+    #[to(dm_respond)]
+    Answers,
+    #[to(critic_individual)]
+    AnotherRound,
+    #[to(score_move)]
+    Score,
 }
 
-/// Selects the first node: baseline scoring if it is enabled, otherwise the critic's opening.
+/// Selects the first node: baseline scoring if it is enabled, otherwise the critic's opening. A debate that starts with
+/// the state of an earlier execution continues after its last turns.
 fn opens(debate: &SandboxState) -> Opening {
-    if debate.terms.baseline { Opening::Scored } else { Opening::Unscored }
+    if debate.current_round == 0 {
+        let is_scored = !debate.terms.baseline || !debate.baseline.is_empty();
+        return if is_scored { Opening::FirstRound } else { Opening::ScoreBefore };
+    }
+    match should_continue(debate) {
+        _ if !debate.awaiting_maker().is_empty() => Opening::Answers,
+        Next::AnotherRound => Opening::AnotherRound,
+        Next::Score => Opening::Score,
+    }
 }
 
 #[derive(Route)]

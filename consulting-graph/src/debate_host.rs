@@ -1,33 +1,28 @@
-//! Host side of the debates. Each debate runs in its own sandbox. The host makes the model calls of the debate and
-//! stores its checkpoints.
+//! Host side of the debates. Each debate runs in its own sandbox, as a subgraph of the pipeline. The host makes the model
+//! calls of the debate and stores its checkpoints.
 
 mod backends;
 mod call_policy;
 mod event_quota;
 mod isolation;
 mod monitored_saver;
+mod queue;
+mod request;
 mod result;
-mod status;
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures_util::future::join;
-use graph_core::{Checkpointer, Context, Event, EventKind, NodeError, RunOutcome, StreamMode};
-use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
-use sandbox_vm::{GraphRun, Sandboxes, Spec, report::IsolationLevel};
-use serde_json::{Map, Value};
-use tokio::sync::mpsc;
+use graph_core::{Context, Event, EventKind, NodeError, Persistence};
+use sandbox_vm::{Sandbox, SandboxOptions, Sandboxes, Spec, report::IsolationLevel, sandboxed};
 
 use crate::{
     config::{Config, Group, Persona},
     debate::{self, Participant, SandboxState, Terms},
     event::PipelineEvent,
     fence::Fence,
-    finding::Findings,
     models::{ModelChoice, Models},
     moves::{Move, MoveId},
     prompt::Brief,
@@ -38,10 +33,11 @@ use crate::{
 pub use backends::{BACKENDS, open_sandboxes};
 use event_quota::EventQuota;
 pub use isolation::IsolationRecord;
-use monitored_saver::MonitoredSaver;
+pub use monitored_saver::MonitoredSaver;
+pub use queue::DebateQueue;
+pub(crate) use request::DebateRequest;
 pub(crate) use result::DebateResult;
 use result::is_allowed_from_guest;
-use status::{DebateStatus, prepare_debate};
 
 /// Back ends that run debates in VMs. The first one needs nothing to be installed.
 const VM_BACKENDS: [&str; 2] = ["kvm-process", "microvm"];
@@ -67,44 +63,21 @@ pub struct DebateHost {
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
     pub fallback: Option<Sandboxes>,
-    /// Checkpointer of the debates. The thread of a debate is named after its move.
-    pub saver: Arc<dyn Checkpointer>,
+    /// Checkpointer of the pipeline, which also stores the checkpoints of the debates.
+    pub saver: Arc<MonitoredSaver>,
+    /// Order in which the debates run.
+    pub queue: DebateQueue,
     /// Id of the run. It is part of the name of each sandbox.
     pub run_id: String,
-    /// Maximum number of concurrent debates.
-    pub concurrency: usize,
     /// Whether moves are also scored before the debates.
     pub baseline: bool,
     /// Directory to which the transcripts and scores are copied from the sandboxes.
     pub log_dir: PathBuf,
-    /// Collector for the traces of all debates. `None` if the debates are not traced.
-    pub traces: Option<DebateTraces>,
+    /// Whether the debates are part of the trace of the run.
+    pub is_traced: bool,
     /// In a replay, the isolation of the debates in the original run, which the report shows instead of the isolation
     /// in the replay. Otherwise empty.
     pub recorded_isolation: Vec<IsolationRecord>,
-}
-
-/// Traces of debates, by move. Clones share the same traces.
-#[derive(Clone, Debug, Default)]
-pub struct DebateTraces(Arc<Mutex<BTreeMap<MoveId, Trace>>>);
-
-impl DebateTraces {
-    /// Returns all traces collected so far.
-    pub fn all(&self) -> BTreeMap<MoveId, Trace> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn insert(&self, move_id: MoveId, trace: Trace) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(move_id, trace);
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DebateRequest<'a> {
-    pub(crate) the_move: &'a Move,
-    pub(crate) findings: &'a [Findings],
-    /// Record of where the debate ran. `None` unless the debate had finished before the run was resumed.
-    pub(crate) isolation: Option<&'a IsolationRecord>,
 }
 
 impl DebateHost {
@@ -151,29 +124,26 @@ impl DebateHost {
         }
     }
 
-    pub(crate) fn concurrency(&self) -> usize {
-        self.concurrency.max(1)
+    /// Sets the moves whose debates are to be run. They share what is left of the budget.
+    pub(crate) fn set_unfinished(&self, moves: impl IntoIterator<Item = MoveId>) {
+        let moves: Vec<MoveId> = moves.into_iter().collect();
+        self.models.share_budget(moves.iter().copied());
+        self.queue.set_unfinished(moves);
     }
 
     /// Runs a debate to its end. An interrupted debate resumes from its last checkpoint.
     pub(crate) async fn run_debate<C: Send + Sync + 'static>(
         &self,
-        debate: DebateRequest<'_>,
+        debate: &DebateRequest,
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let move_id = debate.the_move.move_id;
-        let brief = Brief::new(debate.the_move, debate.findings);
-        let status = prepare_debate(&self.saver, move_id, &brief, &self.config).await?;
-        let mut result = match status {
-            DebateStatus::Finished(result) => {
+        let mut result = match self.finished(debate) {
+            Some(result) => {
                 drop(self.models.reserve_scoring(move_id));
-                self.finished(*result, debate)
+                result
             }
-            DebateStatus::InProgress => self.run_in_sandbox(debate, GraphRun::proceed, cx).await?,
-            DebateStatus::New => {
-                let input = self.initial_state(debate)?;
-                self.run_in_sandbox(debate, |it| it.input(input), cx).await?
-            }
+            None => self.run_in_sandbox(debate, cx).await?,
         };
         if let Some(record) = self.recorded_isolation.iter().find(|it| it.move_id == move_id) {
             (result.backend, result.level) = (record.backend.clone(), record.level);
@@ -194,14 +164,20 @@ impl DebateHost {
         Ok(result)
     }
 
-    /// Sets the back end and the isolation in the result of a finished debate. Creates no sandbox.
-    fn finished(&self, mut result: DebateResult, debate: DebateRequest<'_>) -> DebateResult {
-        match debate.isolation {
+    /// Returns the result of a debate that an earlier execution has finished. Creates no sandbox.
+    fn finished(&self, debate: &DebateRequest) -> Option<DebateResult> {
+        let state = debate.earlier.as_ref().filter(|it| !it.scores.is_empty())?;
+        let mut result =
+            DebateResult::from_state(state.clone(), &self.config, debate.the_move.move_id);
+        if result.problem.is_some() {
+            return None;
+        }
+        match &debate.isolation {
             Some(record) => {
                 (result.backend, result.level) = (record.backend.clone(), record.level);
                 result
                     .status_updates
-                    .insert(0, ready_event(debate.the_move, &*record.backend, record.level));
+                    .insert(0, ready_event(&debate.the_move, &*record.backend, record.level));
             }
             // An earlier process died after the debate finished but before the run recorded where the debate ran. The
             // current back end is assumed.
@@ -210,17 +186,16 @@ impl DebateHost {
                     (self.backend().to_owned(), self.sandboxes.level());
             }
         }
-        result
+        Some(result)
     }
 
     /// Runs or resumes a debate in a sandbox.
     async fn run_in_sandbox<C: Send + Sync + 'static>(
         &self,
-        debate: DebateRequest<'_>,
-        start: impl FnOnce(GraphRun) -> GraphRun,
+        debate: &DebateRequest,
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
-        let the_move = debate.the_move;
+        let the_move = &debate.the_move;
         let _reserve = self.models.reserve_scoring(the_move.move_id);
         let (sandboxes, created) = self.create_sandbox(the_move).await;
         let (backend, level) = (sandboxes.backend(), sandboxes.level());
@@ -232,7 +207,7 @@ impl DebateHost {
                 for event in &sent {
                     cx.emit(event).await;
                 }
-                self.run_in(&sandboxes, debate, start, cx).await?
+                self.run_in(&sandboxes, debate, cx).await?
             }
             Err(error) => DebateResult::failed(error.to_string()),
         };
@@ -279,48 +254,68 @@ impl DebateHost {
         (fallback.clone(), create(fallback).await.map(|_| Some(degraded)))
     }
 
-    /// Runs a debate in a new sandbox from `sandboxes` and copies the files of the debate from the sandbox to the log
-    /// directory.
+    /// Runs a debate as a subgraph of the task, in its sandbox from `sandboxes`.
     async fn run_in<C: Send + Sync + 'static>(
         &self,
         sandboxes: &Sandboxes,
-        debate: DebateRequest<'_>,
-        start: impl FnOnce(GraphRun) -> GraphRun,
+        debate: &DebateRequest,
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
-        let the_move = debate.the_move;
-        let spec = self.sandbox_spec(the_move);
-        let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
-        let graph = start(self.graph_run(debate, saver.clone()));
-        let input = Value::Object(self.initial_state(debate)?);
-        let (sender, events) = mpsc::unbounded_channel();
-        let mut quota = EventQuota::new(&self.config, MAX_GUESTS, self.traces.is_some());
-        let forward = move |event| {
-            if quota.admit(&event) {
-                drop(sender.send(event));
-            }
-        };
-        let running = sandboxes.run_graph(spec.clone(), graph, MAX_GUESTS, forward);
-        let (exit, ()) = join(running, self.forward_events(the_move, input, events, cx)).await;
-        if let Some(sandbox) = sandboxes.get(&spec.name) {
-            self.copy_files(the_move, &sandbox).await;
-            // Each debate has its own sandbox, so this sandbox is no longer needed.
-            sandbox.delete().await;
-        }
+        let graph = debate::graph().map_err(NodeError::terminal)?;
+        let graph = sandboxed(&graph, sandboxes, self.sandbox_options(debate));
+        let result = cx.run_graph(&graph, Persistence::Invocation, self.first_state(debate)).await;
         // A failure of the storage of the run (its database or its recording) aborts the run, not only this debate.
-        if let Some(failure) = saver.storage_failure() {
+        if let Some(failure) = self.saver.storage_failure() {
             return Err(NodeError::terminal(failure.clone()));
         }
         if let Some(failure) = self.models.storage_failure() {
             return Err(NodeError::terminal(failure.to_owned()));
         }
-        Ok(match exit {
-            Ok(RunOutcome::Done(state)) => {
-                DebateResult::from_state(state, &self.config, the_move.move_id)
+        Ok(match result {
+            Ok(Some(state)) => {
+                DebateResult::from_state(state, &self.config, debate.the_move.move_id)
             }
-            Ok(_) => DebateResult::failed("the debate was interrupted before its end"),
-            Err(error) => DebateResult::failed(error.to_string()),
+            Ok(None) => DebateResult::failed("the debate ended without a result"),
+            Err(error) if error.is_interrupt() => {
+                DebateResult::failed("the debate was interrupted before its end")
+            }
+            Err(error) if error.source().is_some() => DebateResult::failed(error.to_string()),
+            // The run is being stopped.
+            Err(error) => return Err(error),
         })
+    }
+
+    fn sandbox_options(&self, debate: &DebateRequest) -> SandboxOptions {
+        let DebateRequest { the_move, findings, .. } = debate;
+        let names = debate::log_names(self.config.decision_makers.len());
+        let dir = self.log_dir.join(the_move.move_id.to_string());
+        SandboxOptions::new(self.sandbox_spec(the_move))
+            .exact_name()
+            .max_guests(MAX_GUESTS)
+            .call_policy(call_policy::call_policy(&self.models, &self.config, the_move, findings))
+            .event_filter(self.event_filter(the_move))
+            .before_delete(move |sandbox| copy_files(sandbox, names.clone(), dir.clone()))
+    }
+
+    /// Returns a filter for the events of a guest, which may report only rounds of its own debate.
+    fn event_filter(&self, the_move: &Move) -> impl Fn(&Event) -> bool + Send + Sync + 'static {
+        let quota = Mutex::new(EventQuota::new(&self.config, MAX_GUESTS, self.is_traced));
+        let (config, move_id) = (self.config.clone(), the_move.move_id.to_string());
+        move |event| {
+            if !quota.lock().unwrap_or_else(PoisonError::into_inner).admit(event) {
+                return false;
+            }
+            let EventKind::Custom(value) = &event.kind else { return true };
+            let is_allowed = serde_json::from_value(value.clone())
+                .is_ok_and(|it| is_allowed_from_guest(&it, &move_id, &config));
+            if !is_allowed {
+                tracing::warn!(
+                    move_id,
+                    "dropped a guest event that is invalid or about another move"
+                );
+            }
+            is_allowed
+        }
     }
 
     fn sandbox_spec(&self, the_move: &Move) -> Spec {
@@ -335,69 +330,14 @@ impl DebateHost {
             .label("run", &*self.run_id)
     }
 
-    /// Builds the graph run of a debate. Its thread is stored in the database of the consulting run.
-    fn graph_run(&self, debate: DebateRequest<'_>, saver: Arc<dyn Checkpointer>) -> GraphRun {
-        let DebateRequest { the_move, findings, .. } = debate;
-        // Adds one step for baseline scoring, which `steps_per_debate` does not count, and one step as a margin.
-        let steps = u32::try_from(self.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
-        let modes = if self.traces.is_some() {
-            StreamMode::DEBUG.to_vec()
-        } else {
-            vec![StreamMode::Custom]
-        };
-        GraphRun::new(debate::GRAPH)
-            .thread(the_move.move_id.to_string(), saver)
-            .call_policy(call_policy::call_policy(&self.models, &self.config, the_move, findings))
-            .stream_modes(modes)
-            .step_limit(steps)
-    }
-
-    fn initial_state(&self, debate: DebateRequest<'_>) -> Result<Map<String, Value>, NodeError> {
-        let state = SandboxState {
-            brief: Brief::new(debate.the_move, debate.findings),
+    /// Returns the state with which a debate starts.
+    fn first_state(&self, debate: &DebateRequest) -> SandboxState {
+        debate.earlier.clone().unwrap_or_else(|| SandboxState {
+            brief: Brief::new(&debate.the_move, &debate.findings),
             terms: debate_terms(&self.config, self.models.choice(), &self.fence, self.baseline),
             max_rounds: self.config.rounds,
             ..SandboxState::default()
-        };
-        sandbox_vm::input_fields(&state).map_err(NodeError::terminal)
-    }
-
-    /// Forwards the guest's events about its own move and builds the trace of the debate.
-    async fn forward_events<C: Send + Sync + 'static>(
-        &self,
-        the_move: &Move,
-        input: Value,
-        mut events: mpsc::UnboundedReceiver<Event>,
-        cx: &Context<C>,
-    ) {
-        let mut builder = TraceBuilder::new();
-        builder.begin_run(input.clone());
-        let move_id = the_move.move_id.to_string();
-        while let Some(event) = events.recv().await {
-            if let EventKind::Custom(value) = &event.kind {
-                match serde_json::from_value::<PipelineEvent>(value.clone()) {
-                    Ok(event) if is_allowed_from_guest(&event, &move_id, &self.config) => {
-                        cx.emit(event).await;
-                    }
-                    _ => tracing::warn!(
-                        move_id,
-                        "dropped a guest event that is invalid or about another move"
-                    ),
-                }
-            } else if self.traces.is_some() {
-                builder.add_event(&event);
-            }
-        }
-        if let Some(traces) = &self.traces {
-            let graph = debate::graph(self.saver.clone()).map(|it| it.fingerprint());
-            let header = Header {
-                graph: graph.unwrap_or_default(),
-                engine: graph_core::VERSION.to_owned(),
-                input,
-                later_inputs: Vec::new(),
-            };
-            traces.insert(the_move.move_id, builder.finish(header, RunStatus::Done));
-        }
+        })
     }
 
     fn budget_event(&self, result: &DebateResult) -> Option<PipelineEvent> {
@@ -407,20 +347,18 @@ impl DebateHost {
         let percent = self.models.budget_used_percent().filter(|it| *it >= 80)?;
         Some(PipelineEvent::BudgetWarning { percent: percent / 10 * 10 })
     }
+}
 
-    /// Copies the transcripts and scores from the sandbox into the log directory.
-    async fn copy_files(&self, the_move: &Move, sandbox: &sandbox_vm::Sandbox) {
-        let names = debate::log_names(self.config.decision_makers.len());
-        let logs = names.iter().flat_map(|it| [format!("{it}.md"), format!("{it}.json")]);
-        let files = logs.map(|it| (format!("{}/{it}", debate::LOGS_DIR), it));
-        let scores = (debate::SCORES_FILE.to_owned(), debate::SCORES_FILE.to_owned());
-        let dir = self.log_dir.join(the_move.move_id.to_string());
-        for (from, to) in files.chain([scores]) {
-            // A debate that ended early has not written all files.
-            let Ok(bytes) = sandbox.fs().read(&from).await else { continue };
-            if let Err(error) = write_file(&dir, &to, &bytes).await {
-                tracing::warn!(%error, file = to, "cannot copy a file out of a sandbox");
-            }
+/// Copies the transcripts and scores of a debate from its sandbox into a directory.
+async fn copy_files(sandbox: Sandbox, logs: Vec<String>, dir: PathBuf) {
+    let logs = logs.iter().flat_map(|it| [format!("{it}.md"), format!("{it}.json")]);
+    let files = logs.map(|it| (format!("{}/{it}", debate::LOGS_DIR), it));
+    let scores = (debate::SCORES_FILE.to_owned(), debate::SCORES_FILE.to_owned());
+    for (from, to) in files.chain([scores]) {
+        // A debate that ended early has not written all files.
+        let Ok(bytes) = sandbox.fs().read(&from).await else { continue };
+        if let Err(error) = write_file(&dir, &to, &bytes).await {
+            tracing::warn!(%error, file = to, "cannot copy a file out of a sandbox");
         }
     }
 }

@@ -53,7 +53,6 @@ pub mod prompt;
 pub mod quantity;
 pub mod rank;
 pub mod report;
-mod rewind;
 pub mod run;
 pub mod score;
 mod sentence;

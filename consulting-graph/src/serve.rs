@@ -198,8 +198,8 @@ async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<S
 async fn graph() -> Result<Json<Value>, Problem> {
     let saver = Arc::new(MemorySaver::new());
     let internal = |error: graph_core::BuildError| Problem::internal(&error);
-    let pipeline = pipeline::graph(saver.clone()).map_err(internal)?.to_json(0);
-    let debate = debate::graph(saver).map_err(internal)?.to_json(0);
+    let pipeline = pipeline::graph(saver).map_err(internal)?.to_json(0);
+    let debate = debate::graph().map_err(internal)?.to_json(0);
     Ok(Json(json!({ "pipeline": pipeline, "debate": debate })))
 }
 

@@ -201,7 +201,8 @@ fn commands_without_a_run_print_their_output() {
     let workspace = Workspace::new();
     for (line, expected) in [
         ("config", "moves_per_analyst = 3"),
-        ("graph", "sandbox_orchestrator"),
+        ("graph", "\"sandbox_debate, runs in a sandbox\""),
+        ("graph", "critic_individual"),
         ("graph --debate --format dot", "critic_individual"),
         ("graph --format json", "\"layer_2_reduce\""),
         ("doctor", "Debates would run in:"),

@@ -310,7 +310,10 @@ async fn runs_are_started_watched_read_compared_and_forked() {
         assert!(counts.lines().any(|it| it == line), "{line}\n{counts}");
     }
     let (_, trace) = server.get(&format!("/api/runs/{a}/trace")).await;
-    assert_eq!(trace.as_object().unwrap().keys().collect::<Vec<_>>(), ["m1", "m2", "pipeline"]);
+    let tasks = trace["steps"].as_array().unwrap().iter().flat_map(|it| it["tasks"].as_array());
+    let debates = tasks.flatten().filter(|it| it["node"] == "sandbox_debate");
+    assert!(debates.clone().all(|it| !it["graphs"][0]["steps"].is_null()), "{trace}");
+    assert_eq!(debates.count(), 2);
 
     // Invalid requests are rejected with a message.
     for (path, body, expected) in [

@@ -118,6 +118,7 @@ mod policy;
 mod random;
 pub mod remote;
 mod run;
+mod runs_graph;
 mod shared;
 mod spans;
 pub mod state;
@@ -213,6 +214,7 @@ pub use run::{
     stream::RunStream,
     thread::{StateEdit, Thread, ThreadState},
 };
+pub use runs_graph::{RunsGraph, runs_graph};
 pub use shared::IntoShared;
 pub use state::{
     State, field::FieldWrite, fold::Overwrite, migrate::Migrations, reduce, reduce::Reducer,

@@ -136,7 +136,7 @@ impl<S: State, C: Send + Sync + 'static> SubgraphSource<C> for CompiledGraph<S, 
 
     fn subgraph(&self, _: Private) -> Subgraph {
         let graph = self.erased().clone();
-        Subgraph { graph, persistence: Persistence::Invocation, remote: None }
+        Subgraph { graph, persistence: Persistence::Invocation, remote: None, runs_in: None }
     }
 }
 
@@ -144,8 +144,12 @@ impl<S: State, C> SubgraphSource<C> for RemoteGraph<S> {
     type State = S;
 
     fn subgraph(&self, _: Private) -> Subgraph {
-        let (graph, remote) = (self.graph.clone(), Some(self.runner.clone()));
-        Subgraph { graph, persistence: Persistence::Invocation, remote }
+        Subgraph {
+            graph: self.graph.clone(),
+            persistence: Persistence::Invocation,
+            remote: Some(self.runner.clone()),
+            runs_in: Some(self.runner.runs_in().to_owned()),
+        }
     }
 }
 
@@ -391,6 +395,8 @@ impl ErasedNode for Body {
 
 impl<C: Send + Sync + 'static> Context<C> {
     /// Runs another graph as a subgraph of this run, with its own namespace and history.
+    ///
+    /// Drawings show the subgraph if the node declares it: see [`runs_graph`](crate::runs_graph()).
     ///
     /// The subgraph's interrupts and failures are returned as errors, which the node must propagate with `?`. When the
     /// node runs again, the subgraph resumes from its last checkpoint. Returns `None` if no output field was written.

@@ -1,5 +1,7 @@
 //! Makes a compiled graph a node of another graph, run in a sandbox.
 
+mod options;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,19 +12,15 @@ use graph_core::{
 };
 use tokio::sync::mpsc;
 
+use self::options::SandboxName;
+pub use self::options::SandboxOptions;
 use crate::{
-    CallPolicy, Error, FaultCode, Sandbox, Sandboxes, Spec,
+    Error, FaultCode, Sandbox, Sandboxes,
     protocol::{
         self, EVENT_WINDOW,
         message::{GuestCommand, SubgraphStart},
     },
-    run::{
-        access::Access,
-        drive,
-        events::EventReader,
-        host_calls::HostCallHandler,
-        quota::{self, Quota},
-    },
+    run::{access::Access, drive, events::EventReader, host_calls::HostCallHandler, quota::Quota},
     session::{REPLY_TIMEOUT, ReceiveWindow},
 };
 
@@ -33,7 +31,7 @@ use crate::{
 /// [`StateGraph::node`](graph_core::StateGraph::node) and [`Context::run_graph`](graph_core::Context::run_graph). The
 /// agent must have a graph with the name of `graph`: see [`Agent::graph`](crate::guest::Agent::graph).
 ///
-/// Each invocation runs in a new sandbox, which is deleted when the invocation ends. Checkpoints, events and interrupts
+/// Each invocation runs in its own sandbox, which is deleted when the invocation ends. Checkpoints, events and interrupts
 /// travel to the run of the parent, so its thread, stream and trace are the same as if the subgraph ran in the host's
 /// process. If a guest dies, another one resumes from the last stored checkpoint. If no checkpoint is stored,
 /// because the run has no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
@@ -93,79 +91,6 @@ pub fn sandboxed<S: State, C: Send + Sync + 'static>(
     graph.remote(Arc::new(SandboxRunner { graph: name, sandboxes, options }))
 }
 
-/// Options for [`sandboxed`]. A [`Spec`] converts into options that allow no external calls.
-///
-/// ```
-/// use sandbox_vm::{CallError, CallPolicy, SandboxOptions, Spec};
-/// use serde_json::{Value, json};
-///
-/// // The graph may make up to 40 model calls, and two replacements of a dead guest are allowed.
-/// let policy = CallPolicy::new(async |_: String, _: Value| Ok::<_, CallError>(json!("Hello!")));
-/// let options = SandboxOptions::new(Spec::new("debate").memory(512 << 20))
-///     .call_policy(policy.allow("llm.chat").budget(40))
-///     .max_guests(3);
-/// // Pass them to `sandboxed(&graph, &sandboxes, options)`.
-/// # let _ = options;
-/// ```
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct SandboxOptions {
-    spec: Spec,
-    policy: CallPolicy,
-    max_guests: u32,
-    storage_quota: u64,
-    parent_commands: bool,
-}
-
-impl SandboxOptions {
-    /// Creates options that allow no external calls. Each sandbox gets the name of `spec` with a unique suffix.
-    pub fn new(spec: Spec) -> Self {
-        Self {
-            spec,
-            policy: CallPolicy::deny_all(),
-            max_guests: 3,
-            storage_quota: quota::DEFAULT_BYTES,
-            parent_commands: false,
-        }
-    }
-
-    /// Sets the policy for the graph's external calls. All invocations share its limits.
-    pub fn call_policy(mut self, policy: impl Into<CallPolicy>) -> Self {
-        self.policy = policy.into();
-        self
-    }
-
-    /// Sets the maximum number of guests for each attempt of an invocation: the first one and its replacements. The
-    /// default is 3.
-    pub fn max_guests(mut self, guests: u32) -> Self {
-        self.max_guests = guests.max(1);
-        self
-    }
-
-    /// Limits the number of bytes that each guest may store: see [`GraphRun::storage_quota`](crate::GraphRun).
-    pub fn storage_quota(mut self, bytes: u64) -> Self {
-        self.storage_quota = bytes;
-        self
-    }
-
-    /// Allows the graph to send commands to its parent graph: see [`Command::parent`](graph_core::Command::parent). By
-    /// default, such a command fails the node.
-    ///
-    /// A command can write any field of the parent's state and start any of its nodes with any payload, without passing
-    /// through the closure `output`. Allow commands only if the parent checks what it receives, or if the code in the
-    /// guest is trusted.
-    pub fn allow_parent_commands(mut self) -> Self {
-        self.parent_commands = true;
-        self
-    }
-}
-
-impl From<Spec> for SandboxOptions {
-    fn from(spec: Spec) -> Self {
-        Self::new(spec)
-    }
-}
-
 /// Runs subgraphs in sandboxes.
 #[derive(Debug)]
 struct SandboxRunner {
@@ -207,12 +132,17 @@ impl SandboxRunner {
         start: RemoteStart,
     ) -> Result<RemoteOutcome, Error> {
         let mut spec = self.options.spec.clone();
-        // A name has at most 128 characters, and an id has 32.
-        let name: String = spec.name.chars().take(95).collect();
-        spec.name = format!("{name}-{}", CheckpointId::next());
+        if self.options.name == SandboxName::Unique {
+            // A name has at most 128 characters, and an id has 32.
+            let name: String = spec.name.chars().take(95).collect();
+            spec.name = format!("{name}-{}", CheckpointId::next());
+        }
         let sandbox = DeletedOnDrop(Some(self.sandboxes.create_if_not_exists(spec).await?));
         let access = Access::Subgraph(call.clone());
         let result = self.run_in(sandbox.get(), &access, call, start).await;
+        if let Some(before_delete) = &self.options.before_delete {
+            before_delete.0(sandbox.get().clone()).await;
+        }
         sandbox.delete().await;
         if result.as_ref().is_ok_and(RemoteOutcome::is_done) {
             // A completed invocation repeats no tasks, so its answers are no longer needed.
@@ -250,6 +180,9 @@ impl SandboxRunner {
         let mut events = EventReader::new(events, credit, Arc::from(""));
         let forward = async {
             while let Some(event) = events.next().await {
+                if self.options.event_filter.as_ref().is_some_and(|it| !it.0(&event)) {
+                    continue;
+                }
                 if call.forward(event).await.is_err() {
                     session.close_for_violation("it sent an event of another graph");
                 }

@@ -16,7 +16,8 @@ use crate::{
 };
 
 /// State of the debate about one move.
-#[derive(State, Clone, Debug, Default, Serialize)]
+#[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SandboxState {
     /// The move and the findings that it cites.
     pub brief: Brief,
@@ -139,6 +140,11 @@ impl SandboxState {
             last.is_some_and(|it| it.role != Speaker::Critic && it.round == self.current_round)
         });
         conversations
+    }
+
+    /// Returns whether this is the state between a round and the next one.
+    pub(crate) fn ends_round(&self, round: u32) -> bool {
+        self.current_round == round && self.awaiting_maker().is_empty() && self.scores.is_empty()
     }
 
     pub(super) fn has_active_conversation(&self) -> bool {

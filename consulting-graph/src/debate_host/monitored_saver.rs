@@ -1,4 +1,4 @@
-//! Wraps the run's checkpointer for a debate, so that storage failures can be distinguished from guest failures. A
+//! Wraps the run's checkpointer, so that storage failures can be distinguished from guest failures. A
 //! guest failure fails only its debate, but a storage failure fails the whole run.
 
 use std::sync::{Arc, OnceLock};
@@ -12,13 +12,14 @@ use graph_core::checkpoint::{
 /// A checkpointer that remembers the first storage failure. Errors that a guest can cause, such as a write that is
 /// based on an outdated checkpoint, are not storage failures.
 #[derive(Debug)]
-pub(super) struct MonitoredSaver {
+pub struct MonitoredSaver {
     inner: Arc<dyn Checkpointer>,
     failure: OnceLock<CheckpointError>,
 }
 
 impl MonitoredSaver {
-    pub(super) fn new(inner: Arc<dyn Checkpointer>) -> Self {
+    /// Wraps a checkpointer.
+    pub fn new(inner: Arc<dyn Checkpointer>) -> Self {
         Self { inner, failure: OnceLock::new() }
     }
 

@@ -2,28 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandbox_vm::report::IsolationLevel;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use crate::{
     call::{CallUsage, Failure, FailureKind},
     config::{Config, Group},
-    debate,
+    debate::{self, SandboxState},
     event::PipelineEvent,
     moves::MoveId,
     score::{MakerScore, Mark, SCORE_RANGE},
     transcript::{ConversationEntry, Speaker},
 };
+use sandbox_vm::report::IsolationLevel;
 
 /// Maximum number of tokens that one call may report. No model has a larger context window.
 const MAX_TOKENS: u64 = 100_000_000;
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(crate) struct DebateResult {
-    /// The transcripts by name. They are serialized as a list of turns, as in the state of a debate.
-    #[serde(rename = "turns", with = "as_turns")]
+    /// The transcripts by name.
     pub(crate) logs: BTreeMap<String, Vec<ConversationEntry>>,
     pub(crate) scores: BTreeMap<String, MakerScore>,
     pub(crate) baseline: BTreeMap<String, MakerScore>,
@@ -40,34 +35,6 @@ pub(crate) struct DebateResult {
     pub(crate) problem: Option<String>,
 }
 
-/// Serializes transcripts as a list of turns.
-mod as_turns {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::{
-        debate::{LoggedTurn, transcripts},
-        transcript::ConversationEntry,
-    };
-
-    pub(super) fn serialize<S: Serializer>(
-        logs: &BTreeMap<String, Vec<ConversationEntry>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let turns = logs.iter().flat_map(|(log, entries)| {
-            entries.iter().map(|it| LoggedTurn { log: log.clone(), entry: it.clone() })
-        });
-        serializer.collect_seq(turns)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<String, Vec<ConversationEntry>>, D::Error> {
-        Ok(transcripts(&Vec::deserialize(deserializer)?))
-    }
-}
-
 impl DebateResult {
     /// Returns the result of a failed debate, which has no score.
     pub(super) fn failed(problem: impl Into<String>) -> Self {
@@ -77,14 +44,21 @@ impl DebateResult {
         Self { problem: Some(problem), failures, ..Self::default() }
     }
 
-    /// Reads and validates the final state of a debate.
-    pub(super) fn from_state(state: Value, config: &Config, move_id: MoveId) -> Self {
-        let read = serde_json::from_value::<Self>(state)
-            .map_err(|error| format!("cannot read the result of the debate: {error}"));
-        match read.and_then(|it| it.validate(config, &move_id.to_string())) {
-            Ok(result) => result,
-            Err(problem) => Self::failed(problem),
-        }
+    /// Validates the final state of a debate.
+    pub(super) fn from_state(state: SandboxState, config: &Config, move_id: MoveId) -> Self {
+        let result = Self {
+            logs: debate::transcripts(&state.turns),
+            scores: state.scores,
+            baseline: state.baseline,
+            marks: state.marks,
+            calls: state.calls,
+            failures: state.failures,
+            status_updates: state.status_updates,
+            current_round: state.current_round,
+            ended_early: state.ended_early,
+            ..Self::default()
+        };
+        result.validate(config, &move_id.to_string()).unwrap_or_else(Self::failed)
     }
 
     fn validate(mut self, config: &Config, move_id: &str) -> Result<Self, String> {
@@ -109,7 +83,6 @@ impl DebateResult {
         }
         self.status_updates.retain(|it| is_allowed_from_guest(it, move_id, config));
         self.marks.retain(|it| *it != Mark::NotIsolated);
-        (self.backend, self.level, self.problem) = (String::new(), IsolationLevel::Off, None);
         if self.current_round == 0 {
             let reason = self.failures.first().map(ToString::to_string);
             let reason = reason.unwrap_or_else(|| "the critic did not answer".to_owned());
@@ -185,6 +158,7 @@ mod tests {
     }
 
     fn read(state: Value) -> DebateResult {
+        let state = serde_json::from_value(state).unwrap();
         DebateResult::from_state(state, &Config::parse(DEFAULT).unwrap(), MoveId(4))
     }
 

@@ -25,7 +25,7 @@ pub struct Deps {
     /// Models that answer the agents' calls.
     pub models: Arc<Models>,
     /// Host that runs the debates in sandboxes.
-    pub debates: DebateHost,
+    pub debates: Arc<DebateHost>,
     /// Whether the run pauses before the debates so that a person can review the moves.
     pub review: bool,
     /// Directory of the run.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     call::{CallUsage, Failure},
     data::Company,
+    debate::SandboxState,
     debate_host::IsolationRecord,
     event::PipelineEvent,
     finding::{Findings, Inference},
@@ -53,6 +54,8 @@ pub struct PipelineState {
     /// Moves without a score.
     #[reduce(upsert(move_id: MoveId))]
     pub unscored_moves: Vec<Unscored>,
+    /// States of debates in an earlier execution or in the origin of a fork, from which the debates continue.
+    pub earlier_debates: Vec<SandboxState>,
     /// Transcripts of the debates.
     #[reduce(upsert(move_id: MoveId))]
     pub conversation_logs: Vec<MoveLogs>,

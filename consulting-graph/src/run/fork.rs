@@ -4,7 +4,7 @@
 mod check;
 mod point;
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use app_support::{files, lock::DirLock};
 use graph_core::{AsNode, Checkpointer, ThreadState};
@@ -16,16 +16,13 @@ use super::{
     error::RunError,
     manifest::{ForkOrigin, Manifest, RunConfig},
     options::ResumeOptions,
+    resources::RunResources,
     run_dir::{CALLS_FILE, PIPELINE_THREAD, REVIEWED_FILE, Run},
     settings::apply_settings,
-    threads::{find_checkpoint, load_pipeline_state},
+    threads::{load_debate_states, load_debates, load_pipeline_state, newest_ancestor},
 };
 use crate::{
-    config::Config,
-    debate::{self, HostClient, SandboxState},
-    debate_host,
-    fence::Fence,
-    moves::MoveId,
+    config::Config, debate::SandboxState, debate_host, fence::Fence, moves::MoveId,
     pipeline::PipelineState,
 };
 
@@ -113,16 +110,17 @@ impl Run {
         Err(RunError::InvalidRequest(problem))
     }
 
-    /// Rewinds the threads to the fork point and deletes the debates that will be repeated.
+    /// Rewinds the pipeline to the fork point. The debates that are not repeated from their beginning continue from
+    /// their stored states.
     async fn rewind(&self, at: ForkPoint, only: bool) -> Result<(), RunError> {
-        let saver = Arc::new(self.open_saver()?);
         let options = ResumeOptions {
             isolation: Some(Isolation::Off),
             calls: RecordMode::Replay,
             backend: Some("in-process".to_owned()),
             ..ResumeOptions::default()
         };
-        let pipeline = self.open_resources(&options, None, Vec::new()).await?.thread;
+        let RunResources { thread: pipeline, saver, .. } =
+            self.open_resources(&options, Vec::new()).await?;
         let Some(head) = pipeline.state().await? else {
             return Err(RunError::InvalidRequest("the run has not started yet".to_owned()));
         };
@@ -139,40 +137,47 @@ impl Run {
             ForkPoint::Layer(_) => ("analyst_agent", "layer_1_reduce"),
             ForkPoint::Round { .. } => ("sandbox_orchestrator", "layer_2_reduce"),
         };
-        if !node.is_empty() {
-            let checkpoint =
-                find_checkpoint(&pipeline, at, |it| it.next.iter().any(|it| it == node)).await?;
-            let records = head.values.held_in.iter().filter(|it| is_kept(it.move_id));
-            let update = PipelineState::update().held_in(records.cloned().collect::<Vec<_>>());
-            pipeline.at(checkpoint.id).update_state(update, AsNode::node(before)).await?;
+        if node.is_empty() {
+            return Ok(());
         }
-        for it in head.values.moves().iter().filter(|it| !is_kept(it.move_id)) {
-            let thread = it.move_id.to_string();
-            saver.delete_thread(&thread).await.map_err(graph_core::RunError::from)?;
+        let is_match = |it: &ThreadState<PipelineState>| it.next.iter().any(|it| it == node);
+        let checkpoint =
+            newest_ancestor(&pipeline, is_match).await?.ok_or_else(|| not_reached(at))?;
+        let records = head.values.held_in.iter().filter(|it| is_kept(it.move_id));
+        let mut debates = load_debates(&pipeline, &saver, &head.values).await?;
+        debates.retain(|it| MoveId::parse(&it.brief.move_id).is_ok_and(is_kept));
+        if let ForkPoint::Round { move_id, round } = at {
+            self.rewind_debate(&mut debates, &saver, move_id, round).await?;
         }
-        match at {
-            ForkPoint::Round { move_id, round } => self.rewind_debate(&saver, move_id, round).await,
-            ForkPoint::Layer(_) => Ok(()),
-        }
+        let update = PipelineState::update()
+            .held_in(records.cloned().collect::<Vec<_>>())
+            .earlier_debates(debates);
+        pipeline.at(checkpoint.id).update_state(update, AsNode::node(before)).await?;
+        Ok(())
     }
 
     /// Rewinds a debate to the end of the previous round and applies the new settings.
     async fn rewind_debate(
         &self,
-        saver: &Arc<SqliteSaver>,
+        debates: &mut Vec<SandboxState>,
+        saver: &SqliteSaver,
         move_id: MoveId,
         round: u32,
     ) -> Result<(), RunError> {
-        let name = move_id.to_string();
+        let id = move_id.to_string();
+        let position = debates.iter().position(|it| it.brief.move_id == id);
+        let newest = position.map(|it| debates.remove(it));
         if round == 1 {
-            return Ok(saver.delete_thread(&name).await.map_err(graph_core::RunError::from)?);
+            return Ok(());
         }
-        let thread = debate::graph(saver.clone())?.thread(&name, HostClient::disconnected());
-        let at = ForkPoint::Round { move_id, round };
-        let is_match = |it: &ThreadState<SandboxState>| {
-            it.values.current_round == round - 1 && it.next == ["critic_individual"]
+        let states = match &newest {
+            Some(newest) => load_debate_states(saver, newest).await?,
+            None => Vec::new(),
         };
-        let checkpoint = find_checkpoint(&thread, at, is_match).await?;
+        let is_before = |it: &&SandboxState| it.ends_round(round - 1) && it.failures.is_empty();
+        let Some(state) = states.iter().find(is_before) else {
+            return Err(not_reached(ForkPoint::Round { move_id, round }));
+        };
         let run_config = &self.manifest.run_config;
         let fence = Fence::new(&run_config.nonce);
         let terms = debate_host::debate_terms(
@@ -181,8 +186,12 @@ impl Run {
             &fence,
             run_config.baseline,
         );
-        let update = SandboxState::update().terms(terms).max_rounds(self.config.rounds);
-        thread.at(checkpoint.id).update_state(update, AsNode::node("dm_respond")).await?;
+        let max_rounds = self.config.rounds;
+        debates.push(SandboxState { terms, max_rounds, ..state.clone() });
         Ok(())
     }
+}
+
+fn not_reached(at: ForkPoint) -> RunError {
+    RunError::InvalidRequest(format!("the run has not reached {at}"))
 }

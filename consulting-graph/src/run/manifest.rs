@@ -234,8 +234,8 @@ fn versions() -> BTreeMap<String, String> {
 
 fn graphs() -> Result<BTreeMap<String, String>, RunError> {
     let saver = Arc::new(MemorySaver::new());
-    let pipeline = pipeline::graph(saver.clone())?.fingerprint();
-    let debate = debate::graph(saver)?.fingerprint();
+    let pipeline = pipeline::graph(saver)?.fingerprint();
+    let debate = debate::graph()?.fingerprint();
     Ok([(pipeline::GRAPH, pipeline), (debate::GRAPH, debate)]
         .map(|(name, it)| (name.to_owned(), it))
         .into())

@@ -25,8 +25,8 @@ pub struct ReplayResult {
     /// Result files that were compared. All are identical to those of the run.
     pub files: Vec<String>,
     pub report: Box<Report>,
-    /// Traces of the pipeline and of every debate.
-    pub traces: Vec<(String, Trace)>,
+    /// Trace of the pipeline and of the debates inside it.
+    pub trace: Box<Trace>,
 }
 
 impl Run {
@@ -50,7 +50,7 @@ impl Run {
         let outcome = run
             .resume_with_isolation(ResumeOptions { trace: true, ..options }, records, on_event)
             .await?;
-        let (report, traces) = into_complete(outcome)?;
+        let (report, trace) = into_complete(outcome)?;
         let files =
             BTreeSet::from_iter(result_files(&self.dir)?.into_iter().chain(result_files(&dir)?));
         let same =
@@ -59,7 +59,7 @@ impl Run {
         if !differing.is_empty() {
             return Err(RunError::ReplayDiffers(differing));
         }
-        Ok(ReplayResult { dir, files: files.into_iter().collect(), report, traces })
+        Ok(ReplayResult { dir, files: files.into_iter().collect(), report, trace })
     }
 
     /// Creates a run in `dir` with the initial state of the run that `manifest` describes. If that run is a fork,
@@ -119,9 +119,12 @@ fn keep_calls(path: &Path, calls: usize) -> Result<(), RunError> {
     Ok(files::write_unsynced(path, &kept)?)
 }
 
-fn into_complete(outcome: RunOutcome) -> Result<(Box<Report>, Vec<(String, Trace)>), RunError> {
+fn into_complete(outcome: RunOutcome) -> Result<(Box<Report>, Box<Trace>), RunError> {
     match outcome {
-        RunOutcome::Complete { report, traces, .. } => Ok((report, traces)),
+        RunOutcome::Complete { report, trace: Some(trace), .. } => Ok((report, trace)),
+        RunOutcome::Complete { .. } => {
+            Err(RunError::Internal("the replay was already complete".to_owned()))
+        }
         RunOutcome::AwaitingReview(_) => {
             Err(RunError::InvalidRequest("the run is waiting for a review".to_owned()))
         }

@@ -14,7 +14,7 @@ use super::{
     run_dir::{CALLS_FILE, PIPELINE_THREAD, Run},
 };
 use crate::{
-    debate_host::{self, DebateHost, DebateTraces, IsolationRecord},
+    debate_host::{self, DebateHost, DebateQueue, IsolationRecord, MonitoredSaver},
     fence::Fence,
     models::{Limit, Models},
     pipeline::{self, Deps, PipelineState},
@@ -24,6 +24,7 @@ use crate::{
 pub(super) struct RunResources {
     pub(super) thread: Thread<PipelineState, Deps>,
     pub(super) models: Arc<Models>,
+    pub(super) debates: Arc<DebateHost>,
     pub(super) saver: Arc<SqliteSaver>,
     /// Whether the spending limit is higher than in the last execution.
     pub(super) limit_raised: bool,
@@ -34,7 +35,6 @@ impl Run {
     pub(super) async fn open_resources(
         &self,
         options: &ResumeOptions,
-        traces: Option<DebateTraces>,
         recorded_isolation: Vec<IsolationRecord>,
     ) -> Result<RunResources, RunError> {
         let saver = Arc::new(self.open_saver()?);
@@ -54,31 +54,33 @@ impl Run {
             &options.call_limits,
         )?);
         let fence = Fence::new(&self.manifest.run_config.nonce);
+        let monitored = Arc::new(MonitoredSaver::new(saver.clone()));
+        let debates = Arc::new(DebateHost {
+            config: self.config.clone(),
+            fence: fence.clone(),
+            models: models.clone(),
+            fallback: fallback_sandboxes(isolation).await?,
+            sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
+            isolation,
+            saver: monitored.clone(),
+            queue: DebateQueue::new(options.concurrency),
+            run_id: self.manifest.run_config.run_id.clone(),
+            baseline: self.manifest.run_config.baseline,
+            log_dir: self.dir.join("logs"),
+            is_traced: options.trace,
+            recorded_isolation,
+        });
         let deps = Deps {
             config: self.config.clone(),
             data: self.manifest.run_config.data.clone(),
-            fence: fence.clone(),
+            fence,
             models: models.clone(),
-            debates: DebateHost {
-                config: self.config.clone(),
-                fence,
-                models: models.clone(),
-                fallback: fallback_sandboxes(isolation).await?,
-                sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
-                isolation,
-                saver: saver.clone(),
-                run_id: self.manifest.run_config.run_id.clone(),
-                concurrency: options.concurrency,
-                baseline: self.manifest.run_config.baseline,
-                log_dir: self.dir.join("logs"),
-                traces,
-                recorded_isolation,
-            },
+            debates: debates.clone(),
             review: self.manifest.run_config.review,
             dir: self.dir.clone(),
         };
-        let thread = pipeline::graph(saver.clone())?.thread(PIPELINE_THREAD, deps);
-        Ok(RunResources { thread, models, saver, limit_raised })
+        let thread = pipeline::graph(monitored)?.thread(PIPELINE_THREAD, deps);
+        Ok(RunResources { thread, models, debates, saver, limit_raised })
     }
 
     /// Opens the recording of the run. The answers that a fork inherited from its origin are not used again, because

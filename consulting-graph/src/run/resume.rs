@@ -16,11 +16,12 @@ use super::{
     resources::RunResources,
     result_files,
     retry::Continuation,
-    run_dir::{PIPELINE_THREAD, REVIEWED_FILE, Run},
+    run_dir::{REVIEWED_FILE, Run},
+    threads::unfinished_debates,
 };
 use crate::{
     data::Ticker,
-    debate_host::{DebateTraces, IsolationRecord},
+    debate_host::IsolationRecord,
     event::{EventLog, NumberedEvent, PipelineEvent},
     pipeline::{Deps, PipelineState, ReviewDecision, ReviewRequest},
     report::Report,
@@ -33,8 +34,8 @@ pub enum RunOutcome {
         report: Box<Report>,
         /// Whether the run was already complete and there was nothing left to do.
         was_complete: bool,
-        /// Traces of the pipeline and of the debates, in the order of the moves. Empty unless requested.
-        traces: Vec<(String, Trace)>,
+        /// Trace of the pipeline and of the debates inside it. `None` unless requested.
+        trace: Option<Box<Trace>>,
     },
     /// The run is waiting for a person to review the moves.
     AwaitingReview(ReviewRequest),
@@ -60,8 +61,7 @@ impl Run {
         mut on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<RunOutcome, RunError> {
         let _lock = DirLock::exclusive(&self.dir)?;
-        let traces = options.trace.then(DebateTraces::default);
-        let resources = self.open_resources(&options, traces.clone(), recorded_isolation).await?;
+        let resources = self.open_resources(&options, recorded_isolation).await?;
         let log = EventLog::open(self.dir.join("events.jsonl"))?;
         let mut recorder = EventRecorder { log, on_event: &mut on_event };
         let head = resources.thread.state().await?;
@@ -85,13 +85,14 @@ impl Run {
                 };
             } else if head.is_done() {
                 let report = self.write_results(head.values).await?;
-                return Ok(RunOutcome::Complete { report, was_complete: true, traces: Vec::new() });
+                return Ok(RunOutcome::Complete { report, was_complete: true, trace: None });
             }
         }
-        let RunResources { thread, models, .. } = resources;
+        let RunResources { thread, models, debates, .. } = resources;
         let modes =
             if options.trace { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
-        let thread = thread.with_options(RunOptions::new().stream_modes(modes));
+        let thread = thread.with_options(RunOptions::new().stream_modes(modes).subgraphs());
+        debates.set_unfinished(unfinished_debates(&thread).await?);
         let mut builder = TraceBuilder::new();
         loop {
             let result = self.run_pipeline(&thread, input, &mut builder, &mut recorder).await;
@@ -100,18 +101,11 @@ impl Run {
             }
             let exit = match result? {
                 GraphOutcome::Done(state) => {
-                    let mut all = Vec::new();
-                    if let Some(traces) = traces {
-                        let header = trace_header(&thread);
-                        all.push((
-                            PIPELINE_THREAD.to_owned(),
-                            builder.finish(header, RunStatus::Done),
-                        ));
-                        let debates = traces.all();
-                        all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
-                    }
+                    let trace = options
+                        .trace
+                        .then(|| Box::new(builder.finish(trace_header(&thread), RunStatus::Done)));
                     let report = self.write_results(state).await?;
-                    return Ok(RunOutcome::Complete { report, was_complete: false, traces: all });
+                    return Ok(RunOutcome::Complete { report, was_complete: false, trace });
                 }
                 exit => exit,
             };

@@ -6,8 +6,9 @@ use super::{
     error::RunError,
     resources::RunResources,
     run_dir::{PIPELINE_THREAD, Run},
+    threads::{load_debates, newest_ancestor},
 };
-use crate::{call::FailureKind, pipeline::PipelineState, rewind::newest_ancestor};
+use crate::{call::FailureKind, pipeline::PipelineState};
 
 /// How an execution continues from the stored state of the pipeline.
 pub(super) enum Continuation {
@@ -36,33 +37,39 @@ impl Run {
     ) -> Result<Continuation, RunError> {
         let inherited = self.inherited_failures();
         let is_match = |it: &ThreadState<PipelineState>| {
-            it.values.failures.len() <= inherited && !it.next.is_empty()
+            it.values.failures.len() <= inherited && previous_node(&it.next).is_some()
         };
-        let checkpoint = newest_ancestor(&resources.thread, is_match).await?;
-        let next = checkpoint.as_ref().and_then(|it| it.next.first()).map(|it| &**it);
-        let previous = match next {
-            Some("inference_agent") => "layer_0_gather",
-            Some("analyst_agent") => "layer_1_reduce",
-            Some("sandbox_orchestrator") => "layer_2_reduce",
-            _ => {
-                let deleted = resources.saver.delete_thread(PIPELINE_THREAD).await;
-                deleted.map_err(graph_core::RunError::from)?;
-                return Ok(Continuation::Restart(Box::new(PipelineState {
-                    held_in: head.held_in.clone(),
-                    ..PipelineState::default()
-                })));
-            }
+        let RunResources { thread, saver, .. } = resources;
+        let checkpoint = newest_ancestor(thread, is_match).await?;
+        let earlier_debates = load_debates(thread, saver, head).await?;
+        let previous = checkpoint.as_ref().and_then(|it| previous_node(&it.next));
+        let (Some(checkpoint), Some(previous)) = (checkpoint, previous) else {
+            let deleted = saver.delete_thread(PIPELINE_THREAD).await;
+            deleted.map_err(graph_core::RunError::from)?;
+            return Ok(Continuation::Restart(Box::new(PipelineState {
+                held_in: head.held_in.clone(),
+                earlier_debates,
+                ..PipelineState::default()
+            })));
         };
-        if let Some(checkpoint) = checkpoint {
-            let update = PipelineState::update().held_in(head.held_in.clone());
-            let thread = resources.thread.at(checkpoint.id);
-            thread.update_state(update, AsNode::node(previous)).await?;
-        }
+        let update =
+            PipelineState::update().held_in(head.held_in.clone()).earlier_debates(earlier_debates);
+        thread.at(checkpoint.id).update_state(update, AsNode::node(previous)).await?;
         Ok(Continuation::Proceed)
     }
 
     /// Returns the number of failures before the fork point, if the run is a fork.
     fn inherited_failures(&self) -> usize {
         self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_failures)
+    }
+}
+
+/// Returns the node whose edges lead to the next nodes. Returns `None` if the pipeline cannot be rewound to this point.
+fn previous_node(next: &[String]) -> Option<&'static str> {
+    match next.first()?.as_str() {
+        "inference_agent" => Some("layer_0_gather"),
+        "analyst_agent" => Some("layer_1_reduce"),
+        "sandbox_orchestrator" => Some("layer_2_reduce"),
+        _ => None,
     }
 }

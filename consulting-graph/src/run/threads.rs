@@ -1,19 +1,27 @@
 //! Access to the threads of a run.
 
-use std::{fmt, path::Path};
+use std::{cmp::Reverse, path::Path};
 
 use app_support::{
     files::{self, FileError},
     lock::DirLock,
 };
-use graph_core::{Checkpointer, State, Thread, ThreadState, checkpoint::Lookup};
+use graph_core::{
+    Checkpointer, State, TaskState, Thread, ThreadState,
+    checkpoint::{CheckpointId, HistoryQuery, Lookup},
+};
 use graph_store::sqlite::{Sqlite, SqliteSaver};
+use serde_json::{Map, Value};
 
 use super::{
     error::RunError,
     run_dir::{PIPELINE_THREAD, Run, THREADS_FILE},
 };
-use crate::{pipeline::PipelineState, rewind::newest_ancestor};
+use crate::{
+    debate::SandboxState,
+    moves::MoveId,
+    pipeline::{DEBATE_NODE, Deps, PipelineState},
+};
 
 impl Run {
     /// Opens the database of the threads for reading and writing.
@@ -45,9 +53,13 @@ impl Run {
 pub(super) async fn load_pipeline_state(saver: &SqliteSaver) -> Result<PipelineState, RunError> {
     let head =
         saver.get(&Lookup::head(PIPELINE_THREAD, "")).await.map_err(graph_core::RunError::from)?;
-    let mut state = PipelineState::default();
+    head.map_or_else(|| Ok(PipelineState::default()), |it| read_state(it.values))
+}
+
+fn read_state<S: State + Default>(values: Map<String, Value>) -> Result<S, RunError> {
+    let mut state = S::default();
     let names: Vec<String> = state.fields().iter().map(|it| it.name.clone().into_owned()).collect();
-    for (name, value) in head.map(|it| it.values).into_iter().flatten() {
+    for (name, value) in values {
         if let Some(index) = names.iter().position(|it| *it == name) {
             let set = state.set_value(index, value);
             set.map_err(|error| RunError::InvalidFile {
@@ -59,13 +71,81 @@ pub(super) async fn load_pipeline_state(saver: &SqliteSaver) -> Result<PipelineS
     Ok(state)
 }
 
+/// Returns the moves whose debates are part of the current step and have not finished.
+pub(super) async fn unfinished_debates(
+    thread: &Thread<PipelineState, Deps>,
+) -> Result<Vec<MoveId>, RunError> {
+    let Some(head) = thread.state().await? else { return Ok(Vec::new()) };
+    // The debates were started in the order of the moves.
+    let tasks = head.tasks.iter().filter(|it| it.node == DEBATE_NODE).zip(head.values.moves());
+    Ok(tasks.filter(|it| it.0.result.is_none()).map(|it| it.1.move_id).collect())
+}
+
+/// Returns the newest state without a failure of every debate that has begun, in this execution or in an earlier one.
+pub(super) async fn load_debates(
+    thread: &Thread<PipelineState, Deps>,
+    saver: &SqliteSaver,
+    head: &PipelineState,
+) -> Result<Vec<SandboxState>, RunError> {
+    let is_debate = |it: &&TaskState| it.node == DEBATE_NODE;
+    let layer = newest_ancestor(thread, |it| it.tasks.iter().any(|it| is_debate(&it))).await?;
+    let mut debates = Vec::new();
+    for task in layer.iter().flat_map(|it| &it.tasks).filter(is_debate) {
+        let history = debate_history(saver, &format!("{DEBATE_NODE}:{}", task.id)).await?;
+        debates.extend(history.into_iter().map(|it| it.1).find(|it| it.failures.is_empty()));
+    }
+    let is_new = |it: &&SandboxState| !debates.iter().any(|newer| newer.brief == it.brief);
+    let earlier: Vec<_> = head.earlier_debates.iter().filter(is_new).cloned().collect();
+    Ok(debates.into_iter().chain(earlier).collect())
+}
+
+/// Returns all stored states of the debate that `newest` is a state of, newest first. A fork also contains the states
+/// before the fork point.
+pub(super) async fn load_debate_states(
+    saver: &SqliteSaver,
+    newest: &SandboxState,
+) -> Result<Vec<SandboxState>, RunError> {
+    let namespaces = saver.namespaces(PIPELINE_THREAD).await.map_err(graph_core::RunError::from)?;
+    let mut states = Vec::new();
+    for (namespace, _) in namespaces {
+        if namespace.starts_with(&format!("{DEBATE_NODE}:")) {
+            states.extend(debate_history(saver, &namespace).await?);
+        }
+    }
+    states.retain(|(_, it)| it.brief == newest.brief && newest.turns.starts_with(&it.turns));
+    states.sort_by_key(|it| Reverse(it.0));
+    Ok(states.into_iter().map(|it| it.1).collect())
+}
+
+/// Returns the stored states of the debate in a namespace, newest first. Leaves out the checkpoint of the input, and
+/// states that are not valid, because the guest that stored them is not trusted.
+async fn debate_history(
+    saver: &SqliteSaver,
+    namespace: &str,
+) -> Result<Vec<(CheckpointId, SandboxState)>, RunError> {
+    let history = saver.list(&HistoryQuery::new(PIPELINE_THREAD, namespace)).await;
+    let history = history.map_err(graph_core::RunError::from)?;
+    let states =
+        history.into_iter().filter_map(|it| Some((it.key.id, read_state(it.values).ok()?)));
+    Ok(states.filter(|it: &(_, SandboxState)| !it.1.brief.move_id.is_empty()).collect())
+}
+
 /// Returns the newest matching checkpoint among the thread's head and its ancestors. Ignores checkpoints on abandoned
-/// branches. The error message contains `at` as the description of the checkpoint.
-pub(super) async fn find_checkpoint<S: State, C: Send + Sync + 'static>(
+/// branches.
+pub(super) async fn newest_ancestor<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,
-    at: impl fmt::Display,
     is_match: impl Fn(&ThreadState<S>) -> bool,
-) -> Result<ThreadState<S>, RunError> {
-    let found = newest_ancestor(thread, is_match).await?;
-    found.ok_or_else(|| RunError::InvalidRequest(format!("the run has not reached {at}")))
+) -> Result<Option<ThreadState<S>>, RunError> {
+    let mut next = thread.state().await?.map(|it| it.id);
+    // The history is sorted newest first, so parents follow their children.
+    for state in thread.history(None).await? {
+        if next.as_ref() != Some(&state.id) {
+            continue;
+        }
+        if is_match(&state) {
+            return Ok(Some(state));
+        }
+        next = state.parent;
+    }
+    Ok(None)
 }

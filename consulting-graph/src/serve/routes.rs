@@ -241,7 +241,7 @@ async fn events(
 /// Returns the trace of a complete run.
 #[utoipa::path(get, path = "/api/runs/{id}/trace", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
-    (status = 200, description = "The trace of the pipeline and of every debate, by name", body = Object),
+    (status = 200, description = "The trace of the pipeline, with the debates inside it", body = Object),
     (status = "4XX", description = "The run does not exist or is not complete", body = ProblemBody)))]
 async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
     let (info, dir) = app.find_run(&id).await?;
@@ -267,8 +267,8 @@ async fn trace_page(
     if info.status != Status::Complete {
         return Err(Problem::conflict("the run is not complete"));
     }
-    let traces = trace::load_or_replay(dir, app.replaying).await?;
-    let page = blocking(move || trace::render_page(&traces, &name, &info.subject)).await?;
+    let trace = trace::load_or_replay(dir, app.replaying).await?;
+    let page = blocking(move || trace::render_page(&trace, &name, &info.subject)).await?;
     page.map(Html).ok_or_else(|| Problem::not_found("the run has no such trace"))
 }
 

@@ -2,16 +2,14 @@
 //! resumed run. Instead, a replay from the recording produces the whole trace.
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use graph_core::MemorySaver;
+use graph_core::{BuildError, MemorySaver};
 use graph_server::http::Problem;
 use graph_trace::Trace;
-use serde_json::{Map, json};
 use tokio::{runtime::Handle, sync::Mutex};
 
 use super::problem::{blocking, http_problem};
@@ -50,29 +48,24 @@ pub(super) async fn load_or_replay(
     .await
 }
 
-/// Renders one trace of a run as a page. Returns `None` if there is no trace with this name.
+/// Renders the trace of a run, or of one of its debates, as a page. Returns `None` if there is no trace with this name.
 pub(super) fn render_page(
-    traces: &str,
+    trace: &str,
     name: &str,
     ticker: &str,
 ) -> Result<Option<String>, Problem> {
-    let mut traces: BTreeMap<String, Trace> =
-        serde_json::from_str(traces).map_err(|error| Problem::internal(&error))?;
-    let Some(trace) = traces.remove(name) else { return Ok(None) };
-    let saver = Arc::new(MemorySaver::new());
-    let is_pipeline = name == "pipeline";
-    let drawing = if is_pipeline {
-        pipeline::graph(saver).map(|it| it.drawing(0))
-    } else {
-        debate::graph(saver).map(|it| it.drawing(0))
+    let trace: Trace = serde_json::from_str(trace).map_err(|error| Problem::internal(&error))?;
+    let internal = |error: BuildError| Problem::internal(&error);
+    if name == "pipeline" {
+        let graph = pipeline::graph(Arc::new(MemorySaver::new())).map_err(internal)?;
+        return Ok(Some(trace.html(&format!("{ticker}, pipeline"), &graph.drawing(1))));
+    }
+    let mut debates = pipeline::debate_traces(&trace).map_err(internal)?.into_iter();
+    let Some((_, debate)) = debates.find(|(id, _)| id.to_string() == name) else {
+        return Ok(None);
     };
-    let drawing = drawing.map_err(|error| Problem::internal(&error))?;
-    let title = if is_pipeline {
-        format!("{ticker}, pipeline")
-    } else {
-        format!("{ticker}, debate of {name}")
-    };
-    Ok(Some(trace.html(&title, &drawing)))
+    let drawing = debate::graph().map_err(internal)?.drawing(0);
+    Ok(Some(debate.html(&format!("{ticker}, debate of {name}"), &drawing)))
 }
 
 /// Returns the cached trace, unless the report is newer.
@@ -97,7 +90,6 @@ async fn replay(dir: &Path) -> Result<String, Problem> {
         ResumeOptions { backend: Some("in-process".to_owned()), ..ResumeOptions::default() };
     let replayed = run.replay(&replay_dir, options, |_| {}).await;
     let _ = fs::remove_dir_all(&replay_dir);
-    let traces = replayed.map_err(http_problem)?.traces;
-    let traces: Map<_, _> = traces.into_iter().map(|(name, it)| (name, json!(it))).collect();
-    Ok(json!(traces).to_string())
+    let trace = replayed.map_err(http_problem)?.trace;
+    serde_json::to_string(&trace).map_err(|error| Problem::internal(&error))
 }

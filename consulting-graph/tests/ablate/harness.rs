@@ -20,14 +20,8 @@ fn rates(ablation: &Ablation, arm: Arm, is_flawed: bool) -> Vec<f64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_harness_recovers_the_planted_skill_and_finds_no_effect_in_the_placebo() {
-    let arms = [
-        Arm::OneCall,
-        Arm::SelfCritique,
-        Arm::Critique,
-        Arm::Debate1,
-        Arm::Debate3,
-        Arm::Placebo,
-    ];
+    let arms =
+        [Arm::OneCall, Arm::SelfCritique, Arm::Critique, Arm::Debate1, Arm::Debate3, Arm::Placebo];
     let ablation = run(scripted(&arms, 64, 1)).await;
     assert!(ablation.failures.is_empty() && !ablation.is_incomplete(), "{:?}", ablation.failures);
     for arm in arms {

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use consulting_graph::{
@@ -21,6 +22,7 @@ use sandbox_vm::{
     CallError, CallPolicy, GraphRun, Isolation, Sandboxes, Spec, backend::InProcess, input_fields,
 };
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use crate::sample;
 
@@ -113,7 +115,8 @@ async fn run_debate(state: SandboxState, answer_fn: AnswerFn) -> DebateRecord {
     let exit = sandboxes.run_graph(Spec::new("debate"), run, 1, |_| {}).await.unwrap();
     let sandbox = sandboxes.get("debate").unwrap();
     let mut files = BTreeMap::new();
-    for entry in sandbox.fs().list("logs").await.unwrap() {
+    // A debate that only has to be scored writes no logs.
+    for entry in sandbox.fs().list("logs").await.unwrap_or_default() {
         let path = format!("logs/{}", entry.name);
         let bytes = sandbox.fs().read(&path).await.unwrap();
         files.insert(entry.name, String::from_utf8(bytes).unwrap());
@@ -358,4 +361,56 @@ async fn instructions_in_a_move_have_no_effect() {
     let record = run_debate(state(3, Brief::new(&the_move, &[])), answer_fn).await;
     assert_eq!(record.calls.len(), 1 + 9 + 6 + 3);
     assert_eq!(record.state["total_score"], 3 * 26);
+}
+
+#[tokio::test]
+async fn a_debate_continues_from_the_state_of_an_earlier_execution() {
+    let whole = run_debate(state(3, brief()), default_answer).await;
+    let end: SandboxState = serde_json::from_value(whole.state.clone()).unwrap();
+    // The state after a number of turns, and the number of calls that follow it: three for the scores and three for
+    // each other step.
+    for (turns, current_round, calls) in
+        [(3, 1, 18), (6, 1, 15), (9, 2, 12), (12, 2, 9), (18, 3, 3)]
+    {
+        let earlier =
+            SandboxState { turns: end.turns[..turns].to_vec(), current_round, ..state(3, brief()) };
+        let continued = run_debate(earlier, default_answer).await;
+        assert_eq!(continued.calls.len(), calls, "after {turns} turns");
+        for field in ["turns", "scores", "current_round"] {
+            assert_eq!(continued.state[field], whole.state[field], "{field} after {turns} turns");
+        }
+    }
+}
+
+/// Each call is answered only after two others of its kind have started.
+#[tokio::test]
+async fn decision_makers_answer_and_score_in_parallel() {
+    let barrier = Arc::new(Barrier::new(3));
+    let folder = tempfile::tempdir().unwrap();
+    let opening =
+        Sandboxes::builder().isolation(Isolation::Off).backend(InProcess::new(debate::agent));
+    let sandboxes = opening.state_dir(folder.path().join("s")).open().await.unwrap();
+    let policy = CallPolicy::new(move |_: String, request: Value| {
+        let call: ModelCall = serde_json::from_value(request).unwrap();
+        let barrier = barrier.clone();
+        async move {
+            if call.group != Group::Critic || call.round > 1 {
+                barrier.wait().await;
+            }
+            Ok::<_, CallError>(json!(outcome(&call, default_answer(&call))))
+        }
+    });
+    let input = input_fields(&state(2, brief())).unwrap();
+    let run = GraphRun::new(debate::GRAPH).input(input).call_policy(policy.allow(LLM));
+    let running = sandboxes.run_graph(Spec::new("debate"), run, 1, |_| {});
+    let exit = tokio::time::timeout(Duration::from_secs(60), running).await;
+    let exit = exit.expect("calls of one round wait for each other").unwrap();
+    let debate: SandboxState = serde_json::from_value(exit.state().clone()).unwrap();
+    for (log, maker) in [("i1", "D1"), ("i2", "D2"), ("i3", "D3")] {
+        let turns: Vec<_> = debate.turns.iter().filter(|it| it.log == log).collect();
+        let texts: Vec<_> = turns.iter().map(|it| it.entry.content.as_str()).collect();
+        let [first, second] = [1, 2].map(|round| format!("{maker} in round {round}"));
+        assert_eq!(texts, ["critic in round 1", &first, "critic in round 2", &second]);
+    }
+    assert_eq!(debate.scores.len(), 3);
 }

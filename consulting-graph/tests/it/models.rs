@@ -99,15 +99,14 @@ async fn concurrency_and_latency_do_not_change_the_result() {
             model_override: slow_model(seed),
             ..resume_options()
         };
-        let (report, traces) = finish(&run, options).await;
-        let shown = |it: &graph_trace::Trace| it.text(TextOptions::new(Detail::Full));
-        let traces: Vec<_> = traces.iter().map(|(name, it)| (name.clone(), shown(it))).collect();
+        let (report, trace) = finish(&run, options).await;
+        let trace = trace.unwrap().text(TextOptions::new(Detail::Full));
         let order: Vec<String> = EventLog::read(&folder.path().join("events.jsonl"))
             .unwrap()
             .iter()
             .map(|it| format!("{:?}", it.event))
             .collect();
-        all.push(([report.json(), report.markdown(), report.html()], traces, order));
+        all.push(([report.json(), report.markdown(), report.html()], trace, order));
     }
     for other in &all[1..] {
         assert_eq!((&all[0].0, &all[0].1), (&other.0, &other.1));

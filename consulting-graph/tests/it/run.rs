@@ -12,7 +12,7 @@ use consulting_graph::{
     event::{EventLog, NumberedEvent, PipelineEvent, RoundStatus},
     models::{Limit, ModelChoice},
     offline,
-    pipeline::ReviewDecision,
+    pipeline::{ReviewDecision, debate_traces},
     report::Report,
     run::{ForkPoint, ResumeOptions, Run, RunConfig, RunError, RunOutcome},
 };
@@ -54,9 +54,9 @@ pub(crate) fn resume_options() -> ResumeOptions {
     }
 }
 
-pub(crate) async fn finish(run: &Run, options: ResumeOptions) -> (Report, Vec<(String, Trace)>) {
+pub(crate) async fn finish(run: &Run, options: ResumeOptions) -> (Report, Option<Box<Trace>>) {
     match run.resume(options, |_| {}).await.unwrap() {
-        RunOutcome::Complete { report, traces, .. } => (*report, traces),
+        RunOutcome::Complete { report, trace, .. } => (*report, trace),
         RunOutcome::AwaitingReview(_) => panic!("unexpected review"),
     }
 }
@@ -92,7 +92,7 @@ async fn a_default_run_has_the_documented_results() {
         seen.fetch_add(1, Ordering::Relaxed);
     };
     let outcome = run.resume(options, count).await.unwrap();
-    let RunOutcome::Complete { report, traces, .. } = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Complete { report, trace, .. } = outcome else { panic!("{outcome:?}") };
 
     // Expects 924 calls (9 before the debates, and 61 for each of 15 moves), plus retries.
     let calls: u64 = report.outcome.spending.iter().map(|it| it.calls).sum();
@@ -107,7 +107,7 @@ async fn a_default_run_has_the_documented_results() {
         assert_eq!(logs.keys().collect::<Vec<_>>(), ["i1", "i2", "i3"]);
         assert!(logs.values().all(|it| it.len() == 20));
     }
-    let debates: Vec<_> = traces.iter().filter(|it| it.0 != "pipeline").collect();
+    let debates = debate_traces(&trace.unwrap()).unwrap();
     assert_eq!(debates.len(), 15);
     for (name, trace) in debates {
         let steps = trace.root.steps.iter().filter(|it| !it.tasks.is_empty()).count();
@@ -151,16 +151,28 @@ async fn a_run_without_retries_makes_61_calls_per_move() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn traces_of_a_small_run() {
+async fn trace_of_a_small_run_contains_its_debate() {
     let folder = tempfile::tempdir().unwrap();
     let run = Run::create(folder.path(), run_config(1, 3)).unwrap();
-    let (_, traces) = finish(&run, ResumeOptions { trace: true, ..resume_options() }).await;
-    for (name, trace) in &traces {
-        let text = trace.text(TextOptions::new(Detail::Routes));
-        // Skips the first line, which is the input with the whole move and all prompts.
-        let (_, steps) = text.split_once('\n').unwrap();
-        insta::assert_snapshot!(format!("trace_{name}"), steps);
-    }
+    let (_, trace) = finish(&run, ResumeOptions { trace: true, ..resume_options() }).await;
+    let text = trace.unwrap().text(TextOptions::new(Detail::Routes));
+    // Skips the first line, which is the input.
+    let (_, steps) = text.split_once('\n').unwrap();
+    insta::assert_snapshot!("trace_pipeline", steps);
+}
+
+/// The whole pipeline with all debates: 5 analysts, 15 moves and 3 rounds.
+#[tokio::test(flavor = "multi_thread")]
+async fn trace_of_a_whole_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config: toml::Table = toml::from_str(DEFAULT).unwrap();
+    config["rounds"] = 3.into();
+    let run_config = with_config(toml::to_string(&config).unwrap());
+    let run = Run::create(folder.path(), run_config).unwrap();
+    let options = ResumeOptions { concurrency: 3, trace: true, ..resume_options() };
+    let (_, trace) = finish(&run, options).await;
+    let text = trace.unwrap().text(TextOptions::new(Detail::Routes));
+    insta::assert_snapshot!("trace_whole_pipeline", text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

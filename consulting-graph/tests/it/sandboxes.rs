@@ -4,7 +4,7 @@
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use consulting_graph::{
     config::Config,
     debate,
-    debate_host::DebateHost,
+    debate_host::{DebateHost, DebateQueue, MonitoredSaver},
     event::PipelineEvent,
     fence::Fence,
     models::{CallLimits, Limit, Models},
@@ -32,12 +32,14 @@ use sandbox_vm::{
 
 use crate::run::run_config;
 
-/// A back end that records the specs of its guests, claims to isolate them, and fails to start the first ones.
+/// A back end that records the specs of its guests and the sandboxes that exist when each guest starts, claims to isolate them, and fails to start the first ones.
 #[derive(Debug)]
 struct Observed {
     inner: InProcess,
     started: Arc<Mutex<Vec<Spec>>>,
     failures_left: AtomicUsize,
+    sandboxes: Arc<OnceLock<Sandboxes>>,
+    existing: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Observed {
@@ -45,7 +47,9 @@ impl Observed {
         let started = Arc::new(Mutex::new(Vec::new()));
         let inner = InProcess::new(debate::agent);
         let failures_left = AtomicUsize::new(failures);
-        (Self { inner, started: started.clone(), failures_left }, started)
+        let (sandboxes, existing) = Default::default();
+        let it = Self { inner, started: started.clone(), failures_left, sandboxes, existing };
+        (it, started)
     }
 }
 
@@ -66,6 +70,8 @@ impl Backend for Observed {
             return Err(Error::Start { backend: "observed", problem: "no guest today".to_owned() });
         }
         self.started.lock().unwrap().push(spec.clone());
+        let existing = self.sandboxes.get().map_or(0, |it| it.list().len());
+        self.existing.lock().unwrap().push(existing);
         self.inner.start(spec, dir).await
     }
 }
@@ -95,12 +101,13 @@ async fn run_pipeline(
         &CallLimits::default(),
     );
     let (models, saver) = (Arc::new(models.unwrap()), Arc::new(MemorySaver::new()));
+    let saver = Arc::new(MonitoredSaver::new(saver));
     let deps = Deps {
         config: config.clone(),
         data,
         fence: Fence::new("7f3a"),
         models: models.clone(),
-        debates: DebateHost {
+        debates: Arc::new(DebateHost {
             config,
             fence: Fence::new("7f3a"),
             models,
@@ -108,13 +115,13 @@ async fn run_pipeline(
             isolation,
             fallback,
             saver: saver.clone(),
+            queue: DebateQueue::new(1),
             run_id,
-            concurrency: 1,
             baseline: false,
             log_dir: folder.join("logs"),
-            traces: None,
+            is_traced: false,
             recorded_isolation: Vec::new(),
-        },
+        }),
         review: false,
         dir: folder.to_owned(),
     };
@@ -130,7 +137,9 @@ async fn run_pipeline(
 async fn each_debate_has_its_own_labelled_sandbox_which_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let (backend, started) = Observed::new(0);
+    let (observed, existing) = (backend.sandboxes.clone(), backend.existing.clone());
     let sandboxes = open(backend, folder.path(), Isolation::Process).await;
+    observed.set(sandboxes.clone()).unwrap();
     let state =
         run_pipeline(sandboxes.clone(), None, Isolation::Process, folder.path()).await.unwrap();
     assert_eq!(state.policy_scores.len(), 3);
@@ -153,6 +162,8 @@ async fn each_debate_has_its_own_labelled_sandbox_which_is_deleted() {
         ];
         assert_eq!(labels, expected);
     }
+    // Between two debates, no sandbox exists.
+    assert_eq!(*existing.lock().unwrap(), [0, 0, 0]);
     assert!(sandboxes.list().is_empty(), "{:?}", sandboxes.list());
     let left = std::fs::read_dir(folder.path().join("sandboxes")).unwrap().count();
     assert_eq!(left, 0, "directories of deleted sandboxes");

@@ -230,4 +230,6 @@ pub struct Subgraph {
     pub(crate) persistence: Persistence,
     /// Runs the graph in another process. `None` if the engine runs it.
     pub(crate) remote: Option<Arc<dyn RemoteRunner>>,
+    /// Where the graph runs, as a noun for drawings. `None`: in the process of the parent.
+    pub(crate) runs_in: Option<String>,
 }

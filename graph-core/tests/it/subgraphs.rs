@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use graph_core::{
     Command, CompiledGraph, Context, Goto, MemorySaver, NoRoute, NodeError, NodeExt, Persistence,
-    RetryPolicy, RunError, START, State, StateGraph, Thread, goto, send, subgraph,
+    RetryPolicy, RunError, START, State, StateGraph, Thread, goto, runs_graph, send, subgraph,
     subgraph_on_payload,
 };
 
@@ -242,6 +242,34 @@ async fn a_failed_graph_called_by_a_node_resumes() {
     let outcome = thread.proceed().await.unwrap();
     assert_eq!(outcome.state(), &trail(["1+inner", "2+inner"]));
     assert_eq!((probe.count("inner"), probe.count("between")), (3, 1));
+}
+
+async fn write(essay: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+    let draft = cx.run_graph(&drafting(), Persistence::Invocation, titled(essay)).await?;
+    Ok(lines(draft.unwrap_or_default()))
+}
+
+#[tokio::test]
+async fn a_declared_graph_is_drawn_and_read_like_a_subgraph() {
+    let probe = Probe::default();
+    let declared = runs_graph(write, &drafting()).runs_in("test");
+    let declared = thread_of(graph().node(declared.retry(1)).edge(START, write), &probe);
+    let ordinary = subgraph("write", &drafting(), titled, lines);
+    let ordinary = graph().node(&ordinary).edge(START, &ordinary).compile().unwrap();
+    assert_eq!(declared.graph().fingerprint(), ordinary.fingerprint());
+    let drawn = declared.graph().mermaid_expanded(1);
+    assert!(drawn.contains(", runs in a test"), "{drawn}");
+    assert_eq!(drawn.replace(", runs in a test", ""), ordinary.mermaid_expanded(1));
+
+    probe.fail_next("second", 1);
+    declared.run(with_note("x")).await.unwrap_err();
+    let state = declared.state_with_subgraphs().await.unwrap().unwrap();
+    let inner = state.tasks[0].subgraph.as_ref().unwrap();
+    assert_eq!(
+        (&inner.next[..], inner.values["lines"][0].as_str()),
+        (&["second".to_owned()][..], Some("x 0"))
+    );
+    assert_eq!(declared.proceed().await.unwrap().into_state().path, ["x 0", "x 1"]);
 }
 
 #[tokio::test]

@@ -9,9 +9,9 @@ use std::{
 };
 
 use graph_core::{
-    Durability, Goto, Input, MemorySaver, NodeTimeoutError, Persistence, RunControl, RunError,
-    RunOptions, RunOutcome, START, StateGraph, StopReason, SubgraphNode, Thread,
-    subgraph_on_payload,
+    Durability, Event, EventKind, Goto, Input, MemorySaver, NodeTimeoutError, Persistence,
+    RunControl, RunError, RunOptions, RunOutcome, START, StateGraph, StopReason, StreamMode,
+    SubgraphNode, Thread, subgraph_on_payload,
 };
 use graph_trace::{Detail, RecordedRun, Recorder, TextOptions, record_thread};
 use sandbox_testkit::inquiry::{
@@ -342,6 +342,63 @@ async fn payloads_fan_out_to_concurrent_sandboxes() {
         let inquiry = sandboxed(&graph(), &sandboxes, options);
         let graph = fan_out(&|| subgraph_on_payload("inquire", &inquiry, input, output));
         assert_eq!(graph.invoke(start(""), None).await.unwrap(), expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sandbox_can_have_an_exact_name_and_be_created_first() {
+    on_each_backend(async |sandboxes| {
+        let (names, read) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (seen, living) = (names.clone(), sandboxes.clone());
+        let policy = Calls::default().policy(move |_| {
+            let living = living.list().into_iter().map(|it| it.spec().name.clone());
+            seen.lock().unwrap().push(living.collect::<Vec<_>>());
+            async {}
+        });
+        let texts = read.clone();
+        let options = SandboxOptions::new(Spec::new("inquiry"))
+            .call_policy(policy)
+            .exact_name()
+            .before_delete(move |sandbox| {
+                let texts = texts.clone();
+                async move {
+                    let text = sandbox.fs().read("note.txt").await.map(|it| it.len());
+                    texts.lock().unwrap().push((sandbox.spec().name.clone(), text.ok()));
+                }
+            });
+        let sandbox = sandboxes.create_if_not_exists(Spec::new("inquiry")).await.unwrap();
+        sandbox.fs().write("note.txt", "hello").await.unwrap();
+        let inquiry = sandboxed(&graph(), &sandboxes, options);
+        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        assert!(thread.run(start("")).await.unwrap().is_done());
+        let names = names.lock().unwrap().clone();
+        assert!(!names.is_empty() && names.iter().all(|it| *it == ["inquiry"]), "{names:?}");
+        // The first inquiry runs in the sandbox that exists already, the second one in a new sandbox.
+        let (first, second) = (("inquiry".to_owned(), Some(5)), ("inquiry".to_owned(), None));
+        assert_eq!(*read.lock().unwrap(), [first, second]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn filtered_events_do_not_reach_the_stream_of_the_parent() {
+    on_each_backend(async |sandboxes| {
+        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let is_start = |it: &Event| matches!(it.kind, EventKind::TaskStarted { .. });
+        let options = options.event_filter(move |it| !is_start(it));
+        let inquiry = sandboxed(&graph(), &sandboxes, options);
+        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let modes = RunOptions::new().stream_modes(StreamMode::DEBUG).subgraphs();
+        let mut events = thread.with_options(modes).stream(start(""));
+        let (mut inside, mut outside) = (Vec::new(), Vec::new());
+        while let Some(event) = events.next().await {
+            let all = if event.namespace.is_empty() { &mut outside } else { &mut inside };
+            all.push(is_start(&event));
+        }
+        assert!(events.finish().await.unwrap().is_done());
+        assert!(outside.contains(&true));
+        assert!(!inside.is_empty() && !inside.contains(&true));
     })
     .await;
 }

@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Measure whether debating helps, on moves with planted flaws
     Ablate(AblateArgs),
-    /// Print the graph of the pipeline or of the debates
+    /// Print the graph of the pipeline, with the debate inside it, or of the debate alone
     Graph(GraphArgs),
     /// Print the default configuration
     Config,

@@ -32,20 +32,19 @@ const ESTIMATE_PROVIDER: &str = "anthropic";
 
 /// Prints a graph.
 pub(crate) fn graph(args: &GraphArgs) -> Result<(), CliError> {
-    let saver = Arc::new(MemorySaver::new());
     let drawing = if args.debate {
-        draw(&debate::graph(saver)?, args.format)
+        draw(&debate::graph()?, args.format)
     } else {
-        draw(&pipeline::graph(saver)?, args.format)
+        draw(&pipeline::graph(Arc::new(MemorySaver::new()))?, args.format)
     };
     Ok(print(&drawing)?)
 }
 
 fn draw<S: State, C: Send + Sync + 'static>(graph: &CompiledGraph<S, C>, format: Format) -> String {
     match format {
-        Format::Mermaid => graph.mermaid(),
-        Format::Dot => graph.dot(0),
-        Format::Json => format!("{:#}\n", graph.to_json(0)),
+        Format::Mermaid => graph.mermaid_expanded(1),
+        Format::Dot => graph.dot(1),
+        Format::Json => format!("{:#}\n", graph.to_json(1)),
     }
 }
 

@@ -163,9 +163,8 @@ impl Drawing {
 impl DrawnNode {
     fn of(graph: &Graph, entry: &NodeEntry, parent: Option<&str>) -> Self {
         let kind = if entry.subgraph.is_some() { DrawnKind::Subgraph } else { DrawnKind::Node };
-        let remote = entry.subgraph.as_ref().and_then(|it| it.remote.as_ref());
         Self {
-            runs_in: remote.map(|it| it.runs_in().to_owned()),
+            runs_in: entry.subgraph.as_ref().and_then(|it| it.runs_in.clone()),
             deferred: entry.options.defer,
             stop_before: graph.stop_before.contains(&entry.label),
             stop_after: graph.stop_after.contains(&entry.label),
