@@ -55,7 +55,7 @@ async fn critics_of_equal_skill_have_no_effect_and_the_report_says_so() {
     assert_eq!(results.contrasts.len(), 7);
     assert!(results.contrasts.iter().all(|it| it.decision == Decision::NoEffect), "{results:?}");
     let report = fs::read_to_string(dir.path().join("report.md")).unwrap();
-    assert_eq!(report.matches("? No effect found").count(), 7, "{report}");
+    assert_eq!(report.matches("No effect found (difference").count(), 7, "{report}");
     assert!(report.contains("SCRIPTED CRITICS"), "{report}");
     let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 4);
