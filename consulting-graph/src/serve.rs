@@ -143,6 +143,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         spending_meters: SpendingMeters::default(),
         replaying: Arc::default(),
         forking: Arc::new(Semaphore::new(app_state::CONCURRENT_FORKS)),
+        whole_files: Arc::new(Semaphore::new(app_state::CONCURRENT_WHOLE_FILES)),
     };
     if let Some(max_age) = options.max_age {
         retention::retain(app.clone(), max_age).await?;

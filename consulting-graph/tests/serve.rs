@@ -9,6 +9,7 @@ mod document;
 
 use std::{path::Path, process::Stdio, time::Duration};
 
+use app_support::lock::DirLock;
 use consulting_graph::config::DEFAULT;
 use llm::testkit::FakeProvider;
 use reqwest::{Client, Method, Response};
@@ -528,6 +529,43 @@ async fn runs_cut_short_by_their_budget_resume_on_the_server_and_on_the_command_
         assert_eq!((before.0, after.0), (200, 200));
         assert!(before.1 != after.1, "the trace is updated after a resume");
         assert_eq!(after, trace(id).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_and_traces_of_a_run_can_be_read() {
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(folder.path(), 0, IN_PROCESS, None).await;
+    let id = server.analyze(json!({ "ticker": "NVDA", "rounds": 1 })).await;
+    assert_eq!(server.follow(&id).await.1, "complete");
+    let at = |path: &str| format!("/api/runs/{id}/{path}");
+
+    // No trace is made while another process executes the run.
+    let lock = DirLock::exclusive(&folder.path().join("runs").join(&id)).unwrap();
+    assert_eq!(server.get(&at("trace")).await.0, 409);
+    drop(lock);
+    for (name, title) in [("pipeline", "NVDA, pipeline"), ("m1", "NVDA, debate of m1")] {
+        let page = server.send(Method::GET, &at(&format!("trace/{name}")), None).await;
+        assert_eq!(page.status(), 200, "{name}");
+        assert!(page.text().await.unwrap().contains(title), "{name}");
+    }
+    assert_eq!(server.get(&at("trace/m77")).await.0, 404);
+
+    let (_, detail) = server.get(&format!("/api/runs/{id}")).await;
+    let critic = detail["config"]["critic"]["id"].as_str().unwrap();
+    let analyst = detail["config"]["analysts"][0]["id"].as_str().unwrap();
+    let (_, list) = server.get(&at(&format!("calls?agent={critic}&move=m1"))).await;
+    let calls = list["calls"].as_array().unwrap();
+    assert!(!calls.is_empty() && calls.iter().all(|it| it["answer"] != ""), "{list}");
+    assert!(calls.iter().all(|it| it["prompt"].to_string().contains("move m1")), "{list}");
+    let (_, list) = server.get(&at(&format!("calls?agent={analyst}"))).await;
+    assert!(!list["calls"].as_array().unwrap().is_empty(), "{list}");
+    for (query, expected) in [
+        ("agent=nobody".to_owned(), 404),
+        (format!("agent={critic}"), 422),
+        (format!("agent={analyst}&move=m1"), 422),
+    ] {
+        assert_eq!(server.get(&at(&format!("calls?{query}"))).await.0, expected, "{query}");
     }
 }
 

@@ -15,7 +15,7 @@ use llm::Catalog;
 use serde_json::json;
 use tokio::{
     runtime::Handle,
-    sync::{Mutex, Semaphore},
+    sync::{Mutex, OwnedSemaphorePermit, Semaphore},
 };
 
 use super::{
@@ -41,6 +41,9 @@ const MAX_CONCURRENCY: usize = 15;
 
 /// Maximum number of concurrent forks.
 pub(super) const CONCURRENT_FORKS: usize = 4;
+
+/// Maximum number of concurrent requests that hold a whole recording or trace in memory.
+pub(super) const CONCURRENT_WHOLE_FILES: usize = 4;
 
 /// Maximum number of settings that a fork may change.
 const MAX_SETTINGS: usize = 100;
@@ -72,9 +75,17 @@ pub(super) struct AppState {
     /// Limits concurrent forks. Each fork occupies a blocking thread while it waits for work on other blocking threads,
     /// so too many concurrent forks would deadlock.
     pub(super) forking: Arc<Semaphore>,
+    /// Limits concurrent requests that hold a whole recording or trace in memory.
+    pub(super) whole_files: Arc<Semaphore>,
 }
 
 impl AppState {
+    /// Waits until the request may hold a whole recording or trace in memory.
+    pub(super) async fn whole_file_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = self.whole_files.clone().acquire_owned().await;
+        permit.map_err(|error| Problem::internal(&error))
+    }
+
     /// Creates and starts a run. Continues even if the client disconnects.
     pub(super) async fn start_run(&self, request: AnalyzeRequest) -> Result<RunInfo, Problem> {
         let app = self.clone();

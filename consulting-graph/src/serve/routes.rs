@@ -1,6 +1,6 @@
 //! Routes for runs.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use axum::{
     Json,
@@ -9,7 +9,7 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 use graph_server::{
-    Status,
+    RunInfo, Status,
     http::{Body, LastEventId, Message, Params, Path, Problem, ProblemBody, stream_events},
 };
 use serde_json::{Value, json};
@@ -244,11 +244,9 @@ async fn events(
     (status = 200, description = "The trace of the pipeline, with the debates inside it", body = Object),
     (status = "4XX", description = "The run does not exist or is not complete", body = ProblemBody)))]
 async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
-    let (info, dir) = app.find_run(&id).await?;
-    if info.status != Status::Complete {
-        return Err(Problem::conflict("the run is not complete"));
-    }
-    let text = trace::load_or_replay(dir, app.replaying).await?;
+    let (_, dir) = find_complete_run(&app, &id).await?;
+    let _permit = app.whole_file_permit().await?;
+    let text = trace::load_or_replay(dir, app.replaying.clone()).await?;
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([kind], text).into_response())
 }
@@ -263,13 +261,19 @@ async fn trace_page(
     State(app): State<AppState>,
     Path((id, name)): Path<(String, String)>,
 ) -> HttpResult<Html<String>> {
-    let (info, dir) = app.find_run(&id).await?;
+    let (info, dir) = find_complete_run(&app, &id).await?;
+    let _permit = app.whole_file_permit().await?;
+    let trace = trace::load_or_replay(dir, app.replaying.clone()).await?;
+    let page = blocking(move || trace::render_page(&trace, &name, &info.subject)).await?;
+    page.map(Html).ok_or_else(|| Problem::not_found("the run has no such trace"))
+}
+
+async fn find_complete_run(app: &AppState, id: &str) -> HttpResult<(RunInfo, PathBuf)> {
+    let (info, dir) = app.find_run(id).await?;
     if info.status != Status::Complete {
         return Err(Problem::conflict("the run is not complete"));
     }
-    let trace = trace::load_or_replay(dir, app.replaying).await?;
-    let page = blocking(move || trace::render_page(&trace, &name, &info.subject)).await?;
-    page.map(Html).ok_or_else(|| Problem::not_found("the run has no such trace"))
+    Ok((info, dir))
 }
 
 /// Returns the answered model calls of one agent, with prompts and answers.
@@ -283,6 +287,7 @@ async fn calls(
     Params(request): Params<CallsQuery>,
 ) -> HttpResult<Json<CallList>> {
     let (_, dir) = app.find_run(&id).await?;
+    let _permit = app.whole_file_permit().await?;
     let read = move || {
         let run = Run::open_unchecked(dir).map_err(http_problem)?;
         calls::calls_of(&run, &request.agent, request.move_id.as_deref())

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use app_support::lock::DirLock;
 use graph_core::{BuildError, MemorySaver};
 use graph_server::http::Problem;
 use graph_trace::Trace;
@@ -83,6 +84,8 @@ fn write_cache(dir: &Path, text: &str) -> io::Result<()> {
 
 async fn replay(dir: &Path) -> Result<String, Problem> {
     let run = Run::open(dir).map_err(http_problem)?;
+    // Keeps the run from being resumed or deleted until the end of the replay.
+    let _lock = DirLock::shared(dir).map_err(|error| http_problem(error.into()))?;
     let replay_dir = dir.join("replay");
     let _ = fs::remove_dir_all(&replay_dir);
     // All answers come from the recording, so no isolation is needed.
