@@ -141,7 +141,7 @@ pub fn generate(company: &Company, pairs: usize, seed: u64) -> Result<Vec<Case>,
         let flaw = FlawKind::ALL[pair % FlawKind::ALL.len()];
         for flaw in [None, Some(flaw)] {
             // The numbers of the two moves do not depend on which of them is flawed.
-            let is_second = flaw.is_some() == (rng.clone().next_u64() % 2 == 0);
+            let is_second = flaw.is_some() == rng.clone().next_u64().is_multiple_of(2);
             let number = 2 * pair + 1 + usize::from(is_second);
             let move_id = MoveId(u16::try_from(number).unwrap_or(u16::MAX));
             let the_move = Move {
