@@ -174,7 +174,8 @@ impl Critics {
 impl ScriptedCall {
     pub(super) fn new(trial: &Trial, role: Role, number: u32, log: &[ConversationEntry]) -> Self {
         let critiques = log.iter().filter(|it| it.role == Speaker::Critic);
-        let mut claims = critiques.filter_map(|it| Claim::read(&it.content, &trial.case.brief.move_id));
+        let mut claims =
+            critiques.filter_map(|it| Claim::read(&it.content, &trial.case.brief.move_id));
         Self { trial: trial.clone(), role, number, last_claim: claims.next_back() }
     }
 }
