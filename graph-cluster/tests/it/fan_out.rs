@@ -49,11 +49,13 @@ pub(crate) async fn wide_step_runs_on_several_workers(cluster: &Cluster) {
 /// The workers have more capacity than the step has tasks, and no task ends.
 pub(crate) async fn workers_share_the_tasks_of_a_step(cluster: &Cluster) {
     let options = ["--fan-out", "1"];
-    let _workers = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
+    let workers = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
     let endless = JobSpec { rounds: 1, width: 12, pause_ms: 3_600_000, ask: false };
     cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
     cluster.wait_for_effects(12, "r").await;
-    assert_eq!(effect_workers(cluster).len(), 2);
+    let lines = cluster.effects();
+    let by_first = lines.iter().filter(|it| Effect::parse(it).worker == workers.0.id).count();
+    assert!((4..=8).contains(&by_first), "{lines:?}");
 }
 
 pub(crate) async fn small_steps_stay_on_the_worker_of_the_run(cluster: &Cluster) {
