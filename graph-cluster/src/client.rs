@@ -1,6 +1,6 @@
 //! Clients, which submit runs and read their results.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use tokio::{
@@ -10,14 +10,12 @@ use tokio::{
 
 use crate::{
     error::ClusterError,
+    limits::POLL_INTERVAL,
     run::{RunInfo, StartRun},
     run_status::RunStatus,
     scheduler::Scheduler,
     store::{ClusterStatus, Notice, RunEvent, RunStore},
 };
-
-/// Maximum time between two looks at a run, in case a notification was lost.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts, resumes, cancels and watches runs of a cluster. Clones share the connections.
 ///

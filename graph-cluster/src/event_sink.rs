@@ -1,18 +1,15 @@
 //! Stores the events of a run while it executes.
 
-use std::time::Duration;
-
 use graph_core::Event;
 use tokio::time::sleep;
 
 use crate::{
     error::ClusterError,
     leg_end::LegEnd,
+    limits::RETRY_DELAY,
     store::{Claim, RunEvent, RunStore},
 };
 
-/// Delay between attempts to reach the database.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum size of the events that are stored in one statement, unless a single event is larger.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 

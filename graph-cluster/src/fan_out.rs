@@ -27,16 +27,13 @@ use tokio::{
 use crate::{
     error::ClusterError,
     leg_end::LegEnd,
+    limits::{POLL_INTERVAL, RETRY_DELAY},
     store::{Claim, NewTask, Notice, RunStore},
     task_message::TaskMessage,
 };
 
-/// Maximum time between two looks at the tasks, in case a notification was lost.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time in which the notifications of several tasks are collected.
 const COLLECT_TIME: Duration = Duration::from_millis(2);
-/// Delay between attempts to reach the database.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// The tasks that leave the worker of their run.
 #[derive(Clone, Debug)]
@@ -119,9 +116,16 @@ pub(crate) async fn exchange(
             // The run has ended, and its last events are being stored.
             else => return std::future::pending().await,
         }
-        if let Err(error) = deliver(store, run, &mut open).await {
-            tracing::warn!(run, %error, "cannot read the tasks of a run");
-            sleep(RETRY_DELAY).await;
+        match deliver(store, run, &mut open).await {
+            Ok(()) => {}
+            Err(error @ ClusterError::Database(_)) => {
+                tracing::warn!(run, %error, "cannot read the tasks of a run");
+                sleep(RETRY_DELAY).await;
+            }
+            Err(error) => {
+                let problem = format!("cannot read the result of the task: {error}");
+                fail(std::mem::take(&mut open).into_values(), &problem);
+            }
         }
     }
 }
@@ -158,12 +162,18 @@ async fn post(
             }
             Err(error) => {
                 let problem = format!("cannot post the task for another worker: {error}");
-                for (_, task) in open {
-                    let _ = task.reply.send(Err(NodeError::terminal(problem.clone())));
-                }
+                fail(open.into_iter().map(|(_, task)| task), &problem);
                 return Some(Vec::new());
             }
         }
+    }
+}
+
+/// Answers the callers of tasks with a failure.
+fn fail(tasks: impl Iterator<Item = OpenTask>, problem: &str) {
+    for task in tasks {
+        // The caller may have been dropped.
+        let _ = task.reply.send(Err(NodeError::terminal(problem.to_owned())));
     }
 }
 

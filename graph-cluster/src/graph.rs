@@ -13,12 +13,10 @@ use serde_json::{Map, Value};
 use crate::{
     event_sink::EventSink,
     leg_end::LegEnd,
+    limits::MAX_BATCH,
     run::{RunResult, StartRun},
     run_status::RunStatus,
 };
-
-/// Maximum number of events stored in one statement.
-const MAX_BATCH: usize = 64;
 
 /// One execution of a leg.
 pub(crate) struct LegRequest<'a> {

@@ -17,19 +17,15 @@ use crate::{
     fan_out::{FanOut, exchange},
     graph::{AnyGraph, LegRequest},
     leg_end::LegEnd,
+    limits::{MAX_ATTEMPTS, RETRY_DELAY},
     run::RunResult,
     run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
     worker_options::WorkerOptions,
 };
 
-/// Delay between attempts to lease a thread.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Number of heartbeats per lease.
 const HEARTBEATS_PER_LEASE: u32 = 3;
-/// Maximum number of times that a leg is claimed before it fails, so that a run that crashes its process does not end all
-/// workers again and again. Returning a run to the queue resets the number.
-const MAX_ATTEMPTS: i32 = 20;
 
 /// Phase of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -85,18 +81,9 @@ impl LegRunner {
         let _ = self.active.subscribe().wait_for(|it| *it == 0).await;
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        *self.active.borrow() == 0
-    }
-
-    /// Returns whether the worker drops the runs and tasks that are still executing.
-    pub(crate) fn is_aborting(&self) -> bool {
-        *self.phase.borrow() == Phase::Aborting
-    }
-
-    /// Returns the changes of the worker's phase and of the number of its legs.
-    pub(crate) fn changes(&self) -> Changes {
-        Changes { phase: self.phase.subscribe(), active: self.active.subscribe() }
+    /// Returns once the worker drops the runs and tasks that are still executing.
+    pub(crate) async fn aborting(&self) {
+        let _ = self.phase.subscribe().wait_for(|it| *it == Phase::Aborting).await;
     }
 
     pub(crate) fn drain(&self) {
@@ -313,22 +300,6 @@ fn is_transient(error: &RunError) -> bool {
 impl fmt::Debug for LegRunner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LegRunner").field("worker", &self.worker).finish_non_exhaustive()
-    }
-}
-
-/// Changes of a worker's phase and of the number of its legs.
-pub(crate) struct Changes {
-    phase: watch::Receiver<Phase>,
-    active: watch::Receiver<usize>,
-}
-
-impl Changes {
-    /// Returns once something has changed since the last call. The worker must outlive the call.
-    pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.phase.changed() => {}
-            _ = self.active.changed() => {}
-        }
     }
 }
 

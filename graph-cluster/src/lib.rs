@@ -24,6 +24,8 @@
 //!   checkpointer refuses writes under a lease that another worker has taken.
 //! - An interrupt ends the leg of a run. No process waits for the answer.
 //!
+//! Events are not part of these guarantees: if a worker dies, events may be missing or repeated.
+//!
 //! The book's chapter [Running on several machines](../book/cluster.html) is a guide; `cargo xtask book` renders it.
 #![forbid(unsafe_code)]
 
@@ -34,10 +36,12 @@ mod fan_out;
 mod graph;
 mod leg;
 mod leg_end;
+mod limits;
 mod run;
 mod run_status;
 mod scheduler;
 mod store;
+mod task_execution;
 mod task_message;
 mod task_worker;
 mod worker;

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use graph_core::{CompiledGraph, State};
-use tokio::time::{interval, sleep};
+use tokio::{
+    sync::oneshot,
+    time::{interval, sleep},
+};
 
 use crate::{
     error::ClusterError,
@@ -87,7 +90,9 @@ impl Worker {
         self
     }
 
-    /// Registers a graph. `deps` creates the dependencies of its nodes for each leg of a run.
+    /// Registers a graph. `deps` creates the dependencies of its nodes for each leg of a run and for each spread task, so
+    /// connections and caches should be shared by cloning handles. All workers need the same version of the graph: a
+    /// spread task that a worker cannot read fails its run.
     pub fn graph<S: State, C: Send + Sync + 'static>(
         mut self,
         name: impl Into<String>,
@@ -109,7 +114,9 @@ impl Worker {
     }
 
     /// Adds the worker to a pool. It then also executes tasks of nodes that are
-    /// [bound](graph_core::NodeExt::pool) to the pool. A task waits if no worker serves its pool.
+    /// [bound](graph_core::NodeExt::pool) to the pool. A task waits if no worker serves its pool. A node that calls
+    /// [`Context::run_graph`](graph_core::Context::run_graph) is executed by the worker of the run, even if that worker
+    /// does not serve the pool.
     pub fn pool(mut self, pool: impl Into<String>) -> Self {
         self.options.fan_out.pools.insert(pool.into());
         self
@@ -117,6 +124,9 @@ impl Worker {
 
     /// Sets the minimum number of tasks in a step that this worker spreads over all workers. The default is 32. Smaller
     /// steps run on the worker that executes the run, except for nodes that are bound to a pool.
+    ///
+    /// The input of each spread task is stored in the database. For a node that reads the state, this is the whole state.
+    /// [`Context::drain_requested`](graph_core::Context::drain_requested) is always `false` in a spread task.
     pub fn fan_out(mut self, min_tasks: usize) -> Self {
         self.options.fan_out.min_tasks = Some(min_tasks);
         self
@@ -179,8 +189,14 @@ impl Worker {
             std::future::pending::<()>().await;
         };
         let work = async {
-            let tasks = task_worker::work(runner.clone()).map(Ok);
-            tokio::try_join!(scheduler.work(runner.clone()), tasks).map(drop)
+            let (ended, legs_ended) = oneshot::channel();
+            let legs = async {
+                let served = scheduler.work(runner.clone()).await;
+                drop(ended);
+                served
+            };
+            let tasks = task_worker::work(runner.clone(), legs_ended).map(Ok);
+            tokio::try_join!(legs, tasks).map(drop)
         };
         let served = tokio::select! {
             served = work => served,

@@ -202,7 +202,8 @@ impl<C: ?Sized> Context<C> {
     }
 
     /// Returns whether the run was asked to stop at the end of this step: see
-    /// [`RunControl::drain`](crate::RunControl::drain).
+    /// [`RunControl::drain`](crate::RunControl::drain). Always `false` in a task that runs in another process: see
+    /// [`RunOptions::task_runner`](crate::RunOptions::task_runner).
     pub fn drain_requested(&self) -> bool {
         self.task.scope.control.is_draining()
     }

@@ -1,16 +1,16 @@
 //! A scheduler without a further service: workers claim queued runs from a table, under leases.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use super::Scheduler;
-use crate::{error::ClusterError, leg::LegRunner, run::Ticket, store::Notice};
+use crate::{
+    error::ClusterError, leg::LegRunner, limits::POLL_INTERVAL, run::Ticket, store::Notice,
+};
 
 const NAME: &str = "postgres";
-/// Maximum time between two searches for runs whose worker has died.
-const MAX_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Workers claim queued runs from PostgreSQL. A run whose worker dies is claimed by another one when its lease expires.
 ///
@@ -60,7 +60,7 @@ impl Scheduler for PostgresQueue {
     async fn work(&self, runner: Arc<LegRunner>) -> Result<(), ClusterError> {
         let slots = Arc::new(Semaphore::new(self.capacity));
         let graphs = runner.graphs();
-        let poll_interval = runner.heartbeat_interval().min(MAX_POLL_INTERVAL);
+        let poll_interval = runner.heartbeat_interval().min(POLL_INTERVAL);
         let mut notices = runner.store.notices();
         let mut legs = JoinSet::new();
         loop {

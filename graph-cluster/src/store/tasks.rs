@@ -47,6 +47,8 @@ pub(crate) struct TaskFilter<'a> {
     pub(crate) pools: &'a [String],
     /// Whether only tasks of runs that this worker executes are claimed.
     pub(crate) only_own_runs: bool,
+    /// Number of tasks of the worker's share that it has claimed already.
+    pub(crate) held: usize,
 }
 
 /// A message of a task: its position and its body.
@@ -112,7 +114,9 @@ impl RunStore {
         Ok((rows.iter().map(message).collect::<Result<_, ClusterError>>()?, is_full))
     }
 
-    /// Claims up to `limit` tasks that no worker executes.
+    /// Claims up to `limit` tasks that no worker executes, but not more than the worker's share: each task that has not
+    /// ended counts equally for all live workers that can execute it. Tasks of the worker's pools come first, because
+    /// fewer workers can execute them.
     pub(crate) async fn claim_tasks(
         &self,
         filter: &TaskFilter<'_>,
@@ -120,21 +124,35 @@ impl RunStore {
         limit: usize,
     ) -> Result<Vec<TaskClaim>, ClusterError> {
         let update = "
-            WITH next AS (
+            WITH work AS (
+                SELECT t.graph, t.pool, count(*) AS tasks
+                FROM graph_cluster.task t JOIN graph_cluster.run r ON r.id = t.run
+                WHERE t.outcome IS NULL AND t.graph = ANY($2) AND (t.pool IS NULL OR t.pool = ANY($3))
+                    AND r.status IN ('queued', 'running') AND NOT r.cancel AND (NOT $4 OR r.worker = $1)
+                GROUP BY t.graph, t.pool
+            ), share AS (
+                SELECT ceil(sum(work.tasks / greatest(1, (
+                    SELECT count(*) FROM graph_cluster.worker w
+                    WHERE NOT w.draining AND w.seen_at > now() - $6 * interval '1 millisecond'
+                        AND work.graph = ANY(w.graphs) AND (work.pool IS NULL OR work.pool = ANY(w.pools))
+                ))::numeric))::bigint AS tasks FROM work
+            ), next AS (
                 SELECT t.run, t.id FROM graph_cluster.task t JOIN graph_cluster.run r ON r.id = t.run
                 WHERE t.outcome IS NULL AND (t.lease_until IS NULL OR t.lease_until < now())
                     AND t.graph = ANY($2) AND (t.pool IS NULL OR t.pool = ANY($3))
                     AND r.status IN ('queued', 'running') AND NOT r.cancel AND (NOT $4 OR r.worker = $1)
-                ORDER BY t.number LIMIT $5 FOR UPDATE OF t SKIP LOCKED
+                ORDER BY t.pool IS NULL, t.number
+                LIMIT (SELECT greatest(0, least($5, tasks - $7)) FROM share) FOR UPDATE OF t SKIP LOCKED
             )
             UPDATE graph_cluster.task t SET worker = $1, fence = t.fence + 1, attempts = t.attempts + 1,
                 lease_until = now() + $6 * interval '1 millisecond'
             FROM next WHERE t.run = next.run AND t.id = next.id
             RETURNING t.run, t.id, t.graph, t.start, t.fence, t.attempts";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let TaskFilter { worker, graphs, pools, only_own_runs } = filter;
-        let params: [&(dyn ToSql + Sync); 6] =
-            [worker, graphs, pools, only_own_runs, &limit, &to_millis(lease)];
+        let TaskFilter { worker, graphs, pools, only_own_runs, held } = filter;
+        let held = i64::try_from(*held).unwrap_or(i64::MAX);
+        let params: [&(dyn ToSql + Sync); 7] =
+            [worker, graphs, pools, only_own_runs, &limit, &to_millis(lease), &held];
         let rows = self.query(update, &params).await?;
         rows.iter().map(task_claim).collect()
     }

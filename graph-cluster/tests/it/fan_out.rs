@@ -1,11 +1,12 @@
 //! Tasks that run on other workers than their run.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use fastrand::Rng;
 use graph_cluster::RunStatus;
 use graph_tests::crash::{is_nightly, seed};
 use rustix::process::Signal;
+use tokio::time::timeout;
 
 use crate::{
     cluster::Cluster,
@@ -17,6 +18,13 @@ use crate::{
 /// Spreads the tasks of all steps over the workers, two at a time for each of them.
 const SPREAD: [&str; 4] = ["--fan-out", "1", "--task-capacity", "2"];
 const WIDE: JobSpec = JobSpec { rounds: 2, width: 12, pause_ms: 60, ask: false };
+
+/// A run that takes longer hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn is_start(line: &str) -> bool {
+    Effect::parse(line).is_start
+}
 
 /// Returns the workers that have started effects.
 fn effect_workers(cluster: &Cluster) -> BTreeSet<String> {
@@ -38,6 +46,18 @@ pub(crate) async fn wide_step_runs_on_several_workers(cluster: &Cluster) {
     assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.task"), "0");
 }
 
+/// The workers have more capacity than the step has tasks, and no task ends.
+pub(crate) async fn workers_share_the_tasks_of_a_step(cluster: &Cluster) {
+    let options = ["--fan-out", "1"];
+    let workers = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
+    let endless = JobSpec { rounds: 1, width: 12, pause_ms: 3_600_000, ask: false };
+    cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
+    cluster.wait_for_effects(12, "r").await;
+    let lines = cluster.effects();
+    let by_first = lines.iter().filter(|it| Effect::parse(it).worker == workers.0.id).count();
+    assert!((4..=8).contains(&by_first), "{lines:?}");
+}
+
 pub(crate) async fn small_steps_stay_on_the_worker_of_the_run(cluster: &Cluster) {
     let options = ["--fan-out", "13"];
     let _workers = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
@@ -56,7 +76,7 @@ pub(crate) async fn pooled_nodes_run_only_on_workers_of_their_pool(cluster: &Clu
     while cluster.client.run("r").await.expect("the run exists").worker.as_ref() != Some(&other.id)
         || cluster.sql("SELECT count(*) FROM graph_cluster.task") != "3"
     {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(cluster.effects().is_empty());
     let member = cluster.worker_with(&["--node-pool", "gpu", "--pool", "gpu"]).await;
@@ -71,20 +91,75 @@ pub(crate) async fn pooled_nodes_run_only_on_workers_of_their_pool(cluster: &Clu
 
 pub(crate) async fn cancelling_a_run_stops_its_tasks_on_other_workers(cluster: &Cluster) {
     let _other = cluster.worker_with(&["--node-pool", "gpu"]).await;
-    let _member = cluster.worker_with(&["--node-pool", "gpu", "--pool", "gpu"]).await;
+    // The endless tasks occupy all slots of the pool.
+    let slots = ["--node-pool", "gpu", "--pool", "gpu", "--task-capacity", "2"];
+    let member = cluster.worker_with(&slots).await;
     let endless = JobSpec { rounds: 1, width: 2, pause_ms: 3_600_000, ask: false };
     cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
     cluster.wait_for_effects(2, "r").await;
     cluster.client.cancel("r").await.expect("the run is active");
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!(run.status, RunStatus::Cancelled);
-    let status = cluster.client.status().await.expect("the database is running");
-    assert!(status.workers.iter().all(|it| it.tasks == 0), "{status:?}");
-    // The slots of the tasks are free again.
-    let next = JobSpec { rounds: 1, width: 40, pause_ms: 1, ask: false };
+    // The nodes have stopped: their slots execute the tasks of another run.
+    let next = JobSpec { rounds: 1, width: 4, pause_ms: 1, ask: false };
     cluster.client.start(&next.request("next", "t")).await.expect("the run starts");
-    let next = cluster.client.wait("next").await.expect("the run exists");
-    assert_eq!(next.status, RunStatus::Done, "{next:?}");
+    let next = timeout(DEADLINE, cluster.client.wait("next")).await.expect("the slots are free");
+    assert_eq!(next.expect("the run exists").status, RunStatus::Done);
+    assert_eq!(effect_workers(cluster), BTreeSet::from([member.id.clone()]));
+    let recorded: Vec<_> = cluster.effects().into_iter().filter(|it| !is_start(it)).collect();
+    assert!(recorded.iter().all(|it| it.contains("next.")), "{recorded:?}");
+    assert_eq!(recorded.len(), 4);
+}
+
+/// Storing a message fails for a reason that does not disappear.
+pub(crate) async fn task_whose_messages_are_rejected_fails(cluster: &Cluster) {
+    let _worker = cluster.worker_with(&SPREAD).await;
+    cluster.sql(
+        "CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            RAISE EXCEPTION 'the table is closed';
+        END $$;
+        CREATE TRIGGER reject BEFORE INSERT ON graph_cluster.task_message EXECUTE FUNCTION reject()",
+    );
+    cluster.client.start(&WIDE.request("r", "t")).await.expect("the run starts");
+    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run fails");
+    let run = run.expect("the run exists");
+    let error = run.outcome.error.unwrap_or_default();
+    assert_eq!(run.status, RunStatus::Failed, "{error}");
+    assert!(error.contains("the table is closed"), "{error}");
+    check_effects(cluster, 0);
+}
+
+/// Reading the messages of a task fails for a reason that does not disappear.
+pub(crate) async fn run_whose_tasks_cannot_be_read_fails(cluster: &Cluster) {
+    let _worker = cluster.worker_with(&SPREAD).await;
+    let endless = JobSpec { rounds: 1, width: 2, pause_ms: 3_600_000, ask: false };
+    cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
+    cluster.wait_for_effects(2, "r").await;
+    cluster.sql("ALTER TABLE graph_cluster.task_message RENAME COLUMN body TO content");
+    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run fails");
+    let run = run.expect("the run exists");
+    let error = run.outcome.error.unwrap_or_default();
+    assert_eq!(run.status, RunStatus::Failed, "{error}");
+    assert!(error.contains("cannot read the result of the task"), "{error}");
+}
+
+/// The leases of the tasks expire while their only worker is stopped.
+pub(crate) async fn suspended_worker_does_not_repeat_its_tasks(cluster: &Cluster) {
+    let worker = cluster.worker_with(&SPREAD).await;
+    let request = JobSpec { rounds: 2, width: 4, pause_ms: 300, ask: false }.request("r", "t");
+    let expected = local::run(&request).await;
+    cluster.client.start(&request).await.expect("the run starts");
+    cluster.wait_for_effects(1, "r").await;
+    worker.signal(Signal::STOP);
+    let held = "SELECT count(*) FROM graph_cluster.task WHERE lease_until > now()";
+    while cluster.sql(held) != "0" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    worker.signal(Signal::CONT);
+    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run ends");
+    let run = run.expect("the run exists");
+    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    check_effects(cluster, 0);
 }
 
 pub(crate) async fn draining_worker_hands_its_tasks_over(cluster: &Cluster) {

@@ -1,6 +1,9 @@
 //! Workers that are killed or cut off.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use fastrand::Rng;
 use graph_cluster::{ClusterError, PostgresQueue, RunStatus, RunStore, Worker};
@@ -12,6 +15,8 @@ use crate::{
     local::{self, JobSpec, to_value},
 };
 
+/// Time within which a worker executes each kind of statement.
+const DEADLINE: Duration = Duration::from_secs(60);
 const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
 
 /// Kills a random worker at random points of several runs.
@@ -47,7 +52,7 @@ pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
                 if info.claims > claims || !info.status.is_active() {
                     break;
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
             recoveries.push(killed_at.elapsed());
         }
@@ -104,10 +109,11 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
         for run in &runs {
             cluster.client.start(&JOB.request(run, run)).await.expect("the run starts");
         }
-        while cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-            == "0"
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        let deadline = Instant::now() + DEADLINE;
+        while cluster.sql(sleeping) == "0" {
+            assert!(Instant::now() < deadline, "no worker executes {operation} on {table}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         workers.iter().for_each(|it| it.signal(Signal::KILL));
         cluster.sql(&format!("DROP TRIGGER pause ON graph_cluster.{table}"));
@@ -132,7 +138,7 @@ pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
     first.signal(Signal::STOP);
     let _second = cluster.worker().await;
     while cluster.client.run("r").await.expect("the run exists").claims == 1 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     cluster.wait_for_effects(cluster.effects().len() + 2, "r").await;
     first.signal(Signal::CONT);

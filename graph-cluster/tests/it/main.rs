@@ -4,6 +4,7 @@
 
 mod cluster;
 mod conformance;
+mod embedded;
 mod fan_out;
 #[path = "../../src/bin/cluster-demo/job.rs"]
 mod job;
@@ -55,8 +56,14 @@ suite!(
         fan_out::small_steps_stay_on_the_worker_of_the_run,
         fan_out::pooled_nodes_run_only_on_workers_of_their_pool,
         fan_out::cancelling_a_run_stops_its_tasks_on_other_workers,
+        fan_out::workers_share_the_tasks_of_a_step,
+        fan_out::task_whose_messages_are_rejected_fails,
+        fan_out::run_whose_tasks_cannot_be_read_fails,
+        fan_out::suspended_worker_does_not_repeat_its_tasks,
         fan_out::draining_worker_hands_its_tasks_over,
         fan_out::killed_workers_of_tasks_lose_nothing,
+        embedded::task_that_emits_and_journals_does_not_block,
+        embedded::panic_outside_the_node_fails_the_run,
     ]
 );
 

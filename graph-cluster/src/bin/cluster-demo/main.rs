@@ -1,6 +1,6 @@
 //! Runs a demonstration graph on several processes.
 //!
-//! Every command takes `--database URL`. With `--restate INGRESS`, Restate schedules the runs.
+//! Every command takes `--database URL`, or reads the URL from the variable `DATABASE_URL`. With `--restate INGRESS`, Restate schedules the runs.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 
 mod job;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use self::job::{EffectLog, graph};
 
 const USAGE: &str = "\
-usage: cluster-demo COMMAND --database URL [OPTIONS]
+usage: cluster-demo COMMAND [--database URL] [OPTIONS]
 
 commands:
   worker                  Execute runs until SIGTERM
@@ -46,6 +46,7 @@ commands:
   status                  Print what runs where
 
 options:
+  --database URL          URL of the database (default: the variable DATABASE_URL)
   --restate INGRESS       Address of the Restate server's ingress";
 
 #[tokio::main(worker_threads = 2)]
@@ -71,6 +72,14 @@ impl Args {
         self.find(name).ok_or_else(|| format!("missing option {name}\n\n{USAGE}"))
     }
 
+    /// Returns the URL of the database. In a variable, its password is not visible to other processes.
+    fn database(&self) -> Result<String, String> {
+        let url = self.find("--database").map(str::to_owned);
+        url.or_else(|| env::var("DATABASE_URL").ok()).ok_or_else(|| {
+            format!("set the option --database or the variable DATABASE_URL\n\n{USAGE}")
+        })
+    }
+
     fn number(&self, name: &str, default: u64) -> Result<u64, String> {
         let Some(text) = self.find(name) else { return Ok(default) };
         text.parse().map_err(|_| format!("{name} must be a number, not `{text}`"))
@@ -85,7 +94,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         values.insert(name, value);
     }
     let args = Args(values);
-    let store = RunStore::connect(args.get("--database")?).await?;
+    let store = RunStore::connect(&args.database()?).await?;
     match args.find("--restate") {
         #[cfg(feature = "restate")]
         Some(ingress) => {
@@ -150,7 +159,7 @@ async fn work(
     store: RunStore,
     scheduler: impl Scheduler,
 ) -> Result<(), Box<dyn Error>> {
-    let saver = PostgresSaver::connect(args.get("--database")?).await?;
+    let saver = PostgresSaver::connect(&args.database()?).await?;
     let effects = EffectLog {
         path: args.find("--effects").map(Into::into),
         worker: args.find("--id").unwrap_or_default().to_owned(),

@@ -1,0 +1,232 @@
+//! Executes a claimed task of a run that any worker may hold, and stores its messages and its outcome.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use async_trait::async_trait;
+use graph_core::{
+    NodeError,
+    remote::{EffectRecorder, RemoteTaskHost, RemoteTaskOutcome},
+};
+use serde_json::Value;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
+
+use crate::{
+    error::ClusterError,
+    leg::LegRunner,
+    limits::{MAX_ATTEMPTS, MAX_BATCH, RETRY_DELAY},
+    store::{RunStore, TaskClaim},
+    task_message::TaskMessage,
+};
+
+/// The reason why a task has no outcome of its own.
+enum TaskError {
+    /// Another worker has claimed the task.
+    Lost,
+    /// The task cannot be executed, or its messages cannot be stored.
+    Failed(String),
+}
+
+impl From<ClusterError> for TaskError {
+    fn from(error: ClusterError) -> Self {
+        Self::Failed(format!("cannot store or read the messages of the task: {error}"))
+    }
+}
+
+/// Executes a claimed task and stores its outcome.
+pub(crate) async fn execute(runner: &LegRunner, claim: &TaskClaim) {
+    // The engine catches panics of the node. This one is in code around it, such as the creation of the dependencies.
+    let outcome = match catch_panic(run(runner, claim)).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(TaskError::Failed(problem))) => RemoteTaskOutcome::failed(problem),
+        Ok(Err(TaskError::Lost)) => return,
+        Err(panic) => {
+            let message = panic_message(&*panic);
+            RemoteTaskOutcome::failed(format!("the task panicked outside its node: {message}"))
+        }
+    };
+    let Err(error) = store_outcome(&runner.store, claim, &outcome).await else { return };
+    let problem = format!("cannot store the outcome of the task: {error}");
+    let failure = RemoteTaskOutcome::failed(problem);
+    if let Err(error) = store_outcome(&runner.store, claim, &failure).await {
+        tracing::error!(run = claim.run, task = claim.id, error, "cannot store the end of a task");
+    }
+}
+
+async fn store_outcome(
+    store: &RunStore,
+    claim: &TaskClaim,
+    outcome: &RemoteTaskOutcome,
+) -> Result<(), String> {
+    let outcome = serde_json::to_string(outcome).map_err(|it| it.to_string())?;
+    retry(claim, || store.end_task(claim, &outcome)).await.map_err(|it| it.to_string())
+}
+
+/// Runs a future to its end or to its first panic.
+async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// Runs a task with the effects that earlier executions have recorded.
+async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome, TaskError> {
+    if claim.attempts > MAX_ATTEMPTS {
+        return Err(TaskError::Failed(format!(
+            "{MAX_ATTEMPTS} executions of the task ended without a result, because the worker died or lost its \
+             connection; fix the cause, which the logs of the workers show, and resume the run"
+        )));
+    }
+    let graph = runner
+        .graphs
+        .get(&claim.graph)
+        .ok_or_else(|| TaskError::Failed("this worker does not have the graph".into()))?;
+    let start = serde_json::from_str(&claim.start).map_err(|error| {
+        let fix = "run the same version on all workers";
+        TaskError::Failed(format!("the task cannot be read: {error}; {fix}"))
+    })?;
+    let mut next_seq = 0;
+    let mut effects = BTreeMap::new();
+    if claim.fence > 1 {
+        for (seq, body) in retry(claim, || runner.store.task_history(claim)).await? {
+            next_seq = seq + 1;
+            if let Ok(TaskMessage::Effect { key, result }) = serde_json::from_str(&body) {
+                effects.entry(key).or_insert(result);
+            }
+        }
+    }
+    let (recorder, recorded) = mpsc::unbounded_channel();
+    let (sender, events) = mpsc::channel(MAX_BATCH);
+    let host = RemoteTaskHost { effects, recorder: Arc::new(Recorder(recorder)) };
+    let mut task = graph.start_task(start, host);
+    // The node is polled while its messages are stored: it may wait for the result of an effect that the writer stores.
+    let drive = async move {
+        while let Some(event) = task.next().await {
+            // The writer ends before this future only with an error, which drops this future.
+            let _ = sender.send(TaskMessage::Event(Box::new(event.into()))).await;
+        }
+        Ok::<_, TaskError>(task.finish().await)
+    };
+    let writer = Writer { store: &runner.store, claim, next_seq };
+    let (outcome, ()) = tokio::try_join!(drive, writer.write(events, recorded))?;
+    Ok(outcome)
+}
+
+/// The result of an external call, whose node waits until it is stored.
+#[derive(Debug)]
+struct RecordedEffect {
+    message: TaskMessage,
+    stored: oneshot::Sender<()>,
+}
+
+/// Passes results of external calls to the writer. The channel has no limit, because each sender waits for its reply.
+#[derive(Debug)]
+struct Recorder(mpsc::UnboundedSender<RecordedEffect>);
+
+#[async_trait]
+impl EffectRecorder for Recorder {
+    async fn record_effect(&self, key: &str, result: &Value) -> Result<(), NodeError> {
+        let message = TaskMessage::Effect { key: key.to_owned(), result: result.clone() };
+        let (stored, reply) = oneshot::channel();
+        let ended = || NodeError::terminal("the task has ended or was lost");
+        self.0.send(RecordedEffect { message, stored }).map_err(|_| ended())?;
+        reply.await.map_err(|_| ended())
+    }
+}
+
+/// Stores the messages of a task, in batches.
+struct Writer<'a> {
+    store: &'a RunStore,
+    claim: &'a TaskClaim,
+    next_seq: i64,
+}
+
+impl Writer<'_> {
+    /// Stores messages until the sender of the events is dropped.
+    async fn write(
+        mut self,
+        mut events: mpsc::Receiver<TaskMessage>,
+        mut effects: mpsc::UnboundedReceiver<RecordedEffect>,
+    ) -> Result<(), TaskError> {
+        loop {
+            let (mut bodies, mut waiting) = (Vec::new(), Vec::new());
+            // A node waits for its effects, so they are stored first.
+            tokio::select! {
+                biased;
+                Some(effect) = effects.recv() => {
+                    bodies.push(to_body(&effect.message)?);
+                    waiting.push(effect.stored);
+                }
+                event = events.recv() => match event {
+                    Some(event) => bodies.push(to_body(&event)?),
+                    None => return Ok(()),
+                },
+            }
+            while bodies.len() < MAX_BATCH
+                && let Ok(effect) = effects.try_recv()
+            {
+                bodies.push(to_body(&effect.message)?);
+                waiting.push(effect.stored);
+            }
+            while bodies.len() < MAX_BATCH
+                && let Ok(event) = events.try_recv()
+            {
+                bodies.push(to_body(&event)?);
+            }
+            self.append(&bodies).await?;
+            for stored in waiting {
+                // The node may have dropped the call.
+                let _ = stored.send(());
+            }
+        }
+    }
+
+    /// Stores messages. While the database cannot be reached, waits.
+    async fn append(&mut self, bodies: &[String]) -> Result<(), TaskError> {
+        let append = || self.store.append_messages(self.claim, self.next_seq, bodies);
+        match retry(self.claim, append).await? {
+            true => self.next_seq += bodies.len() as i64,
+            false => return Err(TaskError::Lost),
+        }
+        Ok(())
+    }
+}
+
+fn to_body(message: &TaskMessage) -> Result<String, TaskError> {
+    serde_json::to_string(message)
+        .map_err(|error| TaskError::Failed(format!("cannot serialise a message: {error}")))
+}
+
+/// Repeats an operation while the database cannot be reached.
+async fn retry<T, F>(claim: &TaskClaim, operation: impl Fn() -> F) -> Result<T, ClusterError>
+where
+    F: Future<Output = Result<T, ClusterError>>,
+{
+    loop {
+        match operation().await {
+            Err(error @ ClusterError::Database(_)) => {
+                tracing::warn!(run = claim.run, task = claim.id, %error, "trying again");
+                sleep(RETRY_DELAY).await;
+            }
+            result => return result,
+        }
+    }
+}
