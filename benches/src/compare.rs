@@ -1,5 +1,6 @@
 //! Compares the engine with its peers: the same works, the same answers, interleaved rounds.
 
+pub mod cost;
 pub mod goals;
 pub mod peer;
 pub mod plot;

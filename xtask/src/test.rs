@@ -107,8 +107,11 @@ fn conformance() -> Step {
     Step::built("LangGraph conformance", "debug/conformance", CASES)
 }
 
+/// Number of cases of [`CASES`] in which tasks run ahead if their graphs are eager.
+const CASES_AHEAD: usize = 44;
+
 fn eager_conformance() -> Step {
-    let args = format!("--eager {CASES}");
+    let args = format!("--eager --min-ahead {CASES_AHEAD} {CASES}");
     Step::built("LangGraph conformance of eager graphs", "debug/conformance", &args)
 }
 
@@ -217,7 +220,7 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 cargo xtask run-tests --features {FEATURES}
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 target/debug/conformance {CASES}
-target/debug/conformance --eager {CASES}
+target/debug/conformance --eager --min-ahead {CASES_AHEAD} {CASES}
 cargo fetch --locked
 cargo deny --offline check bans licenses sources
 {}",
@@ -251,7 +254,7 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_RESTATE=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 target/debug/conformance {CASES}
-target/debug/conformance --eager {CASES}
+target/debug/conformance --eager --min-ahead {CASES_AHEAD} {CASES}
 target/debug/examples/a
 target/debug/examples/b
 cargo fetch --locked

@@ -23,7 +23,7 @@ const HELP: &str = "\
 Usage: bench [OPTIONS] [NAME...]
 
 Measure the engine and its peers. Without NAME, measure everything, and write benches/results, the
-book's chapter and the README if all works were measured.
+book's chapter and the README if every peer was measured in at least one work.
 
   --quick     Measure small sizes in few rounds, and only the works that are compared with peers
   -h, --help  Print this help
@@ -161,7 +161,13 @@ fn measure_works(selection: &Selection) -> io::Result<()> {
     }
     environment += &format!("\nThe measurement took {} minutes.\n", start.elapsed().as_secs() / 60);
     let names: Vec<&str> = peers.iter().map(|it| it.name).collect();
-    let complete = selection.works.len() == WORKS.len() && !selection.effort.quick;
+    let all_works = selection.works.len() == WORKS.len() && !selection.effort.quick;
+    let unmeasured = publish::unmeasured_peers(&names, &cells);
+    if all_works && !unmeasured.is_empty() {
+        let peers = unmeasured.join(", ");
+        eprintln!("the results are not published, because they lack peers: {peers}");
+    }
+    let complete = all_works && unmeasured.is_empty();
     // Partial results go to the target directory, so that they do not replace complete ones.
     let dir = match complete {
         true => Path::new(env!("CARGO_MANIFEST_DIR")).join("results"),

@@ -1,9 +1,6 @@
 //! The goals: ratios that one run of the benchmark must show.
 
-use super::{
-    peer::Kind,
-    rounds::{Cell, Cost},
-};
+use super::{cost::Cost, peer::Kind, rounds::Cell};
 
 /// A ratio that the engine should reach.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +40,11 @@ const fn memory(against: Kind, limit: Limit) -> Goal {
 /// All goals.
 pub const GOALS: &[Goal] = &[
     goal("loop", 100_000, Kind::LangGraph, Limit::AtLeast(1_000.0)),
+    goal("loop", 100_000, Kind::LangGraphJs, Limit::AtLeast(100.0)),
     goal("loop", 100_000, Kind::Rust, Limit::AtLeast(1.0)),
     goal("loop", 100_000, Kind::ByHand, Limit::AtMost(4.0)),
     goal("fan-out", 10_000, Kind::LangGraph, Limit::AtLeast(300.0)),
+    goal("fan-out", 10_000, Kind::LangGraphJs, Limit::AtLeast(100.0)),
     goal("fan-out", 10_000, Kind::Rust, Limit::AtLeast(3.0)),
     goal("fan-out", 10_000, Kind::ByHand, Limit::AtMost(1.3)),
     goal("growing-list", 10_000, Kind::LangGraph, Limit::AtLeast(1_000.0)),

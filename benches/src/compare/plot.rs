@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rounds::{Cell, Cost};
+use super::{cost::Cost, rounds::Cell};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 420.0;

@@ -2,6 +2,8 @@
 
 use std::{fs, io, path::Path};
 
+use super::rounds::Cell;
+
 const BEGIN: &str = "<!-- Written by `cargo xtask bench`: begin -->\n";
 const END: &str = "<!-- Written by `cargo xtask bench`: end -->\n";
 
@@ -17,10 +19,25 @@ pub fn publish(root: &Path, results: &Path, summary: &str) -> io::Result<()> {
     replace(&root.join("README.md"), summary)
 }
 
-/// Turns the file of results into a section of the chapter, which has a title and plots of its own.
+/// Returns the peers that were measured in no work.
+pub fn unmeasured_peers<'a>(peers: &[&'a str], cells: &[Cell]) -> Vec<&'a str> {
+    let is_measured = |peer| cells.iter().any(|it| it.peer == peer && it.cost().is_some());
+    peers.iter().copied().filter(|it| !is_measured(*it)).collect()
+}
+
+/// Turns the file of results into the text of a section of the chapter, with headings one level lower.
 fn to_section(results: &str) -> String {
     let body = results.split_once('\n').map_or("", |(_title, body)| body.trim_start());
-    body.replace(".svg)", ".svg)\0").split('\0').map(with_picture_path).collect()
+    let demoted = body.split_inclusive('\n').map(|line| match line.starts_with('#') {
+        true => format!("#{line}"),
+        false => line.to_owned(),
+    });
+    demoted
+        .collect::<String>()
+        .replace(".svg)", ".svg)\0")
+        .split('\0')
+        .map(with_picture_path)
+        .collect()
 }
 
 /// Inserts the directory of the plots into the link at the end of a part of the text.
@@ -65,6 +82,13 @@ fn replace(path: &Path, new: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::rounds::sample_cells;
+
+    #[test]
+    fn peer_without_a_right_answer_is_unmeasured() {
+        let peers = ["engine", "by hand", "slow", "absent"];
+        assert_eq!(unmeasured_peers(&peers, &sample_cells()), ["slow", "absent"]);
+    }
 
     #[test]
     fn results_replace_the_text_between_the_markers() {
@@ -75,7 +99,7 @@ mod tests {
         let page = format!("# Title\n\n{BEGIN}old\n{END}\nafter\n");
         fs::write(chapters.join("benchmarks.md"), &page).unwrap();
         fs::write(root.path().join("README.md"), &page).unwrap();
-        let text = "# Results\n\nIntro (a).\n\n![loop: time](loop.svg)\n\n![a](b.svg)\n";
+        let text = "# Results\n\nIntro (a).\n\n## loop\n\n![loop: time](loop.svg)\n\n![a](b.svg)\n";
         fs::write(results.join("results.md"), text).unwrap();
         fs::write(results.join("loop.svg"), "<svg/>").unwrap();
         // The second time, there is something to replace.
@@ -84,7 +108,7 @@ mod tests {
         }
         let chapter = fs::read_to_string(chapters.join("benchmarks.md")).unwrap();
         let expect = format!(
-            "# Title\n\n{BEGIN}Intro (a).\n\n![loop: time](pictures/benchmarks/loop.svg)\n\n\
+            "# Title\n\n{BEGIN}Intro (a).\n\n### loop\n\n![loop: time](pictures/benchmarks/loop.svg)\n\n\
              ![a](pictures/benchmarks/b.svg)\n{END}\nafter\n"
         );
         assert_eq!(chapter, expect);

@@ -3,10 +3,11 @@
 use std::{collections::BTreeSet, fmt::Write, fs, io, path::Path};
 
 use super::{
+    cost::Cost,
     goals::{GOALS, Goal, Limit, Measure},
     peer::Kind,
     plot::{Axis, plot},
-    rounds::{Cell, Cost, Outcome},
+    rounds::{Cell, Outcome},
     works::{WORKS, Work},
 };
 use crate::table::group_digits;
@@ -54,24 +55,33 @@ fn time_axis(work: &Work) -> Axis {
     Axis { name, value: |it| it.median, format: time }
 }
 
-/// Summarises the ratios in three sentences, one per line of Markdown.
+/// Summarises the ratios of the times, with one line of Markdown for each kind of peer that was measured.
 pub fn summary(cells: &[Cell]) -> String {
-    let ratios = |against: Kind| {
+    let measured = cells.iter().filter(|it| it.kind == Kind::Rust && it.cost().is_some());
+    let crates: BTreeSet<&str> = measured.map(|it| it.peer).collect();
+    let fastest_crate = format!("the fastest Rust crate ({} measured)", crates.len());
+    let lines = [
+        (Kind::LangGraph, "Speed", "LangGraph in its faster mode"),
+        (Kind::LangGraphJs, "Speed", "LangGraph.js"),
+        (Kind::Rust, "Speed", fastest_crate.as_str()),
+        (Kind::ByHand, "Cost", "the same work by hand"),
+    ];
+    let mut text = String::new();
+    for (against, measure, peer) in lines {
         let time = |it: &&Goal| it.against == against && it.measure == Measure::Time;
-        let ratios = GOALS
-            .iter()
-            .filter(time)
-            .filter_map(|it| Some(format!("{} {}×", it.work, ratio(it.verdict(cells)?.ratio))));
-        ratios.collect::<Vec<_>>().join(", ")
-    };
-    format!(
-        "- Speed, as a multiple of LangGraph in its faster mode: {}.\n\
-         - Speed, as a multiple of the fastest of four Rust crates: {}.\n\
-         - Cost, as a multiple of the same work by hand: {}.\n",
-        ratios(Kind::LangGraph),
-        ratios(Kind::Rust),
-        ratios(Kind::ByHand)
-    )
+        let verdicts = GOALS.iter().filter(time).filter_map(|it| Some((it, it.verdict(cells)?)));
+        let mut ratios: Vec<String> = verdicts
+            .map(|(goal, it)| {
+                format!("{} ({}) {}×", goal.work, group_digits(it.size), ratio(it.ratio))
+            })
+            .collect();
+        // Goals for sizes that were not measured have the verdict of the largest measured size.
+        ratios.dedup();
+        if !ratios.is_empty() {
+            let _ = writeln!(text, "- {measure}, as a multiple of {peer}: {}.", ratios.join(", "));
+        }
+    }
+    text
 }
 
 /// Formats the goals and their ratios.
@@ -152,7 +162,7 @@ fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
     }
     let _ = write!(
         text,
-        "\nTimes are per {}: median (fastest–slowest round). CPU (per {}) and memory (of the whole run) are those at the largest size that the peer reached.\n",
+        "\nTimes are per {}: median (fastest–slowest round), or the time of the only run or round. CPU (per {}) and memory (of the whole run) are those at the largest size that the peer reached.\n",
         work.unit, work.unit
     );
     text
@@ -161,7 +171,12 @@ fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
 fn describe(cell: &Cell) -> String {
     match &cell.outcome {
         Outcome::Measured(it) => {
-            format!("{} ({}–{})", time(it.median), time(it.min), time(it.max))
+            let range = match it.rounds {
+                0 => "one run".to_owned(),
+                1 => "one round".to_owned(),
+                _ => format!("{}–{}", time(it.min), time(it.max)),
+            };
+            format!("{} ({range})", time(it.median))
         }
         Outcome::Absent(reason) | Outcome::Wrong(reason) => reason.replace('|', "/"),
     }
@@ -217,11 +232,40 @@ mod tests {
         assert!(text.starts_with(expect), "{text}");
     }
 
+    fn measured(median: f64, rounds: usize) -> Outcome {
+        let (memory, stored) = (8_192, None);
+        let (min, max, cpu) = (median, median, median);
+        Outcome::Measured(Cost { median, min, max, cpu, rounds, memory, stored })
+    }
+
     #[test]
-    fn summary_lists_measured_ratios() {
-        let text = summary(&sample_cells());
-        assert_eq!(text.lines().count(), 3, "{text}");
-        assert!(text.ends_with("by hand: loop 4.50×.\n"), "{text}");
+    fn cells_name_a_single_run_or_round() {
+        let cell = |rounds| Cell { outcome: measured(2e9, rounds), ..sample_cells()[0].clone() };
+        assert_eq!(describe(&cell(0)), "2 s (one run)");
+        assert_eq!(describe(&cell(1)), "2 s (one round)");
+        assert_eq!(describe(&cell(2)), "2 s (2 s–2 s)");
+    }
+
+    #[test]
+    fn summary_has_a_line_for_each_measured_kind_of_peer() {
+        let mut cells = sample_cells();
+        let by_hand = "- Cost, as a multiple of the same work by hand: loop (100,000) 4.50×.\n";
+        assert_eq!(summary(&cells), by_hand);
+        for (peer, kind, median) in [
+            ("LangGraph sync", Kind::LangGraph, 90_000.0),
+            ("LangGraph.js", Kind::LangGraphJs, 9_000.0),
+            ("juncture", Kind::Rust, 270.0),
+            ("adk-graph", Kind::Rust, 180.0),
+        ] {
+            let outcome = measured(median, 3);
+            cells.push(Cell { peer, kind, outcome, ..cells[3].clone() });
+        }
+        let expect = "\
+- Speed, as a multiple of LangGraph in its faster mode: loop (100,000) 1,000×.
+- Speed, as a multiple of LangGraph.js: loop (100,000) 100×.
+- Speed, as a multiple of the fastest Rust crate (2 measured): loop (100,000) 2×.
+";
+        assert_eq!(summary(&cells), format!("{expect}{by_hand}"));
     }
 
     #[test]

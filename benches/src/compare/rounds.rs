@@ -3,6 +3,7 @@
 use std::{fs, io, path::Path, time::Duration};
 
 use super::{
+    cost::{Cost, Sample, cost},
     peer::{Kind, Measured, Peer, Reply, Session},
     works::Work,
 };
@@ -28,7 +29,7 @@ impl Effort {
         longest: Duration::from_secs(15),
         quick: false,
     };
-    /// A measurement in less than four minutes.
+    /// A measurement of small sizes in few rounds.
     pub const QUICK: Self = Self {
         rounds: 3,
         budget: Duration::from_millis(600),
@@ -60,21 +61,6 @@ pub enum Outcome {
     Absent(String),
     /// The peer gave another answer than the engine.
     Wrong(String),
-}
-
-/// The cost of one unit of a work.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
-    /// Median, fastest and slowest round, in nanoseconds.
-    pub median: f64,
-    pub min: f64,
-    pub max: f64,
-    /// Processor time in nanoseconds, median of the rounds.
-    pub cpu: f64,
-    /// Growth of the resident memory in the first run of a new process, in bytes for the whole run.
-    pub memory: u64,
-    /// Bytes stored by the first run, if the work stores something.
-    pub stored: Option<u64>,
 }
 
 impl Cell {
@@ -196,15 +182,15 @@ fn check(
     })
 }
 
-/// A peer that gave the right answer, with its samples in nanoseconds per unit.
+/// A peer that gave the right answer, with the samples of its rounds.
 struct Side {
     work: &'static Work,
     size: usize,
     checked: Checked,
     runs_per_round: usize,
+    /// Number of rounds after the first one, which warms up. If it is 0, the peer is so slow that it runs no round.
     rounds: usize,
-    times: Vec<f64>,
-    cpu: Vec<f64>,
+    samples: Vec<Sample>,
     failure: Option<String>,
 }
 
@@ -213,23 +199,22 @@ impl Side {
         let once = checked.run.seconds.max(1e-9);
         let runs_per_round = (MIN_ROUND.as_secs_f64() / once).clamp(1.0, 1_000.0) as usize;
         let round = once * runs_per_round as f64;
-        // One more round than are counted, because the first one warms up.
         let rounds = (effort.budget.as_secs_f64() / round) as usize;
         let rounds = rounds.min(effort.rounds);
-        let (times, cpu) = (Vec::new(), Vec::new());
-        Self { work, size, checked, runs_per_round, rounds, times, cpu, failure: None }
+        let samples = Vec::new();
+        Self { work, size, checked, runs_per_round, rounds, samples, failure: None }
     }
 
     fn round(&mut self, round: usize, effort: Effort) {
         if self.failure.is_some() || round > self.rounds || self.rounds == 0 {
             return;
         }
-        if let Err(error) = self.try_round(round, effort) {
+        if let Err(error) = self.try_round(effort) {
             self.failure = Some(error.to_string());
         }
     }
 
-    fn try_round(&mut self, round: usize, effort: Effort) -> io::Result<()> {
+    fn try_round(&mut self, effort: Effort) -> io::Result<()> {
         let runs = self.runs_per_round;
         let reply = self.checked.session.run(self.work.name, self.size, runs, effort.deadline())?;
         let Reply::Done(it) = reply else {
@@ -241,37 +226,22 @@ impl Side {
                 it.answer
             )));
         }
-        // The first round warms up, except for peers that are too slow for several rounds.
-        if round > 0 || self.rounds == 1 {
-            let units = self.work.units(self.size) * runs;
-            self.times.push(it.seconds * 1e9 / units as f64);
-            self.cpu.push(it.cpu * 1e9 / units as f64);
-        }
+        let sample = self.sample(&it, runs);
+        self.samples.push(sample);
         Ok(())
     }
 
-    fn outcome(mut self) -> Outcome {
+    fn sample(&self, measured: &Measured, runs: usize) -> Sample {
+        let units = (self.work.units(self.size) * runs) as f64;
+        Sample { time: measured.seconds * 1e9 / units, cpu: measured.cpu * 1e9 / units }
+    }
+
+    fn outcome(self) -> Outcome {
         if let Some(failure) = self.failure {
             return Outcome::Absent(format!("failed: {failure}"));
         }
-        let units = self.work.units(self.size) as f64;
-        if self.times.is_empty() {
-            // So slow that the first run is the only one.
-            self.times.push(self.checked.run.seconds * 1e9 / units);
-            self.cpu.push(self.checked.run.cpu * 1e9 / units);
-        }
-        let [times, cpu] = [self.times, self.cpu].map(|mut it| {
-            it.sort_by(f64::total_cmp);
-            it
-        });
-        Outcome::Measured(Cost {
-            median: times[times.len() / 2],
-            min: times[0],
-            max: times[times.len() - 1],
-            cpu: cpu[cpu.len() / 2],
-            memory: self.checked.run.memory,
-            stored: self.checked.stored,
-        })
+        let Checked { run, stored, .. } = &self.checked;
+        Outcome::Measured(cost(&self.samples, self.sample(run, 1), run.memory, *stored))
     }
 }
 
@@ -309,7 +279,8 @@ pub(crate) fn sample_cells() -> Vec<Cell> {
     };
     let cost = |median: f64| {
         let (min, max) = (median / 2.0, median * 2.0);
-        Outcome::Measured(Cost { median, min, max, cpu: median, memory: 8_192, stored: None })
+        let (cpu, rounds, memory) = (median, 3, 8_192);
+        Outcome::Measured(Cost { median, min, max, cpu, rounds, memory, stored: None })
     };
     vec![
         cell("engine", Kind::Engine, 1_000, cost(100.0)),

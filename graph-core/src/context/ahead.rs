@@ -42,7 +42,7 @@ impl RecordTarget {
 }
 
 /// The state of a task that started before its step.
-pub(crate) struct TaskAhead {
+pub(crate) struct AheadContext {
     /// Events that are held back until the step starts. `None` from then on.
     events: Mutex<Option<Vec<(EventOrigin, EventKind)>>>,
     reached: watch::Sender<bool>,
@@ -61,7 +61,7 @@ struct WaitingCalls {
     waited: Duration,
 }
 
-impl TaskAhead {
+impl AheadContext {
     pub(crate) fn new(waiting: Arc<watch::Sender<usize>>) -> Self {
         Self {
             events: Mutex::new(Some(Vec::new())),
@@ -136,10 +136,10 @@ impl TaskAhead {
 }
 
 /// Counts a waiting call, and its task as a waiting one, until it is dropped.
-pub(super) struct WaitingCall<'a>(&'a TaskAhead);
+pub(super) struct WaitingCall<'a>(&'a AheadContext);
 
 impl<'a> WaitingCall<'a> {
-    fn new(task: &'a TaskAhead) -> Self {
+    fn new(task: &'a AheadContext) -> Self {
         task.calls.send_modify(|it| {
             it.count += 1;
             if it.count == 1 {

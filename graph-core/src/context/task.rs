@@ -23,7 +23,7 @@ use crate::{
         writer::CheckpointWriter,
     },
     context::{
-        ahead::{RecordTarget, TaskAhead},
+        ahead::{AheadContext, RecordTarget},
         call_numbers::CallNumbers,
         host_link::HostLink,
         resume::{Replay, ResumeValues},
@@ -126,7 +126,7 @@ pub(crate) struct TaskContext {
     /// For an error handler, the index of the payload that was sent to the failed task.
     pub(crate) handled_push: Option<u32>,
     /// Present if the task started before its step.
-    pub(crate) ahead: Option<Arc<TaskAhead>>,
+    pub(crate) ahead: Option<Arc<AheadContext>>,
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
     /// Whether the current attempt has raised an interrupt, itself or in a subgraph.

@@ -1,5 +1,5 @@
 //! Runs conformance cases on the engine:
-//! `conformance [--eager] [--saver KIND] [--remote-tasks] [--case ID] [-v] FILE.jsonl...`.
+//! `conformance [--eager [--min-ahead N]] [--saver KIND] [--remote-tasks] [--case ID] [-v] FILE.jsonl...`.
 #![expect(clippy::print_stdout, reason = "prints its report to stdout")]
 
 use std::{collections::BTreeMap, env, path::PathBuf, process::ExitCode};
@@ -20,6 +20,7 @@ Usage: conformance [OPTIONS] FILE.jsonl...
 Run conformance cases on the engine and compare the answers with the recorded ones.
 
   --eager       Build eager graphs, and print how many cases ran ahead
+  --min-ahead N  With --eager, fail if fewer cases ran ahead
   --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
   --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
   --case ID     Run only the case with this id
@@ -41,6 +42,8 @@ Run conformance cases on the engine and compare the answers with the recorded on
 struct Options {
     files: Vec<PathBuf>,
     eager: bool,
+    /// Minimum number of cases that run ahead.
+    min_ahead: usize,
     saver: SaverKind,
     execution: Execution,
     case: Option<String>,
@@ -53,6 +56,7 @@ impl Options {
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--eager" => options.eager = true,
+                "--min-ahead" => options.min_ahead = args.next()?.parse().ok()?,
                 "--saver" => options.saver = args.next()?.parse().ok()?,
                 "--case" => options.case = Some(args.next()?),
                 "--remote-tasks" => options.execution = Execution::RemoteTasks,
@@ -61,11 +65,12 @@ impl Options {
                 file => options.files.push(PathBuf::from(file)),
             }
         }
-        (!options.files.is_empty()).then_some(options)
+        let is_valid = !options.files.is_empty() && (options.eager || options.min_ahead == 0);
+        is_valid.then_some(options)
     }
 }
 
-/// Runs the selected cases. Returns whether all answers are equal to the recorded answers.
+/// Runs the selected cases. Returns whether all answers are equal to the recorded answers, and enough cases ran ahead.
 fn report(options: &Options) -> Result<bool, ReadError> {
     let (mut n_cases, mut n_equal) = (0, 0);
     let mut equalities: BTreeMap<Equality, usize> = BTreeMap::new();
@@ -84,10 +89,14 @@ fn report(options: &Options) -> Result<bool, ReadError> {
         }
     }
     println!("{n_cases} cases, {n_equal} equal");
-    for (equality, count) in equalities {
+    for (equality, count) in &equalities {
         println!("{count:5} {equality}");
     }
-    Ok(n_cases == n_equal)
+    let n_ahead = equalities.get(&Equality::RanAhead).copied().unwrap_or_default();
+    if n_ahead < options.min_ahead {
+        println!("only {n_ahead} cases ran ahead; at least {} must", options.min_ahead);
+    }
+    Ok(n_cases == n_equal && n_ahead >= options.min_ahead)
 }
 
 fn equality(case: &Case, options: &Options) -> Option<Equality> {

@@ -271,5 +271,8 @@ async fn all_orders_and_crashes_lead_to_the_history_of_an_ordinary_run() {
         let states = starts.len();
         println!("{durability:?}: {paths} paths, runs that start from {states} stored states");
         assert!(paths > 100 && states > 20, "{paths} paths, {starts:#?}");
+        // In an ordinary graph, `b3` waits until `ask` is done.
+        let ran_ahead = |it: &String| it.contains("ask interrupted") && it.contains("b3 done");
+        assert!(starts.iter().any(ran_ahead), "no task ran ahead: {starts:#?}");
     }
 }

@@ -152,6 +152,12 @@ async fn trace(graph: &CompiledGraph<Trip, Gates>, schedule: u64) -> (String, Ve
     (trace.expect("the run is not aborted"), gates.passed())
 }
 
+/// Returns the step of a task, with which its name ends.
+fn step(task: &String) -> i64 {
+    let step = task.rsplit(' ').next().and_then(|it| it.parse().ok());
+    step.expect("the name of a task ends with its step")
+}
+
 /// Checks that all schedules give the same trace. Returns the trace.
 async fn check(build: fn() -> Graph) -> String {
     let graph = compile(build().eager());
@@ -163,6 +169,7 @@ async fn check(build: fn() -> Graph) -> String {
         orders.insert(order);
     }
     assert!(orders.len() > 100, "only {} schedules differ", orders.len());
+    assert!(orders.iter().any(|it| !it.is_sorted_by_key(step)), "no task ran ahead");
     expected
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    context::{ahead::TaskAhead, task::TaskKind},
+    context::{ahead::AheadContext, task::TaskKind},
     engine::{
         ahead::AheadTask,
         execute::Job,
@@ -103,7 +103,7 @@ impl Engine {
                 cx.restore(Vec::new(), log.effects);
             }
             let waiting = self.ahead().waiting.clone();
-            cx.ahead = Some(Arc::new(TaskAhead::new(waiting)));
+            cx.ahead = Some(Arc::new(AheadContext::new(waiting)));
             let (node, cx) = (plan.node, Arc::new(cx));
             let view = state.as_ref().filter(|_| graph.has_routers(node)).map(|it| it.fork());
             let input = match (plan.payload, state) {

@@ -61,7 +61,8 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
         }
         "sqlite-loop" => stored::prepare(size, 1),
         "sqlite-loop-16" => stored::prepare(size, data::STORED_THREADS),
-        "resume" => stored::resume(size),
+        // Its `resume` continues threads after an interrupt only.
+        "resume" => return Err("invoke does not continue a thread".to_owned()),
         _ => return Err(unknown(work)),
     })
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use juncture_checkpoint::SqliteSaver;
-use juncture_core::{
-    CompiledGraph, END, JunctureError, RunnableConfig, StateGraph, node::NodeFnUpdate,
-};
+use juncture_core::{CompiledGraph, END, JunctureError, StateGraph, node::NodeFnUpdate};
 use juncture_derive::State;
 use peer_support::{
     create_database, data,
@@ -34,35 +32,16 @@ pub fn prepare(until: usize, threads: usize) -> Job {
             let mut tasks = JoinSet::new();
             for _ in 0..threads {
                 let graph = graph.clone();
-                tasks.spawn(async move { run_thread(&graph, until, &config()).await });
+                tasks.spawn(async move { run_thread(&graph, until).await });
             }
             tasks.join_all().await.iter().sum::<usize>().to_string()
         }
     })
 }
 
-/// Prepares a thread of many steps, to which each run adds one.
-pub fn resume(steps: usize) -> Job {
-    let config = config();
-    let url = runtime().block_on(async {
-        let url = create_database().await;
-        run_thread(&chat_graph(&url).await, steps, &config).await;
-        url
-    });
-    job(move || {
-        let (url, config) = (url.clone(), config.clone());
-        async move {
-            // A new process: nothing of the thread is in memory.
-            let graph = chat_graph(&url).await;
-            let length = run_thread(&graph, steps, &config).await;
-            if length > steps { "resumed".to_owned() } else { format!("{length} messages") }
-        }
-    })
-}
-
-async fn run_thread(graph: &CompiledGraph<Chat>, until: usize, config: &RunnableConfig) -> usize {
+async fn run_thread(graph: &CompiledGraph<Chat>, until: usize) -> usize {
     let input = Chat { until, ..Chat::default() };
-    graph.invoke_async(input, config).await.expect("the run succeeds").value.messages.len()
+    graph.invoke_async(input, &config()).await.expect("the run succeeds").value.messages.len()
 }
 
 fn turn(chat: &Chat) -> &str {

@@ -1,0 +1,86 @@
+//! The cost of a work, from the samples of its rounds.
+
+/// The cost of one unit of a work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Median, fastest and slowest round, in nanoseconds.
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    /// Processor time in nanoseconds, median of the rounds.
+    pub cpu: f64,
+    /// Number of rounds that count. If it is 0, the times are those of the first run of a new process.
+    pub rounds: usize,
+    /// Growth of the resident memory in the first run of a new process, in bytes for the whole run.
+    pub memory: u64,
+    /// Bytes stored by the first run, if the work stores something.
+    pub stored: Option<u64>,
+}
+
+/// The time and the processor time of one unit, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) time: f64,
+    pub(super) cpu: f64,
+}
+
+/// Calculates the cost from the samples of all rounds. The first round warms up and does not count; without another
+/// round, `first_run` counts.
+pub(super) fn cost(rounds: &[Sample], first_run: Sample, memory: u64, stored: Option<u64>) -> Cost {
+    let counted = rounds.get(1..).unwrap_or_default();
+    let samples = if counted.is_empty() { &[first_run] } else { counted };
+    let sorted = |value: fn(&Sample) -> f64| {
+        let mut values: Vec<f64> = samples.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let (times, cpu) = (sorted(|it| it.time), sorted(|it| it.cpu));
+    Cost {
+        median: median(&times),
+        min: times[0],
+        max: times[times.len() - 1],
+        cpu: median(&cpu),
+        rounds: counted.len(),
+        memory,
+        stored,
+    }
+}
+
+/// Returns the median of sorted values, of which there is at least one.
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(rounds: &[f64], expect: (f64, f64, f64, usize)) {
+        let sample = |time| Sample { time, cpu: time * 2.0 };
+        let rounds: Vec<Sample> = rounds.iter().copied().map(sample).collect();
+        let got = cost(&rounds, sample(1_000.0), 8_192, None);
+        assert_eq!((got.median, got.min, got.max, got.rounds), expect);
+        assert_eq!((got.cpu, got.memory), (got.median * 2.0, 8_192));
+    }
+
+    #[test]
+    fn first_round_does_not_count() {
+        check(&[90.0, 3.0, 1.0, 2.0], (2.0, 1.0, 3.0, 3));
+        check(&[90.0, 3.0], (3.0, 3.0, 3.0, 1));
+    }
+
+    #[test]
+    fn median_of_an_even_number_of_rounds_is_the_mean_of_the_middle_ones() {
+        check(&[90.0, 8.0, 1.0, 2.0, 4.0], (3.0, 1.0, 8.0, 4));
+    }
+
+    #[test]
+    fn first_run_counts_without_rounds() {
+        check(&[], (1_000.0, 1_000.0, 1_000.0, 0));
+    }
+}
