@@ -46,6 +46,8 @@ export function useThread(id: string | null): UseThread {
   const [count, setCount] = useState(0);
   const [live, setLive] = useState<RunView | null>(null);
   const [connected, setConnected] = useState(true);
+  /** The run whose stream has ended. */
+  const [ended, setEnded] = useState<string | null>(null);
   const visible = useVisible();
   const refresh = useCallback(() => setCount((it) => it + 1), []);
 
@@ -82,12 +84,15 @@ export function useThread(id: string | null): UseThread {
     const batcher = eventBatcher((events) => setLive((it) => events.reduce(fold, it?.run === run ? it : start)));
     // Events are replayed from the beginning, so an earlier view of the run is discarded with the first of them.
     setLive((it) => (it?.run === run ? start : it));
+    setEnded(null);
     follow(id, run, { event: batcher.push, connected: setConnected }, stop.signal)
       .catch((error: unknown) => setError({ id, error }))
       .finally(() => {
         batcher.flush();
         setConnected(true);
-        if (!stop.signal.aborted) onEnd();
+        if (stop.signal.aborted) return;
+        setEnded(run);
+        onEnd();
       });
     return () => {
       stop.abort();
@@ -96,12 +101,14 @@ export function useThread(id: string | null): UseThread {
   }, [id, run, visible]);
 
   const updated = data?.thread.updated_at ?? null;
+  const isStreaming = isActive && ended !== run;
   useEffect(() => {
-    if (id === null || updated === null || !visible || isActive) return;
+    if (id === null || updated === null || !visible || isStreaming) return;
     const stop = new AbortController();
     const timer = setInterval(() => {
       api.thread(id, stop.signal).then(
-        (it) => it.updated_at !== updated && refresh(),
+        // A run whose stream has ended may still have been active when the thread was loaded.
+        (it) => (isActive || it.updated_at !== updated) && refresh(),
         () => {},
       );
     }, POLL_MS);
@@ -109,7 +116,7 @@ export function useThread(id: string | null): UseThread {
       stop.abort();
       clearInterval(timer);
     };
-  }, [id, updated, visible, isActive, refresh]);
+  }, [id, updated, visible, isActive, isStreaming, refresh]);
 
   const view = useMemo(() => {
     if (data === null) return null;
