@@ -147,7 +147,7 @@ fn print_result(result: &Ablation, dir: &Path, args: &AblateArgs) -> Result<(), 
     for it in &result.contrasts {
         let difference = it.accuracy;
         text += &format!(
-            "{:<72} {} ({:+.3}, {:+.3} to {:+.3}, p {:.4})\n",
+            "{:<72} {} ({:+.3}, {:+.3} to {:+.3}, p = {:.5})\n",
             it.question,
             it.decision.label(),
             difference.mean,
