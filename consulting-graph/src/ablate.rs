@@ -18,14 +18,18 @@
 //!
 //! # Decision rule, fixed before any measurement
 //!
-//! The comparisons are listed in [`CONTRASTS`]. A comparison has an effect if the paired bootstrap interval of the
-//! difference in accuracy excludes zero. The unit of resampling is the pair of moves. The intervals are simultaneous:
-//! with `m` comparisons, each has the level 1 - 0.05 / `m` (Bonferroni). With fewer than [`MIN_PAIRS`] pairs, nothing is
+//! The comparisons are listed in [`CONTRASTS`]. With `m` comparisons, a comparison has an effect if the p-value of the
+//! difference in accuracy is at most 0.05 / `m` (Bonferroni). The p-value is that of the paired
+//! [sign-flip permutation test](sign_flip_p_value), whose unit is the pair of moves. If exchanging the verdicts of two
+//! arms within a pair does not change their distribution, a comparison of these arms has no effect to find, and the
+//! probability of finding any such false effect is at most 5 %, for any number of pairs. Bootstrap intervals of the
+//! level 1 - 0.05 / `m` describe the differences, but do not decide. With fewer than [`MIN_PAIRS`] pairs, nothing is
 //! decided. A verdict that cannot be read, even on a second request, counts as "no flaw" with a neutral score.
 
 mod analysis;
 mod arm;
 mod cases;
+mod contrast;
 mod dir;
 mod error;
 mod execute;
@@ -34,21 +38,23 @@ mod flaw;
 mod graph;
 mod prompts;
 mod report;
+mod schedule;
 mod script;
 mod settings;
 mod statistics;
 mod trial;
 mod verdict;
 
-pub use analysis::{Ablation, ArmResult, CONTRASTS, ContrastResult, Decision, MIN_PAIRS};
+pub use analysis::{Ablation, ArmResult, TotalCost};
 pub use arm::{Arm, ArmError};
 pub use cases::{Case, generate};
+pub use contrast::{CONTRASTS, ContrastResult, Decision, MIN_PAIRS};
 pub use dir::AblationDir;
 pub use error::AblationError;
 pub use execute::{ExecuteOptions, Progress};
 pub use flaw::FlawKind;
 pub use script::{Critics, Skill};
 pub use settings::{AblationSettings, new_settings};
-pub use statistics::{Interval, jaccard, kendall_tau, mean_interval};
+pub use statistics::{Interval, jaccard, kendall_tau, mean_interval, sign_flip_p_value};
 pub use trial::TrialResult;
 pub use verdict::Verdict;

@@ -452,6 +452,12 @@ fn invalid_ablations_are_rejected_with_advice() {
         ("ablate NVDA --provider ollama --model m", "--max-cost or --max-tokens"),
         ("ablate --resume empty", "settings.json"),
         ("ablate --resume empty --moves 3", "cannot be used with"),
+        ("ablate NVDA --resume empty", "cannot be used with"),
+        ("ablate --resume empty --seed 1", "cannot be used with"),
+        ("ablate --resume empty --answer-ms 1", "cannot be used with"),
+        ("ablate --resume empty --config c.toml", "cannot be used with"),
+        ("ablate --resume empty --as-of 2026-01-01", "cannot be used with"),
+        ("ablate --resume empty --data synthetic", "cannot be used with"),
         ("ablate NVDA --out .", "is not empty"),
     ] {
         check_fails(&workspace.run(line), 2, &[expected]);

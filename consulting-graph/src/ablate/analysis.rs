@@ -7,50 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     arm::Arm,
+    contrast::{CONTRASTS, ContrastResult, PairCounts, contrast, max_p_value},
     error::AblationError,
     flaw::FlawKind,
     script::Critics,
     settings::AblationSettings,
-    statistics::{Interval, jaccard, kendall_tau, mean, mean_interval, mean_over_pairs},
+    statistics::{Interval, jaccard, kendall_tau, mean, mean_over_pairs},
     trial::TrialResult,
 };
 use crate::{
     config::{Config, Group},
     data::SeededRng,
+    spending::Spending,
 };
-
-/// Minimum number of pairs of moves for a decision. Bootstrap intervals of fewer pairs are too narrow.
-pub const MIN_PAIRS: usize = 12;
-
-/// Probability of at least one false effect among all comparisons.
-const ERROR_RATE: f64 = 0.05;
 
 /// Level of the intervals of single arms.
 const ARM_LEVEL: f64 = 0.95;
 
 /// Tolerated relative difference of the tokens of self-consistency and of the debate of three rounds.
 pub(super) const TOKEN_TOLERANCE: f64 = 0.1;
-
-/// The comparisons: an arm, the arm that it is compared with, and the question.
-pub const CONTRASTS: [(Arm, Arm, &str); 13] = [
-    (Arm::Debate1, Arm::OneCall, "Does a debate of one round help?"),
-    (Arm::Debate3, Arm::OneCall, "Does a debate of three rounds help?"),
-    (Arm::Debate10, Arm::OneCall, "Does a debate of ten rounds help?"),
-    (Arm::Critique, Arm::OneCall, "Does one independent critique help?"),
-    (Arm::SelfCritique, Arm::OneCall, "Does a critique by the judge itself help?"),
-    (Arm::SelfConsistency, Arm::OneCall, "Does asking the same judge repeatedly help?"),
-    (Arm::Mixed, Arm::OneCall, "Does a debate with another model as the critic help?"),
-    (Arm::Placebo, Arm::OneCall, "Does the debate about another move help? (placebo)"),
-    (
-        Arm::Debate3,
-        Arm::SelfConsistency,
-        "Is a debate better than asking repeatedly, at equal tokens?",
-    ),
-    (Arm::Debate3, Arm::Critique, "Is a debate better than one critique?"),
-    (Arm::Debate3, Arm::Placebo, "Does the content of the debate matter?"),
-    (Arm::Debate10, Arm::Debate3, "Are ten rounds better than three?"),
-    (Arm::Mixed, Arm::Debate3, "Is another model a better critic?"),
-];
 
 /// Results of an ablation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,12 +47,37 @@ pub struct Ablation {
     pub contrasts: Vec<ContrastResult>,
     /// Level of the intervals of the comparisons.
     pub contrast_level: f64,
+    /// Largest p-value of an effect.
+    pub max_p_value: f64,
     /// Tokens of self-consistency, relative to the debate of three rounds.
     pub equal_tokens: Option<f64>,
-    /// Failed trials, and the reason if the ablation stopped early.
+    /// All recorded calls, including those of incomplete pairs and of failed trials.
+    pub total: TotalCost,
+    /// Reason why the ablation stopped early.
+    pub stop_reason: Option<String>,
+    /// Failed trials.
     pub failures: Vec<String>,
     /// All results, including those of incomplete pairs.
     pub trials: Vec<TrialResult>,
+}
+
+/// Cost of all recorded calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TotalCost {
+    pub calls: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Cost of the calls, if all prices are known.
+    pub cost: Option<Money>,
+}
+
+/// Outcome of an execution, before the analysis.
+#[derive(Debug)]
+pub(super) struct Executed {
+    pub(super) trials: Vec<TrialResult>,
+    pub(super) failures: Vec<String>,
+    pub(super) stop_reason: Option<String>,
+    pub(super) spending: Spending,
 }
 
 /// Metrics of an arm.
@@ -111,64 +111,14 @@ pub struct ArmResult {
     pub planted: Option<(f64, f64)>,
 }
 
-/// Comparison of two arms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ContrastResult {
-    pub arm: Arm,
-    /// The arm that it is compared with.
-    pub reference: Arm,
-    pub question: String,
-    /// Difference in accuracy.
-    pub accuracy: Interval,
-    pub sensitivity: Interval,
-    pub specificity: Interval,
-    pub decision: Decision,
-}
-
-/// What a comparison shows about the accuracy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    Better,
-    Worse,
-    /// The interval of the difference contains zero.
-    NoEffect,
-    /// There are fewer than [`MIN_PAIRS`] pairs.
-    TooFewPairs,
-}
-
-impl Decision {
-    fn new(difference: &Interval, pairs: usize) -> Self {
-        if pairs < MIN_PAIRS {
-            Self::TooFewPairs
-        } else if difference.contains(0.0) {
-            Self::NoEffect
-        } else if difference.mean > 0.0 {
-            Self::Better
-        } else {
-            Self::Worse
-        }
-    }
-
-    /// Returns the decision in words.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::NoEffect => "no effect found",
-            Self::TooFewPairs => "too few moves to decide",
-        }
-    }
-}
-
 impl Ablation {
     /// Computes the results. Fails if no pair was judged in all arms and repeats.
     pub(super) fn new(
         settings: &AblationSettings,
         config: &Config,
-        mut trials: Vec<TrialResult>,
-        mut failures: Vec<String>,
+        executed: Executed,
     ) -> Result<Self, AblationError> {
+        let Executed { mut trials, mut failures, stop_reason, spending } = executed;
         trials.sort_by(|a, b| {
             let key = |it: &TrialResult| (it.arm, it.pair, it.flaw, it.repeat);
             key(a).cmp(&key(b))
@@ -176,22 +126,28 @@ impl Ablation {
         failures.sort();
         let complete = complete_pairs(&trials, 2 * settings.arms.len() * settings.repeats as usize);
         if complete.is_empty() {
-            let first = failures.first().cloned();
-            return Err(AblationError::NoResults(first.unwrap_or_else(|| "none".to_owned())));
+            let reason = stop_reason.or_else(|| failures.first().cloned());
+            return Err(AblationError::NoResults(reason.unwrap_or_else(|| "none".to_owned())));
         }
-        let tables: BTreeMap<Arm, Table<'_>> =
-            settings.arms.iter().map(|arm| (*arm, Table::new(*arm, &trials, &complete))).collect();
+        let tables: BTreeMap<Arm, Table<'_>> = settings
+            .arms
+            .iter()
+            .map(|arm| (*arm, Table::new(*arm, &trials, &complete, settings.repeats)))
+            .collect();
         let planned: Vec<_> = CONTRASTS
             .iter()
             .filter_map(|it| Some((it, tables.get(&it.0)?, tables.get(&it.1)?)))
             .collect();
-        let contrast_level = 1.0 - ERROR_RATE / planned.len().max(1) as f64;
-        let contrasts: Option<Vec<_>> =
-            planned.iter().map(|(it, a, b)| contrast(it, a, b, contrast_level)).collect();
+        let comparisons = planned.len();
+        let contrasts: Option<Vec<_>> = planned
+            .iter()
+            .map(|(it, a, b)| contrast(it, &a.counts, &b.counts, comparisons))
+            .collect();
         let critics = settings.critics;
         let arms: Option<Vec<_>> = tables.values().map(|it| it.result(critics)).collect();
         let tokens = |arm| Some(tables.get(&arm)?.tokens() as f64);
         let equal_tokens = tokens(Arm::SelfConsistency).zip(tokens(Arm::Debate3));
+        let are_prices_known = trials.iter().all(|it| it.cost.is_some());
         let nothing = || AblationError::NoResults("none".to_owned());
         Ok(Self {
             ticker: settings.ticker.clone(),
@@ -204,8 +160,16 @@ impl Ablation {
             repeats: settings.repeats,
             arms: arms.ok_or_else(nothing)?,
             contrasts: contrasts.ok_or_else(nothing)?,
-            contrast_level,
+            contrast_level: 1.0 - max_p_value(comparisons),
+            max_p_value: max_p_value(comparisons),
             equal_tokens: equal_tokens.map(|(a, b)| a / b.max(1.0)),
+            total: TotalCost {
+                calls: spending.calls,
+                input_tokens: spending.input,
+                output_tokens: spending.output,
+                cost: are_prices_known.then_some(spending.money),
+            },
+            stop_reason,
             failures,
             trials,
         })
@@ -256,28 +220,21 @@ fn complete_pairs(results: &[TrialResult], expected: usize) -> BTreeSet<usize> {
 struct Table<'a> {
     arm: Arm,
     trials: Vec<&'a TrialResult>,
-    /// For each pair, the fraction of repeats in which the flawed move was judged flawed.
-    hits: Vec<f64>,
-    /// For each pair, the fraction of repeats in which the sound move was judged sound.
-    passes: Vec<f64>,
+    counts: PairCounts,
 }
 
 impl<'a> Table<'a> {
-    fn new(arm: Arm, trials: &'a [TrialResult], complete: &BTreeSet<usize>) -> Self {
+    fn new(arm: Arm, trials: &'a [TrialResult], complete: &BTreeSet<usize>, repeats: u32) -> Self {
         let is_used = |it: &&TrialResult| it.arm == arm && complete.contains(&it.pair);
         let trials: Vec<&TrialResult> = trials.iter().filter(is_used).collect();
-        let rate = |pair: usize, is_flawed: bool| {
+        let correct = |pair: usize, is_flawed: bool| {
             let of_move =
                 trials.iter().filter(|it| it.pair == pair && it.flaw.is_some() == is_flawed);
-            mean_share(of_move.map(|it| it.is_correct())).unwrap_or(0.0)
+            of_move.map(|it| i64::from(it.is_correct())).sum()
         };
-        let hits = complete.iter().map(|it| rate(*it, true)).collect();
-        let passes = complete.iter().map(|it| rate(*it, false)).collect();
-        Self { arm, trials, hits, passes }
-    }
-
-    fn accuracies(&self) -> Vec<f64> {
-        self.hits.iter().zip(&self.passes).map(|(a, b)| (a + b) / 2.0).collect()
+        let hits = complete.iter().map(|it| correct(*it, true)).collect();
+        let passes = complete.iter().map(|it| correct(*it, false)).collect();
+        Self { arm, counts: PairCounts { hits, passes, repeats }, trials }
     }
 
     fn tokens(&self) -> u64 {
@@ -305,11 +262,12 @@ impl<'a> Table<'a> {
             .filter_map(|kind| Some((kind, mean_share(of_kind(kind).map(|it| it.is_correct()))?)));
         let detected = trials().filter(|it| it.flaw.is_some() && it.verdict.flawed);
         let costs = trials().map(|it| it.cost);
+        let [sensitivity, specificity, accuracy] = self.counts.intervals(ARM_LEVEL)?;
         Some(ArmResult {
             arm: self.arm,
-            sensitivity: mean_interval(&self.hits, ARM_LEVEL)?,
-            specificity: mean_interval(&self.passes, ARM_LEVEL)?,
-            accuracy: mean_interval(&self.accuracies(), ARM_LEVEL)?,
+            sensitivity,
+            specificity,
+            accuracy,
             by_kind: by_kind.collect(),
             kind_named: mean_share(detected.map(|it| it.verdict.kind == it.flaw)),
             top_three: mean_over_pairs(&tops, |a, b| Some(jaccard(a, b))),
@@ -336,29 +294,6 @@ impl<'a> Table<'a> {
         let scores: Vec<f64> = moves.values().filter_map(|it| mean(&it.1)).collect();
         kendall_tau(&scores, &truths)
     }
-}
-
-/// Compares two arms, pair by pair.
-fn contrast(
-    (arm, reference, question): &(Arm, Arm, &str),
-    a: &Table<'_>,
-    b: &Table<'_>,
-    level: f64,
-) -> Option<ContrastResult> {
-    let interval = |a: &[f64], b: &[f64]| {
-        let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
-        mean_interval(&differences, level)
-    };
-    let accuracy = interval(&a.accuracies(), &b.accuracies())?;
-    Some(ContrastResult {
-        arm: *arm,
-        reference: *reference,
-        question: (*question).to_owned(),
-        sensitivity: interval(&a.hits, &b.hits)?,
-        specificity: interval(&a.passes, &b.passes)?,
-        decision: Decision::new(&accuracy, a.hits.len()),
-        accuracy,
-    })
 }
 
 /// Returns the three best moves. Moves with equal scores are in random order, so that ties do not look stable.

@@ -78,7 +78,7 @@ impl Arm {
             Self::Debate1 => "Debate of 1 round",
             Self::Debate3 => "Debate of 3 rounds",
             Self::Debate10 => "Debate of 10 rounds",
-            Self::Placebo => "Placebo: a stranger's debate",
+            Self::Placebo => "Placebo: debate about another move",
             Self::Mixed => "Debate of 3 rounds, mixed models",
         }
     }

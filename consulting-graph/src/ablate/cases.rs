@@ -89,7 +89,7 @@ const PLANS: [Plan; 8] = [
     Plan {
         title: "Secure a long-term supply agreement",
         thesis: "A fixed quantity at a fixed price protects the margin against shortages.",
-        purchase: "the reservation of capacity at the supplier",
+        purchase: "the warehouse for the reserved parts",
         operation: "the storage of the delivered parts",
         owner: "CFO",
         downside: "The reserved quantity may turn out to be too large.",
@@ -122,11 +122,11 @@ const LINKS: [&str; 3] = [
     "{}, which is the level against which the result will be measured.",
 ];
 
-/// Timeframes in which a construction or roll-out cannot be completed.
-const IMPOSSIBLE: [&str; 3] = ["by tomorrow morning", "within 2 hours", "within one weekend"];
+/// Timeframes in which nothing can be bought and put into operation.
+const IMPOSSIBLE: [&str; 3] = ["within 30 minutes", "within 1 hour", "within 2 hours"];
 
 /// Generates `pairs` pairs of moves. A pair consists of a sound move and the same move with one flaw. The kinds of flaws
-/// take turns. The same company and seed result in the same moves.
+/// take turns, and each occurs with every plan once in 32 pairs. The same company and seed result in the same moves.
 pub fn generate(company: &Company, pairs: usize, seed: u64) -> Result<Vec<Case>, AblationError> {
     let facts = facts::facts(company);
     let too_few = || AblationError::TooFewFigures(company.ticker.to_string());
@@ -186,7 +186,8 @@ impl Parts {
         let round = |it: i64| (it / 1_000_000).max(1) * 1_000_000;
         let once = round(cash.1 / 1000 * rng.between(20, 60));
         Self {
-            plan: &PLANS[pair % PLANS.len()],
+            // Shifted in each cycle, because the kind of the flaw also depends on the number of the pair.
+            plan: &PLANS[(pair + pair / PLANS.len()) % PLANS.len()],
             facts: chosen,
             flawed_fact,
             wrong_value,

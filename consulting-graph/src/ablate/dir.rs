@@ -72,7 +72,19 @@ impl AblationDir {
             return Err(AblationError::OtherVersion { before: settings.version, after });
         }
         let config = Config::parse(&settings.config_toml)?;
-        let cases = read_json(&dir.join(MOVES_FILE))?;
+        let cases: Vec<Case> = read_json(&dir.join(MOVES_FILE))?;
+        let is_in_order = |(index, it): (usize, &Case)| {
+            it.pair == index / 2 && it.flaw.is_some() == (index % 2 == 1)
+        };
+        if cases.len() != 2 * settings.pairs || !cases.iter().enumerate().all(is_in_order) {
+            let pairs = settings.pairs;
+            return Err(AblationError::InvalidFile {
+                path: dir.join(MOVES_FILE),
+                problem: format!(
+                    "it must contain the {pairs} pairs of moves that were generated, in order"
+                ),
+            });
+        }
         Ok(Self { dir, settings, config, cases })
     }
 

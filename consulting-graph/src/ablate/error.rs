@@ -15,6 +15,8 @@ pub enum AblationError {
          choose another ticker, such as NVDA"
     )]
     TooFewFigures(String),
+    #[error("an ablation needs at least 2 pairs of moves, but has {0}; use --moves 2 or more")]
+    TooFewPairs(usize),
     #[error("arm `{0}` uses the debates of arm `debate-3`; add debate-3 to --arms")]
     MissingDebate(Arm),
     #[error("comparisons need the arm `one-call`; add one-call to --arms")]
@@ -49,9 +51,7 @@ pub enum AblationError {
          created it, or start a new ablation"
     )]
     OtherVersion { before: String, after: &'static str },
-    #[error(
-        "no pair of moves was judged in all arms, so there is nothing to compare; first failure: {0}"
-    )]
+    #[error("no pair of moves was judged in all arms, so there is nothing to compare; reason: {0}")]
     NoResults(String),
     #[error(transparent)]
     Data(#[from] DataError),

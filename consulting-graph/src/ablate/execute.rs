@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -13,17 +14,20 @@ use graph_store::sqlite::{Sqlite, SqliteSaver};
 use llm::{Llm, RecordMode, Recording};
 
 use super::{
-    analysis::Ablation,
+    analysis::{Ablation, Executed},
     arm::Arm,
     cases::Case,
     dir::{AblationDir, CALLS_FILE, THREADS_FILE, write_json},
     error::AblationError,
     graph::{TrialDeps, TrialState, graph},
-    report,
+    report, schedule,
+    settings::AblationSettings,
     trial::{Trial, TrialResult},
 };
 use crate::{
+    data::SeededRng,
     models::{CallLimits, Limit, Models},
+    spending::SpendingMeter,
     transcript::ConversationEntry,
     unusable,
 };
@@ -69,7 +73,7 @@ struct Job {
 /// Identifies the move and the repeat of a trial.
 type Key = (String, u32);
 
-/// Results of the debates of three rounds, which other arms use.
+/// Results of the debates of three rounds of the current batch, which other arms use.
 type Debates = BTreeMap<Key, TrialState>;
 
 /// What is needed to run trials.
@@ -86,7 +90,8 @@ struct Runner<'a> {
 
 impl AblationDir {
     /// Executes the ablation until all trials have ended, and writes the results. Completed trials are not repeated, and
-    /// failed ones continue at the failed call. Stops early if the spending limit is reached.
+    /// failed ones continue at the failed call. Stops early if the spending limit is reached. The pairs are judged in small
+    /// batches, so that an ablation that stops early has complete pairs.
     pub async fn execute(
         &self,
         options: ExecuteOptions,
@@ -100,9 +105,7 @@ impl AblationDir {
         for arm in &self.settings.arms {
             graphs.insert(*arm, graph(*arm, saver.clone())?);
         }
-        let (first, second): (Vec<Trial>, Vec<Trial>) =
-            self.trials().into_iter().partition(|it| !it.arm.needs_debate());
-        let total = first.len() + second.len();
+        let total = self.cases.len() * self.settings.arms.len() * self.settings.repeats as usize;
         let mut runner = Runner {
             graphs,
             deps,
@@ -113,16 +116,23 @@ impl AblationDir {
             failures: Vec::new(),
             debates: BTreeMap::new(),
         };
-        let jobs = first.into_iter().map(|trial| Job { trial, log: Vec::new() }).collect();
-        runner.run(jobs).await;
-        let jobs =
-            second.into_iter().filter_map(|it| self.dependent_job(it, &mut runner)).collect();
-        runner.run(jobs).await;
-        let Runner { results, mut failures, deps, .. } = runner;
-        if let Some(fatal) = deps.fatal.get() {
-            failures.insert(0, fatal.reason.clone());
+        for batch in schedule::batches(self.settings.pairs) {
+            let (first, second): (Vec<Trial>, Vec<Trial>) =
+                self.trials(&batch).into_iter().partition(|it| !it.arm.needs_debate());
+            let jobs = first.into_iter().map(|trial| Job { trial, log: Vec::new() }).collect();
+            runner.run(jobs).await;
+            let job = |it| self.dependent_job(it, &batch, &mut runner);
+            let jobs = second.into_iter().filter_map(job).collect();
+            runner.run(jobs).await;
+            runner.debates.clear();
         }
-        let ablation = Ablation::new(&self.settings, &self.config, results, failures)?;
+        let executed = Executed {
+            trials: runner.results,
+            failures: runner.failures,
+            stop_reason: runner.deps.fatal.get().map(|it| it.reason.clone()),
+            spending: SpendingMeter::new(self.dir.join(CALLS_FILE)).read_all(),
+        };
+        let ablation = Ablation::new(&self.settings, &self.config, executed)?;
         write_json(&self.dir.join("ablation.json"), &ablation)?;
         files::write_synced(&self.dir.join("report.md"), &report::markdown(&ablation))?;
         files::write_synced(&self.dir.join("report.html"), &report::html(&ablation))?;
@@ -143,10 +153,10 @@ impl AblationDir {
         Ok(TrialDeps { config, models, nonce, fatal: OnceLock::new() })
     }
 
-    /// Returns all trials, pair by pair, so that an ablation that stops early has complete pairs.
-    fn trials(&self) -> Vec<Trial> {
+    /// Returns the trials of a batch, pair by pair.
+    fn trials(&self, batch: &Range<usize>) -> Vec<Trial> {
         let mut trials = Vec::new();
-        for pair in self.cases.chunk_by(|a, b| a.pair == b.pair) {
+        for pair in self.cases[2 * batch.start..2 * batch.end].chunks(2) {
             for repeat in 0..self.settings.repeats {
                 for arm in &self.settings.arms {
                     let trial =
@@ -158,14 +168,22 @@ impl AblationDir {
         trials
     }
 
-    /// Completes a trial with the tokens or the transcript of a debate. Returns `None` if that debate failed.
-    fn dependent_job(&self, mut trial: Trial, runner: &mut Runner<'_>) -> Option<Job> {
+    /// Completes a trial with the tokens or the transcript of a debate. Returns `None` if there is no such debate,
+    /// because it failed or because the ablation stopped before it.
+    fn dependent_job(
+        &self,
+        mut trial: Trial,
+        batch: &Range<usize>,
+        runner: &mut Runner<'_>,
+    ) -> Option<Job> {
         let move_id = match trial.arm {
-            Arm::Placebo => &self.stranger(trial.case.pair).brief.move_id,
+            Arm::Placebo => &self.placebo_source(trial.case.pair, batch).brief.move_id,
             _ => &trial.case.brief.move_id,
         };
         let Some(debate) = runner.debates.get(&(move_id.clone(), trial.repeat)) else {
-            runner.fail(format!("{}: the debate about {move_id} failed", trial.name()));
+            if runner.deps.fatal.get().is_none() {
+                runner.fail(format!("{}: the debate about {move_id} failed", trial.name()));
+            }
             return None;
         };
         if trial.arm == Arm::Placebo {
@@ -175,17 +193,17 @@ impl AblationDir {
         Some(Job { trial, log: Vec::new() })
     }
 
-    /// Returns the move of another pair whose debate the moves of a pair get as a placebo. Both moves of the pair get
-    /// the same debate, and half of these debates are about flawed moves. The placebo therefore contains no information
-    /// about which of the two moves is flawed.
-    fn stranger(&self, pair: usize) -> &Case {
-        let other = (pair + 1) % self.settings.pairs.max(1);
-        &self.cases[2 * other + pair % 2]
+    /// Returns the move of another pair whose debate the moves of a pair get as a placebo.
+    fn placebo_source(&self, pair: usize, batch: &Range<usize>) -> &Case {
+        let AblationSettings { ticker, choice, .. } = &self.settings;
+        let mut rng = SeededRng::from_text(&format!("placebo {} {ticker} {pair}", choice.seed));
+        &self.cases[schedule::placebo_source(pair, batch, &mut rng)]
     }
 }
 
 impl Runner<'_> {
-    /// Runs trials concurrently. After a failure that all other calls would share, starts no further ones.
+    /// Runs trials concurrently. After a failure that all other calls would share, makes no further calls and only
+    /// reads the results of trials that are already complete.
     async fn run(&mut self, jobs: Vec<Job>) {
         let (graphs, deps) = (self.graphs.clone(), self.deps.clone());
         let run = |job: Job| {
@@ -193,19 +211,16 @@ impl Runner<'_> {
             let deps = deps.clone();
             async move {
                 let trial = job.trial.clone();
-                if deps.fatal.get().is_some() {
-                    return (trial, None);
-                }
                 let graph = graph.expect("every arm has a graph");
-                (trial, Some(run_trial(&graph, deps, job).await))
+                (trial, run_trial(&graph, deps, job).await)
             }
         };
         let mut ended = stream::iter(jobs.into_iter().map(run)).buffer_unordered(self.concurrency);
         while let Some((trial, outcome)) = ended.next().await {
             match outcome {
-                Some(Ok(state)) => self.complete(&trial, state),
-                Some(Err(error)) => self.fail(format!("{}: {error}", trial.name())),
-                None => {}
+                Ok(Some(state)) => self.complete(&trial, state),
+                Ok(None) => {}
+                Err(error) => self.fail(format!("{}: {error}", trial.name())),
             }
         }
     }
@@ -230,20 +245,22 @@ impl Runner<'_> {
     }
 }
 
-/// Runs a trial to its end, from its last checkpoint.
+/// Runs a trial to its end, from its last checkpoint. Returns `None` if the trial is not complete and no call can
+/// succeed anymore.
 async fn run_trial(
     graph: &CompiledGraph<TrialState, Arc<TrialDeps>>,
     deps: Arc<TrialDeps>,
     job: Job,
-) -> Result<TrialState, graph_core::RunError> {
-    let thread = graph.thread(job.trial.name(), deps);
+) -> Result<Option<TrialState>, graph_core::RunError> {
+    let thread = graph.thread(job.trial.name(), deps.clone());
     let outcome = match thread.state().await? {
-        Some(head) if head.is_done() => return Ok(head.values),
+        Some(head) if head.is_done() => return Ok(Some(head.values)),
+        _ if deps.fatal.get().is_some() => return Ok(None),
         Some(_) => thread.proceed().await?,
         None => {
             let Job { trial, log } = job;
             thread.run(TrialState { trial, log, ..TrialState::default() }).await?
         }
     };
-    Ok(outcome.into_state())
+    Ok(Some(outcome.into_state()))
 }

@@ -1,4 +1,4 @@
-//! The graph of each arm. A trial is one thread of such a graph, so a resumed ablation makes no answered call again.
+//! The graph of each arm. A trial is one thread of such a graph, so a resumed ablation repeats no answered call.
 //!
 //! ```text
 //! one call, placebo           START → judge → END

@@ -1,8 +1,11 @@
 //! The report on an ablation.
 
+use llm::Money;
+
 use super::{
-    analysis::{Ablation, ArmResult, ContrastResult, Decision, MIN_PAIRS, TOKEN_TOLERANCE},
+    analysis::{Ablation, ArmResult, TOKEN_TOLERANCE},
     arm::Arm,
+    contrast::{ContrastResult, Decision, ERROR_RATE, MIN_PAIRS},
     flaw::FlawKind,
     statistics::Interval,
 };
@@ -62,7 +65,7 @@ fn notices(ablation: &Ablation) -> Vec<String> {
     let mut notices = Vec::new();
     if ablation.critics.is_some() {
         notices.push(
-            "SCRIPTED CRITICS: a program with a known skill made up all answers. This report proves the harness; it says \
+            "SCRIPTED CRITICS: a program with a known skill made up all answers. This report checks the harness; it says \
              nothing about real models."
                 .to_owned(),
         );
@@ -70,13 +73,16 @@ fn notices(ablation: &Ablation) -> Vec<String> {
     if ablation.is_incomplete() {
         let (n, of) = (ablation.complete_pairs, ablation.pairs);
         notices.push(format!(
-            "INCOMPLETE: only {n} of {of} pairs of moves were judged in all arms. Resume the ablation to complete it."
+            "INCOMPLETE: {n} of {of} pairs of moves judged in all arms. Resume the ablation to complete it."
         ));
     }
+    if let Some(reason) = &ablation.stop_reason {
+        notices.push(format!("STOPPED EARLY: {reason}"));
+    }
     if ablation.complete_pairs < MIN_PAIRS {
-        let n = ablation.complete_pairs;
+        let pairs = counted(ablation.complete_pairs, "pair", "pairs");
         notices.push(format!(
-            "TOO FEW MOVES TO DECIDE: {n} pairs, and the rule requires {MIN_PAIRS}. The numbers below are descriptive only."
+            "TOO FEW MOVES TO DECIDE: {pairs}, and the rule requires {MIN_PAIRS}. The numbers below are descriptive only."
         ));
     }
     let placebo = ablation.contrast(Arm::Placebo, Arm::OneCall);
@@ -104,21 +110,28 @@ fn answer(ablation: &Ablation, it: &ContrastResult) -> String {
     let level = percent(ablation.contrast_level);
     let Interval { mean, low, high } = it.accuracy;
     format!(
-        "{} {decision} (difference in accuracy {}, {level} interval {} to {}).",
+        "{} {decision} (difference in accuracy {}, {level} interval {} to {}, p {}).",
         it.question,
         signed(mean),
         signed(low),
-        signed(high)
+        signed(high),
+        match p_value(it.p_value) {
+            it if it.starts_with('<') => it,
+            it => format!("= {it}"),
+        }
     )
 }
 
 fn rule(ablation: &Ablation) -> String {
     format!(
-        "Differences in accuracy, sensitivity and specificity with paired bootstrap intervals at the level {}, so that \
-         the probability of any false effect among the {} comparisons is at most 5%. A comparison has an effect if the \
-         interval of the accuracy excludes zero.",
-        percent(ablation.contrast_level),
-        ablation.contrasts.len()
+        "A comparison has an effect if the paired sign-flip permutation test of the difference in accuracy has a p-value \
+         (p) of at most {:.4}, so that the probability of any false effect among {} is at most {:.0}%. The paired \
+         bootstrap intervals of level {} describe the differences in accuracy, sensitivity and specificity, but do not \
+         decide, because such intervals are too narrow if there are few pairs.",
+        ablation.max_p_value,
+        counted(ablation.contrasts.len(), "comparison", "comparisons"),
+        100.0 * ERROR_RATE,
+        percent(ablation.contrast_level)
     )
 }
 
@@ -137,7 +150,7 @@ fn contrast_chart(ablation: &Ablation) -> IntervalChart {
     let rows: Vec<IntervalRow> = ablation.contrasts.iter().map(row).collect();
     let widest = rows.iter().flat_map(|it| [it.low.abs(), it.high.abs()]).fold(0.1, f64::max);
     IntervalChart {
-        title: "Difference in accuracy, with simultaneous intervals".to_owned(),
+        title: "Difference in accuracy, with bootstrap intervals".to_owned(),
         rows,
         scale: (-widest, widest),
         reference: Some(0.0),
@@ -152,11 +165,12 @@ fn contrast_table(ablation: &Ablation) -> Block {
             difference(&it.accuracy),
             difference(&it.sensitivity),
             difference(&it.specificity),
+            p_value(it.p_value),
             it.decision.label().to_owned(),
         ]
     };
     Block::table(
-        &["Arm", "Compared with", "Accuracy", "Sensitivity", "Specificity", "Decision"],
+        &["Arm", "Compared with", "Accuracy", "Sensitivity", "Specificity", "p", "Decision"],
         ablation.contrasts.iter().map(row).collect(),
     )
 }
@@ -204,7 +218,7 @@ fn arms(ablation: &Ablation) -> Vec<Block> {
         Block::Legend(
             "Intervals of level 95%. Top three: mean Jaccard index of the three best-scored moves in two repeats. \
              Repeats and truth: Kendall's tau-b of the scores with those of another repeat, and with whether the moves \
-             are sound; with a truth of two values, it cannot exceed about 0.7."
+             are sound. The latter is at most 0.71 if no two scores are equal; ties raise the maximum to 1."
                 .to_owned(),
         ),
         Block::table(
@@ -236,12 +250,26 @@ fn cost(ablation: &Ablation) -> Vec<Block> {
             it.input_tokens.to_string(),
             it.output_tokens.to_string(),
             whole(it.tokens_per_move).to_string(),
-            it.cost.map_or_else(dash, |it| format!("${:.4}", it.dollars())),
+            it.cost.map_or_else(dash, dollars),
         ]
     };
     let header = ["Arm", "Calls", "Tokens in", "Tokens out", "Tokens per move", "Cost"];
-    let mut blocks =
-        vec![Block::Bars(bars), Block::table(&header, ablation.arms.iter().map(row).collect())];
+    let total = &ablation.total;
+    let total_row = vec![
+        "All recorded calls".to_owned(),
+        total.calls.to_string(),
+        total.input_tokens.to_string(),
+        total.output_tokens.to_string(),
+        dash(),
+        total.cost.map_or_else(dash, dollars),
+    ];
+    let legend = "Complete pairs. Only the last line counts all recorded calls, including \
+                  those of incomplete pairs and of failed judgements.";
+    let mut blocks = vec![
+        Block::Bars(bars),
+        Block::Legend(legend.to_owned()),
+        Block::table(&header, ablation.arms.iter().map(row).chain([total_row]).collect()),
+    ];
     if let Some(ratio) = ablation.equal_tokens {
         let is_equal = (ratio - 1.0).abs() <= TOKEN_TOLERANCE;
         let comparison = if is_equal { "within" } else { "NOT within" };
@@ -291,17 +319,32 @@ fn method(ablation: &Ablation) -> Vec<String> {
     let mut points = vec![
         format!(
             "{pairs} pairs of moves, made from the figures of {} ({data}) with seed {seed}: a sound move, and the same move \
-             with exactly one flaw ({}). Every move was judged {repeats} times in each arm.",
+             with exactly one flaw ({}). Every move was judged {} in each arm.",
             ablation.ticker,
-            FlawKind::ALL.map(FlawKind::label).join(", ")
+            FlawKind::ALL.map(FlawKind::label).join(", "),
+            if *repeats == 1 { "once".to_owned() } else { format!("{repeats} times") }
         ),
-        "The same decision maker gives the verdict in all arms, with the same task and temperature. The turns of the \
-         debates use the prompts of the pipeline."
-            .to_owned(),
+        "The same decision maker gives the verdict in all arms, with the same task and temperature.".to_owned(),
         "A verdict that cannot be read, even on a second request, counts as no flaw with a neutral score.".to_owned(),
-        "Self-consistency asks until it has used as many tokens as the debate of three rounds about the same move.".to_owned(),
-        "The placebo shows both moves of a pair the same debate about a third move; half of these are flawed.".to_owned(),
     ];
+    let has = |arms: &[Arm]| arms.iter().any(|it| ablation.arm(*it).is_some());
+    if has(&[Arm::Debate1, Arm::Debate3, Arm::Debate10, Arm::Mixed]) {
+        points.push("The turns of the debates use the prompts of the pipeline.".to_owned());
+    }
+    if has(&[Arm::SelfConsistency]) {
+        points.push(
+            "Self-consistency asks until it has used as many tokens as the debate of three rounds about the same move. \
+             The majority decides, and the first verdict breaks ties."
+                .to_owned(),
+        );
+    }
+    if has(&[Arm::Placebo]) {
+        points.push(
+            "The placebo shows both moves of a pair the same debate about a third move. A random draw decides whether \
+             the third move is sound or flawed."
+                .to_owned(),
+        );
+    }
     points.extend(ablation.models.iter().map(|(role, it)| format!("Model of the {role}: {it}")));
     points
 }
@@ -312,6 +355,19 @@ fn signed(value: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+fn dollars(money: Money) -> String {
+    format!("${:.4}", money.dollars())
+}
+
+/// Returns a number with a noun in the singular or plural.
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 fn interval(it: &Interval) -> String {

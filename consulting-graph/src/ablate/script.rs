@@ -1,4 +1,4 @@
-//! Scripted judges and critics of known skill, which prove that the harness measures what it claims to measure.
+//! Scripted judges and critics of known skill, which check that the harness measures what it claims to measure.
 //!
 //! The scripted model knows the truth about each move and reports it with a given probability. The expected
 //! sensitivity and specificity of each arm follow from these probabilities ([`Critics::planted`]), and the report
@@ -74,7 +74,7 @@ pub enum Critics {
     Equal,
 }
 
-/// The decision maker, who judges alone if nobody criticises the move.
+/// The decision maker, which judges alone if there is no critique.
 const JUDGE: Skill = Skill { detection: [0.45, 0.30, 0.50, 0.25], false_alarm: 0.10 };
 const SELF_CRITIC: Skill = Skill { detection: [0.55, 0.40, 0.60, 0.35], false_alarm: 0.12 };
 const CRITIC: Skill = Skill { detection: [0.90, 0.75, 0.85, 0.70], false_alarm: 0.12 };

@@ -45,6 +45,9 @@ pub fn new_settings(
     mut settings: AblationSettings,
     answer_tokens: Option<u32>,
 ) -> Result<AblationSettings, AblationError> {
+    if settings.pairs < 2 {
+        return Err(AblationError::TooFewPairs(settings.pairs));
+    }
     let has = |arm| settings.arms.contains(&arm);
     if !has(Arm::OneCall) {
         return Err(AblationError::MissingReference);

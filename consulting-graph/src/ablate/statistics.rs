@@ -1,4 +1,4 @@
-//! Statistics of an ablation: bootstrap intervals, rank correlation and overlap of sets.
+//! Statistics of an ablation: a permutation test, bootstrap intervals, rank correlation and overlap of sets.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,9 @@ use crate::data::SeededRng;
 /// Number of bootstrap samples. Enough for the limits of an interval of level 0.996.
 const BOOTSTRAP_SAMPLES: usize = 10_000;
 
+/// Tolerance of [`Interval::contains`].
+const ROUNDING_ERROR: f64 = 1e-9;
+
 /// A mean with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -18,32 +21,59 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns whether the interval contains a value.
+    /// Returns whether the interval contains a value. Tolerates rounding errors of the value.
     pub fn contains(&self, value: f64) -> bool {
-        (self.low..=self.high).contains(&value)
+        (self.low - ROUNDING_ERROR..=self.high + ROUNDING_ERROR).contains(&value)
     }
 }
 
-/// Returns the mean of the values with its percentile bootstrap interval of this level, such as 0.95. The random numbers
-/// have a fixed seed, so the result is reproducible. Returns `None` if there are no values.
+/// Returns the two-sided p-value of the sign-flip permutation test of paired differences: the probability that the sum
+/// is at least as far from zero as the observed one if each difference has a random sign. The test is exact for any
+/// number of pairs. It has no random numbers: since the differences are integers, the distribution of the sum is
+/// computed difference by difference.
+pub fn sign_flip_p_value(differences: &[i64]) -> f64 {
+    let observed = differences.iter().sum::<i64>().unsigned_abs() as usize;
+    let sizes: Vec<usize> = differences.iter().map(|it| it.unsigned_abs() as usize).collect();
+    let total: usize = sizes.iter().sum();
+    // The probability of each sum of the differences whose sign is positive. The sum of all is then
+    // 2 × positive - total.
+    let mut probabilities = vec![0.0; total + 1];
+    probabilities[0] = 1.0;
+    let mut highest = 0;
+    for size in sizes.into_iter().filter(|it| *it > 0) {
+        highest += size;
+        for positive in (0..=highest).rev() {
+            let before = if positive >= size { probabilities[positive - size] } else { 0.0 };
+            probabilities[positive] = f64::midpoint(probabilities[positive], before);
+        }
+    }
+    let is_extreme = |positive: usize| (2 * positive).abs_diff(total) >= observed;
+    let extreme = probabilities.iter().enumerate().filter(|(it, _)| is_extreme(*it));
+    extreme.map(|(_, it)| it).sum::<f64>().min(1.0)
+}
+
+/// Returns the mean of `counts / unit` with its percentile bootstrap interval of this level, such as 0.95. The random
+/// numbers have a fixed seed, so the result is reproducible. Sums are computed in integers, so that equal means are
+/// equal without rounding errors. Returns `None` if there are no counts.
 ///
 /// For a paired comparison, pass the differences of the pairs.
-pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
-    let mean = mean(values)?;
+pub fn mean_interval(counts: &[i64], unit: u32, level: f64) -> Option<Interval> {
+    if counts.is_empty() || unit == 0 {
+        return None;
+    }
     let mut rng = SeededRng::from_text("ablation bootstrap");
-    let n = values.len();
-    let resample = |_| {
-        let drawn = (0..n).map(|_| values[(rng.next_u64() % n as u64) as usize]);
-        drawn.sum::<f64>() / n as f64
-    };
-    let mut means: Vec<f64> = (0..BOOTSTRAP_SAMPLES).map(resample).collect();
-    means.sort_by(f64::total_cmp);
+    let n = counts.len();
+    let resample = |_| (0..n).map(|_| counts[(rng.next_u64() % n as u64) as usize]).sum::<i64>();
+    let mut sums: Vec<i64> = (0..BOOTSTRAP_SAMPLES).map(resample).collect();
+    sums.sort_unstable();
+    let mean = |sum: i64| sum as f64 / (n as f64 * f64::from(unit));
     let quantile = |share: f64| {
         let index = (share * (BOOTSTRAP_SAMPLES - 1) as f64).round() as usize;
-        means[index.min(BOOTSTRAP_SAMPLES - 1)]
+        mean(sums[index.min(BOOTSTRAP_SAMPLES - 1)])
     };
     let tail = (1.0 - level) / 2.0;
-    Some(Interval { mean, low: quantile(tail), high: quantile(1.0 - tail) })
+    let (low, high) = (quantile(tail), quantile(1.0 - tail));
+    Some(Interval { mean: mean(counts.iter().sum()), low, high })
 }
 
 /// Returns the mean, or `None` if there are no values.

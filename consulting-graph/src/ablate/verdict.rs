@@ -1,5 +1,7 @@
 //! Verdicts about moves, and how they are read from the answers of models.
 
+use std::cmp::Ordering;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,14 +60,17 @@ impl Verdict {
         Self { flawed: false, kind: None, score: neutral(), is_read: false }
     }
 
-    /// Returns the verdict of the majority, with the mean score. A tie counts as no flaw. The kind is the most frequent
-    /// one. Unreadable verdicts do not vote.
+    /// Returns the verdict of the majority, with the mean score. The first verdict breaks ties. The kind is the most
+    /// frequent one. Unreadable verdicts do not vote.
     pub(super) fn majority(all: &[Self]) -> Self {
         let read: Vec<&Self> = all.iter().filter(|it| it.is_read).collect();
-        if read.is_empty() {
-            return Self::unread();
-        }
-        let flawed = 2 * read.iter().filter(|it| it.flawed).count() > read.len();
+        let Some(first) = read.first() else { return Self::unread() };
+        let votes_for_flaw = read.iter().filter(|it| it.flawed).count();
+        let flawed = match (2 * votes_for_flaw).cmp(&read.len()) {
+            Ordering::Greater => true,
+            Ordering::Equal => first.flawed,
+            Ordering::Less => false,
+        };
         let votes = |kind: FlawKind| read.iter().filter(|it| it.kind == Some(kind)).count();
         // The first of equally frequent kinds wins.
         let most = FlawKind::ALL.into_iter().rev().max_by_key(|it| votes(*it));
@@ -99,7 +104,9 @@ mod tests {
         let [a, b] = [Some(FlawKind::WrongFigure), Some(FlawKind::HiddenCost)];
         let flawed = [verdict(true, b, 2.0), verdict(true, a, 4.0), verdict(true, b, 3.0)];
         assert_eq!(Verdict::majority(&flawed), verdict(true, b, 3.0));
-        let tie = [verdict(true, a, 2.0), verdict(false, None, 8.0), Verdict::unread()];
+        let mut tie = [Verdict::unread(), verdict(true, a, 2.0), verdict(false, None, 8.0)];
+        assert_eq!(Verdict::majority(&tie), verdict(true, a, 5.0));
+        tie.reverse();
         assert_eq!(Verdict::majority(&tie), verdict(false, None, 5.0));
         assert_eq!(Verdict::majority(&[Verdict::unread()]), Verdict::unread());
     }

@@ -1,5 +1,7 @@
 //! The generated moves and their ground truth.
 
+use std::collections::BTreeSet;
+
 use consulting_graph::{
     ablate::{Case, FlawKind, generate},
     data::{Company, Ticker, snapshot},
@@ -63,6 +65,19 @@ fn every_pair_differs_in_one_line_with_the_planted_flaw() {
             }
         }
     }
+}
+
+#[test]
+fn every_kind_of_flaw_occurs_with_every_plan() {
+    let cases = generate(&company("NVDA"), 32, 7).unwrap();
+    // The first line has the form `# M1: Title`.
+    let title = |it: &Case| {
+        let first = it.brief.document.lines().next().unwrap();
+        first.split_once(": ").unwrap().1.to_owned()
+    };
+    let combinations: BTreeSet<(Option<FlawKind>, String)> =
+        cases.iter().filter(|it| it.flaw.is_some()).map(|it| (it.flaw, title(it))).collect();
+    assert_eq!(combinations.len(), 32, "{combinations:?}");
 }
 
 #[test]

@@ -8,14 +8,14 @@ use consulting_graph::ablate::{
 
 use super::{create, execute, run, scripted};
 
-/// Returns the fraction of correct verdicts for each pair.
-fn rates(ablation: &Ablation, arm: Arm, is_flawed: bool) -> Vec<f64> {
-    let mut pairs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+/// Returns the number of correct verdicts for each pair.
+fn correct(ablation: &Ablation, arm: Arm, is_flawed: bool) -> Vec<i64> {
+    let mut pairs: BTreeMap<usize, i64> = BTreeMap::new();
     let of_arm = |it: &&TrialResult| it.arm == arm && it.flaw.is_some() == is_flawed;
     for it in ablation.trials.iter().filter(of_arm) {
-        pairs.entry(it.pair).or_default().push(if it.is_correct() { 1.0 } else { 0.0 });
+        *pairs.entry(it.pair).or_default() += i64::from(it.is_correct());
     }
-    pairs.values().map(|it| it.iter().sum::<f64>() / it.len() as f64).collect()
+    pairs.into_values().collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn the_harness_recovers_the_planted_skill_and_finds_no_effect_in_the_place
         let (sensitivity, specificity) = Critics::Skilled.planted(arm);
         for (planted, is_flawed) in [(sensitivity, true), (specificity, false)] {
             // 12 intervals of this level contain all true values with a probability of 99 %.
-            let interval = mean_interval(&rates(&ablation, arm, is_flawed), 0.999).unwrap();
+            let interval = mean_interval(&correct(&ablation, arm, is_flawed), 1, 0.999).unwrap();
             assert!(interval.contains(planted), "{arm}, {is_flawed}: {planted} {interval:?}");
         }
     }
@@ -88,6 +88,11 @@ async fn too_few_moves_lead_to_no_decision() {
     let ablation = run(scripted(&[Arm::OneCall, Arm::Critique], 4, 1)).await;
     assert_eq!(ablation.contrasts.len(), 1);
     assert_eq!(ablation.contrasts[0].decision, Decision::TooFewPairs);
+    // All calls belong to complete pairs.
+    let arms = &ablation.arms;
+    assert_eq!(ablation.total.calls, arms.iter().map(|it| it.calls).sum::<u64>());
+    assert_eq!(ablation.total.input_tokens, arms.iter().map(|it| it.input_tokens).sum::<u64>());
+    assert_eq!(ablation.total.output_tokens, arms.iter().map(|it| it.output_tokens).sum::<u64>());
 }
 
 #[test]
@@ -98,6 +103,7 @@ fn contradictory_settings_are_rejected_with_advice() {
         let error = new_settings(settings, None).unwrap_err().to_string();
         assert!(expected.iter().all(|it| error.contains(it)), "{error}");
     };
+    check(|it| it.pairs = 1, &["at least 2 pairs", "--moves 2"]);
     check(|it| it.arms = vec![Arm::Critique], &["add one-call to --arms"]);
     check(
         |it| it.arms = vec![Arm::OneCall, Arm::Placebo],

@@ -110,15 +110,54 @@ async fn a_budget_is_not_exceeded_and_can_be_raised() {
     let partial = execute(&ablation, limited(40_000)).await.unwrap();
     let spent: u64 = partial.trials.iter().map(|it| it.tokens()).sum();
     assert!(partial.is_incomplete() && spent <= 40_000, "{spent}");
-    assert!(partial.failures.iter().any(|it| it.contains("budget")), "{:?}", partial.failures);
+    assert!(partial.stop_reason.as_ref().unwrap().contains("budget"), "{:?}", partial.stop_reason);
+    assert_eq!(partial.failures.len(), 1, "{:?}", partial.failures);
     let report = fs::read_to_string(dir.path().join("report.md")).unwrap();
-    assert!(report.contains("INCOMPLETE"), "{report}");
+    assert!(report.contains("INCOMPLETE") && report.contains("STOPPED EARLY"), "{report}");
     // The stored limit applies until it is raised.
     let calls = model.calls();
     assert!(execute(&ablation, model.options()).await.unwrap().is_incomplete());
     assert_eq!(model.calls(), calls);
     assert!(!execute(&ablation, limited(10_000_000)).await.unwrap().is_incomplete());
     assert_eq!(model.calls(), 6 * 2 * 3);
+}
+
+#[tokio::test]
+async fn an_ablation_that_stops_early_has_complete_pairs_in_all_arms() {
+    let arms = [Arm::OneCall, Arm::SelfConsistency, Arm::Debate3, Arm::Placebo];
+    let [whole, limited] = [0, 1].map(|_| tempfile::tempdir().unwrap());
+    let model = Counting::new(u64::MAX);
+    let expected =
+        execute(&create(whole.path(), scripted(&arms, 7, 1)).await, model.options()).await.unwrap();
+    let tokens: u64 = expected.trials.iter().map(|it| it.tokens()).sum();
+    let ablation = create(limited.path(), scripted(&arms, 7, 1)).await;
+    let limit = Limit { tokens: Some(tokens / 2), money: None };
+    let partial = execute(&ablation, ExecuteOptions { limit, ..model.options() }).await.unwrap();
+    assert_eq!(partial.complete_pairs, 2, "{:?}", partial.stop_reason);
+    // The recording also counts the calls of incomplete pairs.
+    assert!(partial.total.calls > partial.arms.iter().map(|it| it.calls).sum::<u64>());
+    // Trials that need a debate do not fail because the budget ended before it.
+    assert_eq!(partial.failures.len(), 1, "{:?}", partial.failures);
+    let limit = Limit { tokens: Some(2 * tokens), money: None };
+    let resumed = execute(&ablation, ExecuteOptions { limit, ..model.options() }).await.unwrap();
+    assert_eq!(resumed, expected);
+}
+
+#[tokio::test]
+async fn an_incomplete_list_of_moves_is_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    create(dir.path(), scripted(&[Arm::OneCall], 2, 1)).await;
+    let path = dir.path().join("moves.json");
+    let moves: Vec<serde_json::Value> =
+        serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let swapped = [1, 0, 2, 3].map(|it: usize| moves[it].clone()).to_vec();
+    for changed in [moves[..3].to_vec(), swapped] {
+        fs::write(&path, serde_json::to_string(&changed).unwrap()).unwrap();
+        let error = AblationDir::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("moves.json is invalid") && error.contains("2 pairs"), "{error}");
+    }
+    fs::write(&path, serde_json::to_string(&moves).unwrap()).unwrap();
+    AblationDir::open(dir.path()).unwrap();
 }
 
 #[tokio::test]

@@ -39,10 +39,18 @@ pub(crate) async fn ablate(args: &AblateArgs) -> Result<ExitStatus, CliError> {
     if !args.quiet {
         let provider = &settings.choice.provider;
         eprintln!(
-            "Judging {} pairs of moves {} times in {} arms: about {} calls, provider {provider}. Results: {}",
+            "Judging {} pairs of moves {} in {}: about {} calls, provider {provider}. Results: {}",
             settings.pairs,
-            settings.repeats,
-            settings.arms.len(),
+            if settings.repeats == 1 {
+                "once".to_owned()
+            } else {
+                format!("{} times", settings.repeats)
+            },
+            if settings.arms.len() == 1 {
+                "1 arm".to_owned()
+            } else {
+                format!("{} arms", settings.arms.len())
+            },
             settings.estimated_calls(),
             ablation.dir().display()
         );
@@ -139,12 +147,13 @@ fn print_result(result: &Ablation, dir: &Path, args: &AblateArgs) -> Result<(), 
     for it in &result.contrasts {
         let difference = it.accuracy;
         text += &format!(
-            "{:<72} {} ({:+.3}, {:+.3} to {:+.3})\n",
+            "{:<72} {} ({:+.3}, {:+.3} to {:+.3}, p = {:.5})\n",
             it.question,
             it.decision.label(),
             difference.mean,
             difference.low,
-            difference.high
+            difference.high,
+            it.p_value
         );
     }
     text += &format!("Report      {}\n", dir.join("report.html").display());

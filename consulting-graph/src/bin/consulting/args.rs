@@ -352,16 +352,16 @@ figure, wrong citation, infeasible step or hidden cost). A decision maker judges
   self-consistency  judges repeatedly, with as many tokens as debate-3; the majority decides
   self-critique     first criticises the move in a separate conversation
   critique          reads one critique by the critic
-  debate-1, debate-3, debate-10   debates the move with the critic for so many rounds
+  debate-1, debate-3, debate-10   debates the move with the critic for 1, 3 or 10 rounds
   placebo           reads the debate-3 about another move
   mixed             debate-3 with --critic-model as the critic
 
-Primary metric: accuracy, the mean of sensitivity and specificity. A comparison of two arms has an effect if the paired
-bootstrap interval of the difference in accuracy excludes zero; the intervals hold simultaneously at 95%. Otherwise the
-report says that no effect was found. At least 12 pairs are needed for a decision. Further results: top-three stability,
-Kendall's tau, tokens and cost.
+Primary metric: accuracy, the mean of sensitivity and specificity. A comparison of two arms has an effect if the
+p-value of a paired sign-flip permutation test of the difference in accuracy is at most 0.05, divided by the number of
+comparisons. Otherwise the report says that no effect was found. At least 12 pairs are needed for a decision. Further
+results: bootstrap intervals, top-three stability, Kendall's tau, tokens and cost.
 
-The scripted critics (the default without an API key) have a known skill, so they prove the harness itself.
+The scripted critics (the default without an API key) have a known skill, so they check the harness itself.
 
 Examples:
   consulting ablate NVDA --moves 60
@@ -379,7 +379,7 @@ pub(crate) struct AblateArgs {
     #[arg(required_unless_present = "resume")]
     pub(crate) ticker: Option<String>,
     /// Resume the ablation in DIR, or in runs/DIR; only limits, timeouts and output options apply
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "arms", "moves", "repeats", "critics", "critic_model", "answer_tokens", "provider", "model"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["ticker", "out", "arms", "moves", "repeats", "critics", "critic_model", "answer_tokens", "data", "data_dir", "contact", "as_of", "config", "provider", "model", "seed", "answer_ms"])]
     pub(crate) resume: Option<PathBuf>,
     /// Write the ablation to DIR, which must be empty or not exist [default: runs/ID]
     #[arg(long, value_name = "DIR")]
