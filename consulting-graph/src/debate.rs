@@ -54,7 +54,7 @@ fn builder() -> StateGraph<SandboxState, HostClient> {
         .node(dm_respond)
         .node(critic_individual)
         .node(score_move)
-        .branch(START, opens)
+        .branch(START, first_node)
         .edge(score_before, critic_round_1)
         .branch(critic_round_1, after_critic)
         .branch(dm_respond, should_continue)
@@ -63,13 +63,13 @@ fn builder() -> StateGraph<SandboxState, HostClient> {
 }
 
 #[derive(Route)]
-enum Opening {
+enum FirstNode {
     #[to(score_before)]
     ScoreBefore,
     #[to(critic_round_1)]
     FirstRound,
     #[to(dm_respond)]
-    Answers,
+    MakerTurns,
     #[to(critic_individual)]
     AnotherRound,
     #[to(score_move)]
@@ -78,15 +78,15 @@ enum Opening {
 
 /// Selects the first node: baseline scoring if it is enabled, otherwise the critic's opening. A debate that starts with
 /// the state of an earlier execution continues after its last turns.
-fn opens(debate: &SandboxState) -> Opening {
+fn first_node(debate: &SandboxState) -> FirstNode {
     if debate.current_round == 0 {
         let is_scored = !debate.terms.baseline || !debate.baseline.is_empty();
-        return if is_scored { Opening::FirstRound } else { Opening::ScoreBefore };
+        return if is_scored { FirstNode::FirstRound } else { FirstNode::ScoreBefore };
     }
     match should_continue(debate) {
-        _ if !debate.awaiting_maker().is_empty() => Opening::Answers,
-        Next::AnotherRound => Opening::AnotherRound,
-        Next::Score => Opening::Score,
+        _ if !debate.awaiting_maker().is_empty() => FirstNode::MakerTurns,
+        Next::AnotherRound => FirstNode::AnotherRound,
+        Next::Score => FirstNode::Score,
     }
 }
 

@@ -63,7 +63,8 @@ pub struct DebateHost {
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
     pub fallback: Option<Sandboxes>,
-    /// Checkpointer of the pipeline, which also stores the checkpoints of the debates.
+    /// Checkpointer of the pipeline, which also stores the checkpoints of the debates. If it fails, the run fails, not
+    /// only a debate.
     pub saver: Arc<MonitoredSaver>,
     /// Order in which the debates run.
     pub queue: DebateQueue,
@@ -138,12 +139,13 @@ impl DebateHost {
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let move_id = debate.the_move.move_id;
-        let mut result = match self.finished(debate) {
+        let (earlier, finished) = self.earlier(debate);
+        let mut result = match finished {
             Some(result) => {
                 drop(self.models.reserve_scoring(move_id));
                 result
             }
-            None => self.run_in_sandbox(debate, cx).await?,
+            None => self.run_in_sandbox(debate, earlier, cx).await?,
         };
         if let Some(record) = self.recorded_isolation.iter().find(|it| it.move_id == move_id) {
             (result.backend, result.level) = (record.backend.clone(), record.level);
@@ -164,14 +166,32 @@ impl DebateHost {
         Ok(result)
     }
 
-    /// Returns the result of a debate that an earlier execution has finished. Creates no sandbox.
-    fn finished(&self, debate: &DebateRequest) -> Option<DebateResult> {
-        let state = debate.earlier.as_ref().filter(|it| !it.scores.is_empty())?;
-        let mut result =
-            DebateResult::from_state(state.clone(), &self.config, debate.the_move.move_id);
-        if result.problem.is_some() {
-            return None;
+    /// Returns the state from which the debate continues, and its result if an earlier execution has finished it.
+    ///
+    /// Discards a state that is not valid, so that the debate starts again: the guest that stored it is not trusted, and
+    /// a fork may have changed the number of rounds.
+    fn earlier<'a>(
+        &self,
+        debate: &'a DebateRequest,
+    ) -> (Option<&'a SandboxState>, Option<DebateResult>) {
+        let Some(state) = &debate.earlier else { return (None, None) };
+        let (move_id, config) = (debate.the_move.move_id, &self.config);
+        let is_finished = !state.scores.is_empty();
+        match DebateResult::from_state(state.clone(), config, move_id) {
+            Ok(result) if is_finished && result.problem.is_none() => {
+                (Some(state), Some(self.finished(debate, result)))
+            }
+            Ok(_) if !is_finished && state.max_rounds == config.rounds => (Some(state), None),
+            Ok(_) => (None, None),
+            Err(problem) => {
+                tracing::warn!(%move_id, problem, "discarded the earlier state of a debate");
+                (None, None)
+            }
         }
+    }
+
+    /// Completes the result of a debate that an earlier execution has finished. Creates no sandbox.
+    fn finished(&self, debate: &DebateRequest, mut result: DebateResult) -> DebateResult {
         match &debate.isolation {
             Some(record) => {
                 (result.backend, result.level) = (record.backend.clone(), record.level);
@@ -186,13 +206,14 @@ impl DebateHost {
                     (self.backend().to_owned(), self.sandboxes.level());
             }
         }
-        Some(result)
+        result
     }
 
-    /// Runs or resumes a debate in a sandbox.
+    /// Runs a debate in a sandbox, from the state of an earlier execution if there is one.
     async fn run_in_sandbox<C: Send + Sync + 'static>(
         &self,
         debate: &DebateRequest,
+        earlier: Option<&SandboxState>,
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let the_move = &debate.the_move;
@@ -207,7 +228,7 @@ impl DebateHost {
                 for event in &sent {
                     cx.emit(event).await;
                 }
-                self.run_in(&sandboxes, debate, cx).await?
+                self.run_in(&sandboxes, debate, earlier, cx).await?
             }
             Err(error) => DebateResult::failed(error.to_string()),
         };
@@ -259,11 +280,13 @@ impl DebateHost {
         &self,
         sandboxes: &Sandboxes,
         debate: &DebateRequest,
+        earlier: Option<&SandboxState>,
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let graph = debate::graph().map_err(NodeError::terminal)?;
         let graph = sandboxed(&graph, sandboxes, self.sandbox_options(debate));
-        let result = cx.run_graph(&graph, Persistence::Invocation, self.first_state(debate)).await;
+        let input = earlier.cloned().unwrap_or_else(|| self.first_state(debate));
+        let result = cx.run_graph(&graph, Persistence::Invocation, input).await;
         // A failure of the storage of the run (its database or its recording) aborts the run, not only this debate.
         if let Some(failure) = self.saver.storage_failure() {
             return Err(NodeError::terminal(failure.clone()));
@@ -273,14 +296,12 @@ impl DebateHost {
         }
         Ok(match result {
             Ok(Some(state)) => {
-                DebateResult::from_state(state, &self.config, debate.the_move.move_id)
+                let result = DebateResult::from_state(state, &self.config, debate.the_move.move_id);
+                result.unwrap_or_else(DebateResult::failed)
             }
             Ok(None) => DebateResult::failed("the debate ended without a result"),
-            Err(error) if error.is_interrupt() => {
-                DebateResult::failed("the debate was interrupted before its end")
-            }
             Err(error) if error.source().is_some() => DebateResult::failed(error.to_string()),
-            // The run is being stopped.
+            // The guest cannot interrupt or stop the run, so the run itself is being stopped.
             Err(error) => return Err(error),
         })
     }
@@ -291,6 +312,7 @@ impl DebateHost {
         let dir = self.log_dir.join(the_move.move_id.to_string());
         SandboxOptions::new(self.sandbox_spec(the_move))
             .exact_name()
+            .deny_interrupts()
             .max_guests(MAX_GUESTS)
             .call_policy(call_policy::call_policy(&self.models, &self.config, the_move, findings))
             .event_filter(self.event_filter(the_move))
@@ -330,14 +352,14 @@ impl DebateHost {
             .label("run", &*self.run_id)
     }
 
-    /// Returns the state with which a debate starts.
+    /// Returns the state with which a debate starts that no earlier execution has begun.
     fn first_state(&self, debate: &DebateRequest) -> SandboxState {
-        debate.earlier.clone().unwrap_or_else(|| SandboxState {
+        SandboxState {
             brief: Brief::new(&debate.the_move, &debate.findings),
             terms: debate_terms(&self.config, self.models.choice(), &self.fence, self.baseline),
             max_rounds: self.config.rounds,
             ..SandboxState::default()
-        })
+        }
     }
 
     fn budget_event(&self, result: &DebateResult) -> Option<PipelineEvent> {

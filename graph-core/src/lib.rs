@@ -89,7 +89,7 @@
 //! | [Studio](../book/studio.html), [Serving graphs](../book/serving.html) | [`graph_server`](../graph_server/index.html) |
 //! | [Running on several machines](../book/cluster.html) | [`graph_cluster`](../graph_cluster/index.html) |
 //! | [Operating it](../book/operations.html) | [`graph_store`](../graph_store/index.html) and others |
-//! | [Case study: the consulting pipeline](../book/consulting.html), [Threat model](../book/threat-model.html), [Open issues of LangGraph](../book/langgraph-issues.html) | |
+//! | [Case study: the consulting pipeline](../book/consulting.html), [Does debating help?](../book/ablation.html), [Benchmarks](../book/benchmarks.html), [Threat model](../book/threat-model.html), [Open issues of LangGraph](../book/langgraph-issues.html) | |
 #![forbid(unsafe_code)]
 
 /// Compiles and runs the README's examples as documentation tests.

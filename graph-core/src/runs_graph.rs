@@ -19,6 +19,11 @@ use crate::{
 /// graph, as if the node were a [`subgraph`](crate::subgraph()). The declaration does not affect what the node does. It
 /// applies to the first graph that the node runs in each task, with [`Persistence::Invocation`].
 ///
+/// The engine treats the node like a subgraph in all other respects too:
+/// - In an eager graph, the node does not run ahead of its step: see [`StateGraph::eager`](crate::StateGraph::eager).
+/// - Its tasks cannot run in another process: see [`RunOptions::task_runner`](crate::RunOptions::task_runner).
+/// - The targets that the nodes of the graph declare for commands to their parent are targets of the node.
+///
 /// ```
 /// use graph_core::{Context, NodeError, Persistence, START, State, StateGraph, runs_graph};
 ///

@@ -109,12 +109,16 @@ impl RemoteRunner for SandboxRunner {
         self.options.parent_commands
     }
 
+    fn allows_interrupts(&self) -> bool {
+        self.options.interrupts
+    }
+
     async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
         let (mut start, call) = (call.start().clone(), Arc::new(call));
         let mut left = self.options.max_guests;
         loop {
             left = left.saturating_sub(1);
-            match self.run_in_new_sandbox(&call, start.clone()).await {
+            match self.run_in_sandbox(&call, start.clone()).await {
                 Err(error @ Error::Terminated { .. }) if left > 0 => {
                     tracing::warn!(graph = self.graph, %error, "a guest died; starting another one");
                     start.resume_in_new_process();
@@ -126,7 +130,7 @@ impl RemoteRunner for SandboxRunner {
 }
 
 impl SandboxRunner {
-    async fn run_in_new_sandbox(
+    async fn run_in_sandbox(
         &self,
         call: &Arc<RemoteCall>,
         start: RemoteStart,

@@ -11,7 +11,8 @@ pub(crate) struct DebateRequest {
     pub(crate) the_move: Move,
     /// The findings that the move cites.
     pub(crate) findings: Vec<Findings>,
-    /// State of the debate in an earlier execution, from which it continues. `None` if it starts from the beginning.
+    /// State of the debate in an earlier execution, from which it continues if the state is valid. `None` if it starts
+    /// from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<SandboxState>,
     /// Record of where the debate ran in an earlier execution.

@@ -44,8 +44,12 @@ impl DebateResult {
         Self { problem: Some(problem), failures, ..Self::default() }
     }
 
-    /// Validates the final state of a debate.
-    pub(super) fn from_state(state: SandboxState, config: &Config, move_id: MoveId) -> Self {
+    /// Validates the state of a debate, which comes from a guest. Returns the problem if it is not valid.
+    pub(super) fn from_state(
+        state: SandboxState,
+        config: &Config,
+        move_id: MoveId,
+    ) -> Result<Self, String> {
         let result = Self {
             logs: debate::transcripts(&state.turns),
             scores: state.scores,
@@ -58,7 +62,7 @@ impl DebateResult {
             ended_early: state.ended_early,
             ..Self::default()
         };
-        result.validate(config, &move_id.to_string()).unwrap_or_else(Self::failed)
+        result.validate(config, &move_id.to_string())
     }
 
     fn validate(mut self, config: &Config, move_id: &str) -> Result<Self, String> {
@@ -157,20 +161,20 @@ mod tests {
         })
     }
 
-    fn read(state: Value) -> DebateResult {
+    fn read(state: Value) -> Result<DebateResult, String> {
         let state = serde_json::from_value(state).unwrap();
         DebateResult::from_state(state, &Config::parse(DEFAULT).unwrap(), MoveId(4))
     }
 
     #[test]
     fn valid_results_keep_only_events_of_their_own_rounds() {
-        let result = read(state());
+        let result = read(state()).unwrap();
         assert_eq!(result.problem, None);
         assert_eq!(result.status_updates.len(), 1);
     }
 
     #[test]
-    fn invalid_results_have_no_score() {
+    fn invalid_states_are_rejected() {
         let invalid_values: [(&str, Value); 6] = [
             ("/turns/0/log", json!("../../x")),
             ("/turns/0/role", json!("D2")),
@@ -186,7 +190,7 @@ mod tests {
         for (place, value) in invalid_values {
             let mut state = state();
             *state.pointer_mut(place).unwrap() = value;
-            let problem = read(state).problem.unwrap_or_default();
+            let problem = read(state).unwrap_err();
             assert!(problem.contains("sent invalid"), "{place}: {problem}");
         }
     }

@@ -13,7 +13,10 @@ pub fn debate_traces(pipeline: &Trace) -> Result<Vec<(MoveId, Trace)>, BuildErro
     let trace = |task: &TaskTrace| {
         let request: DebateRequest = serde_json::from_value(task.input.clone()).ok()?;
         let input = task.input.clone();
-        let header = Header { graph: graph.clone(), input, ..pipeline.header.clone() };
+        // A debate has no interrupts, so it receives no later inputs.
+        let later_inputs = Vec::new();
+        let engine = pipeline.header.engine.clone();
+        let header = Header { graph: graph.clone(), engine, input, later_inputs };
         let root = task.graphs.last()?.clone();
         Some((request.the_move.move_id, Trace { header, root, end: RunStatus::Done }))
     };

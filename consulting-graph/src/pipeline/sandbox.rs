@@ -35,16 +35,16 @@ pub(super) async fn sandbox_orchestrator(
 }
 
 #[derive(Route)]
-pub(super) enum Sandbox {
+pub(super) enum DebateDispatch {
     #[to(sandbox_debate)]
     Debates(Vec<DebateRequest>),
 }
 
 /// Sends each move to its own debate, in the order of the moves.
-pub(super) fn sandbox_dispatch(run: &PipelineState) -> Sandbox {
+pub(super) fn sandbox_dispatch(run: &PipelineState) -> DebateDispatch {
     let request =
         |it: Move| DebateRequest::new(it, &run.findings, &run.earlier_debates, &run.held_in);
-    Sandbox::Debates(run.moves().into_iter().map(request).collect())
+    DebateDispatch::Debates(run.moves().into_iter().map(request).collect())
 }
 
 /// Runs one debate to its end. All debates of the layer are in one superstep, and the queue of the debate host lets them
@@ -100,4 +100,20 @@ pub(super) async fn sandbox_reduce(run: &PipelineState, cx: &Context<Deps>) -> P
     PipelineState::update()
         .isolation(Some(cx.deps().debates.combined_isolation(&records)))
         .status_updates(sender.into_events())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use graph_core::MemorySaver;
+
+    use super::DEBATE_NODE;
+
+    #[test]
+    fn pipeline_has_the_debate_node() {
+        let graph = crate::pipeline::graph(Arc::new(MemorySaver::new())).unwrap();
+        let nodes = graph.drawing(0).nodes;
+        assert!(nodes.iter().any(|it| it.name == DEBATE_NODE), "{nodes:?}");
+    }
 }

@@ -147,7 +147,8 @@ impl Run {
         let mut debates = load_debates(&pipeline, &saver, &head.values).await?;
         debates.retain(|it| MoveId::parse(&it.brief.move_id).is_ok_and(is_kept));
         if let ForkPoint::Round { move_id, round } = at {
-            self.rewind_debate(&mut debates, &saver, move_id, round).await?;
+            self.rewind_debate(&mut debates, &saver, &head.values, move_id, round).await?;
+            self.check_rounds(&debates)?;
         }
         let update = PipelineState::update()
             .held_in(records.cloned().collect::<Vec<_>>())
@@ -156,11 +157,26 @@ impl Run {
         Ok(())
     }
 
+    /// Returns an error if a kept debate has more rounds than the fork allows.
+    fn check_rounds(&self, debates: &[SandboxState]) -> Result<(), RunError> {
+        let longest = debates.iter().max_by_key(|it| it.current_round);
+        let Some(longest) = longest.filter(|it| it.current_round > self.config.rounds) else {
+            return Ok(());
+        };
+        let (id, rounds) = (&longest.brief.move_id, longest.current_round);
+        let problem = format!(
+            "the fork keeps the debate about {id}, which has {rounds} rounds; set at least {rounds}, or fork at \
+             {id} to repeat the debate"
+        );
+        Err(RunError::Setting { setting: "rounds".to_owned(), problem })
+    }
+
     /// Rewinds a debate to the end of the previous round and applies the new settings.
     async fn rewind_debate(
         &self,
         debates: &mut Vec<SandboxState>,
         saver: &SqliteSaver,
+        head: &PipelineState,
         move_id: MoveId,
         round: u32,
     ) -> Result<(), RunError> {
@@ -176,7 +192,9 @@ impl Run {
         };
         let is_before = |it: &&SandboxState| it.ends_round(round - 1) && it.failures.is_empty();
         let Some(state) = states.iter().find(is_before) else {
-            return Err(not_reached(ForkPoint::Round { move_id, round }));
+            let at = ForkPoint::Round { move_id, round };
+            let was_reached = has_reached(head, move_id, round - 1);
+            return Err(if was_reached { call_failed(at) } else { not_reached(at) });
         };
         let run_config = &self.manifest.run_config;
         let fence = Fence::new(&run_config.nonce);
@@ -190,6 +208,19 @@ impl Run {
         debates.push(SandboxState { terms, max_rounds, ..state.clone() });
         Ok(())
     }
+}
+
+/// Returns whether a finished debate has turns in this round.
+fn has_reached(head: &PipelineState, move_id: MoveId, round: u32) -> bool {
+    let logs = head.conversation_logs.iter().filter(|it| it.move_id == move_id);
+    logs.flat_map(|it| it.logs.values().flatten()).any(|it| it.round >= round)
+}
+
+fn call_failed(at: ForkPoint) -> RunError {
+    RunError::InvalidRequest(format!(
+        "cannot fork at {at}: a call failed in a round before it; fork at an earlier round, or resume the run first \
+         to repeat the call"
+    ))
 }
 
 fn not_reached(at: ForkPoint) -> RunError {

@@ -82,6 +82,7 @@ pub(super) async fn unfinished_debates(
 }
 
 /// Returns the newest state without a failure of every debate that has begun, in this execution or in an earlier one.
+/// There is at most one state per move.
 pub(super) async fn load_debates(
     thread: &Thread<PipelineState, Deps>,
     saver: &SqliteSaver,
@@ -90,13 +91,24 @@ pub(super) async fn load_debates(
     let is_debate = |it: &&TaskState| it.node == DEBATE_NODE;
     let layer = newest_ancestor(thread, |it| it.tasks.iter().any(|it| is_debate(&it))).await?;
     let mut debates = Vec::new();
-    for task in layer.iter().flat_map(|it| &it.tasks).filter(is_debate) {
-        let history = debate_history(saver, &format!("{DEBATE_NODE}:{}", task.id)).await?;
-        debates.extend(history.into_iter().map(|it| it.1).find(|it| it.failures.is_empty()));
+    if let Some(layer) = layer {
+        // The debates were started in the order of the moves.
+        let tasks = layer.tasks.iter().filter(is_debate).zip(layer.values.moves());
+        for (task, the_move) in tasks {
+            let history = debate_history(saver, &format!("{DEBATE_NODE}:{}", task.id)).await?;
+            let move_id = the_move.move_id.to_string();
+            // The guest is not trusted, so the state may be about another move.
+            let is_usable =
+                |it: &SandboxState| it.brief.move_id == move_id && it.failures.is_empty();
+            debates.extend(history.into_iter().map(|it| it.1).find(is_usable));
+        }
     }
-    let is_new = |it: &&SandboxState| !debates.iter().any(|newer| newer.brief == it.brief);
-    let earlier: Vec<_> = head.earlier_debates.iter().filter(is_new).cloned().collect();
-    Ok(debates.into_iter().chain(earlier).collect())
+    for earlier in &head.earlier_debates {
+        if !debates.iter().any(|it| it.brief.move_id == earlier.brief.move_id) {
+            debates.push(earlier.clone());
+        }
+    }
+    Ok(debates)
 }
 
 /// Returns all stored states of the debate that `newest` is a state of, newest first. A fork also contains the states

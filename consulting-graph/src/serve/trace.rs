@@ -69,11 +69,12 @@ pub(super) fn render_page(
     Ok(Some(debate.html(&format!("{ticker}, debate of {name}"), &drawing)))
 }
 
-/// Returns the cached trace, unless the report is newer.
+/// Returns the cached trace, unless the report is newer or the cache has the format of another version.
 fn read_cache(dir: &Path) -> Option<String> {
     let modified = |name: &str| fs::metadata(dir.join(name)).and_then(|it| it.modified());
     let is_current = modified(TRACE_FILE).ok()? >= modified("report.json").ok()?;
-    is_current.then(|| fs::read_to_string(dir.join(TRACE_FILE)).ok())?
+    let text = is_current.then(|| fs::read_to_string(dir.join(TRACE_FILE)).ok())??;
+    serde_json::from_str::<Trace>(&text).is_ok().then_some(text)
 }
 
 fn write_cache(dir: &Path, text: &str) -> io::Result<()> {
@@ -95,4 +96,26 @@ async fn replay(dir: &Path) -> Result<String, Problem> {
     let _ = fs::remove_dir_all(&replay_dir);
     let trace = replayed.map_err(http_problem)?.trace;
     serde_json::to_string(&trace).map_err(|error| Problem::internal(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use graph_trace::{GraphTrace, Header, RunStatus, Trace};
+
+    use super::{read_cache, write_cache};
+
+    #[test]
+    fn cached_traces_in_another_format_are_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("report.json"), "{}").unwrap();
+        let (header, root) = (Header::default(), GraphTrace::default());
+        let trace = Trace { header, root, end: RunStatus::Done };
+        let text = serde_json::to_string(&trace).unwrap();
+        write_cache(dir.path(), &text).unwrap();
+        assert_eq!(read_cache(dir.path()).as_deref(), Some(&*text));
+        write_cache(dir.path(), &format!(r#"{{"pipeline":{text}}}"#)).unwrap();
+        assert_eq!(read_cache(dir.path()), None);
+    }
 }

@@ -423,6 +423,22 @@ async fn forks_are_limited_to_the_rounds_and_settings_of_their_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn forks_cannot_keep_debates_with_more_rounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(2, 4)).unwrap();
+    finish(&run, resume_options()).await;
+    let fork = async |at: &str| {
+        let (dir, set) = (folder.path().join("fork"), ["rounds=2".to_owned()]);
+        run.fork(dir, "fork".to_owned(), at.parse().unwrap(), false, &set).await
+    };
+    let error = fork("m2:r2").await.unwrap_err().to_string();
+    assert!(error.contains("the fork keeps the debate about m1, which has 4 rounds"), "{error}");
+    assert!(!folder.path().join("fork").exists());
+    let (report, _) = finish(&fork("m1:r2").await.unwrap(), resume_options()).await;
+    assert_eq!((report.outcome.scores.len(), report.ranking.unscored.len()), (2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kept_debates_have_all_their_files() {
     let folder = tempfile::tempdir().unwrap();
     let run = Run::create(folder.path().join("run"), run_config(2, 2)).unwrap();

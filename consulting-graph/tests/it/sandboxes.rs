@@ -12,20 +12,22 @@ use std::{
 use async_trait::async_trait;
 use consulting_graph::{
     config::Config,
-    debate,
+    debate::{self, SandboxState, SandboxStateUpdate},
     debate_host::{DebateHost, DebateQueue, MonitoredSaver},
     event::PipelineEvent,
     fence::Fence,
     models::{CallLimits, Limit, Models},
     pipeline::{self, Deps, PipelineState},
+    prompt::Brief,
     run::RunConfig,
     score::Mark,
 };
-use graph_core::{MemorySaver, RunError, RunOutcome};
+use graph_core::{Context, MemorySaver, NodeError, RunError, RunOutcome, START, StateGraph, Stops};
 use llm::{RecordMode, Recording};
 use sandbox_vm::{
     Error, Isolation, Sandboxes, Spec,
     backend::{Backend, Guest, InProcess},
+    guest::Agent,
     report::{Guarantee, IsolationLevel, Report},
     sandbox_dir::SandboxDir,
 };
@@ -88,6 +90,17 @@ async fn run_pipeline(
     isolation: Isolation,
     folder: &Path,
 ) -> Result<PipelineState, RunError> {
+    continue_pipeline(sandboxes, fallback, isolation, folder, Vec::new()).await
+}
+
+/// Like [`run_pipeline`], but the debates continue from these states.
+async fn continue_pipeline(
+    sandboxes: Sandboxes,
+    fallback: Option<Sandboxes>,
+    isolation: Isolation,
+    folder: &Path,
+    earlier_debates: Vec<SandboxState>,
+) -> Result<PipelineState, RunError> {
     let RunConfig { run_id, ticker, data, choice, config_toml, .. } = run_config(3, 2);
     let config = Config::parse(&config_toml).unwrap();
     let recording = Recording::open(folder.join("calls.jsonl"), RecordMode::ReplayOrRecord);
@@ -126,7 +139,8 @@ async fn run_pipeline(
         dir: folder.to_owned(),
     };
     let thread = pipeline::graph(saver).unwrap().thread("pipeline", deps);
-    let input = PipelineState { company_ticker: ticker, ..PipelineState::default() };
+    let input =
+        PipelineState { company_ticker: ticker, earlier_debates, ..PipelineState::default() };
     match thread.run(input).await? {
         RunOutcome::Done(state) => Ok(state),
         other => panic!("{other:?}"),
@@ -208,4 +222,86 @@ async fn required_isolation_has_no_fallback() {
     let sandboxes = open(Observed::new(usize::MAX).0, folder.path(), Isolation::Process).await;
     let error = run_pipeline(sandboxes, None, Isolation::Process, folder.path()).await.unwrap_err();
     assert!(error.to_string().contains("no guest today"), "{error}");
+}
+
+async fn interrupt(_: &SandboxState, cx: &Context) -> Result<SandboxStateUpdate, NodeError> {
+    cx.interrupt::<String>("your password?")?;
+    Ok(SandboxState::update())
+}
+
+/// Returns an agent whose debates interrupt the run or stop it.
+fn hostile_agent(stop_before: Stops) -> Agent {
+    Agent::new().graph(debate::GRAPH, move |_| {
+        let graph = StateGraph::<SandboxState>::new().name(debate::GRAPH).node(interrupt);
+        let graph = graph.edge(START, interrupt).stop_before(stop_before.clone());
+        Ok((graph.compile()?, ()))
+    })
+}
+
+/// A back end whose guests about m1 and m2 are hostile.
+#[derive(Debug)]
+struct HostileGuests;
+
+#[async_trait]
+impl Backend for HostileGuests {
+    fn name(&self) -> &'static str {
+        "hostile"
+    }
+
+    async fn probe(&self) -> Report {
+        Report::available("hostile", [])
+    }
+
+    async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
+        let backend = match spec.labels["move"].as_str() {
+            "m1" => InProcess::new(|| hostile_agent(Stops::None)),
+            "m2" => InProcess::new(|| hostile_agent(Stops::All)),
+            _ => InProcess::new(debate::agent),
+        };
+        backend.start(spec, dir).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guests_that_interrupt_or_stop_fail_only_their_debates() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = open(HostileGuests, folder.path(), Isolation::Off).await;
+    let state = run_pipeline(sandboxes, None, Isolation::Off, folder.path()).await.unwrap();
+    let unscored: Vec<String> =
+        state.unscored_moves.iter().map(|it| format!("{}: {}", it.move_id, it.reason)).collect();
+    assert_eq!((unscored.len(), state.policy_scores.len()), (2, 1), "{unscored:?}");
+    for (problem, move_id) in unscored.iter().zip(["m1", "m2"]) {
+        assert!(problem.starts_with(move_id), "{problem}");
+        assert!(problem.contains("interrupted or stopped it, which is not allowed"), "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_earlier_states_are_discarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = async |name: &str, earlier_debates: Vec<SandboxState>| {
+        let (backend, started) = Observed::new(0);
+        let dir = folder.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        let sandboxes = open(backend, &dir, Isolation::Process).await;
+        let isolation = Isolation::Process;
+        let state = continue_pipeline(sandboxes, None, isolation, &dir, earlier_debates).await;
+        let started = started.lock().unwrap().len();
+        (state.unwrap(), started)
+    };
+    let (expected, _) = run("first", Vec::new()).await;
+    let moves = expected.moves();
+    let brief = |index: usize| Brief::new(&moves[index], &expected.findings);
+    let scores = expected.policy_scores[0].scores_by_agent.clone();
+    let earlier = vec![
+        // A finished debate with too many rounds.
+        SandboxState { brief: brief(0), current_round: 3, scores, ..SandboxState::default() },
+        // An unfinished debate with other settings.
+        SandboxState { brief: brief(1), max_rounds: 9, ..SandboxState::default() },
+    ];
+    let (state, started) = run("second", earlier).await;
+    assert_eq!(started, 3);
+    assert!(state.failures.is_empty(), "{:?}", state.failures);
+    assert_eq!(state.conversation_logs, expected.conversation_logs);
+    assert_eq!(state.policy_scores, expected.policy_scores);
 }

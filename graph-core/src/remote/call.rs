@@ -35,6 +35,12 @@ pub trait RemoteRunner: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Returns whether a subgraph may raise interrupts and stop before or after its nodes. The default is `true`. If it
+    /// is `false`, an interrupt or a stop fails the node.
+    fn allows_interrupts(&self) -> bool {
+        true
+    }
+
     /// Runs a subgraph to its end.
     ///
     /// The future is dropped if the run is cancelled or the node exceeds its timeout; the runner must then stop the other

@@ -57,6 +57,15 @@ pub(crate) async fn run(
             values.load(state).map_err(NodeError::terminal)?;
             return Ok(GraphOutcome { halt: None, state: values.snapshot(), has_output });
         }
+        RemoteEnd::Interrupted(_) | RemoteEnd::Stopped(StopReason::Before | StopReason::After)
+            if !runner.allows_interrupts() =>
+        {
+            let problem = "the process that runs the subgraph interrupted or stopped it, which is \
+                           not allowed for this subgraph; the settings are \
+                           `SandboxOptions::deny_interrupts` and \
+                           `RemoteRunner::allows_interrupts`";
+            return Err(NodeError::terminal(problem));
+        }
         RemoteEnd::Interrupted(interrupts) => {
             check_interrupts(&interrupts, &namespace).await?;
             Halt::Interrupted(interrupts)

@@ -191,12 +191,17 @@ async fn commands_to_the_parent_are_refused_by_default() {
 struct Forger {
     /// Returns the end, for the namespace of the subgraph.
     end: fn(&str) -> Value,
+    allows_interrupts: bool,
 }
 
 #[async_trait]
 impl RemoteRunner for Forger {
     fn runs_in(&self) -> &str {
         "copy"
+    }
+
+    fn allows_interrupts(&self) -> bool {
+        self.allows_interrupts
     }
 
     async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError> {
@@ -222,12 +227,35 @@ async fn forged_ends_are_refused() {
         (|_| json!({ "stopped": "drained" }), "the run is not being drained"),
     ];
     for (end, problem) in cases {
-        let forger = trip().remote(Arc::new(Forger { end }));
+        let forger = trip().remote(Arc::new(Forger { end, allows_interrupts: true }));
         let graph = parent(&forger, Persistence::Invocation);
         let input = Input::update(Trip::update().mode(""));
         let error = graph.thread("t", ()).run(input).await.unwrap_err();
         assert!(matches!(&error, RunError::Node { terminal: true, .. }), "{error}");
         assert!(error.to_string().contains(problem), "{error}");
+    }
+}
+
+/// Runs a forged graph whose interrupts are denied, and adds the error to the stops.
+async fn run_denied(trip: &Trip, cx: &Context) -> TripUpdate {
+    let end: fn(&str) -> Value = match trip.mode.as_str() {
+        "before" => |_| json!({ "stopped": "before" }),
+        "after" => |_| json!({ "stopped": "after" }),
+        _ => |own| interrupted(1, own),
+    };
+    let forger = self::trip().remote(Arc::new(Forger { end, allows_interrupts: false }));
+    let error = cx.run_graph(&forger, Persistence::Invocation, Trip::default()).await.unwrap_err();
+    Trip::update().stops([error.to_string()])
+}
+
+#[tokio::test]
+async fn nodes_can_handle_denied_interrupts_and_stops() {
+    let graph = StateGraph::<Trip>::new().node(run_denied).edge(START, run_denied);
+    let graph = graph.compile().unwrap();
+    for mode in ["interrupt", "before", "after"] {
+        let trip = Trip { mode: mode.to_owned(), ..Trip::default() };
+        let stops = graph.invoke(trip, ()).await.unwrap().stops;
+        assert!(stops[0].contains("`SandboxOptions::deny_interrupts`"), "{mode}: {stops:?}");
     }
 }
 

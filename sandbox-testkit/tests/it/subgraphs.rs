@@ -458,6 +458,18 @@ async fn commands_to_the_parent_are_refused_by_default() {
 }
 
 #[tokio::test]
+async fn denied_interrupts_fail_the_node() {
+    on_each_backend(async |sandboxes| {
+        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let inquiry = sandboxed(&graph(), &sandboxes, options.deny_interrupts());
+        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let error = thread.run(start("interrupt")).await.unwrap_err();
+        assert!(error.to_string().contains("`SandboxOptions::deny_interrupts`"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn undeclared_calls_are_refused() {
     on_each_backend(async |sandboxes| {
         let inquiry = sandboxed(&graph(), &sandboxes, Spec::new("inquiry"));

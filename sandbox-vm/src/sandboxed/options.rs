@@ -29,8 +29,9 @@ pub struct SandboxOptions {
     pub(super) max_guests: u32,
     pub(super) storage_quota: u64,
     pub(super) parent_commands: bool,
-    pub(super) event_filter: Option<Function<dyn Fn(&Event) -> bool + Send + Sync>>,
-    pub(super) before_delete: Option<Function<dyn Fn(Sandbox) -> BoxFuture + Send + Sync>>,
+    pub(super) interrupts: bool,
+    pub(super) event_filter: Option<Callback<dyn Fn(&Event) -> bool + Send + Sync>>,
+    pub(super) before_delete: Option<Callback<dyn Fn(Sandbox) -> BoxFuture + Send + Sync>>,
 }
 
 /// How the sandboxes of the invocations are named.
@@ -44,18 +45,18 @@ pub(super) enum SandboxName {
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A function that the caller passes. Cheap to clone.
-pub(super) struct Function<F: ?Sized>(pub(super) Arc<F>);
+/// A function that the user of the options passes. Cheap to clone.
+pub(super) struct Callback<F: ?Sized>(pub(super) Arc<F>);
 
-impl<F: ?Sized> Clone for Function<F> {
+impl<F: ?Sized> Clone for Callback<F> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<F: ?Sized> fmt::Debug for Function<F> {
+impl<F: ?Sized> fmt::Debug for Callback<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Function")
+        f.write_str("Callback")
     }
 }
 
@@ -69,6 +70,7 @@ impl SandboxOptions {
             max_guests: 3,
             storage_quota: quota::DEFAULT_BYTES,
             parent_commands: false,
+            interrupts: true,
             event_filter: None,
             before_delete: None,
         }
@@ -77,20 +79,21 @@ impl SandboxOptions {
     /// Gives each sandbox exactly the name of the spec, without a suffix. Invocations with the same name must not run
     /// concurrently.
     ///
-    /// If a live sandbox has the name and the same spec, the first guest of an invocation runs in it. The caller can
-    /// therefore create the sandbox first, for example to handle a failed creation. The sandbox is deleted when the
-    /// invocation ends.
+    /// If a sandbox with the name and the same spec is running, the first guest of an invocation uses it. The caller can
+    /// therefore create the sandbox in advance, for example to handle a failed creation. The sandbox is deleted when the
+    /// invocation ends, like any other. A guest that replaces a dead one always gets a new sandbox.
     pub fn exact_name(mut self) -> Self {
         self.name = SandboxName::Exact;
         self
     }
 
-    /// Sets which events of the graph reach the stream of the parent's run. The filter is called once for each event, in
-    /// order. By default, all events do.
+    /// Sets a filter for the events of the graph. An event for which it returns `false` does not reach the stream of the
+    /// parent's run. By default, all events reach it.
     ///
-    /// The guest is not trusted, so a filter may have to check the content and the number of the events.
+    /// The filter is called once for each event that a guest sends, in order, also for the events of replacements. The
+    /// guest is not trusted, so the filter should check the content of the events and limit their number.
     pub fn event_filter(mut self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Self {
-        self.event_filter = Some(Function(Arc::new(filter)));
+        self.event_filter = Some(Callback(Arc::new(filter)));
         self
     }
 
@@ -103,7 +106,7 @@ impl SandboxOptions {
         mut self,
         function: impl Fn(Sandbox) -> F + Send + Sync + 'static,
     ) -> Self {
-        self.before_delete = Some(Function(Arc::new(move |it| Box::pin(function(it)))));
+        self.before_delete = Some(Callback(Arc::new(move |it| Box::pin(function(it)))));
         self
     }
 
@@ -134,6 +137,17 @@ impl SandboxOptions {
     /// guest is trusted.
     pub fn allow_parent_commands(mut self) -> Self {
         self.parent_commands = true;
+        self
+    }
+
+    /// Makes an interrupt of the graph, or a stop before or after one of its nodes, fail the node. By default, both
+    /// suspend the run of the parent.
+    ///
+    /// Deny them if the graph in the parent's program has none, because a guest that is not trusted could otherwise
+    /// suspend the run. A node that calls [`Context::run_graph`](graph_core::Context::run_graph) can then handle the
+    /// error like any other failure of the graph.
+    pub fn deny_interrupts(mut self) -> Self {
+        self.interrupts = false;
         self
     }
 }
