@@ -244,7 +244,8 @@ async fn run_denied(trip: &Trip, cx: &Context) -> TripUpdate {
         _ => |own| interrupted(1, own),
     };
     let forger = self::trip().remote(Arc::new(Forger { end, allows_interrupts: false }));
-    let error = cx.run_graph(&forger, Persistence::Invocation, Trip::default()).await.unwrap_err();
+    let result = cx.run_graph(&forger, Persistence::Invocation, Trip::default()).await;
+    let error = result.expect_err("the host denies interrupts and stops");
     Trip::update().stops([error.to_string()])
 }
 
