@@ -101,19 +101,3 @@ pub(super) async fn sandbox_reduce(run: &PipelineState, cx: &Context<Deps>) -> P
         .isolation(Some(cx.deps().debates.combined_isolation(&records)))
         .status_updates(sender.into_events())
 }
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use graph_core::MemorySaver;
-
-    use super::DEBATE_NODE;
-
-    #[test]
-    fn pipeline_has_the_debate_node() {
-        let graph = crate::pipeline::graph(Arc::new(MemorySaver::new())).unwrap();
-        let nodes = graph.drawing(0).nodes;
-        assert!(nodes.iter().any(|it| it.name == DEBATE_NODE), "{nodes:?}");
-    }
-}
