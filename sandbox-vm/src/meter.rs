@@ -228,9 +228,9 @@ mod tests {
         let (before, _) = own_memory_samples();
         crate::sys::allocate_shared_memory(LEN as usize).unwrap();
         let (after, exact) = own_memory_samples();
-        assert!(after >= before + LEN, "{before} became {after}");
-        // No other process shares the memory, so all of it counts. The upper bound has a margin, because other tests
-        // allocate memory between the two readings.
+        // The bounds have a margin, because other tests allocate and free memory between the readings.
+        assert!(after >= before + LEN / 2, "{before} became {after}");
+        // No other process shares the memory, so all of it counts.
         assert!(exact >= LEN && exact <= after + LEN / 2, "{exact} of {after}");
     }
 

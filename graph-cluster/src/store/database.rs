@@ -11,6 +11,11 @@ use super::notices::{Notice, Notices};
 use crate::error::ClusterError;
 
 const SCHEMA: &str = include_str!("schema.sql");
+/// Returns the version of the tables, which the last statement of the schema stores. Null if there are no tables.
+const SCHEMA_VERSION: &str =
+    "SELECT obj_description(to_regnamespace('graph_cluster'), 'pg_namespace')";
+/// Must equal the version in `schema.sql`.
+const CURRENT_VERSION: &str = "version 1";
 /// Maximum number of connections, in addition to the one that receives notifications.
 const MAX_CONNECTIONS: usize = 16;
 /// Maximum time for establishing a connection, and for waiting for a free one.
@@ -64,9 +69,13 @@ impl RunStore {
             .build()
             .map_err(|error| ClusterError::Database(error.to_string()))?;
         let mut connection = pool.get().await?;
-        let transaction = connection.transaction().await?;
-        transaction.batch_execute(SCHEMA).await?;
-        transaction.commit().await?;
+        let version: Option<String> = connection.query_one(SCHEMA_VERSION, &[]).await?.get(0);
+        // The statements lock the tables even if these exist, which can lead to deadlocks with running workers.
+        if version.as_deref() != Some(CURRENT_VERSION) {
+            let transaction = connection.transaction().await?;
+            transaction.batch_execute(SCHEMA).await?;
+            transaction.commit().await?;
+        }
         drop(connection);
         Ok(Self(Arc::new(Inner { pool, notices: Notices::listen(config) })))
     }

@@ -84,3 +84,6 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task_message (
     PRIMARY KEY (run, task, seq),
     FOREIGN KEY (run, task) REFERENCES graph_cluster.task (run, id) ON DELETE CASCADE
 );
+
+-- Must equal the version in `database.rs`. Increment both with every change of this file.
+COMMENT ON SCHEMA graph_cluster IS 'version 1';

@@ -102,8 +102,9 @@ impl Cluster {
             options.extend(["--restate".into(), server.ingress.clone()]);
             options.extend(["--leg-limit-ms".into(), "200".into()]);
         }
-        let worker = WorkerProcess::start(id, database, &self.effects_file(), &options);
+        let mut worker = WorkerProcess::start(id, database, &self.effects_file(), &options);
         while !self.workers().await.contains(&worker.id) {
+            assert!(worker.is_running(), "{} ended before it was ready", worker.id);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         #[cfg(feature = "restate")]

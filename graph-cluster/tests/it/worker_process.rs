@@ -39,6 +39,10 @@ impl WorkerProcess {
         kill_process(pid, signal).expect("the worker was not waited for");
     }
 
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the worker is a child of this process").is_none()
+    }
+
     /// Waits for the end of the process.
     pub(crate) fn join(mut self) -> ExitStatus {
         self.child.wait().expect("the worker is a child of this process")
