@@ -6,7 +6,7 @@
 //!       ─(a send per move)→ sandbox_debate → sandbox_reduce → rank_and_output → END
 //! ```
 //!
-//! The node `sandbox_debate` runs the debate graph ([`debate`](crate::debate)) as a subgraph, in a sandbox.
+//! The node `sandbox_debate` runs the debate graph ([`debate`]) as a subgraph, in a sandbox.
 
 mod analyse;
 mod debate_traces;

@@ -40,7 +40,7 @@ use crate::{
 /// [`SandboxOptions::allow_parent_commands`] is set.
 ///
 /// The parent's store and cache are not available in the guest. A graph in a guest reaches the outside only through the
-/// calls that its [`CallPolicy`] allows.
+/// calls that its [`CallPolicy`](crate::CallPolicy) allows.
 ///
 /// ```no_run
 /// use graph_core::{START, State, StateGraph, subgraph};
