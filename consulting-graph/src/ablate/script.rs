@@ -39,7 +39,7 @@ pub(super) struct ScriptedCall {
     last_claim: Option<Claim>,
 }
 
-/// The flaw that a critic claims to have found. `Claim(None)` is the claim that there is none.
+/// The flaw that a critic reports. `Claim(None)` means that the critic reports that the move is sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Claim(Option<FlawKind>);
 

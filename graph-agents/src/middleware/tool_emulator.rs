@@ -24,7 +24,7 @@ use crate::{
 /// /// Returns the weather in a city.
 /// #[tool]
 /// async fn weather(city: String) -> String {
-///     todo!("call the weather service for {city}")
+///     format!("There is no forecast for {city} yet.")
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -46,7 +46,7 @@ impl ChatModel for FakeModel {
         _: &[Message],
         _: Option<&CallOptions>,
     ) -> Result<BoxStream<'_, Result<MessageChunk, LlmError>>, LlmError> {
-        unimplemented!("the work does not stream")
+        Err(LlmError::Other("the scripted model does not stream".into()))
     }
 
     fn bind_tools(&self, _: Vec<juncture::llm::ToolDefinition>) -> Self {
