@@ -9,8 +9,8 @@ pub(crate) mod cpio;
 mod images;
 mod kernel;
 mod lz4;
+mod modules;
 
-pub(crate) use self::images::MODULES;
 pub use self::{
     build::{BuildError, build},
     images::{IMAGES_VARIABLE, ImageError, Images},

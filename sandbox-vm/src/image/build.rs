@@ -9,8 +9,9 @@ use std::{
 
 use super::{
     cpio::Archive,
-    images::{Images, MANIFEST, MODULES, Manifest, VERSION, sha256},
+    images::{Images, MANIFEST, Manifest, VERSION, sha256},
     kernel::{self, KernelError},
+    modules::{DRIVERS, Module, read_in_load_order},
 };
 
 /// A meta package that depends on the current kernel for cloud machines, which has few drivers, virtio among them.
@@ -158,6 +159,7 @@ fn recipe() -> String {
         include_str!("cpio.rs"),
         include_str!("kernel.rs"),
         include_str!("lz4.rs"),
+        include_str!("modules.rs"),
     ];
     sha256(parts.concat().as_bytes())
 }
@@ -190,11 +192,19 @@ fn base_image(kernel_tree: &Path) -> Result<Archive, BuildError> {
     }
     // The kernel opens it for the first process before anything is mounted.
     archive.character_device("dev/console", 5, 1);
-    for module in MODULES {
-        let path = find_file(kernel_tree, &format!("{module}.ko"))?;
-        archive.file(&format!("modules/{module}.ko"), false, &read(&path)?);
+    let modules = read_in_load_order(&DRIVERS, &|name| read_module(kernel_tree, name))?;
+    // The agent loads the modules in the order of their file names.
+    for (index, Module { name, content }) in modules.iter().enumerate() {
+        archive.file(&format!("modules/{index:02}-{name}.ko"), false, content);
     }
     Ok(archive)
+}
+
+/// Reads a kernel module. Names of modules contain underscores, where the names of their files can contain hyphens.
+fn read_module(kernel_tree: &Path, name: &str) -> Result<Vec<u8>, BuildError> {
+    let path = find_file(kernel_tree, &format!("{}.ko", name.replace('_', "-")))
+        .or_else(|_| find_file(kernel_tree, &format!("{name}.ko")))?;
+    read(&path)
 }
 
 fn python_image(kernel_tree: &Path, tree: &Path, interpreter: &str) -> Result<Archive, BuildError> {

@@ -11,17 +11,12 @@ use sha2::{Digest, Sha256};
 
 use crate::Image;
 
-/// Kernel modules that the agent of a VM loads when it starts, in this order. They are the drivers for its channel to
-/// the host and for its source of randomness.
-pub(crate) const MODULES: [&str; 5] =
-    ["virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio-rng"];
-
 pub(super) const MANIFEST: &str = "manifest.json";
 const KERNEL: &str = "vmlinux";
 /// Name of the file that marks a cargo target directory.
 const CARGO_TARGET_TAG: &str = "CACHEDIR.TAG";
 /// Version of the manifest. Increased when the layout of the directory changes.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// A directory with guest images.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,6 @@ use rustix::{
 use crate::{
     backend::{confine, host::NOBODY, plan::AgentPlan, stage_error::StageError},
     guest::{Agent, serve_blocking},
-    image::MODULES,
     spec::WORKSPACE,
 };
 
@@ -63,9 +62,13 @@ pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     serve_blocking(agent, pair).map_err(StageError::new("serve"))
 }
 
+/// Loads the drivers of the guest image in the order of their file names.
 fn load_modules() -> io::Result<()> {
-    for module in MODULES {
-        let file = File::open(format!("/modules/{module}.ko"))?;
+    let modules = fs::read_dir("/modules")?.map(|it| it.map(|it| it.path()));
+    let mut modules = modules.collect::<io::Result<Vec<_>>>()?;
+    modules.sort();
+    for module in modules {
+        let file = File::open(module)?;
         match rustix::system::finit_module(&file, c"", 0) {
             // The kernel has the driver built in.
             Err(rustix::io::Errno::EXIST) => {}
