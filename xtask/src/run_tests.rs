@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-use crate::error::Error;
+use crate::{error::Error, step::command};
 
 /// Number of test programs that run at the same time.
 const PARALLEL: usize = 2;
@@ -63,16 +63,16 @@ impl TestProgram {
 
 /// Returns the job that runs the examples of the documentation. It runs beside the test programs.
 fn documentation_tests(root: &Path, args: &[String]) -> Job {
-    let mut command = Command::new("cargo");
-    command.args(["test", "--workspace", "--doc"]).args(args).current_dir(root);
-    Job { name: "documentation tests".to_owned(), command }
+    let mut cargo = command("cargo");
+    cargo.args(["test", "--workspace", "--doc"]).args(args).current_dir(root);
+    Job { name: "documentation tests".to_owned(), command: cargo }
 }
 
 fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {
-    let mut cargo = Command::new("cargo");
+    let mut cargo = command("cargo");
     cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
     cargo.args(args).current_dir(root).stderr(Stdio::inherit());
-    let command = format!("{cargo:?}");
+    let command = format!("cargo test --workspace --no-run {}", args.join(" "));
     let output = match cargo.output() {
         Ok(output) => output,
         Err(source) => return Err(Error::Start { command, source }),

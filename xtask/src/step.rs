@@ -1,7 +1,9 @@
 //! A command that is a step of a check.
 
 use std::{
-    env, fmt, io,
+    env,
+    ffi::OsStr,
+    fmt, io,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::OnceLock,
@@ -106,7 +108,7 @@ impl Step {
     }
 
     fn command(&self, root: &Path) -> Command {
-        let mut command = Command::new(self.program.path());
+        let mut command = command(self.program.path());
         command.args(&self.args).envs(self.env.iter().copied()).current_dir(root);
         command
     }
@@ -165,6 +167,21 @@ pub(crate) fn target_dir() -> PathBuf {
     program.ancestors().nth(2).unwrap_or(Path::new("target")).to_owned()
 }
 
+/// Returns a command without the variables that Cargo set for this program, such as `CARGO_MANIFEST_DIR`. Some build
+/// scripts depend on them, so a build with them and a build from a shell would make each other outdated.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    let is_set_for_package = |name: &str| {
+        ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    for (name, _) in
+        env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_set_for_package))
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Returns the standard output of a command, without surrounding white space. Returns `None` if the command fails.
 pub(crate) fn output_of(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).stderr(Stdio::null()).output().ok()?;
@@ -179,6 +196,14 @@ pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_do_not_inherit_the_package_of_this_program() {
+        // Cargo sets the variable for tests too.
+        let command = command("cargo");
+        let mut removed = command.get_envs().filter(|(_, value)| value.is_none());
+        assert!(removed.any(|(name, _)| name == "CARGO_MANIFEST_DIR"), "{command:?}");
+    }
 
     #[test]
     fn steps_are_printed_as_shell_commands() {
