@@ -153,7 +153,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The program may be in the middle of a run that nobody waits for.
+        // The program may be in the middle of a run whose result is no longer needed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -53,7 +53,7 @@ pub struct Cell {
     pub outcome: Outcome,
 }
 
-/// What the measurement of one peer gave.
+/// Result of the measurement of one peer.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Measured(Cost),

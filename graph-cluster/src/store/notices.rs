@@ -89,7 +89,7 @@ async fn receive(config: &Config, sender: &broadcast::Sender<Notice>) -> Result<
             if let AsyncMessage::Notification(it) = message?
                 && let Some(notice) = Notice::parse(it.payload())
             {
-                // An error means that nobody listens at the moment.
+                // An error means that there is no receiver at the moment.
                 let _ = sender.send(notice);
             }
         }

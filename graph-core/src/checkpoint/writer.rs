@@ -48,7 +48,7 @@ pub(crate) struct CheckpointWriter {
 #[derive(Debug)]
 enum Op {
     Write(CheckpointWrite),
-    /// Writes that are stored in a batch of their own. Only their sender receives an error.
+    /// Writes that are stored in a separate batch. Only their sender receives an error.
     WriteIsolated(Vec<CheckpointWrite>, oneshot::Sender<Result<(), CheckpointError>>),
     Flush(oneshot::Sender<()>),
     /// Closes the queue and releases the lease.
