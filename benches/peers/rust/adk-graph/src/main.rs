@@ -1,4 +1,4 @@
-//! The works on adk-graph. See `peer_support::protocol` for the requests.
+//! The workloads on adk-graph. See `peer_support::protocol` for the requests.
 //!
 //! Its state is a map of JSON values. A node gets a copy of the whole state.
 
