@@ -147,7 +147,11 @@ impl EffectRecorder for Recorder {
     async fn record_effect(&self, key: &str, result: &Value) -> Result<(), NodeError> {
         let message = TaskMessage::Effect { key: key.to_owned(), result: result.clone() };
         let (stored, reply) = oneshot::channel();
-        let ended = || NodeError::terminal("the result of the call cannot be stored, because the task has ended or another worker has claimed it");
+        let ended = || {
+            NodeError::terminal(
+                "the result of the call cannot be stored, because the task has ended or another worker has claimed it",
+            )
+        };
         self.0.send(RecordedEffect { message, stored }).map_err(|_| ended())?;
         reply.await.map_err(|_| ended())
     }
