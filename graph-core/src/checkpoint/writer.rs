@@ -22,6 +22,13 @@ use crate::{
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Determines when a run's checkpoints are stored.
+///
+/// ```
+/// use graph_core::{Durability, RunOptions};
+///
+/// let options = RunOptions::new().durability(Durability::Sync);
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
