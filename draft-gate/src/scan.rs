@@ -209,7 +209,6 @@ struct Rule {
     id: String,
     kind: Kind,
     /// Severity of the rule, if it differs from that of its kind.
-    #[serde(rename = "weight")]
     severity: Option<Severity>,
     /// Description of what was found.
     what: String,
