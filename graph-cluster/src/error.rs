@@ -59,8 +59,8 @@ pub enum ClusterError {
     DuplicateGraph(String),
     /// A node is bound to a pool but can only run on the worker that executes its run.
     #[error(
-        "node `{node}` of graph `{graph}` is bound to a pool but cannot run on another worker: it is or is inside a \
-         subgraph, or its graph is eager or has untracked fields; remove the pool, or move the node to a graph without these"
+        "node `{node}` of graph `{graph}` is bound to a pool but cannot run on another worker: it is a subgraph or part \
+         of one, or its graph is eager or has untracked fields; remove the pool, or move the node to a graph without these"
     )]
     ImmovableNode {
         /// Name of the graph.
