@@ -39,6 +39,7 @@ struct FindingNumbers {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
     /// The sentence that contains the citation or number.
+    #[serde(rename = "place")]
     pub location: TextLocation,
     /// The citation or number as written.
     pub text: String,
