@@ -19,6 +19,10 @@ use crate::{command::Command, message::ToolMessage};
 ///     let words: Vec<&str> = text.split_whitespace().collect();
 ///     ToolOutput::WithArtifact { content: json!(words.len()), artifact: json!(words) }
 /// }
+///
+/// # fn main() {
+/// assert_eq!(count_words().name(), "count_words");
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
