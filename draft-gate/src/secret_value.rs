@@ -112,8 +112,8 @@ pub(crate) fn password_severity(value: &str) -> Option<Severity> {
     is_guessable.then_some(Severity::Escalate)
 }
 
-/// Returns whether a value is a literal: neither empty nor a reference to another value, a path, a placeholder, a type or
-/// a validation rule.
+/// Returns whether a value is a literal: neither empty nor a reference to another value, a path, a placeholder, a type
+/// or a validation rule.
 pub(crate) fn is_literal(value: &str) -> bool {
     const REFERENCES: [&str; 2] = ["env:", "arn:"];
     const INNER_REFERENCES: [&str; 6] = ["${", "{{", "$(", "<%", "#{", "%s"];
