@@ -39,6 +39,7 @@ mod chapters {
     chapter!(studio, "studio.md");
     chapter!(consulting, "consulting.md");
     chapter!(ablation, "ablation.md");
+    chapter!(ablation_report, "ablation/scripted.md");
     chapter!(serving, "serving.md");
     chapter!(cluster, "cluster.md");
     chapter!(operations, "operations.md");

@@ -1,4 +1,4 @@
-//! Compares the engine with its peers: the same works, the same answers, interleaved rounds.
+//! Compares the engine with its peers: the same workloads, the same answers, interleaved rounds.
 
 pub mod cost;
 pub mod goals;

@@ -1,5 +1,5 @@
-//! The data of the works, the same for all Rust programs. `peers/langgraph/works.py` and `peers/langgraph-js/works.mjs`
-//! build the same data.
+//! The data of the workloads, the same for all Rust programs. `peers/langgraph/works.py` and
+//! `peers/langgraph-js/works.mjs` build the same data.
 //!
 //! The programs of the Rust peers, in another workspace, include this file.
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 /// Number of times that a joke is changed before its subgraph ends.
 pub const BUMPS: usize = 10;
 
-/// Number of steps of each thread in the work with many threads.
+/// Number of steps of each thread in the workload with many threads.
 pub const THREAD_STEPS: u64 = 10;
 
 /// Number of threads in the stored work with concurrent threads.

@@ -1,4 +1,4 @@
-//! The line protocol between the harness and the programs that execute the works, from the side of the program.
+//! The line protocol between the harness and the programs that execute the workloads, from the side of the program.
 //!
 //! The program prints its version on the first line. Then each line `WORK SIZE RUNS` on standard input is answered by
 //! one line of JSON: `{"answer": …, "seconds": …, "cpu": …, "memory": …}`, or `{"cannot": …}` with a reason. The times
@@ -18,10 +18,11 @@ use std::{
 use serde_json::json;
 use tokio::runtime::{Handle, Runtime};
 
-/// Executes a work once and returns its answer.
+/// Executes a workload once and returns its answer.
 pub type Job = Box<dyn FnMut() -> String>;
 
-/// Answers requests until standard input ends. `prepare` builds the graph of a work at a size, or says why it cannot.
+/// Answers requests until standard input ends. `prepare` builds the graph of a workload at a size, or says why it
+/// cannot.
 pub fn serve(
     version: &str,
     prepare: impl Fn(&str, usize) -> Result<Job, String>,
@@ -45,7 +46,7 @@ pub fn serve(
     Ok(())
 }
 
-/// The reason for a work that the program does not contain.
+/// The reason for a workload that the program does not contain.
 pub fn unknown(work: &str) -> String {
     format!("no program for `{work}`")
 }
@@ -81,7 +82,7 @@ where
     F: Future<Output = String> + Send + 'static,
 {
     let runtime = runtime();
-    Box::new(move || runtime.block_on(runtime.spawn(run())).expect("a work does not panic"))
+    Box::new(move || runtime.block_on(runtime.spawn(run())).expect("a workload does not panic"))
 }
 
 /// Returns the runtime of this program.

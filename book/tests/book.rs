@@ -10,6 +10,9 @@ use std::{
 /// Maximum number of lines of the README at the root.
 const README_LINES: usize = 150;
 
+/// Names of directories whose files are not written by hand.
+const GENERATED: [&str; 3] = ["dist", "node_modules", "target"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
@@ -70,14 +73,31 @@ fn normalized(path: &Path) -> PathBuf {
     result
 }
 
-/// Returns the documents whose links are checked: the chapters, the READMEs and the documents at the root.
+/// Returns all Markdown files of the repository.
 fn documents() -> Vec<PathBuf> {
-    let (root, chapters) = (root(), root().join("book/chapters"));
-    let mut documents: Vec<_> = files_in(&root, "md").iter().map(|it| root.join(it)).collect();
-    documents.extend(files_in(&chapters, "md").iter().map(|it| chapters.join(it)));
-    documents.extend(members().iter().map(|it| root.join(it).join("README.md")));
-    documents.retain(|it| it.is_file());
-    documents
+    markdown_files(&root())
+}
+
+fn markdown_files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = vec![];
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
+        let is_generated = name.starts_with('.') || GENERATED.contains(&name.as_str());
+        if entry.file_type().unwrap().is_dir() && !is_generated {
+            files.extend(markdown_files(&path));
+        } else if name.ends_with(".md") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// Returns the chapters, as paths relative to the directory of the chapters.
+fn chapters() -> BTreeSet<String> {
+    let dir = root().join("book/chapters");
+    let relative = |it: &PathBuf| it.strip_prefix(&dir).unwrap().to_str().unwrap().to_owned();
+    let files: BTreeSet<String> = markdown_files(&dir).iter().map(relative).collect();
+    files.into_iter().filter(|it| it != "SUMMARY.md").collect()
 }
 
 fn members() -> Vec<String> {
@@ -112,11 +132,7 @@ fn relative_links_and_anchors_resolve() {
 
 #[test]
 fn every_chapter_is_listed_and_tested() {
-    let book = root().join("book");
-    let chapters: BTreeSet<String> = files_in(&book.join("chapters"), "md")
-        .into_iter()
-        .filter(|it| it != "SUMMARY.md")
-        .collect();
+    let (book, chapters) = (root().join("book"), chapters());
     let listed: BTreeSet<String> =
         links(&read(&book.join("chapters/SUMMARY.md"))).into_iter().collect();
     assert_eq!(listed, chapters, "the table of contents, SUMMARY.md, must list every chapter");
@@ -142,29 +158,43 @@ fn the_front_page_of_the_api_documentation_leads_to_every_chapter() {
 
 #[test]
 fn every_rust_block_is_compiled() {
-    let tests = read(&root().join("book/lib.rs"));
+    let tested = tested_documents();
     for document in documents() {
         let (text, name) = (read(&document), document.display());
-        let ignored = text.lines().any(|it| it.starts_with("```rust,ignore"));
-        assert!(!ignored, "{name} contains a block that no test compiles");
-    }
-    for member in members() {
-        let (dir, name) = (root().join(&member), format!("{member}/README.md"));
-        let has_program = read(&root().join(&name)).contains("\n```rust");
-        let tests_itself =
-            || read(&dir.join("src/lib.rs")).contains(r#"include_str!("../README.md")"#);
-        let is_tested = tests.contains(&format!("../{name}"));
-        assert!(!has_program || is_tested || tests_itself(), "include {name} in book/lib.rs");
+        let fences: Vec<&str> = text.lines().filter(|it| it.trim().starts_with("```")).collect();
+        let is_ignored = fences.iter().any(|it| it.contains("ignore"));
+        assert!(!is_ignored, "{name} contains a block that no test compiles");
+        let has_program = fences.iter().any(|it| it.contains("rust"));
+        assert!(!has_program || tested.contains(&document), "include {name} in book/lib.rs");
     }
 }
 
+/// Returns the documents whose blocks are documentation tests: the chapters, and the files that crates include.
+fn tested_documents() -> BTreeSet<PathBuf> {
+    let chapters = chapters().into_iter().map(|it| root().join("book/chapters").join(it));
+    let mut documents: BTreeSet<_> = chapters.collect();
+    let libraries = members().into_iter().map(|it| root().join(it).join("src/lib.rs"));
+    for library in libraries.chain([root().join("book/lib.rs")]).filter(|it| it.is_file()) {
+        let (text, dir) = (read(&library), library.parent().unwrap());
+        let files = text.split("include_str!(\"").skip(1).filter_map(|it| it.split('"').next());
+        documents.extend(files.map(|it| normalized(&dir.join(it))));
+    }
+    documents
+}
+
 #[test]
-fn chapters_link_only_to_chapters() {
-    let chapters = root().join("book/chapters");
-    for chapter in files_in(&chapters, "md") {
-        let outside =
-            links(&read(&chapters.join(&chapter))).into_iter().find(|it| it.starts_with(".."));
-        assert_eq!(outside, None, "{chapter}: the rendered book does not contain this file");
+fn chapters_link_only_to_files_of_the_book() {
+    let dir = root().join("book/chapters");
+    for chapter in chapters() {
+        let path = dir.join(&chapter);
+        for link in links(&read(&path)).iter().filter(|it| !it.starts_with("http")) {
+            let file = link.split('#').next().unwrap();
+            let target = normalized(&path.parent().unwrap().join(file));
+            assert!(
+                target.starts_with(&dir),
+                "{chapter}: the rendered book does not contain {link}"
+            );
+        }
     }
 }
 
@@ -194,6 +224,20 @@ fn every_example_of_the_engine_is_in_the_feature_table() {
     for example in files_in(&root().join("graph-core/examples"), "rs") {
         let link = format!("(graph-core/examples/{example})");
         assert!(readme.contains(&link), "README.md does not mention the example {example}");
+    }
+}
+
+#[test]
+fn every_row_of_the_feature_table_has_a_chapter_and_an_example() {
+    let readme = read(&root().join("README.md"));
+    let features = readme.split("\n## Features\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<&str> = features.lines().filter(|it| it.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 20, "the feature table is incomplete: {rows:#?}");
+    for row in rows {
+        let links = links(row);
+        let leads_to = |part: &str| links.iter().any(|it| it.contains(part));
+        assert!(leads_to("book/chapters/"), "no chapter: {row}");
+        assert!(leads_to("/examples/"), "no example: {row}");
     }
 }
 

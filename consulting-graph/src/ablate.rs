@@ -2,7 +2,7 @@
 //!
 //! A generator makes pairs of moves from the figures of a company: a sound move, and the same move with exactly one
 //! planted [flaw](FlawKind). Each [`Arm`] is one way to judge a move, from a single call to a debate of ten rounds, and
-//! is a small graph of its own. In every arm, the same decision maker gives the [`Verdict`], in the same form.
+//! is implemented as a small graph. In every arm, the same decision maker gives the [`Verdict`], in the same form.
 //!
 //! # Metrics, fixed before any measurement
 //!

@@ -17,7 +17,6 @@ pub const LLM: &str = "llm";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
     /// Id of the agent that makes the call.
-    #[serde(rename = "who")]
     pub agent_id: String,
     /// Group of the agent, which determines the model and its settings.
     pub group: Group,
@@ -35,10 +34,8 @@ pub struct ModelCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    #[serde(rename = "said")]
     Answered(Answer),
     /// The call failed, so there is no answer.
-    #[serde(rename = "silent")]
     Failed(CallFailure),
 }
 
@@ -49,7 +46,6 @@ pub struct Answer {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
     /// Tokens and cost of the call.
-    #[serde(rename = "paid")]
     pub usage: CallUsage,
 }
 
@@ -57,7 +53,6 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailure {
     pub kind: FailureKind,
-    #[serde(rename = "why")]
     pub reason: String,
 }
 
@@ -109,18 +104,15 @@ impl FailureKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    #[serde(rename = "spent")]
     BudgetExhausted,
     /// The run is a replay, and the recording has no answer to this request.
     NotRecorded,
     /// The answer could not be written to the recording. Without a record, a resumed run would pay for the answer
     /// again.
-    #[serde(rename = "not_kept")]
     NotStored,
     /// The request exceeds the context window of the model.
     TooLong,
     /// The model failed permanently or after all retries.
-    #[serde(rename = "failed")]
     ModelFailed,
     /// The model answered, but the answer is empty, a refusal, too long, or not what was asked for.
     Unusable,
@@ -132,7 +124,6 @@ pub enum FailureKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallUsage {
     /// Id of the agent that made the call.
-    #[serde(rename = "who")]
     pub agent_id: String,
     pub group: Group,
     /// Model that answered, as `provider/model`.

@@ -74,7 +74,7 @@ pub enum PipelineEvent {
         round: u32,
         status: RoundStatus,
         /// Texts of the finished turns, by log name.
-        #[serde(default, rename = "said", skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         texts: BTreeMap<String, String>,
     },
     SandboxScored {

@@ -9,7 +9,6 @@ use crate::path::WorkspacePath;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     pub rule: String,
-    #[serde(rename = "weight")]
     pub severity: Severity,
     /// File that the finding concerns; `None` if it concerns the whole set.
     #[serde(skip_serializing_if = "Option::is_none")]

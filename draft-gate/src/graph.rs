@@ -20,18 +20,15 @@ use crate::{Decision, Digest, Error, Gate, Judgement};
 #[serde(tag = "verdict", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Verdict {
     Accept {
-        #[serde(rename = "sight")]
         fingerprint: Digest,
     },
     Reject {
-        #[serde(rename = "sight")]
         fingerprint: Digest,
         /// Reason to send to the worker.
         reason: String,
     },
     /// Replace the text of a file, then review again.
     Amend {
-        #[serde(rename = "sight")]
         fingerprint: Digest,
         path: String,
         content: String,

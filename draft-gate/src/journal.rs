@@ -39,7 +39,6 @@ pub(crate) struct Journal {
     pub(crate) verdict: Verdict,
     pub(crate) reason: String,
     pub(crate) findings: Vec<Finding>,
-    #[serde(rename = "sight")]
     pub(crate) fingerprint: Digest,
     pub(crate) changes: Vec<Change>,
     pub(crate) steps: Vec<Step>,
@@ -208,7 +207,7 @@ impl LockedGate<'_> {
             ("worker", journal.worker.as_str().into()),
             ("reason", journal.reason.as_str().into()),
             ("rules", rules_of(&journal.findings).into()),
-            ("sight", journal.fingerprint.to_string().into()),
+            ("fingerprint", journal.fingerprint.to_string().into()),
             ("files", files.into()),
         ]);
         let event = journal.verdict.event();

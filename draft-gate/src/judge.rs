@@ -171,7 +171,7 @@ impl LockedGate<'_> {
             ("worker", set.worker.as_str().into()),
             ("reason", reason.as_str().into()),
             ("rules", rules.into()),
-            ("sight", proposal.fingerprint.to_string().into()),
+            ("fingerprint", proposal.fingerprint.to_string().into()),
         ];
         self.log_event(GATE_AGENT, "escalated", &set.task, fields)?;
         let message = Message {

@@ -20,7 +20,6 @@ pub struct Judgement {
     pub findings: Vec<Finding>,
     /// Fingerprint of the judged state, that is, of the current and the proposed content of each file. A verdict must
     /// contain it.
-    #[serde(rename = "sight")]
     pub fingerprint: Digest,
     /// All changes as a unified diff.
     pub diff: String,

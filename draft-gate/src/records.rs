@@ -65,7 +65,7 @@ pub(crate) struct ChangeSet {
     pub(crate) changes: Vec<Change>,
     pub(crate) submitted_at: i64,
     /// Findings that cannot be computed again from the files.
-    #[serde(default, rename = "found", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) recorded: Option<RecordedFindings>,
 }
 
@@ -73,7 +73,6 @@ pub(crate) struct ChangeSet {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedFindings {
     /// Digest of the state to which the findings apply. They are ignored for any other state.
-    #[serde(rename = "about")]
     pub(crate) applies_to: Digest,
     pub(crate) findings: Vec<Finding>,
 }
@@ -81,7 +80,6 @@ pub(crate) struct RecordedFindings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SetState {
-    #[serde(rename = "held")]
     Incomplete,
     Ready,
     Escalated,

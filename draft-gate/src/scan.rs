@@ -20,7 +20,7 @@ use crate::{
     file_kind::FileKind,
     finding::{Finding, Severity},
     secret_value::{
-        entropy, is_mixed_literal, is_own_text, is_strong_literal, password_severity, severity_of,
+        entropy, is_literal, is_mixed_literal, is_strong_literal, password_severity, severity_of,
     },
     secret_words::SecretKind,
     unicode::{confusable_word, hides_characters, lookalike_word},
@@ -209,7 +209,6 @@ struct Rule {
     id: String,
     kind: Kind,
     /// Severity of the rule, if it differs from that of its kind.
-    #[serde(rename = "weight")]
     severity: Option<Severity>,
     /// Description of what was found.
     what: String,
@@ -320,7 +319,7 @@ impl Rule {
             }
             match self.check {
                 None => Some((found, own)),
-                Some(ValueCheck::Literal) => is_own_text(found).then_some((found, own)),
+                Some(ValueCheck::Literal) => is_literal(found).then_some((found, own)),
                 Some(ValueCheck::Password) => Some((found, own.min(password_severity(found)?))),
                 Some(ValueCheck::Mixed) => is_mixed_literal(found).then_some((found, own)),
                 Some(ValueCheck::Strong) => is_strong_literal(found).then_some((found, own)),

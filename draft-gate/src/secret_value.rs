@@ -36,7 +36,7 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
         r"::?'?[a-z_]\w*'?",
         // Tags of YAML: `!vault name`.
         r"!{1,2}[A-Za-z][\w:/.-]*\s.*",
-        // Hashes of passwords, which have a rule of their own.
+        // Hashes of passwords, which another rule detects.
         r"\$(?:\d|2[abxy]|y|apr1|argon2\w*)\$.*",
         // Types and rules for validation: `string | null`, `required|min:8`.
         r"\??[A-Za-z_.<>\[\]]+(?::[\w,.]*)?(?:\s*\|\s*[A-Za-z_.<>\[\]]+(?::[\w,.]*)?)+",
@@ -58,7 +58,7 @@ const MIN_DIGITS_OF_PASSWORD: usize = 3;
 /// Returns how severe it is that a line assigns this value, or `None` if the value is not a secret.
 pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option<Severity> {
     let value = assignment.value.trim();
-    if !is_own_text(value) || (assignment.form == ValueForm::Unquoted && is_expression(value, file))
+    if !is_literal(value) || (assignment.form == ValueForm::Unquoted && is_expression(value, file))
     {
         return None;
     }
@@ -90,7 +90,7 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
 
 /// Returns how severe a password on a command line or in a statement is.
 pub(crate) fn password_severity(value: &str) -> Option<Severity> {
-    if !is_own_text(value) || value.chars().count() < 3 {
+    if !is_literal(value) || value.chars().count() < 3 {
         return None;
     }
     let words: Vec<&str> = value.split_whitespace().collect();
@@ -112,9 +112,9 @@ pub(crate) fn password_severity(value: &str) -> Option<Severity> {
     is_guessable.then_some(Severity::Escalate)
 }
 
-/// Returns whether a value is text of its own: not empty, a reference to another value, a path, a placeholder, a type or
-/// a rule for validation.
-pub(crate) fn is_own_text(value: &str) -> bool {
+/// Returns whether a value is a literal: neither empty nor a reference to another value, a path, a placeholder, a type
+/// or a validation rule.
+pub(crate) fn is_literal(value: &str) -> bool {
     const REFERENCES: [&str; 2] = ["env:", "arn:"];
     const INNER_REFERENCES: [&str; 6] = ["${", "{{", "$(", "<%", "#{", "%s"];
     const PATHS: [&str; 8] = ["/", "./", "../", "~/", "http://", "https://", "file:", "C:\\"];
@@ -191,9 +191,9 @@ fn is_strong(value: &str) -> bool {
         && !value.contains(char::is_whitespace)
 }
 
-/// Returns whether a value is text of its own that has letters together with digits or symbols.
+/// Returns whether a value is a literal that has letters together with digits or symbols.
 pub(crate) fn is_mixed_literal(value: &str) -> bool {
-    is_own_text(value) && is_strong(value)
+    is_literal(value) && is_strong(value)
 }
 
 /// Returns whether a value is almost certainly a password: it has lowercase letters and digits, together with uppercase
@@ -203,7 +203,7 @@ pub(crate) fn is_strong_literal(value: &str) -> bool {
     let is_mixed = has(char::is_ascii_uppercase)
         && (has(char::is_ascii_punctuation) || is_generated(value))
         || has(|it| "!@#^&*+~%".contains(*it));
-    is_own_text(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
+    is_literal(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
 }
 
 /// Returns whether a value looks like a generated key: it is long, and letters and digits alternate often.

@@ -1,6 +1,6 @@
 //! Error messages for `#[tool]` functions that must not compile.
 
-/// Runs only if `GRAPH_NIGHTLY` is set, because it builds all dependencies once more.
+/// Runs only if `GRAPH_NIGHTLY` is set, because it builds all dependencies again.
 #[test]
 fn ui() {
     if std::env::var_os("GRAPH_NIGHTLY").is_some() {

@@ -129,7 +129,8 @@ impl Client {
         }
     }
 
-    /// Cancels a run. A running one is cancelled by its worker: [`wait`](Self::wait) returns when that has happened.
+    /// Cancels a run. If it is executing, its worker cancels it, and [`wait`](Self::wait) returns once that has
+    /// happened.
     pub async fn cancel(&self, run: &str) -> Result<(), ClusterError> {
         if self.store.request_cancel(run).await? {
             return Ok(());
@@ -152,7 +153,7 @@ impl Client {
         }
     }
 
-    /// Returns the workers and what they execute.
+    /// Returns the workers and the runs that they execute.
     pub async fn status(&self) -> Result<ClusterStatus, ClusterError> {
         self.store.status().await
     }
@@ -208,6 +209,6 @@ async fn changed(notices: &mut Receiver<Notice>, run: &str) {
             }
         }
     };
-    // An elapsed timeout is as good as a notification.
+    // The caller reads the tables after a timeout, too.
     let _ = timeout(POLL_INTERVAL, notified).await;
 }

@@ -2,8 +2,8 @@
 
 use crate::run_status::RunStatus;
 
-/// Classes of PostgreSQL's error codes that may disappear by themselves: connection, transaction state (a standby that
-/// is read-only), rollback, resources, object state, operator intervention, system.
+/// Classes of PostgreSQL's error codes whose cause may be temporary: connection, transaction state (a standby that is
+/// read-only), rollback, resources, object state, operator intervention, system.
 const TRANSIENT: [&str; 7] = ["08", "25", "40", "53", "55", "57", "58"];
 
 /// An operation on a cluster that failed.
@@ -57,10 +57,10 @@ pub enum ClusterError {
     /// Two graphs were registered with the same name.
     #[error("graph `{0}` is registered twice; use another name")]
     DuplicateGraph(String),
-    /// A node is bound to a pool but cannot leave the worker of its run.
+    /// A node is bound to a pool but can only run on the worker that executes its run.
     #[error(
-        "node `{node}` of graph `{graph}` is bound to a pool but cannot run on another worker: it is or is inside a \
-         subgraph, or its graph is eager or has untracked fields; remove the pool, or move the node to a graph without these"
+        "node `{node}` of graph `{graph}` is bound to a pool but cannot run on another worker: it is a subgraph or part \
+         of one, or its graph is eager or has untracked fields; remove the pool, or move the node to a graph without these"
     )]
     ImmovableNode {
         /// Name of the graph.
@@ -85,7 +85,7 @@ pub enum ClusterError {
     /// The database cannot be reached, or cannot execute statements at present.
     #[error("the cluster database failed: {0}")]
     Database(String),
-    /// The database has rejected a statement. Repeating it does not help.
+    /// The database has rejected a statement. Retrying it does not help.
     #[error("the cluster database rejected a statement: {0}")]
     Rejected(String),
     /// A stored value is invalid.

@@ -28,8 +28,8 @@ impl<'a> EventSink<'a> {
 
     /// Stores events. Returns the end of the leg if they cannot be stored.
     ///
-    /// While the database cannot be reached, waits. The worker's heartbeats then fail too, and end the leg when its lease
-    /// has run out.
+    /// Waits while the database is unreachable. The worker's heartbeats then fail too, and end the leg when its lease
+    /// expires.
     pub(crate) async fn store(&mut self, events: Vec<Event>) -> Result<(), LegEnd> {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         for event in events {

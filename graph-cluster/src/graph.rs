@@ -38,10 +38,10 @@ pub(crate) trait AnyGraph: Send + Sync {
         sink: &mut EventSink<'_>,
     ) -> Result<LegEnd, RunError>;
 
-    /// Starts a task of a run that another worker may hold.
+    /// Starts a task of a run that this or another worker executes.
     fn start_task(&self, start: RemoteTaskStart, host: RemoteTaskHost) -> RemoteTaskRun;
 
-    /// Returns the nodes that are bound to a pool but cannot leave the worker of their run.
+    /// Returns the nodes that are bound to a pool but can only run on the worker that executes their run.
     fn immovable_pool_nodes(&self) -> Vec<String>;
 }
 

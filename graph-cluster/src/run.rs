@@ -116,8 +116,8 @@ pub struct Ticket {
     pub thread: String,
     /// Number of times that the run was resumed.
     pub leg: i32,
-    /// Number of times that the run had been claimed when it was submitted. Distinguishes a submission that replaces a
-    /// lost one.
+    /// Number of times that the run had been claimed when it was submitted. Distinguishes a repeated submission from
+    /// one that was lost.
     #[serde(default)]
     pub claims: i64,
 }

@@ -13,9 +13,9 @@ use crate::{error::ClusterError, leg::LegRunner, run::Ticket};
 
 /// Assigns legs of runs to workers.
 ///
-/// A scheduler promises that a submitted leg is executed at least once until it has ended, and, as far as it can know,
-/// that at most one leg per thread executes at a time. The fences of the run and of the thread's checkpointer protect the
-/// state if two workers nevertheless execute the same leg.
+/// A scheduler guarantees that a submitted leg is executed, and executed again until it has ended. It also avoids
+/// executing two legs of a thread at the same time, but cannot exclude it, for example if a worker is disconnected. The
+/// fences of the run and of the thread's checkpointer then protect the state.
 #[async_trait]
 pub trait Scheduler: Send + Sync + fmt::Debug {
     /// Returns the name of the scheduler, which is stored with its runs.

@@ -51,6 +51,30 @@ pub struct CachedResult {
 }
 
 /// An in-memory cache. Clones share the same results.
+///
+/// ```
+/// use graph_core::{CachePolicy, MemoryCache, NodeExt, START, State, StateGraph};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Square {
+///     number: u64,
+///     result: u64,
+/// }
+///
+/// async fn square(state: &Square) -> SquareUpdate {
+///     Square::update().result(state.number * state.number)
+/// }
+///
+/// # fn main() -> Result<(), graph_core::BuildError> {
+/// let graph = StateGraph::<Square>::new()
+///     .node(square.cache(CachePolicy::new()))
+///     .edge(START, square)
+///     .cache(MemoryCache::new())
+///     .compile()?;
+/// # let _ = graph;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCache {
     results: Arc<Mutex<BTreeMap<CacheKey, (CachedResult, Option<Instant>)>>>,

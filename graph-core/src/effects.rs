@@ -42,6 +42,26 @@ pub enum EffectDecision {
 /// [`RunOptions::effect_interceptor`](crate::RunOptions::effect_interceptor).
 ///
 /// The methods are called concurrently by many tasks and must not block for long.
+///
+/// ```
+/// use graph_core::{EffectCall, EffectDecision, EffectInterceptor, NodeError};
+/// use serde_json::Value;
+///
+/// /// Prints every external call.
+/// #[derive(Debug)]
+/// struct CallLog;
+///
+/// impl EffectInterceptor for CallLog {
+///     fn before_call(&self, call: EffectCall<'_>) -> EffectDecision {
+///         println!("{} calls {}", call.task_path, call.key);
+///         EffectDecision::Execute
+///     }
+///
+///     fn after_call(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>) {
+///         println!("{}: {outcome:?}", call.key);
+///     }
+/// }
+/// ```
 pub trait EffectInterceptor: Send + Sync + fmt::Debug {
     /// Called before a call is made, unless the thread's journal already contains the call's result.
     fn before_call(&self, call: EffectCall<'_>) -> EffectDecision;

@@ -57,6 +57,24 @@ pub struct Entrypoint<I, O, C = ()> {
 }
 
 /// Return value of an entrypoint that saves a value other than its output, like LangGraph's `entrypoint.final`.
+///
+/// ```
+/// use graph_core::{Context, Entrypoint, Final, MemorySaver};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let greet = Entrypoint::new("greet", |name: String, visits: Option<u32>, _: Context| async move {
+///     let visits = visits.unwrap_or(0) + 1;
+///     Ok(Final { value: format!("Hello {name}, visit {visits}"), save: visits })
+/// })
+/// .checkpointer(MemorySaver::new())
+/// .compile()?;
+/// let thread = greet.thread("ada", ());
+/// thread.run("Ada".to_owned()).await?;
+/// assert_eq!(thread.run("Ada".to_owned()).await?.done().as_deref(), Some("Hello Ada, visit 2"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final<O, P> {
     /// Output that is returned to the caller.

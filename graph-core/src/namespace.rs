@@ -3,6 +3,46 @@
 use serde::{Deserialize, Serialize};
 
 /// How the state of a subgraph is persisted.
+///
+/// ```
+/// use graph_core::{MemorySaver, Persistence, START, State, StateGraph, subgraph};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Counter {
+///     #[reduce(add)]
+///     count: u32,
+/// }
+///
+/// async fn count(_: &Counter) -> CounterUpdate {
+///     Counter::update().count(1)
+/// }
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Page {
+///     visits: u32,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let counter = StateGraph::<Counter>::new().node(count).edge(START, count).compile()?;
+/// let node = subgraph(
+///     "counter",
+///     &counter,
+///     |_: &Page| Counter::update(),
+///     |counter| Page::update().visits(counter.count),
+/// );
+/// let node = node.persistence(Persistence::Thread);
+/// let graph = StateGraph::<Page>::new()
+///     .edge(START, &node)
+///     .node(node)
+///     .checkpointer(MemorySaver::new())
+///     .compile()?;
+/// let thread = graph.thread("home", ());
+/// thread.run(Page::update()).await?;
+/// assert_eq!(thread.run(Page::update()).await?.state().visits, 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Persistence {

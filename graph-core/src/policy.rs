@@ -122,7 +122,8 @@ impl fmt::Debug for RetryPolicy {
     }
 }
 
-/// How long the result of a node or a journaled call is cached for equal inputs.
+/// How long the result of a node or a journaled call is cached for equal inputs. [`MemoryCache`](crate::MemoryCache)
+/// shows a whole program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {
     pub(crate) ttl: Option<Duration>,
@@ -141,6 +142,15 @@ impl CachePolicy {
 }
 
 /// Options of a journaled call: see [`Context::task_with`](crate::Context::task_with).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use graph_core::TaskOptions;
+///
+/// let options = TaskOptions::new().retry(3).timeout(Duration::from_secs(30));
+/// # let _ = options;
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct TaskOptions {

@@ -170,6 +170,30 @@ pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
 }
 
 /// A kind of event to stream.
+///
+/// ```
+/// use graph_core::{EventKind, RunOptions, START, State, StateGraph, StreamMode};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     text: String,
+/// }
+///
+/// async fn write(_: &Essay) -> EssayUpdate {
+///     Essay::update().text("On tea")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+/// let options = RunOptions::new().stream_modes([StreamMode::Updates]);
+/// let mut events = graph.with(options).stream(Essay::default(), ());
+/// while let Some(event) = events.next().await {
+///     assert!(matches!(event.kind, EventKind::Update { .. }));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]

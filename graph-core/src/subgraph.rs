@@ -99,6 +99,43 @@ where
 ///
 /// `input` converts the payload into the input of the subgraph, and `output` converts the final state of the subgraph
 /// into an update of the parent's state.
+///
+/// ```
+/// use graph_core::{Goto, START, State, StateGraph, subgraph_on_payload};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Draft {
+///     title: String,
+///     text: String,
+/// }
+///
+/// async fn write(draft: &Draft) -> DraftUpdate {
+///     Draft::update().text(format!("On {}", draft.title))
+/// }
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     #[reduce(append)]
+///     parts: Vec<String>,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let draft = StateGraph::<Draft>::new().node(write).edge(START, write).compile()?;
+/// let section = subgraph_on_payload(
+///     "section",
+///     &draft,
+///     |title: String| Draft { title, ..Default::default() },
+///     |draft| Essay::update().parts([draft.text]),
+/// );
+/// let graph = StateGraph::<Essay>::new()
+///     .node(section)
+///     .branch(START, |_: &Essay| ["tea", "milk"].map(|it| Goto::send("section", it.into())).to_vec())
+///     .compile()?;
+/// assert_eq!(graph.invoke(Essay::default(), ()).await?.parts, ["On tea", "On milk"]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn subgraph_on_payload<S, G, C, P, I>(
     name: impl Into<String>,
     graph: &G,

@@ -1,4 +1,4 @@
-//! The stored body of a checkpoint: its header and cursor.
+//! The stored body of a checkpoint: its header and frontier.
 
 use graph_core::checkpoint::{
     CheckpointError, CheckpointId, CheckpointKey, FrontierRecord, Header,
@@ -12,7 +12,8 @@ use crate::codec::{Codec, CodecError};
 struct BodyRef<'a> {
     id: CheckpointId,
     header: &'a Header,
-    cursor: &'a FrontierRecord,
+    #[serde(rename = "cursor")]
+    frontier: &'a FrontierRecord,
 }
 
 /// A checkpoint body that was read from the database.
@@ -22,7 +23,8 @@ pub(crate) struct Body {
     /// into a different checkpoint.
     id: CheckpointId,
     pub(crate) header: Header,
-    pub(crate) cursor: FrontierRecord,
+    #[serde(rename = "cursor")]
+    pub(crate) frontier: FrontierRecord,
 }
 
 impl Body {
@@ -30,9 +32,9 @@ impl Body {
         codec: &Codec,
         id: CheckpointId,
         header: &Header,
-        cursor: &FrontierRecord,
+        frontier: &FrontierRecord,
     ) -> Result<Vec<u8>, CodecError> {
-        codec.encode(|| format!("the header of checkpoint {id}"), &BodyRef { id, header, cursor })
+        codec.encode(|| format!("the header of checkpoint {id}"), &BodyRef { id, header, frontier })
     }
 
     /// Decodes the body stored at `key` and verifies its id.

@@ -11,7 +11,7 @@ pub struct Sizes {
     pub threads: u64,
     /// Number of checkpoints.
     pub checkpoints: u64,
-    /// Total size of the headers, cursors and field lists of checkpoints, in bytes.
+    /// Total size of the headers, frontiers and field lists of checkpoints, in bytes.
     pub checkpoint_bytes: u64,
     /// Number of links. Each link holds changes to one field.
     pub links: u64,

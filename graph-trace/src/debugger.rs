@@ -145,7 +145,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
 
     /// Executes one step and returns its trace. Returns `None` if the run has ended or an interrupt is pending.
     ///
-    /// If a step fails, the next call retries it. A step in which a subgraph reached one of its own stops is not
+    /// If a step fails, the next call retries it. A step in which a subgraph reached a stop of the subgraph is not
     /// complete, and the next call continues it.
     pub async fn step(&mut self) -> Result<Option<StepTrace>, RunError> {
         let here = self.load_state().await?.ok_or(RunError::EmptyInput)?;

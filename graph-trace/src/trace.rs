@@ -56,7 +56,7 @@ pub struct Header {
     /// The input of the run.
     pub input: Value,
     /// Inputs of later runs of the thread, in order. These are usually answers to interrupts.
-    #[serde(default, rename = "then", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub later_inputs: Vec<Value>,
 }
 
@@ -117,7 +117,7 @@ pub struct TaskTrace {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
     /// Values of the task's interrupts, including interrupts that have been answered.
-    #[serde(default, rename = "questions", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<Value>,
     /// Writes of the task, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -211,7 +211,6 @@ pub enum RunStatus {
     /// Nothing was left to run.
     Done,
     /// An interrupt is pending.
-    #[serde(rename = "asked")]
     Interrupted,
     /// The run stopped at a configured stop.
     Stopped,

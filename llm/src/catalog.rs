@@ -79,7 +79,7 @@ impl Catalog {
 
     /// Parses a catalog from JSON: a date, and a list of models with prices in dollars per million tokens.
     ///
-    /// The model name `*` matches all models of the provider that have no entry of their own.
+    /// The model name `*` matches all models of the provider that have no entry.
     pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
         let CatalogFile { date, models } = serde_json::from_str(json)?;
         let mut catalog = Self::default();

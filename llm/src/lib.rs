@@ -47,7 +47,8 @@ pub use crate::{
     scripted::{Reply, Scripted},
     stream::ResponseStream,
     structured::{
-        Adjustment, JsonError, Parsed, Rung, Structured, UnreadableError, read_json, read_json_as,
+        Adjustment, JsonError, ParseMethod, Parsed, Structured, UnreadableError, read_json,
+        read_json_as,
     },
 };
 #[cfg(feature = "http")]

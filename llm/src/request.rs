@@ -120,6 +120,14 @@ pub struct Tool {
 
 /// A tool that the provider executes while it generates the response. The response contains only the model's text, not
 /// the tool's results.
+///
+/// ```
+/// use llm::{ProviderTool, Request, WebSearch};
+///
+/// let search = WebSearch { max_uses: Some(3), ..WebSearch::default() };
+/// let request = Request::new("What is new in Rust?").provider_tool(ProviderTool::WebSearch(search));
+/// # let _ = request;
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

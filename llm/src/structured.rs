@@ -1,25 +1,25 @@
 //! Structured output: parses a reply into a value of a Rust type.
 //!
 //! Models are asked for JSON that conforms to a schema, but not all of them comply. Each reply is therefore parsed by
-//! several methods in turn, which form a fallback ladder (see [`Rung`]): parse the whole reply as JSON; find JSON
-//! embedded in prose; find labelled values in prose; make a second call that asks for JSON only; return a default.
-//! The result states which method produced the value and what was changed to make the value fit. Every value is
-//! validated against the schema here, even if the provider supports strict schemas, because the grammars of such
+//! several methods in turn, each a fallback for the one before (see [`ParseMethod`]): parse the whole reply as JSON;
+//! find JSON embedded in prose; find labelled values in prose; make a second call that asks for JSON only; return a
+//! default. The result states which method produced the value and what was changed to make the value fit. Every value
+//! is validated against the schema here, even if the provider supports strict schemas, because the grammars of such
 //! providers are known not to enforce numeric ranges.
 
 pub use self::{
     fit::Adjustment,
+    parse_method::ParseMethod,
     read::{Parsed, UnreadableError, read_json, read_json_as},
-    rung::Rung,
 };
 
 mod coerce;
 mod extract;
 pub(crate) mod fit;
 mod labels;
+mod parse_method;
 mod range;
 mod read;
-mod rung;
 mod schema;
 
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ pub struct Structured<T> {
     /// The value.
     pub value: T,
     /// Method that produced the value.
-    pub rung: Rung,
+    pub method: ParseMethod,
     /// Changes that made the value fit the schema. If a second call or the default was needed, the notes also state why
     /// the earlier methods failed.
     pub notes: Vec<String>,
@@ -67,7 +67,7 @@ impl Llm {
     /// [`JsonError::Unreadable`], and its response contains the tool calls.
     ///
     /// ```
-    /// use llm::{Llm, Rung, Scripted};
+    /// use llm::{Llm, ParseMethod, Scripted};
     /// use serde::Deserialize;
     /// use serde_json::json;
     ///
@@ -87,7 +87,7 @@ impl Llm {
     /// let generated = llm.generate_json::<GeneratedCode>("Write a program that prints 1.").await?;
     /// assert_eq!(generated.value.dependencies, ["numpy"]);
     /// assert_eq!(generated.value.confidence, 0.9);
-    /// assert_eq!(generated.rung, Rung::JsonExtracted);
+    /// assert_eq!(generated.method, ParseMethod::JsonExtracted);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -112,7 +112,7 @@ impl Llm {
             Ok(second) => finish_repair(&schema.schema, problem, &response, second),
             Err(error) => {
                 let mut unreadable = problem;
-                unreadable.attempts.push((Rung::Repaired, error.to_string()));
+                unreadable.attempts.push((ParseMethod::Repaired, error.to_string()));
                 Err(JsonError::Unreadable { error: unreadable, response: Box::new(response) })
             }
         }
@@ -131,7 +131,7 @@ impl Llm {
             Err(JsonError::Call(error)) => Err(error),
             Err(JsonError::Unreadable { error: unreadable, response }) => Ok(Structured {
                 value: default,
-                rung: Rung::Default,
+                method: ParseMethod::Default,
                 notes: unreadable.notes(),
                 response: *response,
             }),
@@ -200,25 +200,25 @@ fn finish_repair<T: DeserializeOwned>(
     match read {
         Ok(Parsed { value, notes, .. }) => {
             let notes = first.notes().into_iter().chain(notes).collect();
-            Ok(Structured { value, rung: Rung::Repaired, notes, response: second })
+            Ok(Structured { value, method: ParseMethod::Repaired, notes, response: second })
         }
         Err(again) => {
             let mut unreadable = first;
             let again = again.notes().join("; ");
-            unreadable.attempts.push((Rung::Repaired, again));
+            unreadable.attempts.push((ParseMethod::Repaired, again));
             Err(JsonError::Unreadable { error: unreadable, response: Box::new(second) })
         }
     }
 }
 
 impl<T> Structured<T> {
-    fn new(Parsed { value, rung, notes, .. }: Parsed<T>, response: Response) -> Self {
-        Self { value, rung, notes, response }
+    fn new(Parsed { value, method, notes, .. }: Parsed<T>, response: Response) -> Self {
+        Self { value, method, notes, response }
     }
 }
 
 impl UnreadableError {
     fn notes(&self) -> Vec<String> {
-        self.attempts.iter().map(|(rung, problem)| format!("{rung}: {problem}")).collect()
+        self.attempts.iter().map(|(method, problem)| format!("{method}: {problem}")).collect()
     }
 }

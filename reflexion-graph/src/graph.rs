@@ -302,8 +302,8 @@ async fn request_json<T: JsonSchema + DeserializeOwned>(
     let mut responses = Vec::new();
     for _ in 0..MAX_PARSE_ATTEMPTS {
         match llm.generate_json::<T>(request.clone()).await {
-            Ok(Structured { value, response, rung, .. }) => {
-                tracing::debug!(%rung, "parsed an answer");
+            Ok(Structured { value, response, method, .. }) => {
+                tracing::debug!(%method, "parsed an answer");
                 responses.push(response);
                 return Ok(ModelReply { value: Some(value), responses, refused: None });
             }

@@ -53,7 +53,7 @@ pub const LANGUAGES: [&str; 2] = ["python", "sh"];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Python;
 
-/// Runs the tests of a Python program, as one Python program put together from its parts.
+/// The Python program that runs the tests of a Python program. It is assembled from several files.
 const PYTHON_TESTS: &str = concat!(
     include_str!("../data/harness/rpc.py"),
     include_str!("../data/harness/process.py"),

@@ -53,13 +53,12 @@ pub struct Manifest {
     pub job: Job,
     /// The model that writes programs.
     pub choice: ModelChoice,
-    #[serde(rename = "place")]
     pub sandbox: SandboxConfig,
     /// Maximum spending.
-    #[serde(default, rename = "allowance")]
+    #[serde(default)]
     pub budget: RunBudget,
     /// Attempts that were copied from another session. This session continues after them.
-    #[serde(default, rename = "kept", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_attempts: Vec<Attempt>,
 }
 

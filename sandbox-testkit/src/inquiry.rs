@@ -181,7 +181,7 @@ pub fn report(
 
 async fn plan(_: &Report) {}
 
-/// Lets the second inquiry do nothing special.
+/// Clears the mode, so that the second inquiry runs normally.
 async fn calm(_: &Report) -> ReportUpdate {
     Report::update().mode("")
 }

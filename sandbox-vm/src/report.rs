@@ -187,7 +187,6 @@ pub enum Guarantee {
     /// Guests can be saved as snapshots and started from them.
     Snapshot,
     /// Host directories can be shared with guests, read-only.
-    #[serde(rename = "folders")]
     SharedDirectories,
 }
 

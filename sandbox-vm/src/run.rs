@@ -344,7 +344,7 @@ pub(crate) async fn drive(
             }
         };
         match incoming {
-            // A send error means that the reader was dropped, so nobody needs the event.
+            // A send error means that the reader was dropped, so the event is not needed.
             Ok(Incoming::Event(event)) => drop(events.send(event)),
             Ok(Incoming::HostCall(id, request)) => {
                 let handler = handler.clone();

@@ -30,7 +30,7 @@ pub struct Spec {
     /// Programs and libraries that are available in the guest.
     pub image: Image,
     /// Host directories that are mounted read-only at the guest's root. The key is the directory's name in the guest.
-    #[serde(default, rename = "folders")]
+    #[serde(default)]
     pub shared_dirs: BTreeMap<String, PathBuf>,
     /// Labels by which the sandbox can be found.
     pub labels: BTreeMap<String, String>,

@@ -42,7 +42,7 @@ impl Case {
         self.dir.path().join("executions")
     }
 
-    /// Runs the agent in a process of its own. Returns `None` if the process was killed.
+    /// Runs the agent in a separate process. Returns `None` if the process was killed.
     fn run(&self, plan: CrashPlan) -> Option<AgentReport> {
         let output = Command::new(env!("CARGO_BIN_EXE_crash-worker"))
             .args(["--saver", &self.location().to_arg()])

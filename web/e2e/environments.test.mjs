@@ -169,7 +169,7 @@ test("a lost connection is reported and loses no events", { timeout: 600_000 }, 
   await page.getByRole("tab", { name: "Debates" }).click();
   const { events } = await (await fetch(`${server.url}/api/runs/${id}/events?after=0&limit=1000`)).json();
   // The critic opens all three conversations with the same turn, which is shown once.
-  const turns = events.filter((it) => it.move === "m1" && it.said).length * 3 - 2;
+  const turns = events.filter((it) => it.move === "m1" && it.texts).length * 3 - 2;
   await page.waitForFunction((n) => document.querySelectorAll("article").length >= n, turns);
   assert.equal(await page.getByRole("article").count(), turns, "each turn is shown once");
   await close();

@@ -43,7 +43,8 @@ export function useJob(id: string, version: number): JobState {
           if (!isActive(ended.status)) return;
         } catch (cause) {
           if (stop.signal.aborted) return;
-          // The server limits the rate of requests and the number of streams, so 429 may disappear.
+          // The server limits the rate of requests and the number of streams, so a response with status 429 is
+          // temporary.
           const refused = cause instanceof ApiError && cause.status >= 400 && cause.status < 500;
           if (refused && cause.status !== 429) return setError(cause);
           setConnected(false);

@@ -1,4 +1,4 @@
-// The works of ../../src/compare/works.rs in LangGraph.js. ../../src/protocol.rs describes the requests and answers,
+// The workloads of ../../src/compare/works.rs in LangGraph.js. ../../src/protocol.rs describes the requests and answers,
 // ../../src/data.rs the data.
 
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-"""The works of ../../src/compare/works.rs in LangGraph: `works.py sync` or `works.py async`.
+"""The workloads of ../../src/compare/works.rs in LangGraph: `works.py sync` or `works.py async`.
 
 ../../src/protocol.rs describes the requests and answers, ../../src/data.rs the data.
 """
@@ -34,7 +34,7 @@ LOOP = asyncio.new_event_loop()
 
 
 class Cannot(Exception):
-    """A work that this program does not do, with the reason."""
+    """A workload that this program does not do, with the reason."""
 
 
 def node(function):

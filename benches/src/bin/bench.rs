@@ -23,9 +23,9 @@ const HELP: &str = "\
 Usage: bench [OPTIONS] [NAME...]
 
 Measure the engine and its peers. Without NAME, measure everything, and write benches/results, the
-book's chapter and the README if every peer was measured in at least one work.
+book's chapter and the README if every peer was measured in at least one workload.
 
-  --quick     Measure small sizes in few rounds, and only the works that are compared with peers
+  --quick     Measure small sizes in few rounds, and only the workloads that are compared with peers
   -h, --help  Print this help
 
 Names:
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         }
         Ok(Some(selection)) => measure(&selection),
         Err(argument) => {
-            eprintln!("error: unknown work or option `{argument}`; `--help` lists them");
+            eprintln!("error: unknown workload or option `{argument}`; `--help` lists them");
             return ExitCode::from(2);
         }
     };
@@ -103,7 +103,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
 }
 
 impl Selection {
-    /// Adds the work or stored workload with this name, if it exists.
+    /// Adds the compared or stored workload with this name, if it exists.
     fn add(&mut self, name: &str) -> Option<()> {
         if let Some(work) = Work::named(name) {
             self.works.push(work);
@@ -148,7 +148,7 @@ fn measure(selection: &Selection) -> io::Result<()> {
     Ok(())
 }
 
-/// Measures the works, prints the results, and writes them to the repository if they are complete.
+/// Measures the workloads, prints the results, and writes them to the repository if they are complete.
 fn measure_works(selection: &Selection) -> io::Result<()> {
     let start = Instant::now();
     let scratch = storage::scratch_dir()?;

@@ -1,4 +1,4 @@
-//! Executes works on request: `works engine` or `works by-hand`. See `protocol` for the requests.
+//! Executes workloads on request: `works engine` or `works by-hand`. See `protocol` for the requests.
 
 use std::{env, io};
 

@@ -1,6 +1,6 @@
-//! The cost of a work, from the samples of its rounds.
+//! The cost of a workload, from the samples of its rounds.
 
-/// The cost of one unit of a work.
+/// The cost of one unit of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Median, fastest and slowest round, in nanoseconds.
@@ -13,7 +13,7 @@ pub struct Cost {
     pub rounds: usize,
     /// Growth of the resident memory in the first run of a new process, in bytes for the whole run.
     pub memory: u64,
-    /// Bytes stored by the first run, if the work stores something.
+    /// Bytes stored by the first run, if the workload stores something.
     pub stored: Option<u64>,
 }
 

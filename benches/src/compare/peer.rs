@@ -13,7 +13,7 @@ use std::{
 
 use serde::Deserialize;
 
-/// A program that executes works.
+/// A program that executes workloads.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Name in the results.
@@ -124,7 +124,7 @@ impl Peer {
 }
 
 impl Session {
-    /// Executes a work. Fails if the program takes longer than the limit, which leaves the session unusable.
+    /// Executes a workload. Fails if the program takes longer than the limit, which leaves the session unusable.
     pub fn run(
         &mut self,
         work: &str,
@@ -153,7 +153,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The program may be in the middle of a run that nobody waits for.
+        // The program may be in the middle of a run whose result is no longer needed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -25,7 +25,7 @@ pub struct Axis {
     pub format: fn(f64) -> String,
 }
 
-/// Draws one measure of one work against the size. Returns `None` if there are not two sizes to connect.
+/// Draws one measure of one workload against the size. Returns `None` if there are not two sizes to connect.
 pub fn plot(title: &str, cells: &[&Cell], peers: &[&str], axis: Axis) -> Option<String> {
     let points: Vec<(usize, f64, f64)> = cells
         .iter()

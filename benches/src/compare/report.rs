@@ -122,7 +122,7 @@ fn goals(cells: &[Cell]) -> String {
     text
 }
 
-/// Formats the costs of one work: one row per peer, one column per size.
+/// Formats the costs of one workload: one row per peer, one column per size.
 fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
     let sizes: BTreeSet<usize> = cells.iter().map(|it| it.size).collect();
     let mut text = String::from("| peer |");
@@ -220,7 +220,7 @@ mod tests {
     fn table_has_one_row_per_peer() {
         let cells = sample_cells();
         let own: Vec<&Cell> = cells.iter().collect();
-        let work = Work::named("loop").expect("the work exists");
+        let work = Work::named("loop").expect("the workload exists");
         let expect = "\
 | peer | 1,000 | 100,000 | CPU | memory |
 |---|---|---|---|---|

@@ -43,7 +43,7 @@ impl Effort {
     }
 }
 
-/// The result of one peer for one work at one size.
+/// The result of one peer for one workload at one size.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub peer: &'static str,
@@ -53,7 +53,7 @@ pub struct Cell {
     pub outcome: Outcome,
 }
 
-/// What the measurement of one peer gave.
+/// Result of the measurement of one peer.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Measured(Cost),
@@ -76,7 +76,7 @@ impl Cell {
 /// Minimum duration of a round. Shorter runs are repeated within the round.
 const MIN_ROUND: Duration = Duration::from_millis(20);
 
-/// Measures one work at all sizes.
+/// Measures one workload at all sizes.
 pub fn measure(
     work: &'static Work,
     peers: &[Peer],
@@ -156,7 +156,7 @@ struct Checked {
     stored: Option<u64>,
 }
 
-/// Runs a work once in a new process.
+/// Runs a workload once in a new process.
 fn check(
     peer: &Peer,
     work: &Work,
@@ -273,7 +273,7 @@ pub(crate) fn sample_cells() -> Vec<Cell> {
     let cell = |peer, kind, size, outcome| Cell {
         peer,
         kind,
-        work: Work::named("loop").expect("the work exists"),
+        work: Work::named("loop").expect("the workload exists"),
         size,
         outcome,
     };

@@ -1,6 +1,6 @@
-//! The works: what every program does, and at which sizes it is measured.
+//! The workloads: what every program does, and at which sizes it is measured.
 
-/// One work, the same for all programs.
+/// One workload, the same for all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Name in requests, on the command line and in the results.
@@ -19,7 +19,7 @@ pub struct Work {
 
 const WORK: Work = Work { name: "", about: "", unit: "", sizes: &[], quick: &[], stored: false };
 
-/// All works, in the order of the results.
+/// All workloads, in the order of the results.
 pub const WORKS: &[Work] = &[
     Work {
         name: "loop",
@@ -169,7 +169,7 @@ impl Work {
         }
     }
 
-    /// Returns the work with this name.
+    /// Returns the workload with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         WORKS.iter().find(|it| it.name == name)
     }

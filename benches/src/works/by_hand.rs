@@ -1,4 +1,4 @@
-//! The works without an engine, as a lower bound: loops, functions and tokio.
+//! The workloads without an engine, as a lower bound: loops, functions and tokio.
 
 use std::sync::Arc;
 

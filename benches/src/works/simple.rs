@@ -1,4 +1,4 @@
-//! The works that isolate one cost: steps, tasks, lists, nodes, subgraphs, threads, cores.
+//! The workloads that isolate one cost: steps, tasks, lists, nodes, subgraphs, threads, cores.
 
 use std::sync::{
     Arc,
@@ -183,7 +183,7 @@ fn cpu_branches(branches: u64) -> Job {
     })
 }
 
-/// Returns a saver in memory, if the work stores checkpoints.
+/// Returns a saver in memory, if the workload stores checkpoints.
 pub(super) fn saver(checkpoint: bool) -> Option<Arc<MemorySaver>> {
     checkpoint.then(|| Arc::new(MemorySaver::new()))
 }

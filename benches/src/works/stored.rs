@@ -1,4 +1,4 @@
-//! The works on SQLite: a loop whose steps are durable, and resuming a long thread.
+//! The workloads on SQLite: a loop whose steps are durable, and resuming a long thread.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
-    /// One call: the decision maker judges the move at once.
+    /// One call: the decision maker judges the move without a debate.
     #[default]
     OneCall,
     /// The decision maker judges repeatedly, with as many tokens as a debate of three rounds, and the majority decides.

@@ -51,7 +51,7 @@ pub struct ContrastResult {
     pub decision: Decision,
 }
 
-/// What a comparison shows about the accuracy.
+/// Conclusion of a comparison about the accuracy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {

@@ -76,7 +76,7 @@ type Key = (String, u32);
 /// Results of the debates of three rounds of the current batch, which other arms use.
 type Debates = BTreeMap<Key, TrialState>;
 
-/// What is needed to run trials.
+/// Resources that all trials share.
 struct Runner<'a> {
     graphs: BTreeMap<Arm, CompiledGraph<TrialState, Arc<TrialDeps>>>,
     deps: Arc<TrialDeps>,

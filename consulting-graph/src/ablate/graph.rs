@@ -180,7 +180,7 @@ async fn defend(state: &TrialState, cx: &Context<Deps>) -> Result<TrialStateUpda
     Ok(turn(Speaker::DecisionMaker(maker.id.clone()), round, answer))
 }
 
-/// Asks the decision maker for a critique in a conversation of its own.
+/// Asks the decision maker for a critique in a separate conversation.
 async fn self_critique(
     state: &TrialState,
     cx: &Context<Deps>,
@@ -219,7 +219,7 @@ async fn judge(state: &TrialState, cx: &Context<Deps>) -> Result<TrialStateUpdat
     Ok(TrialState::update().verdict(Some(verdict)).calls(calls))
 }
 
-/// Asks for a verdict, and once more if the answer cannot be read.
+/// Asks for a verdict. If the answer cannot be parsed, asks a second time.
 async fn request_verdict(
     state: &TrialState,
     cx: &Context<Deps>,

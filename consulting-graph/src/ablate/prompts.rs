@@ -61,7 +61,7 @@ pub(super) fn verdict_again(first: &Request, answer: &str) -> Request {
     )))
 }
 
-/// Builds the request to the decision maker for a critique of the move, in a conversation of its own.
+/// Builds the request to the decision maker for a critique of the move, in a separate conversation.
 pub(super) fn self_critique(maker: &Persona, brief: &Brief, fence: &Fence) -> Request {
     let task = Message::user(
         "Before you take a position, look for weaknesses of this move: challenge the reasoning, question the evidence, \

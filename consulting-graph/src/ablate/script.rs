@@ -157,8 +157,8 @@ impl Critics {
         }
     }
 
-    /// Returns the judge's verdict. It follows the critic's last claim about the move. Without one, the judge looks
-    /// for itself, and sees the same in all verdicts of a trial.
+    /// Returns the judge's verdict. It follows the critic's last claim about the move. Without a claim, the judge
+    /// decides alone, and decides the same in all verdicts of a trial.
     fn verdict(self, call: &ScriptedCall, seed: u64, rng: &mut SeededRng) -> String {
         let mut own = SeededRng::from_text(&format!("{seed} {} judge", call.trial.name()));
         let look = || look(self.skill(Role::Judge), call.trial.case.flaw, &mut own);

@@ -44,7 +44,6 @@ pub enum Origin {
     File {
         name: String,
         /// The line number, counted from 1, or the path to a JSON value.
-        #[serde(rename = "place")]
         location: String,
     },
 }

@@ -1,8 +1,8 @@
 //! Scoring of a move by the decision makers.
 //!
 //! An answer is first parsed strictly as the requested JSON and, if that fails, leniently. If both attempts fail, the
-//! decision maker is asked once more. If the second answer cannot be parsed either, neutral scores are recorded for the
-//! decision maker, unless the scores of all decision makers are missing.
+//! decision maker is asked a second time. If the second answer cannot be parsed either, neutral scores are recorded for
+//! the decision maker, unless the scores of all decision makers are missing.
 
 use std::collections::BTreeMap;
 

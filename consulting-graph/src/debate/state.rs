@@ -89,7 +89,6 @@ pub struct Terms {
 pub struct Participant {
     /// Role and system prompt.
     pub persona: Persona,
-    #[serde(rename = "voice")]
     pub settings: CallSettings,
 }
 

@@ -94,7 +94,7 @@ mod tests {
     fn excess_guest_events_are_dropped() {
         let config = Config::parse(DEFAULT).unwrap();
         let mut quota = EventQuota::new(&config, 3, false);
-        assert!(!quota.admit(&event(json!({ "said": "x".repeat(MAX_EVENT_BYTES) }))));
+        assert!(!quota.admit(&event(json!({ "texts": "x".repeat(MAX_EVENT_BYTES) }))));
         let admitted = (0..10_000).filter(|it| quota.admit(&event(json!(it)))).count();
         // Four events in each of ten rounds, for three guests.
         assert_eq!(admitted, 3 * 10 * 4);

@@ -183,7 +183,7 @@ mod tests {
             ("/current_round", json!(4_294_967_295_u32)),
             (
                 "/calls",
-                json!([{ "who": "D1", "group": "analysts", "model": "x", "move_id": "m4", "round": 1,
+                json!([{ "agent_id": "D1", "group": "analysts", "model": "x", "move_id": "m4", "round": 1,
                 "input": 1, "cached": 0, "output": 1, "cost": null }]),
             ),
         ];

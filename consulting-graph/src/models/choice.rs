@@ -142,7 +142,7 @@ impl ModelChoice {
         self
     }
 
-    /// Checks that no agent has a model of its own if the scripted model answers for all agents.
+    /// Checks that no agent is configured with a model if the scripted model answers for all agents.
     pub(crate) fn check_not_contradictory(&self, config: &Config) -> Result<(), ModelChoiceError> {
         let mut agents = config.agents().into_iter();
         match agents.find(|(group, id)| self.is_scripted() && config.has_specific_model(*group, id))

@@ -52,7 +52,7 @@ pub(super) fn layer_2_dispatch(run: &PipelineState, deps: &Deps) -> Layer2 {
 }
 
 /// Asks one analyst for its moves and numbers them. If the answer contains no readable move or breaks a rule that
-/// requires a retry, asks the analyst once more.
+/// requires a retry, asks the analyst a second time.
 pub(super) async fn analyst_agent(
     assignment: Assignment,
     cx: &Context<Deps>,

@@ -67,7 +67,7 @@ pub(super) async fn request_findings(
     }
 }
 
-/// Asks for the findings in the whole document. If the answer is unreadable, asks once more.
+/// Asks for the findings in the whole document. If the answer cannot be parsed, asks a second time.
 async fn ask_whole(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,

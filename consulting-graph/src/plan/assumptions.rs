@@ -12,11 +12,9 @@ pub struct Assumptions {
     /// Whether moves are also scored before the debates.
     pub baseline: bool,
     pub seconds_per_call: f64,
-    #[serde(rename = "calls_at_once")]
     pub max_concurrent_calls: usize,
     /// Length in tokens of the shortest prefix that a provider is assumed to cache. Most providers also cache shorter
     /// prefixes.
-    #[serde(rename = "shortest_cached")]
     pub min_cached_tokens: u64,
     /// Lengths of the texts that models read and write.
     pub sizes: Sizes,

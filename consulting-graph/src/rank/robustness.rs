@@ -33,7 +33,6 @@ pub struct Standing {
     pub top: f64,
     /// Scorers and metrics that decide whether the move is recommended: if one of them alone were removed, the move
     /// would enter or leave the recommendation.
-    #[serde(rename = "hangs_on")]
     pub depends_on: Vec<String>,
 }
 

@@ -5,7 +5,7 @@ use crate::fence;
 /// Width of a chart, in units of its coordinate system. A phone shows it at about three quarters of its size.
 pub(super) const WIDTH: f64 = 480.0;
 
-/// Maximum number of parts with a colour of their own.
+/// Maximum number of parts that have different colours.
 const COLOURS: usize = 4;
 
 /// Renders a figure with a title and a legend. The CSS classes `part0`, `part1` and so on determine the colours of the

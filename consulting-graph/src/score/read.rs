@@ -3,7 +3,7 @@
 //! [`llm::read_json_as`] handles the different formats. An answer may quote scores that the decision maker did not
 //! give, for example from the critic or from instructions injected into a move, so quotations are removed first.
 
-use llm::{Parsed, Rung, Schema, read_json_as};
+use llm::{ParseMethod, Parsed, Schema, read_json_as};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -65,15 +65,15 @@ fn lenient_schema(metrics: &[&str]) -> Schema {
 }
 
 fn score_source(read: &Parsed<Value>, is_quoting: bool) -> ScoreSource {
-    match read.rung {
-        Rung::Schema | Rung::Json if is_quoting => ScoreSource::JsonExtracted,
+    match read.method {
+        ParseMethod::Schema | ParseMethod::Json if is_quoting => ScoreSource::JsonExtracted,
         // The schema in the request requires the reasoning under the first of the accepted names.
-        Rung::Schema if read.value.get(REASONING_FIELDS[0]).is_some() => ScoreSource::Schema,
-        Rung::Schema | Rung::Json => ScoreSource::Json,
-        Rung::JsonExtracted => ScoreSource::JsonExtracted,
-        Rung::Labels => ScoreSource::Regex,
-        Rung::Repaired => ScoreSource::Repaired,
-        Rung::Default => ScoreSource::Default,
+        ParseMethod::Schema if read.value.get(REASONING_FIELDS[0]).is_some() => ScoreSource::Schema,
+        ParseMethod::Schema | ParseMethod::Json => ScoreSource::Json,
+        ParseMethod::JsonExtracted => ScoreSource::JsonExtracted,
+        ParseMethod::Labels => ScoreSource::Regex,
+        ParseMethod::Repaired => ScoreSource::Repaired,
+        ParseMethod::Default => ScoreSource::Default,
     }
 }
 

@@ -78,7 +78,7 @@ fn p_values_equal_those_of_an_enumeration_of_all_signs() {
         assert!((p - expected).abs() < 1e-12, "{differences:?}: {p} {expected}");
     }
     assert!((sign_flip_p_value(&[0, 0, 0]) - 1.0).abs() < 1e-12);
-    // Of many equal differences, only the two extreme sums are as far from zero.
+    // If many differences are equal, only the two extreme sums are as far from zero as the observed one.
     assert!((sign_flip_p_value(&[2; 40]) / 2_f64.powi(-39) - 1.0).abs() < 1e-9);
 }
 

@@ -24,7 +24,8 @@ impl Lock {
         Self { fd, is_abandoned: Cell::new(mark == [HELD]) }
     }
 
-    /// Returns whether the previous holder was killed while it held the lock, and nobody has cleaned up since.
+    /// Returns whether the previous holder was killed while it held the lock, and its leftovers have not been cleaned
+    /// up since.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.is_abandoned.get()
     }

@@ -200,7 +200,7 @@ fn unreadable_files_are_named_in_errors() {
     let amend = [
         "amend",
         &waiting.set,
-        "--sight",
+        "--fingerprint",
         &fingerprint,
         "--path",
         "src/a.py",

@@ -23,7 +23,7 @@ use crate::support::{
 const WORKSPACE: &str = "DRAFT_GATE_CRASH_WORKSPACE";
 const POINT: &str = "DRAFT_GATE_CRASH_POINT";
 const SET: &str = "DRAFT_GATE_CRASH_SET";
-const SIGHT: &str = "DRAFT_GATE_CRASH_SIGHT";
+const FINGERPRINT: &str = "DRAFT_GATE_CRASH_FINGERPRINT";
 
 /// Runs in the child process. Accepts a set, and kills the process before the write whose number is in [`POINT`].
 #[test]
@@ -37,7 +37,8 @@ fn child() {
         }
     };
     let gate = Gate::open_with_hook(workspace, hook).unwrap();
-    let (set, fingerprint) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
+    let (set, fingerprint) =
+        (env::var(SET).unwrap(), env::var(FINGERPRINT).unwrap().parse().unwrap());
     // The parent waits for this byte and measures its kill delays from here.
     std::io::stderr().write_all(b".").unwrap();
     // If an earlier child has already accepted the set, nothing is left to do.
@@ -74,7 +75,7 @@ impl Stage {
             .env(WORKSPACE, workspace)
             .env(POINT, point.to_string())
             .env(SET, &self.set)
-            .env(SIGHT, self.fingerprint.to_string())
+            .env(FINGERPRINT, self.fingerprint.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -112,9 +112,10 @@ fn decide_on_the_command_line(ws: &TestWorkspace) {
             && shown.contains("-x = 1"),
         "{shown}"
     );
-    let fingerprint = shown.lines().last().unwrap().strip_prefix("sight ").unwrap().to_owned();
-    assert!(!run(&["accept", &set, "--sight", "000000000000"]).0);
-    assert!(run(&["accept", &set, "--sight", &fingerprint, "--as", "erik"]).0);
+    let fingerprint =
+        shown.lines().last().unwrap().strip_prefix("fingerprint ").unwrap().to_owned();
+    assert!(!run(&["accept", &set, "--fingerprint", "000000000000"]).0);
+    assert!(run(&["accept", &set, "--fingerprint", &fingerprint, "--as", "erik"]).0);
     assert!(!ws.path("src/old.py").exists());
     assert!(run(&["undo", &set]).0);
     assert_eq!(ws.text("src/old.py"), "x = 1\n");

@@ -53,7 +53,7 @@ impl Item for Message {
 pub(super) enum Plan {
     /// The list becomes the items of the update from this index on.
     Replace(usize),
-    /// Items of the update are put at these positions; then items are removed.
+    /// Puts items of the update at these positions, and then removes items.
     Merge {
         /// Pairs of a position in the list and an index in the update. A position at the end appends.
         puts: Vec<(usize, usize)>,

@@ -8,6 +8,22 @@ use serde_json::Value;
 use crate::{command::Command, message::ToolMessage};
 
 /// The result of a tool.
+///
+/// ```
+/// use graph_agents::{ToolOutput, tool};
+/// use serde_json::json;
+///
+/// /// Counts the words of a text.
+/// #[tool]
+/// async fn count_words(text: String) -> ToolOutput {
+///     let words: Vec<&str> = text.split_whitespace().collect();
+///     ToolOutput::WithArtifact { content: json!(words.len()), artifact: json!(words) }
+/// }
+///
+/// # fn main() {
+/// assert_eq!(count_words().name(), "count_words");
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ToolOutput {

@@ -37,7 +37,7 @@ async fn stored(store: &dyn Store) {
 #[tool]
 async fn nothing() {}
 
-/// Returns an error of its own.
+/// Returns a custom error type.
 #[tool(answer_errors, untrusted)]
 async fn failing() -> Result<Vec<u8>, AgentError> {
     Err(AgentError::tool("no"))

@@ -1,4 +1,4 @@
-//! A scheduler without a further service: workers claim queued runs from a table, under leases.
+//! A scheduler that needs only the database: workers claim queued runs from a table, under leases.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Scheduler for PostgresQueue {
         NAME
     }
 
-    /// Does nothing: inserting the run into the table has announced it to the workers.
+    /// Does nothing, because the workers are notified when the run is inserted into the table.
     async fn submit(&self, _: &Ticket) -> Result<(), ClusterError> {
         Ok(())
     }

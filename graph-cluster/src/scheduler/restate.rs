@@ -36,8 +36,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// A Restate server assigns runs to workers, and notices a dead worker by its broken connection.
 ///
 /// Clients need only the address of the server's ingress. A worker also listens on an address, which is registered with
-/// the server once: `curl -X POST SERVER:9070/deployments -d '{"uri": "http://WORKER:9080"}'`. Several workers stand
-/// behind a load balancer for HTTP/2, whose address is registered. Clusters with different databases need different servers.
+/// the server once: `curl -X POST SERVER:9070/deployments -d '{"uri": "http://WORKER:9080"}'`. For several workers,
+/// register the address of a load balancer for HTTP/2 instead. Clusters with different databases need different
+/// servers.
 ///
 /// ```no_run
 /// use graph_cluster::{Client, Restate, RunStore, StartRun};
@@ -106,7 +107,8 @@ impl Restate {
         format!("{}:{}", host.unwrap_or_default(), port.unwrap_or_default())
     }
 
-    /// Submits legs again whose submission may have been lost. The idempotency key makes a repeated one harmless.
+    /// Submits the legs again whose submission may have been lost. The server ignores duplicates, by their idempotency
+    /// key.
     async fn sweep(&self, runner: &LegRunner) {
         let mut ticks = interval(SWEEP_INTERVAL);
         loop {

@@ -1,4 +1,4 @@
-//! Operations of workers on runs: claiming them, keeping them, and storing how they ended.
+//! Operations of workers on runs: claiming them, extending their leases, and storing how they ended.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -192,9 +192,9 @@ impl RunStore {
     }
 
     /// Ends the database session that holds the checkpointer's lease on the thread of a claimed run, so that the lease
-    /// becomes free. The previous holder's writes are refused once this worker has leased the thread.
+    /// is released. The previous holder's writes are refused once this worker has leased the thread.
     ///
-    /// Does nothing if this is the first claim of the thread: the holder is then no worker of the cluster. Returns
+    /// Does nothing if this is the first claim of the thread: the holder is then not a worker of the cluster. Returns
     /// whether a session was ended.
     pub(crate) async fn evict_lease_holder(
         &self,

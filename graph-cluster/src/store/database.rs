@@ -89,8 +89,8 @@ impl RunStore {
         Ok(self.0.pool.get().await?)
     }
 
-    /// Executes a statement. While the pooled connections turn out to be closed, tries the next one: all statements of
-    /// this crate are idempotent or check a fence.
+    /// Executes a statement. If a pooled connection turns out to be closed, tries the next one, which is safe because
+    /// all statements of this crate are idempotent or check a fence.
     pub(super) async fn query(
         &self,
         statement: &str,

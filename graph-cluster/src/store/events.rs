@@ -1,6 +1,6 @@
 //! Stored events of runs.
 //!
-//! A worker stores events while a run executes, so a reader can start at any position, and a slow reader does not hold
+//! A worker stores events while a run executes, so a reader can start at any position, and a slow reader does not delay
 //! the run. The fence keeps a worker that has lost the run from adding events.
 
 use graph_core::{Event, EventKind, checkpoint::TaskId};

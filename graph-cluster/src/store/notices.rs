@@ -1,7 +1,7 @@
 //! Notifications that connect the processes of a cluster.
 //!
-//! A notification is only a hint to look at the tables: it may be lost with its connection. Every receiver therefore
-//! also looks at the tables from time to time.
+//! A notification only says that the tables have changed, and may be lost with its connection. Every receiver therefore
+//! also reads the tables periodically.
 
 use std::{future::poll_fn, time::Duration};
 
@@ -89,7 +89,7 @@ async fn receive(config: &Config, sender: &broadcast::Sender<Notice>) -> Result<
             if let AsyncMessage::Notification(it) = message?
                 && let Some(notice) = Notice::parse(it.payload())
             {
-                // An error means that nobody listens at the moment.
+                // An error means that there is no receiver at the moment.
                 let _ = sender.send(notice);
             }
         }

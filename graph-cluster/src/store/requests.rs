@@ -20,7 +20,7 @@ impl RunStore {
     ) -> Result<RunInfo, ClusterError> {
         request.check()?;
         let body = to_json(&request.id, request)?;
-        // The update that changes nothing makes the statement return the existing row.
+        // The update changes nothing, but makes the statement return the existing row.
         let insert = "
             WITH stored AS (
                 INSERT INTO graph_cluster.run AS r (id, scheduler, graph, thread, request)
@@ -83,7 +83,7 @@ impl RunStore {
     }
 
     /// Returns the legs that have waited for a worker for at least ten seconds, and those whose worker has not reported
-    /// for at least ten seconds, so that a scheduler that has lost a submission receives it again.
+    /// for at least ten seconds, so that they can be submitted again if the scheduler has lost them.
     #[cfg(feature = "restate")]
     pub(crate) async fn stale_tickets(&self, scheduler: &str) -> Result<Vec<Ticket>, ClusterError> {
         let select = "

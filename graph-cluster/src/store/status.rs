@@ -51,7 +51,7 @@ pub struct WorkerRun {
 }
 
 impl RunStore {
-    /// Returns the workers and what they execute.
+    /// Returns the workers and the runs that they execute.
     pub(crate) async fn status(&self) -> Result<ClusterStatus, ClusterError> {
         let workers = "
             SELECT id, graphs, pools, draining, (extract(epoch FROM now() - seen_at) * 1000)::bigint AS seen,

@@ -1,7 +1,7 @@
 //! Tasks of runs that other workers execute.
 //!
-//! The worker of a run posts tasks; any worker claims them under a lease, stores their messages, and then their outcome.
-//! The fence of a task keeps a worker that has lost it from adding messages.
+//! The worker of a run posts tasks; any worker claims them under a lease, stores their messages, and then their
+//! outcome. After another worker has claimed a task, the fence of the task rejects messages of the previous worker.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl RunStore {
         Ok(self.query_opt(insert, &params).await?.is_some())
     }
 
-    /// Returns the outcomes of those of the tasks that have ended.
+    /// Returns the outcomes of the given tasks that have ended.
     pub(crate) async fn read_outcomes(
         &self,
         run: &str,
@@ -168,7 +168,7 @@ impl RunStore {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Stores messages of a claimed task. Returns `false` if this worker has lost the task.
+    /// Stores messages of a claimed task. Returns `false` if another worker has claimed the task.
     pub(crate) async fn append_messages(
         &self,
         task: &TaskClaim,
@@ -192,7 +192,7 @@ impl RunStore {
         Ok(self.query_opt(insert, &params).await?.is_some())
     }
 
-    /// Stores the outcome of a claimed task, unless this worker has lost the task.
+    /// Stores the outcome of a claimed task, unless another worker has claimed the task.
     pub(crate) async fn end_task(
         &self,
         task: &TaskClaim,

@@ -1,4 +1,4 @@
-//! Spread tasks on a worker inside this process, with graphs that misbehave.
+//! Spread tasks on a worker in this process, with nodes that panic or fail.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

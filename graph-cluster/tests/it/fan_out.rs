@@ -1,4 +1,4 @@
-//! Tasks that run on other workers than their run.
+//! Tasks that are executed by other workers than their run.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -111,7 +111,7 @@ pub(crate) async fn cancelling_a_run_stops_its_tasks_on_other_workers(cluster: &
     assert_eq!(recorded.len(), 4);
 }
 
-/// Storing a message fails for a reason that does not disappear.
+/// Storing a message always fails.
 pub(crate) async fn task_whose_messages_are_rejected_fails(cluster: &Cluster) {
     let _worker = cluster.worker_with(&SPREAD).await;
     cluster.sql(
@@ -129,7 +129,7 @@ pub(crate) async fn task_whose_messages_are_rejected_fails(cluster: &Cluster) {
     check_effects(cluster, 0);
 }
 
-/// Reading the messages of a task fails for a reason that does not disappear.
+/// Reading the messages of a task always fails.
 pub(crate) async fn run_whose_tasks_cannot_be_read_fails(cluster: &Cluster) {
     let _worker = cluster.worker_with(&SPREAD).await;
     let endless = JobSpec { rounds: 1, width: 2, pause_ms: 3_600_000, ask: false };

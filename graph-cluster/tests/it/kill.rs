@@ -1,4 +1,4 @@
-//! Workers that are killed or cut off.
+//! Workers that are killed or disconnected.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use crate::{
     local::{self, JobSpec, to_value},
 };
 
-/// Time within which a worker executes each kind of statement.
+/// Time within which a worker must have executed each kind of statement.
 const DEADLINE: Duration = Duration::from_secs(60);
 const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
 
@@ -99,7 +99,8 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
     for (number, (table, operation, condition)) in POINTS.into_iter().enumerate() {
         let mut workers = vec![cluster.worker_with(&options).await];
         workers.push(cluster.worker_with(&options).await);
-        // The second hit is in the middle of a run, also for statements that occur once per run.
+        // The second execution of the statement is in the middle of a run, even for statements that a run executes
+        // once.
         cluster.sql(&format!(
             "ALTER SEQUENCE hits RESTART;
             CREATE TRIGGER pause BEFORE {operation} ON graph_cluster.{table}
@@ -128,7 +129,7 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
     check_effects(cluster, POINTS.len() * 2 * 2 * JOB.width as usize);
 }
 
-/// Stops a worker without ending it, lets another worker take over, and wakes the first one up.
+/// Suspends a worker process, lets another worker take over, and continues the first process.
 pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
     let first = cluster.worker().await;
     let request = JOB.request("r", "t");
@@ -144,7 +145,7 @@ pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
     first.signal(Signal::CONT);
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
-    // The first worker, awake again, executes later runs under new claims.
+    // The first worker continues and executes later runs under new claims.
     let later = JOB.request("later", "t");
     cluster.client.start(&later).await.expect("the run starts");
     let later = cluster.client.wait("later").await.expect("the run exists");

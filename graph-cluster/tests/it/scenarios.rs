@@ -19,7 +19,7 @@ pub(crate) async fn result_and_events_equal_a_local_run(cluster: &Cluster) {
     let received = check_events(cluster, "r", expected.events).await;
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
-    // A reader that comes back continues where it stopped.
+    // A reader that reconnects continues where it stopped.
     let mut rest = cluster.client.events("r", 3);
     for expected in &received[3..] {
         let event = rest.next().await.expect("the database is running").expect("more events");

@@ -18,7 +18,7 @@ pub(crate) struct WorkerProcess {
 
 impl WorkerProcess {
     pub(crate) fn start(id: String, database: &str, effects: &Path, options: &[String]) -> Self {
-        // The port is free, and only workers for Restate listen on it.
+        // Find a free port. Only workers for Restate listen on it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = listener.local_addr().expect("the listener has an address");
         drop(listener);

@@ -22,6 +22,13 @@ use crate::{
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Determines when a run's checkpoints are stored.
+///
+/// ```
+/// use graph_core::{Durability, RunOptions};
+///
+/// let options = RunOptions::new().durability(Durability::Sync);
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
@@ -48,7 +55,7 @@ pub(crate) struct CheckpointWriter {
 #[derive(Debug)]
 enum Op {
     Write(CheckpointWrite),
-    /// Writes that are stored in a batch of their own. Only their sender receives an error.
+    /// Writes that are stored in a separate batch. Only their sender receives an error.
     WriteIsolated(Vec<CheckpointWrite>, oneshot::Sender<Result<(), CheckpointError>>),
     Flush(oneshot::Sender<()>),
     /// Closes the queue and releases the lease.

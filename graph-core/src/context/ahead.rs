@@ -57,7 +57,7 @@ struct WaitingCalls {
     count: usize,
     /// The time at which `count` became positive.
     since: Option<Instant>,
-    /// The time during which at least one call waited, without the time since `since`.
+    /// Total time during which at least one call waited, up to the last time that `count` became zero.
     waited: Duration,
 }
 
@@ -127,7 +127,7 @@ impl AheadContext {
         Some(waiting)
     }
 
-    /// Returns how long the task has waited for its step, once it no longer waits.
+    /// Waits until no call of the task waits for its step, and returns the total time that the task has waited.
     pub(super) async fn time_waited(&self) -> Duration {
         let mut calls = self.calls.subscribe();
         let ended = calls.wait_for(|it| it.count == 0).await;
@@ -135,7 +135,7 @@ impl AheadContext {
     }
 }
 
-/// Counts a waiting call, and its task as a waiting one, until it is dropped.
+/// Counts a call, and the task that makes it, as waiting until this guard is dropped.
 pub(super) struct WaitingCall<'a>(&'a AheadContext);
 
 impl<'a> WaitingCall<'a> {

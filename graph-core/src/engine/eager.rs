@@ -39,8 +39,8 @@ impl Engine {
                     task.cx.reach_step().await;
                 }
             }
-            // A task that ran ahead and failed must not keep the tasks before it from starting: the first failure in
-            // the order of the tasks is reported.
+            // A task that ran ahead and failed must not prevent the tasks before it from starting, because the first
+            // failure in task order is reported.
             failed |= self.take_results_ahead(&mut tasks[taken..next]).await?;
             taken = next;
             let started_all = failed || next == tasks.len();
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Ends those of the tasks that ran ahead and have ended. Returns whether one of them failed.
+    /// Ends the tasks of the current step that ran ahead and have completed. Returns whether one of them failed.
     async fn take_results_ahead(&mut self, tasks: &mut [StepTask]) -> Result<bool, RunError> {
         let mut failed = false;
         for task in tasks.iter_mut().filter(|it| it.outcome.is_none()) {
@@ -101,8 +101,8 @@ impl Engine {
         Ok(failed)
     }
 
-    /// Returns whether a step that has ended waits for tasks of later steps. It does if the run ends after it and their
-    /// results can be recorded.
+    /// Returns whether the end of this step has to wait for tasks of later steps: the run ends after the step, and the
+    /// results of these tasks can be recorded.
     fn waits_for_tasks_ahead(&self, tasks: &[StepTask]) -> bool {
         let ends_graph =
             |it: &StepTask| matches!(it.outcome, Some(TaskOutcome::Halted(Halt::ParentCommand(_))));

@@ -64,7 +64,7 @@ impl Loaded {
         self.addressed && (!resumes || self.is_superseded())
     }
 
-    /// Returns the time-travel data for subgraphs, if this run travels in time.
+    /// Returns the time-travel data for subgraphs, if this is a time-travel run.
     pub(super) fn replay(&self, input: &RunInput) -> Option<Arc<Replay>> {
         let checkpoint = self.checkpoint.as_ref()?;
         if !self.is_time_travel(input) || matches!(input, RunInput::Fresh(_)) {

@@ -68,7 +68,7 @@ async fn run_received(
             Ok(RemoteTaskEnd::Interrupted(interrupts))
         }
         TaskOutcome::Halted(Halt::ParentCommand(_)) => Ok(RemoteTaskEnd::ParentCommand),
-        // Only graphs stop, and a task that runs a graph is left to the other process.
+        // Only a subgraph can stop. The process of the run must execute the task itself.
         TaskOutcome::Halted(Halt::Stopped(_)) => Ok(RemoteTaskEnd::NeedsHost),
     }
 }

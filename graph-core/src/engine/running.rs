@@ -125,8 +125,7 @@ impl Engine {
     /// Creates an engine at the loaded checkpoint, or at the start of a new thread.
     pub(super) fn new(graph: Arc<Graph>, scope: Scope, saved: &Loaded) -> Result<Self, RunError> {
         let id = CheckpointId::next();
-        // A subgraph without a writer has no checkpoints of its own, so its task ids are derived from the enclosing
-        // task's origin.
+        // A subgraph without a writer has no checkpoints, so its task ids are derived from the enclosing task's origin.
         let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
         let origin = outer.map_or(id, |it| it.step.origin);
         let max_running = scope.settings.max_concurrency.unwrap_or(usize::MAX).max(1);

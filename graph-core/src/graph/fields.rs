@@ -1,4 +1,4 @@
-//! The fields that the nodes of an eager graph declare, and how soon a node can reach another one.
+//! The fields that the nodes of an eager graph declare, and the distances between the nodes.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,8 @@ struct NodeFields {
     successors: Vec<u32>,
     /// The number of edges to each node, or `u32::MAX` if the node cannot be reached.
     hops: Vec<u32>,
-    /// The fields that nodes at most `n` edges away can write, by `n`. Longer distances add no field.
+    /// At index `n`, the fields that nodes at most `n` edges away can write. Greater distances than the last index add
+    /// no fields.
     writes_within: Vec<FieldSet>,
 }
 

@@ -3,6 +3,36 @@
 use crate::label::Label;
 
 /// The nodes before or after which a run stops.
+///
+/// ```
+/// use graph_core::{MemorySaver, RunOptions, State, StateGraph, Stops};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Plan {
+///     done: bool,
+/// }
+///
+/// async fn plan(_: &Plan) {}
+///
+/// async fn act(_: &Plan) -> PlanUpdate {
+///     Plan::update().done(true)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Plan>::new()
+///     .node(plan)
+///     .node(act)
+///     .sequence((plan, act))
+///     .checkpointer(MemorySaver::new())
+///     .compile()?;
+/// let options = RunOptions::new().stop_before(Stops::at(["act"]));
+/// let thread = graph.thread("plan", ()).with_options(options);
+/// assert!(!thread.run(Plan::default()).await?.state().done);
+/// assert!(thread.proceed().await?.state().done);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stops {
     /// No nodes.

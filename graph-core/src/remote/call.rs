@@ -113,8 +113,8 @@ impl RemoteCall {
         belongs_to(namespace, &self.start.namespace)
     }
 
-    /// Returns the checkpointer for the subgraph, or `None` if its checkpoints are not stored. What it writes is stored
-    /// in order with the other writes of the run. It does not check namespaces: see [`owns`](Self::owns).
+    /// Returns the checkpointer for the subgraph, or `None` if its checkpoints are not stored. Its writes are stored in
+    /// order with the other writes of the run. It does not check namespaces: see [`owns`](Self::owns).
     pub fn checkpointer(&self) -> Option<Arc<dyn Checkpointer>> {
         let writer = self.writer.clone()?;
         let newest = self.start.newest_checkpoint();

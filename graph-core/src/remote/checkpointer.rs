@@ -14,8 +14,8 @@ use crate::checkpoint::{
 };
 
 /// Stores the checkpoints of a subgraph in another process. Its writes are queued in order with the other writes of the
-/// run, and it reads only after the queue is stored. The other process is not trusted: a write that cannot be stored
-/// fails, but does not affect the other writes of the run.
+/// run, and a read waits until all queued writes are stored. The other process is not trusted: a write that cannot be
+/// stored fails, but does not affect the other writes of the run.
 #[derive(Debug)]
 pub(super) struct QueuedCheckpointer {
     pub(super) writer: CheckpointWriter,

@@ -127,7 +127,7 @@ async fn check_interrupts(interrupts: &[Interrupt], namespace: &str) -> Result<(
         if !belongs_to(&interrupt.namespace, namespace) || !has_own_id(interrupt) {
             return Err(NodeError::terminal(ForeignNamespaceError));
         }
-        // Checking many long namespaces takes time, in which other tasks must be able to run.
+        // Checking many long namespaces takes long, so other tasks must get a chance to run in between.
         tokio::task::yield_now().await;
     }
     Ok(())

@@ -18,7 +18,7 @@ pub struct RemoteOutcome {
     pub(super) end: RemoteEnd,
     /// Whether an interrupt of the subgraph took the run's single resume value.
     pub(super) took_resume_value: bool,
-    /// The subgraphs that a run that travels in time has entered.
+    /// The subgraphs that a time-travel run has entered.
     pub(super) visited: BTreeSet<String>,
 }
 

@@ -130,7 +130,7 @@ impl RemoteSettings {
     }
 }
 
-/// The data of a run that travels in time.
+/// The data of a time-travel run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RemoteReplay {
     pub(super) bound: CheckpointId,

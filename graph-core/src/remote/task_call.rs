@@ -101,7 +101,7 @@ pub struct RemoteTaskOutcome {
     pub(crate) end: RemoteTaskEnd,
     /// Whether an interrupt of the task took the run's single resume value.
     pub(crate) took_resume_value: bool,
-    /// The resume values of the task, if it has any data that is kept when it runs again.
+    /// The resume values of the task. `None` if it has received none and recorded no effect.
     pub(crate) memory: Option<ResumeMemory>,
 }
 

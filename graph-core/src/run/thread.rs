@@ -291,6 +291,39 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     }
 
     /// Updates the state as if a node had returned the update. The node's edges decide what runs next.
+    ///
+    /// ```
+    /// use graph_core::{AsNode, MemorySaver, State, StateGraph};
+    ///
+    /// #[derive(State, Clone, Debug, Default)]
+    /// struct Story {
+    ///     hero: String,
+    ///     text: String,
+    /// }
+    ///
+    /// async fn begin(_: &Story) -> StoryUpdate {
+    ///     Story::update().hero("Ada")
+    /// }
+    ///
+    /// async fn tell(story: &Story) -> StoryUpdate {
+    ///     Story::update().text(format!("{} sets out.", story.hero))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = StateGraph::<Story>::new()
+    ///     .node(begin)
+    ///     .node(tell)
+    ///     .sequence((begin, tell))
+    ///     .checkpointer(MemorySaver::new())
+    ///     .compile()?;
+    /// let thread = graph.thread("story", ());
+    /// thread.run(Story::default()).await?;
+    /// thread.update_state(Story::update().hero("Bob"), AsNode::node("begin")).await?;
+    /// assert_eq!(thread.proceed().await?.state().text, "Bob sets out.");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn update_state(
         &self,
         update: S::Update,

@@ -115,7 +115,7 @@ async fn calls_are_matched_by_name_key_and_occurrence() {
     probe.fail_next("several", 1);
     thread.run(Trail::default()).await.unwrap_err();
     assert!(thread.proceed().await.unwrap().is_done());
-    // The second call with the name `charge` and the key 1 is a call of its own, which is not repeated either.
+    // The second call with the name `charge` and the key 1 is a separate call, which is not repeated either.
     for (name, calls) in [("charge/1", 2), ("charge/2", 1), ("ship/1", 1)] {
         assert_eq!(probe.count(name), calls, "{name}");
     }

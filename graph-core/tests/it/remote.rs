@@ -189,7 +189,7 @@ async fn commands_to_the_parent_are_refused_by_default() {
 /// A process that returns a forged end.
 #[derive(Debug)]
 struct Forger {
-    /// Returns the end, for the namespace of the subgraph.
+    /// Creates the forged end from the namespace of the subgraph.
     end: fn(&str) -> Value,
     allows_interrupts: bool,
 }

@@ -170,7 +170,7 @@ impl Database {
         statement.query_row(params![T::KIND, id], |row| row.get(0)).optional()
     }
 
-    /// Returns whether a document exists that the client does not see.
+    /// Returns whether a document with this id exists that the client may not see.
     pub(super) fn is_hidden<T: Document>(&self, id: &str) -> rusqlite::Result<bool> {
         let owner = self.owner_of::<T>(id)?;
         Ok(owner.is_some_and(|it| !self.view.sees(it.as_deref())))

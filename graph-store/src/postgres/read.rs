@@ -293,7 +293,7 @@ fn assemble(
     records: Vec<TaskRecord>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
     let values = links.values(codec, tips).map_err(|it| it.into_failure(&key))?;
-    Ok(Checkpoint { key, header: body.header, frontier: body.cursor, values, records })
+    Ok(Checkpoint { key, header: body.header, frontier: body.frontier, values, records })
 }
 
 fn record(

@@ -125,5 +125,5 @@ fn assemble(
     let tips = decode_tips(&row_data.tips).map_err(|error| damaged(&key, &error))?;
     let values = links.values(&tips).map_err(|it| it.into_failure(&key))?;
     let records = records::read(connection, codec, &key, row_data.records)?;
-    Ok(Checkpoint { key, header: body.header, frontier: body.cursor, values, records })
+    Ok(Checkpoint { key, header: body.header, frontier: body.frontier, values, records })
 }

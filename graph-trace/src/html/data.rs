@@ -22,7 +22,7 @@ pub(super) fn of<'a>(trace: &'a Trace, title: &'a str, drawing: &Drawing) -> Pag
         graph: &trace.header.graph,
         engine: &trace.header.engine,
         input: &trace.header.input,
-        then: &trace.header.later_inputs,
+        later_inputs: &trace.header.later_inputs,
         end: &trace.end,
         steps: steps(&trace.root),
         picture: layout::picture(drawing, &executed_path::of(trace, drawing)),
@@ -36,7 +36,7 @@ pub(super) struct PageData<'a> {
     engine: &'a str,
     input: &'a Value,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    then: &'a [Value],
+    later_inputs: &'a [Value],
     end: &'a RunStatus,
     steps: Vec<StepData<'a>>,
     /// The picture of the graph, or `None` if the graph is too large to be drawn.
@@ -92,7 +92,7 @@ struct TaskData<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cached: bool,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    questions: &'a [Value],
+    interrupts: &'a [Value],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     writes: &'a [FieldWrite],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -128,7 +128,7 @@ fn task_data<'a>(task: &'a TaskTrace, state: Option<&Value>) -> TaskData<'a> {
         error: task.error.as_deref(),
         handled: task.handled,
         cached: task.cached,
-        questions: &task.interrupts,
+        interrupts: &task.interrupts,
         writes: &task.writes,
         routes: &task.routes,
         sends: &task.sends,

@@ -19,7 +19,7 @@ function taskDetail(row) {
     el("p", { class: "dim" }, link(row.parent, stepName(row.parent)), ...where, time && ` · ${time}`),
   ];
   if (task.error !== undefined) parts.push(part(task.handled ? "Error (handled)" : "Error", el("pre", { class: "error" }, visible(task.error))));
-  if (task.questions) parts.push(part(isPending(row) ? "Pending interrupts" : "Answered interrupts", listOf(task.questions, (it) => field("?", show(it)))));
+  if (task.interrupts) parts.push(part(isPending(row) ? "Pending interrupts" : "Answered interrupts", listOf(task.interrupts, (it) => field("?", show(it)))));
   parts.push(stateChange(row));
   if (task.writes) parts.push(part("Writes", listOf(task.writes, (it) => field(it.overwrite ? `${it.field} :=` : it.field, show(it.value)))));
   if (task.routes || task.sends) parts.push(part("Routes and sends", listOf([...(task.routes ?? []).map((to) => ({ to })), ...(task.sends ?? [])], targetField)));
@@ -53,7 +53,7 @@ function stepDetail(row) {
     row.parent && el("p", { class: "dim" }, "inside ", link(row.parent, visible(row.parent.task.node))),
     time && el("p", { class: "dim" }, time),
     first && part("Input of the run", show(data.input)),
-    first && data.then && part("Inputs of later runs of the thread", listOf(data.then.map((it, nth) => [nth + 2, it]), ([nth, it]) => field(nth, show(it)))),
+    first && data.later_inputs && part("Inputs of later runs of the thread", listOf(data.later_inputs.map((it, nth) => [nth + 2, it]), ([nth, it]) => field(nth, show(it)))),
     row.tasks.length > 0 && part("Tasks", pages(row.tasks, line)),
     stateChange(row),
   ].filter(Boolean);

@@ -24,7 +24,7 @@ function drawGraph() {
 function drawNode(node) {
   const { x, y, width, height } = node;
   const ends = node.kind === "start" || node.kind === "end";
-  const kinds = ["node", node.kind, node.open && "open", node.runs > 0 && "ran", node.failed && "failed", node.asked && "asked"];
+  const kinds = ["node", node.kind, node.open && "open", node.runs > 0 && "ran", node.failed && "failed", node.interrupted && "interrupted"];
   const middle = x + width / 2;
   const top = node.open ? y + 17 : y + (height - 14 * node.marks.length) / 2 + 4;
   const name = short(visible(ends ? node.kind : node.name), Math.floor(width / 7.6) - 1);

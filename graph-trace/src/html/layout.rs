@@ -66,7 +66,6 @@ struct PlacedNode {
     height: i32,
     runs: usize,
     failed: bool,
-    #[serde(rename = "asked")]
     interrupted: bool,
 }
 

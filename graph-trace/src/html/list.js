@@ -52,7 +52,7 @@ function taskLine(row) {
 }
 
 // Answered interrupts stay in the trace; pending ones are in the last superstep.
-const isPending = (row) => row.task.questions && data.end === "asked" && root(row) === rootSteps.at(-1);
+const isPending = (row) => row.task.interrupts && data.end === "interrupted" && root(row) === rootSteps.at(-1);
 
 function badges(row) {
   const { task } = row;
@@ -61,7 +61,7 @@ function badges(row) {
     task.error && !task.handled && badge("bad", "failed", "The task failed"),
     task.handled && badge("warn", "handled", "The error handler took over"),
     isPending(row) && badge("ask", "interrupted", "An interrupt is pending"),
-    task.questions && !isPending(row) && badge("", "answered", "The task was interrupted and has been answered"),
+    task.interrupts && !isPending(row) && badge("", "answered", "The task was interrupted and has been answered"),
     task.cached && badge("", "cached", "Not executed, because its result was already known"),
     task.retries && badge("warn", `↻ ${task.retries.length}`, plural(task.retries.length, "failed attempt")),
     task.graphs && badge("", "graph", "The task ran a subgraph"),

@@ -31,7 +31,7 @@ function press(event) {
 }
 
 function drawHeader() {
-  const ends = { done: ["good", "done"], asked: ["ask", "interrupted"], stopped: ["ask", "stopped"], unfinished: ["bad", "unfinished"] };
+  const ends = { done: ["good", "done"], interrupted: ["ask", "interrupted"], stopped: ["ask", "stopped"], unfinished: ["bad", "unfinished"] };
   const [kind, text] = ends[data.end] ?? ["bad", "failed"];
   byId("title").textContent = visible(data.title);
   byId("end").append(el("span", { class: "end " + kind }, text), typeof data.end === "object" ? el("span", { class: "why" }, " " + visible(String(data.end.failed))) : "");

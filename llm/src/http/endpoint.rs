@@ -80,7 +80,7 @@ impl Endpoint {
         self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// Appends a path and query to the base URL. The base URL of a gateway may have a query of its own.
+    /// Appends a path and query to the base URL. The base URL of a gateway may already contain a query.
     fn url(&self, path: &str) -> Url {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut url = self.base.clone();

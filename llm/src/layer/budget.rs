@@ -223,9 +223,9 @@ impl Llm {
     /// Limits calls to a budget and charges their cost to it.
     ///
     /// If [retries](Llm::retry) wrap this layer, the budget sees every attempt; if this layer wraps the retries, it
-    /// sees only the call as a whole. If this layer wraps a [cache](Llm::cache), it also makes a reservation for
-    /// cached responses, although they cost nothing in the end. A stream holds its reservation until the stream is
-    /// read to its end or dropped.
+    /// sees only the call as a whole. If this layer wraps a [cache](Llm::cache), it also makes a reservation for cached
+    /// responses, although they turn out to cost nothing. A stream holds its reservation until the stream is read to
+    /// its end or dropped.
     ///
     /// Do not add the same budget twice to a stack of layers, because the inner layer might wait forever for the
     /// reservation of the outer one.

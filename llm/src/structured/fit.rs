@@ -72,7 +72,9 @@ impl<'a> Fitter<'a> {
     fn fit(&mut self, schema: &'a Value, value: &Value) -> Result<Value, String> {
         let schema = match schema {
             Value::Object(schema) => schema,
-            Value::Bool(false) => return Err(format!("{} should not be there", self.location())),
+            Value::Bool(false) => {
+                return Err(format!("{} is not allowed by the schema", self.location()));
+            }
             _ => return Ok(value.clone()),
         };
         if self.depth == MAX_DEPTH || self.effort == MAX_EFFORT {
@@ -293,7 +295,7 @@ impl<'a> Fitter<'a> {
         items.retain(|it| seen.insert(it.to_string()));
         if items.len() < before {
             if !self.may_coerce {
-                return Err(format!("{} has an item twice", self.location()));
+                return Err(format!("{} contains an item twice", self.location()));
             }
             self.note("repeated items were dropped".to_owned());
         }

@@ -1,4 +1,4 @@
-//! Parses a value from the text of a reply, with the methods of the fallback ladder that need no second call.
+//! Parses a value from the text of a reply, with the methods that need no second call.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{
     extract::{self, Candidate, Json},
     fit::{self, Adjustment, Note},
     labels,
-    rung::Rung,
+    parse_method::ParseMethod,
 };
 use crate::Schema;
 
@@ -21,7 +21,7 @@ pub struct Parsed<T> {
     /// The value.
     pub value: T,
     /// Method that produced the value.
-    pub rung: Rung,
+    pub method: ParseMethod,
     /// Changes that made the value fit the schema, such as rounded and clamped numbers, strings that were converted
     /// to numbers, and respelled keys.
     pub notes: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Parsed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableError {
     /// The methods that were tried, and why each of them failed.
-    pub attempts: Vec<(Rung, String)>,
+    pub attempts: Vec<(ParseMethod, String)>,
 }
 
 /// Parses a value from a reply that is JSON, contains JSON in prose, or contains labelled values in prose.
@@ -41,7 +41,7 @@ pub struct UnreadableError {
 /// The running time is proportional to the length of the text.
 ///
 /// ```
-/// use llm::{Rung, read_json};
+/// use llm::{ParseMethod, read_json};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Score {
@@ -52,7 +52,7 @@ pub struct UnreadableError {
 ///
 /// let reply = "Here you go:\n```json\n{\"impact\": \"12\", \"reasoning\": \"It pays.\"}\n```";
 /// let read = read_json::<Score>(reply)?;
-/// assert_eq!((read.value.impact, read.rung), (10, Rung::JsonExtracted));
+/// assert_eq!((read.value.impact, read.method), (10, ParseMethod::JsonExtracted));
 /// assert_eq!(read.notes, ["impact: \"12\" read as 12", "impact: 12 clamped to 10"]);
 /// # Ok::<(), llm::UnreadableError>(())
 /// ```
@@ -65,14 +65,14 @@ pub fn read_json<T: JsonSchema + DeserializeOwned>(
 /// Like [`read_json`], for a schema that is built at run time rather than derived from a Rust type.
 ///
 /// ```
-/// use llm::{Rung, Schema, read_json_as};
+/// use llm::{ParseMethod, Schema, read_json_as};
 /// use serde_json::json;
 ///
 /// let score = json!({ "type": "integer", "minimum": 1, "maximum": 10 });
 /// let schema = json!({ "type": "object", "properties": { "impact": score }, "required": ["impact"] });
 /// let schema = Schema { name: "Scores".to_owned(), schema };
 /// let read = read_json_as(&schema, "**Impact:** 7.5, all in all.")?;
-/// assert_eq!((read.value, read.rung), (json!({ "impact": 8 }), Rung::Labels));
+/// assert_eq!((read.value, read.method), (json!({ "impact": 8 }), ParseMethod::Labels));
 /// assert_eq!((&read.adjustments[0].original, &read.adjustments[0].adjusted), (&json!(7.5), &json!(8)));
 /// # Ok::<(), llm::UnreadableError>(())
 /// ```
@@ -89,30 +89,30 @@ pub(crate) fn read<T: DeserializeOwned>(
     let mut attempts = Vec::new();
     match parse_whole(schema, text, is_cut) {
         Ok((value, notes)) => {
-            let rung = if notes.is_empty() { Rung::Schema } else { Rung::Json };
-            return Ok(Parsed::new(value, rung, notes));
+            let method = if notes.is_empty() { ParseMethod::Schema } else { ParseMethod::Json };
+            return Ok(Parsed::new(value, method, notes));
         }
-        Err(problem) => attempts.push((Rung::Json, problem)),
+        Err(problem) => attempts.push((ParseMethod::Json, problem)),
     }
-    let from_prose = |rung, value, mut notes: Vec<Note>| {
+    let from_prose = |method, value, mut notes: Vec<Note>| {
         if is_cut {
             let text = "the reply was truncated after this value".to_owned();
             notes.push(Note { text, adjusted: None });
         }
-        Parsed::new(value, rung, notes)
+        Parsed::new(value, method, notes)
     };
     let names = names(schema).unwrap_or_default();
     let found = extract::values(text, |it| names.contains(&coerce::normalize(it)));
     match parse_extracted(schema, &found) {
-        Ok((value, notes)) => return Ok(from_prose(Rung::JsonExtracted, value, notes)),
-        Err(problem) => attempts.push((Rung::JsonExtracted, problem)),
+        Ok((value, notes)) => return Ok(from_prose(ParseMethod::JsonExtracted, value, notes)),
+        Err(problem) => attempts.push((ParseMethod::JsonExtracted, problem)),
     }
     let prose = without_other_objects(schema, text, &found);
     let prose = if is_cut { without_last_word(&prose) } else { &prose };
     match labels::read(schema, prose).and_then(|value| fit_and_deserialize(schema, &value)) {
-        Ok((value, notes)) => Ok(from_prose(Rung::Labels, value, notes)),
+        Ok((value, notes)) => Ok(from_prose(ParseMethod::Labels, value, notes)),
         Err(problem) => {
-            attempts.push((Rung::Labels, problem));
+            attempts.push((ParseMethod::Labels, problem));
             Err(UnreadableError { attempts })
         }
     }
@@ -129,7 +129,7 @@ fn parse_whole<T: DeserializeOwned>(
     }
     let value: Value = serde_json::from_str(text).map_err(|it| format!("not JSON: {it}"))?;
     if is_cut && value.is_number() {
-        return Err("the reply is a number, and was cut off".to_owned());
+        return Err("the reply is a number and may be truncated".to_owned());
     }
     fit_or_unwrap(schema, &value)
 }
@@ -143,7 +143,7 @@ fn parse_extracted<T: DeserializeOwned>(
     }
     match last_object(schema, found).map(|it| &found[it].json) {
         Some(Json::Whole(value)) => fit_or_unwrap(schema, value),
-        Some(Json::Broken(_)) => Err("the last JSON of this form is not whole".to_owned()),
+        Some(Json::Broken(_)) => Err("the last JSON value of this form is incomplete".to_owned()),
         None => Err("no JSON of this form in the reply".to_owned()),
     }
 }
@@ -279,7 +279,7 @@ fn merge_siblings(
 }
 
 impl<T> Parsed<T> {
-    fn new(value: T, rung: Rung, notes: Vec<Note>) -> Self {
+    fn new(value: T, method: ParseMethod, notes: Vec<Note>) -> Self {
         let mut adjustments: Vec<Adjustment> = Vec::new();
         for next in notes.iter().filter_map(|it| it.adjusted.clone()) {
             // A number that was first rounded and then clamped keeps its first original value.
@@ -288,15 +288,15 @@ impl<T> Parsed<T> {
                 None => adjustments.push(next),
             }
         }
-        Self { value, rung, notes: notes.into_iter().map(|it| it.text).collect(), adjustments }
+        Self { value, method, notes: notes.into_iter().map(|it| it.text).collect(), adjustments }
     }
 }
 
 impl fmt::Display for UnreadableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the reply contains no value that fits the schema")?;
-        for (n, (rung, problem)) in self.attempts.iter().enumerate() {
-            write!(f, "{} {rung}: {problem}", if n == 0 { ":" } else { ";" })?;
+        for (n, (method, problem)) in self.attempts.iter().enumerate() {
+            write!(f, "{} {method}: {problem}", if n == 0 { ":" } else { ";" })?;
         }
         Ok(())
     }

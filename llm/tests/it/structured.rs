@@ -1,6 +1,6 @@
 //! Tests of structured output: the methods that parse a value from a reply.
 
-use llm::{ErrorKind, Finish, JsonError, Llm, Reply, Request, Rung, Scripted, read_json};
+use llm::{ErrorKind, Finish, JsonError, Llm, ParseMethod, Reply, Request, Scripted, read_json};
 use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,7 +28,7 @@ fn scores(reply: &str) -> String {
             let notes: String = read.notes.iter().map(|it| format!(" | {it}")).collect();
             format!(
                 "{impact} {feasibility} {risk_adjusted_return} {strategic_alignment} {}{notes}",
-                read.rung
+                read.method
             )
         }
         Err(error) => error.to_string(),
@@ -116,11 +116,11 @@ fn json_is_extracted_from_prose() {
 #[test]
 fn incomplete_answer_is_not_replaced_by_a_quoted_one() {
     let cut = &OWN[..OWN.len() - 30];
-    let not_whole = "json_extracted: the last JSON of this form is not whole";
+    let incomplete = "json_extracted: the last JSON value of this form is incomplete";
     for (reply, expected) in [
-        (format!("The critic says {CRITICS}. Mine: {cut}"), not_whole),
-        (format!("> {CRITICS}\n\nMine: {cut}"), not_whole),
-        (cut.replace("\"feas", &format!("\"critic\": {CRITICS}, \"feas")), not_whole),
+        (format!("The critic says {CRITICS}. Mine: {cut}"), incomplete),
+        (format!("> {CRITICS}\n\nMine: {cut}"), incomplete),
+        (cut.replace("\"feas", &format!("\"critic\": {CRITICS}, \"feas")), incomplete),
         (
             format!("The critic says {CRITICS}. Mine: {{\"impact\": 3}}"),
             "the value has no `feasibility`",
@@ -230,7 +230,7 @@ fn adjustments_are_listed_once() {
 }
 
 #[test]
-fn unreadable_replies_are_explained_per_rung() {
+fn unreadable_replies_are_explained_per_method() {
     check(
         "I would rather not say.",
         "the reply contains no value that fits the schema: json: not JSON: expected value at line 1 column 1; \
@@ -338,7 +338,7 @@ async fn unreadable_reply_is_repaired_by_a_second_call() {
     let llm = repairing(OWN.replace('3', "\"high\""), "not of type integer", OWN);
     let once = llm.generate(Request::new("Judge.")).await.unwrap().usage.unwrap();
     let judged = llm.generate_json::<Score>("Judge.").await.unwrap();
-    assert_eq!((judged.value.impact, judged.rung), (3, Rung::Repaired));
+    assert_eq!((judged.value.impact, judged.method), (3, ParseMethod::Repaired));
     assert_eq!(judged.notes[0], "json: `impact` is \"high\", not of type integer");
     assert!(judged.response.usage.unwrap().output > once.output, "the calls were not added up");
 }
@@ -347,7 +347,7 @@ async fn unreadable_reply_is_repaired_by_a_second_call() {
 async fn truncated_reply_is_requested_shorter() {
     let llm = repairing("word ".repeat(300), "cut off", OWN);
     let judged = llm.generate_json::<Score>(Request::new("Judge.").max_tokens(100)).await.unwrap();
-    assert_eq!((judged.rung, judged.response.finish), (Rung::Repaired, Finish::Stop));
+    assert_eq!((judged.method, judged.response.finish), (ParseMethod::Repaired, Finish::Stop));
 }
 
 #[tokio::test]
@@ -355,7 +355,7 @@ async fn value_from_truncated_reply_has_a_note() {
     let reply = format!("{OWN} That is, {}", "word ".repeat(300));
     let request = Request::new("Judge.").max_tokens(100);
     let judged = model([reply]).generate_json::<Score>(request).await.unwrap();
-    assert_eq!((judged.value.impact, judged.rung), (3, Rung::JsonExtracted));
+    assert_eq!((judged.value.impact, judged.method), (3, ParseMethod::JsonExtracted));
     assert_eq!(judged.notes, ["the reply was truncated after this value"]);
 }
 
@@ -387,7 +387,7 @@ async fn tool_calls_are_not_repaired() {
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
     let JsonError::Unreadable { error: unreadable, response } = error else { panic!("{error}") };
     assert_eq!(response.tool_calls().next().unwrap().name, "look_up");
-    assert!(unreadable.attempts.iter().all(|it| it.0 != Rung::Repaired), "{unreadable}");
+    assert!(unreadable.attempts.iter().all(|it| it.0 != ParseMethod::Repaired), "{unreadable}");
 }
 
 #[tokio::test]
@@ -401,13 +401,16 @@ async fn default_is_the_last_resort() {
         reasoning: String::new(),
     };
     let judged = llm.generate_json_or("Judge.", five.clone()).await.unwrap();
-    assert_eq!((judged.value, judged.rung), (five.clone(), Rung::Default));
+    assert_eq!((judged.value, judged.method), (five.clone(), ParseMethod::Default));
     assert_eq!(judged.notes.len(), 4);
 
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
     let JsonError::Unreadable { error: unreadable, .. } = &error else { panic!("{error}") };
-    let rungs: Vec<Rung> = unreadable.attempts.iter().map(|it| it.0).collect();
-    assert_eq!(rungs, [Rung::Json, Rung::JsonExtracted, Rung::Labels, Rung::Repaired]);
+    let methods: Vec<ParseMethod> = unreadable.attempts.iter().map(|it| it.0).collect();
+    assert_eq!(
+        methods,
+        [ParseMethod::Json, ParseMethod::JsonExtracted, ParseMethod::Labels, ParseMethod::Repaired]
+    );
     assert!(
         error.to_string().starts_with("scripted/judge: the reply contains no value"),
         "{error}"
@@ -509,7 +512,7 @@ proptest! {
             for score in [impact, feasibility, risk_adjusted_return, strategic_alignment] {
                 prop_assert!((1..=10).contains(&score));
             }
-            prop_assert_eq!(read.rung == Rung::Schema, read.notes.is_empty() && serde_json::from_str::<Score>(text.trim()).is_ok());
+            prop_assert_eq!(read.method == ParseMethod::Schema, read.notes.is_empty() && serde_json::from_str::<Score>(text.trim()).is_ok());
         }
         let _ = read_json::<Loose>(&text);
         let _ = read_json::<Vec<Level>>(&text);

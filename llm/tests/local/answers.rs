@@ -2,8 +2,8 @@
 
 use candle_core::quantized::gguf_file::Value;
 use llm::{
-    ErrorKind, Finish, Llm, LocalModel, Message, Piece, Request, Response, Rung, Schema, Tool,
-    Usage,
+    ErrorKind, Finish, Llm, LocalModel, Message, ParseMethod, Piece, Request, Response, Schema,
+    Tool, Usage,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -200,7 +200,7 @@ async fn random_model_conforms_to_schema() {
     for seed in 0..5 {
         let request = Request::new("Score it.").temperature(1.0).seed(seed).max_tokens(300);
         let score = llm.generate_json::<Score>(request).await.unwrap();
-        assert_eq!(score.rung, Rung::Schema, "{score:?}");
+        assert_eq!(score.method, ParseMethod::Schema, "{score:?}");
         assert_eq!(score.response.finish, Finish::Stop);
         let Score { impact, reason, sure, parts } = score.value;
         assert!((1..=10).contains(&impact) && reason.chars().count() <= 20, "{sure:?} {parts:?}");

@@ -136,7 +136,7 @@ async fn score(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeE
         return Err("the lights went out".into());
     }
     let scores = [growth, work, owners].map(|it| {
-        eprintln!("scored by {}: {:?}", it.rung, it.value);
+        eprintln!("scored by {}: {:?}", it.method, it.value);
         it.value
     });
     Ok(Debate::update().scores(Vec::from(scores)))

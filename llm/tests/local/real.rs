@@ -13,8 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use llm::{
-    Backoff, Budget, Error, Finish, Listener, Llm, LocalModel, Model, ModelId, Request, Response,
-    Rung, Usage,
+    Backoff, Budget, Error, Finish, Listener, Llm, LocalModel, Model, ModelId, ParseMethod,
+    Request, Response, Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -146,7 +146,7 @@ async fn real_model_returns_scores_as_json() {
         let start = Instant::now();
         let scored = llm.generate_json::<Scores>(request.max_tokens(120)).await.unwrap();
         eprintln!("{} in {:?}: {:?}", model.id(), start.elapsed(), scored);
-        assert_eq!(scored.rung, Rung::Schema);
+        assert_eq!(scored.method, ParseMethod::Schema);
         assert_eq!(scored.response.finish, Finish::Stop);
         assert!(scored.value.all().iter().all(|it| (1..=10).contains(it)));
         assert!(!scored.value.reasoning.trim().is_empty());

@@ -183,7 +183,7 @@ async fn sandboxes_are_used_once_and_the_pool_size_is_respected() {
 
 #[tokio::test]
 async fn starting_a_sandbox_is_retried() {
-    // While the agent program has another name, no guest can start.
+    // Rename the agent program, so that no guest can start.
     let dir = tempfile::tempdir().unwrap();
     let (agent, away) = (dir.path().join("agent"), dir.path().join("away"));
     fs::hard_link(PROGRAM, &agent).or_else(|_| fs::copy(PROGRAM, &agent).map(drop)).unwrap();

@@ -5,7 +5,7 @@ use reflexion_graph::{Job, Limits, execution::Execution, executor::Options, lang
 
 use crate::executor;
 
-/// Runs each program with its tests in a sandbox of its own.
+/// Runs each program with its tests in a separate sandbox.
 async fn run_all(language: &str, cases: &[(&str, &str)]) -> Vec<Execution> {
     let language = by_name(language).unwrap();
     let (executor, _dir) =

@@ -182,7 +182,7 @@ fn members_of_the_devices_group_can_start_guests() {
         );
     }
     let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
-    // Replace the device, in a mount namespace of its own, with one that belongs to a group.
+    // Replace the device, in a separate mount namespace, with one that belongs to a group.
     let script = format!(
         "mount -t tmpfs tmpfs /mnt && mknod -m 660 /mnt/kvm c {major} {minor} && chgrp {GROUP} /mnt/kvm && \
          mount --bind /mnt/kvm /dev/kvm && \

@@ -290,7 +290,7 @@ async fn modified_snapshot_is_refused() {
     let list = snapshot_dir.join("machine.json");
     let true_list = fs::read_to_string(&list).unwrap();
     let mut other: serde_json::Value = serde_json::from_str(&true_list).unwrap();
-    other["by"] = "QEMU 1.0".into();
+    other["qemu"] = "QEMU 1.0".into();
     fs::write(&list, other.to_string()).unwrap();
     refused("it was created by QEMU 1.0, but this is").await;
 

@@ -283,7 +283,7 @@ async fn cancelled_and_timed_out_nodes_delete_their_sandbox() {
     }
 }
 
-/// The clock stands still while anything can run, so the result does not depend on the speed of the machine.
+/// The clock advances only while all tasks wait, so the result does not depend on the speed of the machine.
 #[tokio::test(start_paused = true)]
 async fn heartbeats_in_the_guest_reset_the_idle_timeout() {
     let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;

@@ -99,7 +99,6 @@ pub(crate) fn was_started_as_guest() -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OuterPlan {
     /// Files that the outer stage writes to in order to join the guest's control groups.
-    #[serde(rename = "groups")]
     pub(super) cgroup_files: Vec<PathBuf>,
     /// Arguments of the stage that the outer stage starts in the namespaces.
     pub(super) next: Box<GuestArgs>,
@@ -109,7 +108,6 @@ pub(crate) struct OuterPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct JailPlan {
     pub(super) image: Image,
-    #[serde(rename = "folders")]
     pub(super) shared_dirs: BTreeMap<String, PathBuf>,
     pub(super) bounds: GuestLimits,
 }

@@ -113,7 +113,6 @@ pub struct ExecResult {
     /// Signal that killed the program.
     pub signal: Option<i32>,
     /// The limit that the program exceeded or exhausted, if any.
-    #[serde(rename = "cause")]
     pub exceeded_limit: Option<ExceededLimit>,
     /// Resources that the program used.
     pub usage: Usage,
@@ -146,7 +145,6 @@ pub enum EntryKind {
     /// A regular file.
     File,
     /// A directory.
-    #[serde(rename = "folder")]
     Directory,
     /// Anything else: a symbolic link, a socket, a pipe.
     Other,
@@ -216,10 +214,8 @@ pub enum GraphInput {
     /// No input: the run continues from the thread's current state.
     Nothing,
     /// The resume value for the only pending interrupt.
-    #[serde(rename = "answer")]
     Resume(Value),
     /// Resume values for pending interrupts, keyed by interrupt id.
-    #[serde(rename = "answers")]
     ResumeById(BTreeMap<String, Value>),
 }
 
@@ -235,11 +231,9 @@ pub struct GraphEvent {
     /// Node that the task executes.
     pub node: Option<String>,
     /// For events of an error handler, the failed task.
-    #[serde(rename = "handles")]
     pub handled_task: Option<TaskId>,
     /// For events of a subgraph, the task that runs the subgraph. If an error handler runs the subgraph, this is the
     /// failed task.
-    #[serde(rename = "outer")]
     pub parent_task: Option<TaskId>,
     /// Content of the event.
     pub kind: EventKind,
@@ -272,7 +266,6 @@ pub struct HostCallRequest {
     /// Id of the host's request that started the run.
     pub run: u64,
     /// The service that the run requests.
-    #[serde(rename = "what")]
     pub call: HostCall,
 }
 
@@ -282,7 +275,6 @@ pub struct HostCallRequest {
 #[non_exhaustive]
 pub enum HostCall {
     /// Makes an external call. The reply is the call's result.
-    #[serde(rename = "call")]
     External(Box<ExternalCall>),
     /// Acquires the thread's lease. The reply is sent once the host holds the lease. The host releases it when the run
     /// ends.
@@ -356,7 +348,6 @@ pub enum FaultCode {
     /// The file, program or graph does not exist.
     NotFound,
     /// The path leads out of the workspace, or passes through a symbolic link.
-    #[serde(rename = "path")]
     InvalidPath,
     /// The request was refused.
     Refused,

@@ -21,7 +21,6 @@ pub enum Leftover {
         boot: String,
     },
     /// A process group and the process that leads it. The leader is identified by its start time as well as by its id.
-    #[serde(rename = "group")]
     ProcessGroup {
         /// Process id of the leader.
         pid: u32,

@@ -16,7 +16,7 @@ pub enum TargetSpec {
     /// A Send, or one Send per item in a list.
     Send {
         send: String,
-        /// The list, if there is one Send per item.
+        /// The list whose items are sent. `None` for a single Send.
         each: Option<Expr>,
         /// The payload of each Send.
         arg: Expr,

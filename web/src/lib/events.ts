@@ -27,7 +27,7 @@ export type RunEvent = { seq: number; at?: string } & (
   | { type: "agent_complete"; layer: LayerId; agent_id: string; outputs: string[] }
   | { type: "agent_failed"; layer: LayerId; agent_id: string; reason: string }
   | { type: "sandbox_ready"; move: string; title: string; backend: string; isolation: IsolationLevel }
-  | { type: "sandbox_round"; move: string; round: number; status: RoundStatus; said?: Record<string, string> }
+  | { type: "sandbox_round"; move: string; round: number; status: RoundStatus; texts?: Record<string, string> }
   | { type: "sandbox_scored"; move: string; score: number; breakdown: Record<string, MakerScore> }
   | { type: "sandbox_degraded"; backend: string; isolation: IsolationLevel; reason: string }
   | { type: "sandbox_skipped"; move: string; reason: string }

@@ -101,7 +101,7 @@ export interface FigureChart {
 export interface Report {
   outcome: Outcome;
   ranking: Ranking;
-  robustness: { standings: { move_id: string; top: number; hangs_on: string[] }[]; verdict: string };
+  robustness: { standings: { move_id: string; top: number; depends_on: string[] }[]; verdict: string };
   severity: { scorers: Record<string, number>; residual: number; noise: number } | null;
   compression: { sevens_and_eights: number; spread: number; unresolved: boolean } | null;
   length_bias: number | null;

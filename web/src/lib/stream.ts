@@ -95,7 +95,7 @@ async function followWith(permit: StreamPermit, id: string, listener: Listener, 
 
 /** Requests the stored events that follow the last received one; returns true if the run has ended. */
 async function poll(id: string, listener: Listener, signal: AbortSignal): Promise<boolean> {
-  // Requested first: the events that follow contain the end of a run that has ended.
+  // Request the status before the events: if the run has ended by then, the events include its end.
   const { status } = await api.run(id, signal);
   const { events } = await api.events(id, listener.last(), signal);
   listener.connected(true);

@@ -69,7 +69,7 @@ function Standings({ report }: { report: Report }): ReactElement {
             </span>
             <span className="w-12 text-right tabular-nums">{percent(it.top)}</span>
             <span className="hidden w-40 truncate text-xs text-warn lg:block">
-              {it.hangs_on.length > 0 && `depends on ${it.hangs_on.map(words).join(", ")}`}
+              {it.depends_on.length > 0 && `depends on ${it.depends_on.map(words).join(", ")}`}
             </span>
           </li>
         ))}

@@ -66,7 +66,7 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
                 in the top {report.outcome.top_k} in {percent(standing.top)} of simulations
               </Badge>
             )}
-            {standing?.hangs_on.map((it) => (
+            {standing?.depends_on.map((it) => (
               <Badge key={it} tone="warn">
                 depends on {words(it)}
               </Badge>

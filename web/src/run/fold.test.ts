@@ -5,7 +5,7 @@ import type { RunEvent } from "@/lib/events";
 import { fold, fillGap } from "./fold";
 import { markStopped, emptyView } from "./view";
 
-const said = (text: string): Record<string, string> => ({ i1: `${text} 1`, i2: `${text} 2`, i3: `${text} 3` });
+const texts = (text: string): Record<string, string> => ({ i1: `${text} 1`, i2: `${text} 2`, i3: `${text} 3` });
 
 const EVENTS: RunEvent[] = [
   { seq: 1, type: "layer_start", layer: 0 },
@@ -16,8 +16,8 @@ const EVENTS: RunEvent[] = [
   { seq: 6, type: "sandbox_degraded", backend: "in-process", isolation: "off", reason: "isolation is switched off" },
   { seq: 7, type: "sandbox_ready", move: "m1", title: "Sell it", backend: "in-process", isolation: "off" },
   { seq: 8, type: "sandbox_round", move: "m1", round: 1, status: "critic_responding" },
-  { seq: 9, type: "sandbox_round", move: "m1", round: 1, status: "critic_responded", said: said("no") },
-  { seq: 10, type: "sandbox_round", move: "m1", round: 1, status: "dm_responded", said: said("yes") },
+  { seq: 9, type: "sandbox_round", move: "m1", round: 1, status: "critic_responded", texts: texts("no") },
+  { seq: 10, type: "sandbox_round", move: "m1", round: 1, status: "dm_responded", texts: texts("yes") },
   { seq: 11, type: "sandbox_scored", move: "m1", score: 54, breakdown: { D1: { reasoning: "so", impact: 4 } } },
   { seq: 12, type: "sandbox_skipped", move: "m2", reason: "the model refused" },
   { seq: 13, type: "pipeline_complete", recommended: ["m1"], other: [] },

@@ -154,7 +154,7 @@ function round(view: RunView, event: Extract<RunEvent, { type: "sandbox_round" }
   const old = view.debates[event.move] ?? emptyDebate(event.move);
   const role = event.status.startsWith("critic") ? "critic" : "maker";
   const threads = { ...old.threads };
-  for (const [log, content] of Object.entries(event.said ?? {})) {
+  for (const [log, content] of Object.entries(event.texts ?? {})) {
     threads[log] = [...(threads[log] ?? []), { round: event.round, role, content }];
   }
   return debate(view, event.move, {

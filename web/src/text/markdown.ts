@@ -39,7 +39,7 @@ export function blocks(document: string): Block[] {
       found.push({ kind: "heading", level: heading[1]!.length, text: heading[2]! });
       at += 1;
     } else if (FENCE.test(line)) {
-      // An unclosed fence, such as that of a text that is still being written, ends with the text.
+      // A fence without an end extends to the end of the text. This happens while the text is still being streamed.
       const rest = lines.slice(at + 1);
       const end = rest.findIndex((it) => FENCE.test(it));
       const code = end < 0 ? rest : rest.slice(0, end);

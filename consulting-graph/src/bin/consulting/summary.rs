@@ -95,7 +95,7 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
     let outcome = &report.outcome;
     let title = outcome.find_move(ranked.move_id);
     let title = title.map_or(String::new(), |it| first_line(&it.draft.title));
-    // Missing isolation is shown on a line of its own.
+    // Missing isolation is shown on a separate line.
     let marks = ranked.marks.iter().filter(|it| **it != Mark::NotIsolated).map(|it| match it {
         Mark::Defaulted => "neutral scores",
         Mark::Truncated => "shortened",

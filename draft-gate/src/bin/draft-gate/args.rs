@@ -120,7 +120,7 @@ pub(crate) struct Serve {
 pub(crate) struct ReviewedSet {
     /// Change set: its id or a unique prefix
     pub(crate) set: String,
-    /// At least the first 32 digits of the fingerprint that `draft-gate show` printed as `sight`
-    #[arg(long = "sight", value_name = "FINGERPRINT")]
+    /// At least the first 32 digits of the fingerprint that `draft-gate show` printed
+    #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) fingerprint: String,
 }

@@ -218,7 +218,7 @@ fn resolve(gate: &Gate, reviewed: &ReviewedSet) -> Result<(String, Digest), BoxE
     let set = gate.find_pending(&reviewed.set)?;
     if reviewed.fingerprint.len() < MIN_FINGERPRINT_DIGITS {
         let what = format!(
-            "`{}` is not a valid fingerprint: use the one that `draft-gate show` prints as `sight`",
+            "`{}` is not a valid fingerprint: use the one that `draft-gate show` prints",
             reviewed.fingerprint
         );
         return Err(format!("{what}, at least its first {MIN_FINGERPRINT_DIGITS} digits").into());

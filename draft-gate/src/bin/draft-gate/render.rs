@@ -65,7 +65,7 @@ fn render_judgement(judgement: &Judgement, mode: ColorMode) -> String {
         let _ =
             writeln!(text, "{}", colour.map_or_else(|| line.clone(), |it| mode.color(it, &line)));
     }
-    let _ = writeln!(text, "\nsight {}", judgement.fingerprint);
+    let _ = writeln!(text, "\nfingerprint {}", judgement.fingerprint);
     text
 }
 

@@ -27,8 +27,8 @@ pub(super) fn by_tokens(messages: &[Message], fits: impl Fn(&[Message]) -> bool)
     }
 }
 
-/// Moves a cut that stands before tool results, because a cut must not separate results from their calls. Moves the cut
-/// back to the message that contains the calls. If no message contains them, moves the cut behind the results.
+/// Moves a cut that is directly before tool results, because a cut must not separate results from their calls. Moves
+/// the cut back to the message that contains the calls. If no message contains them, moves the cut behind the results.
 fn safe(messages: &[Message], cut: usize) -> usize {
     let results: Vec<_> = messages[cut..].iter().map_while(Message::as_tool).collect();
     if results.is_empty() {

@@ -72,7 +72,7 @@ impl Args {
         self.find(name).ok_or_else(|| format!("missing option {name}\n\n{USAGE}"))
     }
 
-    /// Returns the URL of the database. In a variable, its password is not visible to other processes.
+    /// Returns the URL of the database. Unlike an argument, a variable is not visible to other users of the machine.
     fn database(&self) -> Result<String, String> {
         let url = self.find("--database").map(str::to_owned);
         url.or_else(|| env::var("DATABASE_URL").ok()).ok_or_else(|| {

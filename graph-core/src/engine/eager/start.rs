@@ -40,8 +40,8 @@ struct KnownTask<'a> {
     output: Option<&'a TaskOutput>,
 }
 
-/// The work that is not done: tasks that are certain or possible, with the numbers of their steps, and waiting deferred
-/// nodes with the numbers of the first steps that could run them.
+/// The tasks that are not done, each with the number of its step and its node. Includes tasks that may not be needed,
+/// and deferred nodes that wait, with the first step that could run them.
 #[derive(Default)]
 struct OpenTasks(Vec<(i64, NodeIdx)>);
 
@@ -56,8 +56,8 @@ impl OpenTasks {
         self.before(step).any(|(open, hops)| declared.reaches(open, node, hops))
     }
 
-    /// Returns the open tasks of earlier steps, each with the number of edges that it can be followed by before the
-    /// step.
+    /// Returns the nodes of the open tasks before the step, each with the number of further steps before it. A node
+    /// that is more edges away than that cannot run before the step.
     fn before(&self, step: i64) -> impl Iterator<Item = (NodeIdx, usize)> {
         let earlier = self.0.iter().filter(move |(open, _)| *open < step);
         earlier.map(move |(open, node)| (*node, usize::try_from(step - 1 - open).unwrap_or(0)))
@@ -122,7 +122,7 @@ impl Engine {
 
     /// Returns the tasks of later steps that can start, in the order of their steps.
     ///
-    /// Advances a copy of the frontier from step to step, as if the tasks that are not done had led nowhere.
+    /// Advances a copy of the frontier from step to step, and ignores the targets of tasks that are not done.
     fn starts_ahead(&self, declared: &DeclaredFields, tasks: &[StepTask]) -> Vec<AheadStart> {
         let mut starts = Vec::new();
         let mut open = OpenTasks::default();
@@ -173,8 +173,8 @@ impl Engine {
         starts
     }
 
-    /// Returns the state that a task of a later step sees: the committed state and the writes of all tasks before its
-    /// step that are done, as far as they concern the fields that the node reads.
+    /// Returns the state that a task of a later step sees: the committed state, and those writes of completed tasks of
+    /// earlier steps that concern a field that the node reads.
     fn state_ahead(
         &self,
         plan: &PlannedTask,
@@ -203,8 +203,8 @@ impl Engine {
     }
 }
 
-/// Returns the number of payloads whose place among all payloads of the next step is known: those of the tasks before
-/// the first one, in task order, that is not done.
+/// Returns the number of payloads whose position among all payloads of the next step is known. These are the payloads
+/// from the tasks that precede, in task order, the first task that is not done.
 fn known_sends(tasks: &[KnownTask<'_>]) -> u32 {
     let done = tasks.iter().map_while(|it| it.output);
     let sends = done.flat_map(|it| &it.targets).filter(|it| matches!(it, Target::Send(..)));

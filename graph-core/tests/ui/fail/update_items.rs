@@ -28,7 +28,7 @@ fn main() {
     let _ = Essay::update().drafts(["x"]);
 }
 
-// In a function of its own, because the compiler reports the type of a literal only if there is no other error.
+// In a separate function, because the compiler reports the type of a literal only if there is no other error.
 fn number() {
     let _ = Essay::update().lengths(1);
 }

@@ -1,4 +1,4 @@
-//! What several graphs share.
+//! Functions that several graphs use.
 
 use graph_core::{JsonFieldKind, JsonStateSchema};
 use graph_server::langgraph::Schemas;

@@ -19,7 +19,7 @@ use super::client::Client;
 /// impl Authenticator for BehindProxy {
 ///     async fn authenticate(&self, headers: &HeaderMap) -> Result<Option<Client>, AuthError> {
 ///         let Some(user) = headers.get("x-user") else { return Ok(None) };
-///         let user = user.to_str().map_err(|_| AuthError::new("`X-User` is not text"))?;
+///         let user = user.to_str().map_err(|_| AuthError::new("`X-User` must be ASCII"))?;
 ///         Ok(Some(Client::new(user)))
 ///     }
 /// }

@@ -47,7 +47,7 @@ impl Manager {
         thread.status = ThreadStatus::Busy;
         let delay = Duration::try_from_secs_f64(run.kwargs.after_seconds).unwrap_or_default();
         self.database.put(&thread)?;
-        // The run belongs to the owner of its thread, which can differ from the owner that starts the run.
+        // The run belongs to the owner of its thread, who can differ from the owner who starts the run.
         let owner = self.database.owner_of::<Thread>(&id)?.flatten();
         self.database.put_owned(run, owner.as_deref())?;
         let counter = schedule.feed(run.thread_id).counter.clone();

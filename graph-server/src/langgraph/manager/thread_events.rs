@@ -73,7 +73,8 @@ impl ThreadEvents {
             let run = self.runs.borrow_and_update().iter().find(is_new).cloned();
             let update = self.updates.borrow_and_update().iter().find(|it| it.seq > seq).cloned();
             match (run, update) {
-                // A state cannot be edited during a run, so a run is either before or after an edit.
+                // A state cannot be edited during a run, so a run and an edit do not overlap, and the earlier of the
+                // two comes first.
                 (Some(run), Some(update))
                     if run.has_ended() && run.buffer.last_seq() < update.seq =>
                 {

@@ -190,8 +190,8 @@ async fn namespaces(
     Ok(Json(json!({ "namespaces": found })))
 }
 
-/// The part of the store that a client sees. The items of an owner are kept below a namespace of their own, which the
-/// clients of the owner do not see.
+/// The part of the store that a client sees. The namespaces of an owner have a hidden prefix, which is added to
+/// requests and removed from responses.
 struct StoreArea(Option<String>);
 
 impl StoreArea {

@@ -45,7 +45,7 @@ pub(super) fn create_body(
     image: String,
 ) -> Result<ContainerCreateBody, Error> {
     let limits = &spec.limits;
-    // Give the agent no process limit of its own, because the kernel would count the processes of this user in all
+    // Do not set a process limit for the agent, because the kernel would count the processes of this user in all
     // containers. The engine limits the processes of each container instead.
     let bounds = GuestLimits::new(&Limits { processes: u32::MAX, ..limits.clone() }, None);
     let args = GuestArgs::Contained(AgentPlan { bounds }).to_args();

@@ -45,7 +45,7 @@ pub(in crate::backend) struct Launcher<'a> {
     pub(in crate::backend) program: &'a Path,
 }
 
-/// Returns the settings of a guest that shares the host's programs. Fails if the guest needs an image of its own.
+/// Returns the settings of a guest that shares the host's programs. Fails if the guest needs another image.
 ///
 /// If no control group limits the total memory of the guest, the plan limits the data segment of each process instead.
 pub(in crate::backend) fn jail_plan(

@@ -217,7 +217,7 @@ fn mount_proc(base: &Path) -> io::Result<()> {
 }
 
 /// Opens the kernel's list of the file locks that this process namespace's processes hold. Returns `None` if the kernel
-/// refuses to mount `/proc`, for example because the host hides parts of its own.
+/// refuses to mount `/proc`, for example because parts of the host's `/proc` are hidden.
 pub(super) fn open_locks_list() -> Option<fs::File> {
     let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
     fsconfig_create(&context).ok()?;

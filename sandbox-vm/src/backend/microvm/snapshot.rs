@@ -37,13 +37,10 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MachineIdentity {
     /// QEMU's version and accelerator.
-    #[serde(rename = "by")]
     pub(super) qemu: String,
     /// Hashes of the kernel, the image and the agent.
-    #[serde(rename = "of")]
     pub(super) content: String,
     /// Description of the limits that the guest was started with.
-    #[serde(rename = "within")]
     pub(super) limits: String,
 }
 

@@ -1,4 +1,4 @@
-//! The works on adk-graph. See `peer_support::protocol` for the requests.
+//! The workloads on adk-graph. See `peer_support::protocol` for the requests.
 //!
 //! Its state is a map of JSON values. A node gets a copy of the whole state.
 
@@ -20,7 +20,7 @@ use peer_support::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Reason for works with one checkpoint at the end of a run.
+/// Reason for workloads with one checkpoint at the end of a run.
 const NO_EXIT: &str = "no checkpoint only at the end: every step is stored";
 
 fn main() -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! The works on cognis-graph. See `peer_support::protocol` for the requests.
+//! The workloads on cognis-graph. See `peer_support::protocol` for the requests.
 
 mod jokes;
 mod stored;

@@ -1,4 +1,4 @@
-//! The works on graph-flow. See `peer_support::protocol` for the requests.
+//! The workloads on graph-flow. See `peer_support::protocol` for the requests.
 
 use std::{io, sync::Arc};
 

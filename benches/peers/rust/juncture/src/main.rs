@@ -1,4 +1,4 @@
-//! The works on juncture. See `peer_support::protocol` for the requests.
+//! The workloads on juncture. See `peer_support::protocol` for the requests.
 
 mod agent;
 mod jokes;

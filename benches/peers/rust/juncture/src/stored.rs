@@ -1,4 +1,4 @@
-//! The stored works on juncture.
+//! The stored workloads on juncture.
 
 use std::sync::Arc;
 

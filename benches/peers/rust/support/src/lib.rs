@@ -1,5 +1,5 @@
-//! What the programs of the Rust peers share: the line protocol and the data of the works, which are files of the main
-//! workspace, and the creation of SQLite files.
+//! Code that the programs of the Rust peers share: the line protocol and the data of the workloads, which are files of
+//! the main workspace, and the creation of SQLite files.
 
 #[path = "../../../../src/data.rs"]
 pub mod data;

@@ -101,7 +101,7 @@ impl AgUi {
         events
     }
 
-    /// Reasoning is a message of its own, whose id must differ from that of the answer.
+    /// Reasoning is a separate message, whose id must differ from that of the answer.
     fn reasoning(&mut self, id: &str, delta: &Value) -> Vec<Value> {
         let own = reasoning_id(id);
         let mut events = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{AddressSpace, FRAME_MASK, NO_EXECUTE, PAGE, PRESENT, USER_ACCESSIBLE, WRITABLE};
 
 impl AddressSpace {
-    /// Panics unless every page has a frame of its own that is not a page table, and no page is both writable and
+    /// Panics unless every page has a separate frame that is not a page table, and no page is both writable and
     /// executable.
     pub(in crate::backend::kvm_process) fn audit(&self) {
         let mut used = BTreeSet::from([self.root]);

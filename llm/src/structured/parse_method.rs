@@ -1,14 +1,14 @@
-//! The methods of the structured-output fallback ladder.
+//! The methods by which a value is parsed from a reply.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One method of the structured-output fallback ladder. The variants are ordered from the most to the least reliable
+/// The method by which a value was parsed from a reply. The variants are ordered from the most to the least reliable
 /// method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rung {
+pub enum ParseMethod {
     /// The whole reply is JSON that conforms to the schema.
     Schema,
     /// The whole reply is JSON that conforms to the schema after the changes listed in the notes.
@@ -24,7 +24,7 @@ pub enum Rung {
     Default,
 }
 
-impl fmt::Display for Rung {
+impl fmt::Display for ParseMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Schema => "schema",
