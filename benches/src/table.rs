@@ -34,9 +34,15 @@ pub(crate) fn align_columns<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
-    let lines: Vec<[String; N]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
+    let head = head.map(str::to_owned).to_vec();
+    align_lines(&[head].into_iter().chain(rows.map(Vec::from)).collect::<Vec<_>>())
+}
+
+/// Formats lines of equal length with aligned columns. The first column is aligned to the left.
+pub(crate) fn align_lines(lines: &[Vec<String>]) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|it| it[column].chars().count()).max();
-    let widths: Vec<usize> = (0..N).filter_map(width).collect();
+    let widths: Vec<usize> = (0..columns).filter_map(width).collect();
     lines.iter().map(|it| line(it, &widths)).collect()
 }
 
@@ -45,6 +51,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     for (cell, width) in cells.iter().zip(widths).skip(1) {
         text += &format!("  {cell:>width$}");
     }
+    text.truncate(text.trim_end().len());
     text + "\n"
 }
 

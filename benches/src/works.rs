@@ -3,6 +3,7 @@
 mod bare_sqlite;
 mod by_hand;
 mod five;
+mod server;
 mod simple;
 mod stored;
 
@@ -13,6 +14,7 @@ pub fn on_engine(work: &str, size: usize) -> Result<Job, String> {
     simple::prepare(work, size)
         .or_else(|| five::prepare(work, size))
         .or_else(|| stored::prepare(work, size))
+        .or_else(|| server::prepare(work, size))
         .ok_or_else(|| unknown(work))
 }
 
@@ -29,7 +31,7 @@ mod tests {
     #[test]
     fn engine_and_hand_give_the_same_answers() {
         for work in WORKS {
-            let size = work.quick[0].min(300);
+            let size = work.sizes[0].min(300);
             let engine = on_engine(work.name, size).expect("the engine can do every work")();
             let Ok(mut hand) = by_hand(work.name, size) else { continue };
             assert_eq!(hand(), engine, "{}", work.name);

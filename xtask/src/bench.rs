@@ -29,7 +29,6 @@ pub(crate) fn run(root: &Path, args: Vec<String>) -> Result<(), Error> {
     if !help {
         install_peers(root);
     }
-    Step::cargo("programs", "build --profile bench -p graph-benches --bin works").run(root)?;
     step(args).run(root).map(|_duration| ())
 }
 

@@ -10,10 +10,27 @@ use super::{
     rounds::{Cell, Outcome},
     works::{WORKS, Work},
 };
-use crate::table::group_digits;
+use crate::{
+    build::{self, Build},
+    sandboxes,
+    table::{align_lines, group_digits},
+};
+
+/// The results of a measurement.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Description of the machine and of the peers, in Markdown.
+    pub environment: String,
+    /// Names of the peers, in the order of the rows.
+    pub peers: Vec<&'static str>,
+    pub cells: Vec<Cell>,
+    pub sandboxes: Vec<sandboxes::Row>,
+    pub builds: Vec<Build>,
+}
 
 /// Writes `results.md` and the plots into a directory, and removes the plots of earlier runs.
-pub fn write(dir: &Path, environment: &str, peers: &[&str], cells: &[Cell]) -> io::Result<()> {
+pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
+    let Results { environment, peers, cells, sandboxes, builds } = results;
     fs::create_dir_all(dir)?;
     for file in fs::read_dir(dir)? {
         let path = file?.path();
@@ -21,7 +38,7 @@ pub fn write(dir: &Path, environment: &str, peers: &[&str], cells: &[Cell]) -> i
             fs::remove_file(path)?;
         }
     }
-    let mut text = format!("# Results\n\n{environment}\n{}", goals(cells));
+    let mut text = format!("# Results\n\n{environment}\n{}", goals(cells, builds));
     for work in WORKS {
         let own: Vec<&Cell> = cells.iter().filter(|it| it.work == work).collect();
         if own.is_empty() {
@@ -40,6 +57,12 @@ pub fn write(dir: &Path, environment: &str, peers: &[&str], cells: &[Cell]) -> i
             let _ = write!(text, "\n![{}: {}]({file})\n", work.name, axis.name);
         }
     }
+    if !sandboxes.is_empty() {
+        text += &sandboxes::section(sandboxes);
+    }
+    if !builds.is_empty() {
+        text += &build::section(builds);
+    }
     fs::write(dir.join("results.md"), text)
 }
 
@@ -55,14 +78,13 @@ fn time_axis(work: &Work) -> Axis {
     Axis { name, value: |it| it.median, format: time }
 }
 
-/// Summarises the ratios of the times, with one line of Markdown for each kind of peer that was measured.
+/// Summarises the ratios of the times in up to three lines of Markdown: LangGraph, the Rust crates, and by hand.
 pub fn summary(cells: &[Cell]) -> String {
     let measured = cells.iter().filter(|it| it.kind == Kind::Rust && it.cost().is_some());
     let crates: BTreeSet<&str> = measured.map(|it| it.peer).collect();
     let fastest_crate = format!("the fastest Rust crate ({} measured)", crates.len());
     let lines = [
         (Kind::LangGraph, "Speed", "LangGraph in its faster mode"),
-        (Kind::LangGraphJs, "Speed", "LangGraph.js"),
         (Kind::Rust, "Speed", fastest_crate.as_str()),
         (Kind::ByHand, "Cost", "the same work by hand"),
     ];
@@ -85,7 +107,7 @@ pub fn summary(cells: &[Cell]) -> String {
 }
 
 /// Formats the goals and their ratios.
-fn goals(cells: &[Cell]) -> String {
+fn goals(cells: &[Cell], builds: &[Build]) -> String {
     let mut text = String::from(
         "\n## Goals\n\n| work | size | measure | against | goal | measured | verdict |\n|---|---|---|---|---|---|---|\n",
     );
@@ -95,7 +117,7 @@ fn goals(cells: &[Cell]) -> String {
             Kind::LangGraphJs => "LangGraph.js",
             Kind::Rust => "best Rust peer",
             Kind::ByHand => "by hand",
-            Kind::Engine => "engine",
+            Kind::Engine => "a tenth of the size",
         };
         let measure = match goal.measure {
             Measure::Time => "time",
@@ -109,7 +131,7 @@ fn goals(cells: &[Cell]) -> String {
         let (size, measured, verdict) = match goal.verdict(cells) {
             Some(it) => {
                 let measured = format!("{}× ({})", ratio(it.ratio), it.peer);
-                (it.size, measured, if it.met { "met" } else { "**not met**" })
+                (it.size, measured, if it.met { MET } else { MISSED })
             }
             None => (*size, "–".to_owned(), "not measured"),
         };
@@ -119,7 +141,74 @@ fn goals(cells: &[Cell]) -> String {
             "| {work} | {size} | {measure} | {against} | {limit} | {measured} | {verdict} |"
         );
     }
+    if let Some((value, peer)) = build::ratio_to_best_peer(builds) {
+        let verdict = if value >= 1.0 { MET } else { MISSED };
+        let measured = format!("{}× ({peer})", ratio(value));
+        let _ = writeln!(
+            text,
+            "| build from nothing | – | CPU | best Rust peer | ≥ 1× | {measured} | {verdict} |"
+        );
+    }
     text
+}
+
+const MET: &str = "met";
+const MISSED: &str = "**missed**";
+
+/// Formats all times as one plain table for a terminal, followed by the reasons for empty cells and by the goals.
+pub fn overview(results: &Results) -> String {
+    let Results { peers, cells, builds, .. } = results;
+    let mut rows: Vec<(&Work, usize)> = Vec::new();
+    for cell in cells {
+        if !rows.contains(&(cell.work, cell.size)) {
+            rows.push((cell.work, cell.size));
+        }
+    }
+    let mut reasons: Vec<&str> = Vec::new();
+    let mut lines = vec![
+        ["work", "size"].into_iter().chain(peers.iter().copied()).map(str::to_owned).collect(),
+    ];
+    for (work, size) in rows {
+        let own = || cells.iter().filter(move |it| it.work == work && it.size == size);
+        let engine = own().find(|it| it.kind == Kind::Engine).and_then(Cell::cost);
+        let mut line = vec![work.name.to_owned(), group_digits(size)];
+        for peer in peers {
+            let cell = own().find(|it| it.peer == *peer);
+            line.push(cell.map_or_else(String::new, |it| short(it, engine, &mut reasons)));
+        }
+        lines.push(line);
+    }
+    let mut text = align_lines(&lines);
+    text += "\nMedian time per unit of the work, and its multiple of the engine's time.\n";
+    for (index, reason) in reasons.iter().enumerate() {
+        let _ = writeln!(text, "[{}] {reason}", index + 1);
+    }
+    let goals = goals(cells, builds);
+    let goals = goals.lines().filter(|it| it.starts_with('|') && !it.starts_with("|---"));
+    let goals = goals
+        .map(|it| it.trim_matches('|').split('|').map(|it| it.trim().replace('*', "")).collect());
+    text + "\n" + &align_lines(&goals.collect::<Vec<_>>())
+}
+
+/// Formats a cell of the overview. A cell without a time refers to its reason.
+fn short<'a>(cell: &'a Cell, engine: Option<&Cost>, reasons: &mut Vec<&'a str>) -> String {
+    let cost = match &cell.outcome {
+        Outcome::Measured(cost) => cost,
+        Outcome::Absent(reason) | Outcome::Wrong(reason) => {
+            let known = reasons.iter().position(|it| it == reason);
+            let number = known.unwrap_or_else(|| {
+                reasons.push(reason);
+                reasons.len() - 1
+            });
+            return format!("[{}]", number + 1);
+        }
+    };
+    match engine {
+        Some(engine) if cell.kind != Kind::Engine => {
+            format!("{} {}×", time(cost.median), ratio(cost.median / engine.median))
+        }
+        _ => time(cost.median),
+    }
 }
 
 /// Formats the costs of one work: one row per peer, one column per size.
@@ -262,7 +351,6 @@ mod tests {
         }
         let expect = "\
 - Speed, as a multiple of LangGraph in its faster mode: loop (100,000) 1,000×.
-- Speed, as a multiple of LangGraph.js: loop (100,000) 100×.
 - Speed, as a multiple of the fastest Rust crate (2 measured): loop (100,000) 2×.
 ";
         assert_eq!(summary(&cells), format!("{expect}{by_hand}"));
@@ -270,16 +358,32 @@ mod tests {
 
     #[test]
     fn goals_use_the_largest_common_size() {
-        let text = goals(&sample_cells());
+        let text = goals(&sample_cells(), &[]);
         assert!(
             text.contains(
-                "| loop | 100,000 | time | by hand | ≤ 4× | 4.50× (by hand) | **not met** |"
+                "| loop | 100,000 | time | by hand | ≤ 4× | 4.50× (by hand) | **missed** |"
             ),
             "{text}"
         );
         let absent =
             "| loop | 100,000 | time | LangGraph, faster mode | ≥ 1,000× | – | not measured |";
         assert!(text.contains(absent), "{text}");
+    }
+
+    #[test]
+    fn overview_explains_empty_cells() {
+        let peers = vec!["engine", "by hand", "slow"];
+        let text = overview(&Results { peers, cells: sample_cells(), ..Results::default() });
+        let expect = "\
+work     size  engine      by hand  slow
+loop    1,000  100 ns  40 ns 0.40×   [1]
+loop  100,000   90 ns  20 ns 0.22×
+
+Median time per unit of the work, and its multiple of the engine's time.
+[1] wrong answer: 7
+
+work ";
+        assert!(text.starts_with(expect), "{text}");
     }
 
     #[test]
