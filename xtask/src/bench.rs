@@ -38,8 +38,7 @@ fn install_peers(root: &Path) {
         let dir = peers.join(dir).display().to_string();
         Step::new(name, "sh", "-ec").args([script.to_owned(), "sh".to_owned(), dir])
     };
-    let rust =
-        "build --release --locked --manifest-path benches/peers/rust/Cargo.toml --target-dir";
+    let rust = "build --release --locked --keep-going --manifest-path benches/peers/rust/Cargo.toml --target-dir";
     for peer in [
         script("LangGraph", INSTALL_LANGGRAPH, "langgraph"),
         script("LangGraph.js", INSTALL_LANGGRAPH_JS, "langgraph-js"),

@@ -130,3 +130,21 @@ impl Goal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{rounds::sample_cells, works::Work};
+
+    #[test]
+    fn growth_is_relative_to_a_tenth_of_the_size() {
+        let work = Work::named("growing-list").expect("the work exists");
+        let goal = GOALS.iter().find(|it| it.against == Kind::Engine).expect("there is such a goal");
+        let samples = sample_cells();
+        let cell = |cell: &Cell, size| Cell { work, size, ..cell.clone() };
+        let cells = [cell(&samples[0], 1_000), cell(&samples[3], 10_000)];
+        let verdict = goal.verdict(&cells).expect("both sizes were measured");
+        assert_eq!((verdict.size, verdict.ratio, verdict.met), (10_000, 0.9, true));
+        assert!(goal.verdict(&cells[1..]).is_none());
+    }
+}

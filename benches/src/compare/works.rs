@@ -26,7 +26,7 @@ pub const WORKS: &[Work] = &[
         about: "One node increments a counter and a branch repeats it.",
         unit: "step",
         sizes: &[1_000, 10_000, 100_000, 1_000_000],
-        quick: &[10_000],
+        quick: &[1_000, 100_000],
         ..WORK
     },
     Work {
