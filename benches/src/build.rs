@@ -11,7 +11,7 @@ use std::{
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::Deserialize;
 
-use crate::compare::report::time;
+use crate::table::time;
 
 /// Name of the workload on the command line.
 pub const NAME: &str = "build";

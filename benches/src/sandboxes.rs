@@ -10,7 +10,7 @@ use sandbox_vm::{
     guest::Agent,
 };
 
-use crate::compare::{cost::median, report::time};
+use crate::{compare::cost::median, table::time};
 
 /// Name of the workload on the command line.
 pub const NAME: &str = "sandboxes";

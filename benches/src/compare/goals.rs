@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn growth_is_relative_to_a_tenth_of_the_size() {
         let work = Work::named("growing-list").expect("the work exists");
-        let goal = GOALS.iter().find(|it| it.against == Kind::Engine).expect("there is such a goal");
+        let goal =
+            GOALS.iter().find(|it| it.against == Kind::Engine).expect("there is such a goal");
         let samples = sample_cells();
         let cell = |cell: &Cell, size| Cell { work, size, ..cell.clone() };
         let cells = [cell(&samples[0], 1_000), cell(&samples[3], 10_000)];

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     build::{self, Build},
     sandboxes,
-    table::{align_lines, group_digits},
+    table::{align_lines, bytes, digits, group_digits, time},
 };
 
 /// The results of a measurement.
@@ -94,7 +94,7 @@ pub fn summary(cells: &[Cell]) -> String {
         let verdicts = GOALS.iter().filter(time).filter_map(|it| Some((it, it.verdict(cells)?)));
         let mut ratios: Vec<String> = verdicts
             .map(|(goal, it)| {
-                format!("{} ({}) {}×", goal.work, group_digits(it.size), ratio(it.ratio))
+                format!("{} ({}) {}×", goal.work, group_digits(it.size), digits(it.ratio))
             })
             .collect();
         // Goals for sizes that were not measured have the verdict of the largest measured size.
@@ -124,13 +124,13 @@ fn goals(cells: &[Cell], builds: &[Build]) -> String {
             Measure::Memory => "memory",
         };
         let limit = match goal.limit {
-            Limit::AtLeast(limit) => format!("≥ {}×", ratio(limit)),
-            Limit::AtMost(limit) => format!("≤ {}×", ratio(limit)),
+            Limit::AtLeast(limit) => format!("≥ {}×", digits(limit)),
+            Limit::AtMost(limit) => format!("≤ {}×", digits(limit)),
         };
         let Goal { work, size, .. } = goal;
         let (size, measured, verdict) = match goal.verdict(cells) {
             Some(it) => {
-                let measured = format!("{}× ({})", ratio(it.ratio), it.peer);
+                let measured = format!("{}× ({})", digits(it.ratio), it.peer);
                 (it.size, measured, if it.met { MET } else { MISSED })
             }
             None => (*size, "–".to_owned(), "not measured"),
@@ -143,7 +143,7 @@ fn goals(cells: &[Cell], builds: &[Build]) -> String {
     }
     if let Some((value, peer)) = build::ratio_to_best_peer(builds) {
         let verdict = if value >= 1.0 { MET } else { MISSED };
-        let measured = format!("{}× ({peer})", ratio(value));
+        let measured = format!("{}× ({peer})", digits(value));
         let _ = writeln!(
             text,
             "| build from nothing | – | CPU | best Rust peer | ≥ 1× | {measured} | {verdict} |"
@@ -205,7 +205,7 @@ fn short<'a>(cell: &'a Cell, engine: Option<&Cost>, reasons: &mut Vec<&'a str>) 
     };
     match engine {
         Some(engine) if cell.kind != Kind::Engine => {
-            format!("{} {}×", time(cost.median), ratio(cost.median / engine.median))
+            format!("{} {}×", time(cost.median), digits(cost.median / engine.median))
         }
         _ => time(cost.median),
     }
@@ -268,35 +268,6 @@ fn describe(cell: &Cell) -> String {
             format!("{} ({range})", time(it.median))
         }
         Outcome::Absent(reason) | Outcome::Wrong(reason) => reason.replace('|', "/"),
-    }
-}
-
-/// Formats a duration in nanoseconds with three digits.
-pub fn time(nanos: f64) -> String {
-    scaled(nanos, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")])
-}
-
-/// Formats a number of bytes with three digits.
-pub fn bytes(bytes: f64) -> String {
-    scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")])
-}
-
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let last = units[units.len() - 1];
-    let (factor, unit) = units.iter().copied().find(|it| value >= it.0).unwrap_or(last);
-    format!("{} {unit}", digits(value / factor))
-}
-
-fn ratio(value: f64) -> String {
-    digits(value)
-}
-
-/// Formats a number with three significant digits, or all digits before the point.
-fn digits(value: f64) -> String {
-    match value {
-        _ if value >= 100.0 => group_digits(value.round() as usize),
-        _ if value >= 10.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
-        _ => format!("{value:.2}").trim_end_matches(".00").to_owned(),
     }
 }
 
@@ -384,15 +355,5 @@ Median time per unit of the work, and its multiple of the engine's time.
 
 work ";
         assert!(text.starts_with(expect), "{text}");
-    }
-
-    #[test]
-    fn numbers_have_three_digits() {
-        for (nanos, expect) in
-            [(0.5, "0.50 ns"), (12.0, "12 ns"), (1_234.0, "1.23 µs"), (2e9, "2 s")]
-        {
-            assert_eq!(time(nanos), expect);
-        }
-        assert_eq!(bytes(123_456.0), "123 KB");
     }
 }
