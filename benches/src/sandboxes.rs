@@ -9,6 +9,7 @@ use sandbox_vm::{
     backend::{Backend, Gvisor, InProcess, Jail, MicroVm},
     guest::Agent,
 };
+use tokio::time::timeout;
 
 use crate::{compare::cost::median, table::time};
 
@@ -21,6 +22,8 @@ const STARTS: usize = 20;
 const MIN_STARTS: usize = 3;
 /// Time after which no further start is measured.
 const BUDGET: Duration = Duration::from_secs(4);
+/// Time after which a back end is given up.
+const LIMIT: Duration = Duration::from_secs(12);
 
 /// The starts of one back end.
 #[derive(Debug)]
@@ -44,11 +47,18 @@ pub async fn measure() -> Vec<Row> {
 
 async fn row(backend: impl Backend + 'static) -> Row {
     let name = backend.name();
-    let starts = match backend.probe().await.problem {
-        Some(problem) => Err(problem),
-        None => start_often(backend).await.map_err(|it| it.to_string()),
+    let starts = match timeout(LIMIT, probe_and_start(backend)).await {
+        Ok(starts) => starts,
+        Err(_) => Err(format!("no result within {} seconds", LIMIT.as_secs())),
     };
     Row { backend: name, starts }
+}
+
+async fn probe_and_start(backend: impl Backend + 'static) -> Result<Vec<f64>, String> {
+    match backend.probe().await.problem {
+        Some(problem) => Err(problem),
+        None => start_often(backend).await.map_err(|it| it.to_string()),
+    }
 }
 
 async fn start_often(backend: impl Backend + 'static) -> Result<Vec<f64>, Error> {
