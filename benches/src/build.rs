@@ -41,7 +41,7 @@ const PROGRAMS: [Program; 5] = [
     Program {
         name: "juncture",
         source: "benches/peers/hello/juncture.rs",
-        dependencies: "juncture-core = '*'\njuncture-derive = '*'\nserde = { version = '1', features = ['derive'] }",
+        dependencies: "juncture-core = '*'\njuncture-derive = '*'\nserde = { version = '1', features = ['derive'] }\nserde_json = '1'",
         lock: PEERS_LOCK,
     },
     Program {

@@ -20,7 +20,7 @@ fn review(state: &State) -> String {
 }
 
 #[tokio::main]
-async fn main() -> adk_graph::Result<()> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let schema = StateSchema::builder().channel("topic").list_channel("drafts").build();
     let graph = StateGraph::new(schema)
         .add_node_fn("write", write)

@@ -2,7 +2,7 @@
 
 use cognis_graph::{
     Goto, Graph, GraphState, NodeOut,
-    cognis_core::{Result, Runnable, RunnableConfig},
+    cognis_core::{Runnable, RunnableConfig},
     node_fn,
 };
 
@@ -14,7 +14,7 @@ struct Essay {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let write = node_fn::<Essay, _, _>("write", |essay, _| {
         let number = essay.drafts.len() + 1;
         let draft = format!("Draft {number} on {}", essay.topic);

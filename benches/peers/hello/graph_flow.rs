@@ -39,7 +39,7 @@ impl Task for End {
 }
 
 #[tokio::main]
-async fn main() -> graph_flow::Result<()> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let graph = GraphBuilder::new("essay")
         .add_task(Arc::new(Write))
         .add_task(Arc::new(End))

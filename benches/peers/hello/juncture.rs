@@ -18,13 +18,13 @@ fn review(essay: &Essay) -> &str {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), JunctureError> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let write = NodeFnUpdate(|essay: &Essay| {
         let draft = format!("Draft {} on {}", essay.drafts.len() + 1, essay.topic);
         let update = EssayUpdate { topic: None, drafts: Some(vec![draft]) };
         async move { Ok::<_, JunctureError>(update) }
     });
-    let mut graph = StateGraph::new();
+    let mut graph = StateGraph::<Essay>::new();
     graph.add_node_simple("write", write)?;
     graph.set_entry_point("write");
     let paths = PathMap::from(&[("again", "write"), (END, END)][..]);
