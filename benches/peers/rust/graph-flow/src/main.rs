@@ -48,6 +48,8 @@ fn run(graph: Graph, start: &'static str, answer: fn(&Context) -> String) -> Job
         let graph = graph.clone();
         async move {
             let mut session = Session::new_from_task("session".to_owned(), start);
+            // The history of a default context keeps 1,000 messages.
+            session.context = Context::with_max_chat_messages(usize::MAX);
             graph.execute_session(&mut session).await.expect("the run succeeds");
             answer(&session.context)
         }
