@@ -67,19 +67,37 @@ pub fn describe<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     format!("{count} texts of {length} characters")
 }
 
-/// Returns the argument of a tool call of the ReAct agent.
-pub fn query(call: usize) -> String {
-    format!("{call:036}").repeat(100)
+/// The texts of an agent, which a model and a tool without any latency produce.
+#[derive(Clone, Copy, Debug)]
+pub enum Texts {
+    /// Arguments of 3,600 characters and results of 36,180, as in LangGraph's benchmark.
+    Long,
+    /// Arguments of 36 characters and results of 54.
+    Short,
 }
 
-/// Returns the result of the tool of the ReAct agent.
-pub fn tool_result(query: &str) -> String {
-    format!("result for query: {query}").repeat(10)
-}
+impl Texts {
+    fn repeat(self, text: &str, times: usize) -> String {
+        match self {
+            Self::Long => text.repeat(times),
+            Self::Short => text.to_owned(),
+        }
+    }
 
-/// Returns the last message of the ReAct agent.
-pub fn final_answer() -> String {
-    "answer".repeat(100)
+    /// Returns the argument of a tool call.
+    pub fn query(self, call: usize) -> String {
+        self.repeat(&format!("{call:036}"), 100)
+    }
+
+    /// Returns the result of the tool.
+    pub fn result(self, query: &str) -> String {
+        self.repeat(&format!("result for query: {query}"), 10)
+    }
+
+    /// Returns the last message.
+    pub fn answer(self) -> String {
+        self.repeat("answer", 100)
+    }
 }
 
 /// Returns the first message of the wide state of this size: nested maps of lists.
@@ -138,6 +156,22 @@ pub fn message(number: usize, size: usize) -> String {
     // `format!` would pad the message one character at a time, which would distort the measurement.
     text.push_str(&" ".repeat(size.saturating_sub(text.len())));
     text
+}
+
+/// Returns a new thread name.
+pub fn new_thread() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("thread-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns the name of a node of the chain.
+pub fn node_name(index: usize) -> String {
+    format!("node{index:06}")
+}
+
+/// Returns the answer of the branches that compute: the sum of their results, modulo 2⁶⁴.
+pub fn spin_answer(results: impl IntoIterator<Item = u64>) -> String {
+    results.into_iter().fold(0, u64::wrapping_add).to_string()
 }
 
 /// Returns a new path for a database, in the directory that the harness names.

@@ -4,11 +4,10 @@
 //! imports are executed only once.
 
 use std::{
-    env, fmt,
+    env,
     io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -24,32 +23,12 @@ pub struct LangGraph {
     child: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    version: Version,
-}
-
-#[derive(Clone, Debug, serde::Deserialize)]
-pub struct Version {
-    langgraph: String,
-    python: String,
-    /// Version of LangChain, which is a separate package and may not be installed.
-    langchain: Option<String>,
-    /// Information about LangGraph's savers, which are separate packages and may not be installed.
-    savers: Option<Savers>,
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LangGraph {} on Python {}", self.langgraph, self.python)?;
-        match &self.langchain {
-            Some(version) => write!(f, ", with LangChain {version}"),
-            None => Ok(()),
-        }
-    }
+    savers: Savers,
 }
 
 /// Versions and settings of LangGraph's savers.
 #[derive(Clone, Debug, serde::Deserialize)]
-pub struct Savers {
+pub(crate) struct Savers {
     pub(crate) sqlite_saver: String,
     pub(crate) postgres_saver: String,
     pub(crate) sqlite: String,
@@ -58,21 +37,9 @@ pub struct Savers {
 
 impl Savers {
     /// Returns whether SQLite syncs less often with LangGraph's default settings than with our saver.
-    pub fn syncs_less(&self) -> bool {
+    pub(crate) fn syncs_less(&self) -> bool {
         self.synchronous < FULL_SYNC
     }
-}
-
-#[derive(Serialize)]
-struct Request {
-    workload: &'static str,
-    size: usize,
-    steps: usize,
-}
-
-#[derive(serde::Deserialize)]
-struct Answer {
-    seconds: f64,
 }
 
 impl LangGraph {
@@ -86,34 +53,13 @@ impl LangGraph {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = child.stdin.take().expect("standard input is a pipe");
         let mut answers = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        let version = read(&mut answers)?;
-        Ok(Self { child, requests, answers, version })
+        let savers = read(&mut answers)?;
+        Ok(Self { child, requests, answers, savers })
     }
 
-    /// Returns the versions of LangGraph and Python.
-    pub fn version(&self) -> &Version {
-        &self.version
-    }
-
-    /// Returns information about LangGraph's savers, if they are installed.
-    pub fn savers(&self) -> Option<&Savers> {
-        self.version.savers.as_ref()
-    }
-
-    /// Runs the workload with this name once and returns the duration.
-    pub(crate) fn run_named(
-        &mut self,
-        workload: &'static str,
-        size: usize,
-        steps: usize,
-    ) -> io::Result<Duration> {
-        let answer: Answer = self.request(&Request { workload, size, steps })?;
-        Duration::try_from_secs_f64(answer.seconds).map_err(io::Error::other)
-    }
-
-    /// Returns whether LangChain is installed.
-    pub(crate) fn has_langchain(&self) -> bool {
-        self.version.langchain.is_some()
+    /// Returns the versions and settings of LangGraph's savers.
+    pub(crate) fn savers(&self) -> &Savers {
+        &self.savers
     }
 
     /// Sends a request and waits for the answer.

@@ -2,7 +2,8 @@
 //!
 //! The program prints its version on the first line. Then each line `WORK SIZE RUNS` on standard input is answered by
 //! one line of JSON: `{"answer": …, "seconds": …, "cpu": …, "memory": …}`, or `{"cannot": …}` with a reason. The times
-//! are totals of all runs and exclude the construction of the graph. The memory is the growth of the resident memory
+//! are totals of all runs and exclude the construction of the graph, which is repeated only if another work or size is
+//! requested. The memory is the growth of the resident memory
 //! during the runs, at its peak, in bytes.
 //!
 //! The programs of the Rust peers, in another workspace, include this file.
@@ -11,12 +12,15 @@ use std::{
     fs,
     future::Future,
     io::{self, BufRead, Write},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 use serde_json::json;
-use tokio::runtime::{Handle, Runtime};
+use tokio::{
+    runtime::{Handle, Runtime},
+    task::JoinSet,
+};
 
 /// Executes a workload once and returns its answer.
 pub type Job = Box<dyn FnMut() -> String>;
@@ -29,6 +33,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{}", json!({"version": version}))?;
+    let mut prepared = None;
     for line in io::stdin().lock().lines() {
         let line = line?;
         let words: Vec<&str> = line.split(' ').collect();
@@ -36,10 +41,16 @@ pub fn serve(
             return Err(io::Error::other(format!("`{line}` is not `WORK SIZE RUNS`")));
         };
         let number = |text: &str| text.parse::<usize>().map_err(io::Error::other);
-        let answer = match prepare(work, number(size)?) {
+        let request = (work.to_owned(), number(size)?);
+        let mut job = match prepared.take() {
+            Some((same, job)) if same == request => job,
+            _ => prepare(work, request.1),
+        };
+        let answer = match &mut job {
             Ok(job) => measure(job, number(runs)?),
             Err(reason) => json!({"cannot": reason}),
         };
+        prepared = Some((request, job));
         writeln!(output, "{answer}")?;
         output.flush()?;
     }
@@ -51,7 +62,7 @@ pub fn unknown(work: &str) -> String {
     format!("no program for `{work}`")
 }
 
-fn measure(mut job: Job, runs: usize) -> serde_json::Value {
+fn measure(job: &mut Job, runs: usize) -> serde_json::Value {
     // Resets the peak of the resident memory. Without permission, the growth since the start of the process counts.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let (before, cpu, start) = (status_bytes("VmRSS:"), cpu_time(), Instant::now());
@@ -83,6 +94,25 @@ where
 {
     let runtime = runtime();
     Box::new(move || runtime.block_on(runtime.spawn(run())).expect("a workload does not panic"))
+}
+
+/// Creates a job that runs tasks concurrently and answers with the sum of their results.
+pub fn concurrent<F>(tasks: usize, run: impl Fn() -> F + Send + Sync + 'static) -> Job
+where
+    F: Future<Output = usize> + Send + 'static,
+{
+    let run = Arc::new(run);
+    job(move || {
+        let run = run.clone();
+        async move {
+            let mut set: JoinSet<usize> = (0..tasks).map(|_| run()).collect();
+            let mut sum = 0;
+            while let Some(result) = set.join_next().await {
+                sum += result.expect("a task does not panic");
+            }
+            sum.to_string()
+        }
+    })
 }
 
 /// Returns the runtime of this program.

@@ -15,13 +15,24 @@ pub mod table;
 mod timed;
 pub mod workload;
 
-use std::io;
+use std::{io, path::Path, time::Duration};
 
 use tokio::runtime::Handle;
 
 pub use self::disk::{describe as describe_disk, scratch_dir};
-use self::{database::Databases, workload::Workload};
-use crate::langgraph::LangGraph;
+use self::{
+    database::Databases,
+    floor::{CommitProfile, FileSpace, Floor},
+    workload::Workload,
+};
+use crate::{data, langgraph::LangGraph};
+
+/// Measures the barest durable step: overwriting some bytes of a file and syncing them.
+pub fn barest_fsync(dir: &Path) -> io::Result<Duration> {
+    let commits = CommitProfile { count: 200, bytes: data::MESSAGE_SIZE };
+    let time = Floor::new(&dir.join("fsync"), commits, FileSpace::Preallocated)?.run()?;
+    Ok(time / commits.count as u32)
+}
 
 /// The results of all measured workloads.
 #[derive(Debug, Default)]
@@ -43,7 +54,7 @@ pub fn measure(
         notes: vec![format!("the target directory {}", disk::describe(scratch_dir.path()))],
         ..Report::default()
     };
-    report.notes.extend(langgraph::describe(langgraph.as_ref()));
+    report.notes.extend(langgraph.as_ref().map(langgraph::describe));
     let mut databases = Databases::new(scratch_dir.path(), runtime);
     for &workload in workloads {
         for load in workload.loads() {

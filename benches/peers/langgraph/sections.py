@@ -1,21 +1,13 @@
-"""The stored threads and the agents of ../../src/storage.rs and ../../src/agents.rs in LangGraph and LangChain.
+"""The stored threads of ../../src/storage.rs in LangGraph.
 
 A request is a line of JSON on standard input, the answer is a line on standard output.
-Requests for "storage" and "storage-size" go to storage.py, those for "agent" to agents.py.
 """
 
 import json
 import sys
-from importlib.metadata import version
 
-try:
-    import storage
-except ImportError:  # The savers are separate packages.
-    storage = None
-try:
-    import agents
-except ImportError:  # LangChain is a separate package.
-    agents = None
+import storage
+
 
 def answer(value):
     print(json.dumps(value), flush=True)
@@ -27,13 +19,10 @@ def serve(request):
             return storage.run(request)
         case "storage-size":
             return storage.size(request)
-        case "agent":
-            return agents.run(request)
 
 
 def main():
-    about = {"langgraph": version("langgraph"), "python": sys.version.split()[0]}
-    answer(about | {"savers": storage and storage.about(), "langchain": agents and version("langchain")})
+    answer(storage.about())
     for line in sys.stdin:
         answer(serve(json.loads(line)))
 

@@ -5,17 +5,24 @@
 
 import asyncio
 import gc
+import http.client
 import json
 import operator
 import os
+import socket
 import sqlite3
+import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from itertools import count
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -242,16 +249,23 @@ def wide_state(size, saver=None):
     return runner(compiled, start, answer, "exit" if saver else None)
 
 
-@tool
-def search(query: str) -> str:
+@tool("search")
+def search_long(query: str) -> str:
     """Searches."""
     return f"result for query: {query}" * 10
+
+
+@tool("search")
+def search_short(query: str) -> str:
+    """Searches."""
+    return f"result for query: {query}"
 
 
 class FakeModel(BaseChatModel):
     """Calls the tool once per turn until it has called it often enough."""
 
     calls: int
+    long: bool
 
     @property
     def _llm_type(self):
@@ -262,9 +276,10 @@ class FakeModel(BaseChatModel):
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         turn = len(messages) // 2
-        message = AIMessage("answer" * 100)
+        message = AIMessage("answer" * (100 if self.long else 1))
         if turn < self.calls:
-            call = {"name": "search", "args": {"query": f"{turn:036}" * 100}, "id": str(turn)}
+            query = f"{turn:036}" * (100 if self.long else 1)
+            call = {"name": "search", "args": {"query": query}, "id": str(turn)}
             message = AIMessage("", tool_calls=[call])
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -273,9 +288,17 @@ class FakeModel(BaseChatModel):
 
 
 def react_agent(size, saver=None):
-    agent = create_react_agent(FakeModel(calls=size), [search], checkpointer=saver)
+    agent = create_react_agent(FakeModel(calls=size, long=True), [search_long], checkpointer=saver)
+    return run_agent(agent, "exit" if saver else None)
+
+
+def agent_loop(size):
+    return run_agent(create_agent(FakeModel(calls=size, long=False), [search_short]))
+
+
+def run_agent(agent, durability=None):
     answer = lambda it: describe(message.content for message in it["messages"])
-    return runner(agent, lambda: {"messages": [HumanMessage("hi?")]}, answer, "exit" if saver else None)
+    return runner(agent, lambda: {"messages": [HumanMessage("hi?")]}, answer, durability)
 
 
 class Value(TypedDict):
@@ -419,6 +442,50 @@ def resume(size):
     return run
 
 
+SERVED = {"dependencies": ["."], "graphs": {"count": f"{Path(__file__).parent}/served.py:graph"}}
+
+
+@cache
+def start_server():
+    """Start LangGraph's development server, which stores threads in memory, and connect to it."""
+    directory = tempfile.mkdtemp(dir=os.environ["GRAPH_BENCH_DIR"])
+    Path(directory, "langgraph.json").write_text(json.dumps(SERVED))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([*command, "--n-jobs-per-worker", "10"], cwd=directory, **quiet)
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    while process.poll() is None:
+        try:
+            connection.connect()
+            return process.pid, connection
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    raise RuntimeError("the server ended")
+
+
+def server(size):
+    if not ASYNC:
+        raise Cannot("the server is asynchronous")
+    pid, connection = start_server()
+
+    def post(path, body):
+        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        return json.loads(connection.getresponse().read())
+
+    def run():
+        total = 0
+        for _ in range(size):
+            thread = post("/threads", {})["thread_id"]
+            total += post(f"/threads/{thread}/runs/wait", {"assistant_id": "count", "input": {"count": 0}})["count"]
+        return str(total)
+
+    run.pid = pid
+    return run
+
+
 PLAIN = {
     "loop": loop,
     "fan-out": fan_out,
@@ -427,15 +494,18 @@ PLAIN = {
     "fanout-to-subgraph": fanout_to_subgraph,
     "wide-state": wide_state,
     "react-agent": react_agent,
+    "agent-loop": agent_loop,
     "nested": nested,
     "threads": threads,
     "cpu-branches": cpu_branches,
     "sqlite-loop": sqlite_loop,
     "sqlite-loop-16": sqlite_loop_16,
     "resume": resume,
+    "server": server,
 }
 
 
+@cache
 def prepare(work, size):
     name = work.removesuffix("-checkpoint")
     if name not in PLAIN:
@@ -443,23 +513,33 @@ def prepare(work, size):
     return PLAIN[name](size) if name == work else PLAIN[name](size, InMemorySaver())
 
 
-def status_bytes(key):
-    with open("/proc/self/status") as status:
+def status_bytes(pid, key):
+    with open(f"/proc/{pid}/status") as status:
         return next((int(line.split()[1]) * 1024 for line in status if line.startswith(key)), 0)
 
 
+def cpu_seconds(pid):
+    if pid == "self":
+        return time.process_time()
+    # The times follow the name of the program, which is in parentheses.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(run, runs):
+    # A server is another process.
+    pid = getattr(run, "pid", "self")
     gc.collect()
     try:
-        with open("/proc/self/clear_refs", "w") as file:
+        with open(f"/proc/{pid}/clear_refs", "w") as file:
             file.write("5")
     except OSError:
         pass
-    before, cpu, start = status_bytes("VmRSS:"), time.process_time(), time.perf_counter()
+    before, cpu, start = status_bytes(pid, "VmRSS:"), cpu_seconds(pid), time.perf_counter()
     for _ in range(runs):
         answer = run()
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    memory = max(0, status_bytes("VmHWM:") - before)
+    seconds, cpu = time.perf_counter() - start, cpu_seconds(pid) - cpu
+    memory = max(0, status_bytes(pid, "VmHWM:") - before)
     return {"answer": answer, "seconds": seconds, "cpu": cpu, "memory": memory}
 
 

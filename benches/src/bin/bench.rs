@@ -2,53 +2,74 @@
 #![expect(clippy::print_stdout, reason = "prints its results to stdout")]
 
 use std::{
-    env, fs, io, path::Path, process::ExitCode, thread::available_parallelism, time::Instant,
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread::available_parallelism,
+    time::Instant,
 };
 
 use graph_benches::{
-    agents,
+    build,
     compare::{
         peer::{self, Peer},
-        publish, report,
+        publish,
+        report::{self, Results},
         rounds::{self, Effort},
         works::{WORKS, Work},
     },
-    eager,
+    data, eager,
     langgraph::{self, LangGraph},
-    llm_layers, storage,
+    llm_layers, protocol, sandboxes,
+    storage::{self, workload::Workload},
+    works,
 };
+use sandbox_vm::guest::{self, Agent};
 use tokio::runtime::{Handle, Runtime};
 
 const HELP: &str = "\
 Usage: bench [OPTIONS] [NAME...]
 
 Measure the engine and its peers. Without NAME, measure everything, and write benches/results, the
-book's chapter and the README if every peer was measured in at least one workload.
+book's chapter and the README if every peer was measured in at least one work.
 
-  --quick     Measure small sizes in few rounds, and only the workloads that are compared with peers
+  --quick     Measure the main works and the sandboxes in under 4 minutes
   -h, --help  Print this help
 
 Names:
   works (all of these): {works}
   storage (all of these): sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16
+  sandboxes
+  build
   llm-layers
-  agents
   eager
 ";
 
 fn main() -> ExitCode {
-    let result = match parse(env::args().skip(1)) {
+    // The benchmark is also the program in its sandboxes, and the program of two of the peers.
+    guest::enter(Agent::new);
+    match env::args().nth(1).as_deref() {
+        Some(peer::ENGINE) => {
+            return exit_code(protocol::serve(env!("CARGO_PKG_VERSION"), works::on_engine));
+        }
+        Some(peer::BY_HAND) => return exit_code(protocol::serve("Rust and tokio", works::by_hand)),
+        _ => {}
+    }
+    match parse(env::args().skip(1)) {
         Ok(None) => {
             let names: Vec<&str> = WORKS.iter().map(|it| it.name).collect();
             print!("{}", HELP.replace("{works}", &names.join(", ")));
-            return ExitCode::SUCCESS;
+            ExitCode::SUCCESS
         }
-        Ok(Some(selection)) => measure(&selection),
+        Ok(Some(selection)) => exit_code(measure(&selection)),
         Err(argument) => {
-            eprintln!("error: unknown workload or option `{argument}`; `--help` lists them");
-            return ExitCode::from(2);
+            eprintln!("error: unknown work or option `{argument}`; `--help` lists them");
+            ExitCode::from(2)
         }
-    };
+    }
+}
+
+fn exit_code(result: io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -59,43 +80,40 @@ fn main() -> ExitCode {
 }
 
 /// The benchmarks to run.
+#[derive(Default)]
 struct Selection {
     works: Vec<&'static Work>,
-    stored: Vec<storage::workload::Workload>,
+    sandboxes: bool,
+    build: bool,
+    stored: Vec<Workload>,
     llm_layers: bool,
-    agents: bool,
     eager: bool,
-    effort: Effort,
+    quick: bool,
 }
 
 /// Parses the arguments. Returns `None` for `--help`. The error is the invalid argument.
 fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String> {
-    let mut selection = Selection {
-        works: Vec::new(),
-        stored: Vec::new(),
-        llm_layers: false,
-        agents: false,
-        eager: false,
-        effort: Effort::FULL,
-    };
+    let mut selection = Selection::default();
     for arg in args {
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
-            "--quick" => selection.effort = Effort::QUICK,
+            "--quick" => selection.quick = true,
             "works" => selection.works.extend(WORKS),
-            "storage" => selection.stored.extend(storage::workload::Workload::ALL),
+            "storage" => selection.stored.extend(Workload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
-            agents::NAME => selection.agents = true,
+            sandboxes::NAME => selection.sandboxes = true,
+            build::NAME => selection.build = true,
             eager::NAME => selection.eager = true,
             name => selection.add(name).ok_or(arg)?,
         }
     }
     if selection.is_empty() {
         selection.works.extend(WORKS);
-        if !selection.effort.quick {
-            selection.stored.extend(storage::workload::Workload::ALL);
+        selection.sandboxes = true;
+        if !selection.quick {
+            selection.build = true;
+            selection.stored.extend(Workload::ALL);
             selection.llm_layers = true;
-            selection.agents = true;
             selection.eager = true;
         }
     }
@@ -103,12 +121,12 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
 }
 
 impl Selection {
-    /// Adds the compared or stored workload with this name, if it exists.
+    /// Adds the work or stored workload with this name, if it exists.
     fn add(&mut self, name: &str) -> Option<()> {
         if let Some(work) = Work::named(name) {
             self.works.push(work);
         } else {
-            let mut stored = storage::workload::Workload::ALL.into_iter();
+            let mut stored = Workload::ALL.into_iter();
             self.stored.push(stored.find(|it| it.name() == name)?);
         }
         Some(())
@@ -117,73 +135,100 @@ impl Selection {
     fn is_empty(&self) -> bool {
         self.works.is_empty()
             && self.stored.is_empty()
-            && !self.llm_layers
-            && !self.agents
-            && !self.eager
+            && !(self.sandboxes || self.build || self.llm_layers || self.eager)
+    }
+
+    fn effort(&self) -> Effort {
+        if self.quick { Effort::QUICK } else { Effort::FULL }
+    }
+
+    /// Returns whether the works are measured as thoroughly as published results require.
+    fn has_all_works(&self) -> bool {
+        self.works.len() == WORKS.len() && !self.quick
     }
 }
 
 fn measure(selection: &Selection) -> io::Result<()> {
-    if !selection.works.is_empty() {
-        measure_works(selection)?;
-    }
     let runtime = Runtime::new()?;
-    let mut langgraph = None;
-    if !selection.stored.is_empty() || selection.agents {
-        langgraph = start_langgraph();
+    let rounds = selection.effort().rounds;
+    if !selection.works.is_empty() || selection.sandboxes || selection.build {
+        measure_published(selection, runtime.handle())?;
     }
     if !selection.stored.is_empty() {
-        measure_storage(selection, runtime.handle(), &mut langgraph);
+        measure_storage(&selection.stored, rounds, runtime.handle());
     }
     if selection.llm_layers {
-        measure_llm_layers(selection, runtime.handle());
-    }
-    if selection.agents {
-        measure_agents(selection, runtime.handle(), &mut langgraph);
+        measure_llm_layers(rounds, runtime.handle());
     }
     if selection.eager {
         eprintln!("{} …", eager::NAME);
-        println!("{}", eager::text(&eager::measure(selection.effort.rounds, runtime.handle())));
+        println!("{}", eager::text(&eager::measure(rounds, runtime.handle())));
     }
     Ok(())
 }
 
-/// Measures the workloads, prints the results, and writes them to the repository if they are complete.
-fn measure_works(selection: &Selection) -> io::Result<()> {
+/// Measures what is published, prints the results, and writes them to the repository if they are complete.
+fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> {
     let start = Instant::now();
     let scratch = storage::scratch_dir()?;
     let peers = peer::peers()?;
-    let mut environment = describe_machine(&storage::describe_disk(scratch.path()));
-    environment += &describe_peers(&peers, scratch.path());
-    let mut cells = Vec::new();
-    for work in &selection.works {
-        cells.extend(rounds::measure(work, &peers, selection.effort, scratch.path())?);
-    }
-    environment += &format!("\nThe measurement took {} minutes.\n", start.elapsed().as_secs() / 60);
-    let names: Vec<&str> = peers.iter().map(|it| it.name).collect();
-    let all_works = selection.works.len() == WORKS.len() && !selection.effort.quick;
-    let unmeasured = publish::unmeasured_peers(&names, &cells);
-    if all_works && !unmeasured.is_empty() {
-        let peers = unmeasured.join(", ");
-        eprintln!("the results are not published, because they lack peers: {peers}");
-    }
-    let complete = all_works && unmeasured.is_empty();
-    // Partial results go to the target directory, so that they do not replace complete ones.
-    let dir = match complete {
-        true => Path::new(env!("CARGO_MANIFEST_DIR")).join("results"),
-        false => scratch.path().with_file_name("bench-results"),
+    let mut results = Results {
+        environment: describe_machine(scratch.path())? + &describe_peers(&peers, scratch.path()),
+        peers: peers.iter().map(|it| it.name).collect(),
+        ..Results::default()
     };
-    report::write(&dir, &environment, &names, &cells)?;
-    if complete {
-        let root = dir.ancestors().nth(2).expect("the results are in a directory of `benches`");
-        publish::publish(root, &dir, &report::summary(&cells))?;
+    if selection.sandboxes {
+        eprintln!("{} …", sandboxes::NAME);
+        results.sandboxes = runtime.block_on(sandboxes::measure());
     }
-    let path = dir.join("results.md");
-    println!("{}\nWrote {}", fs::read_to_string(&path)?, path.display());
+    for work in &selection.works {
+        if start.elapsed() > selection.effort().total {
+            eprintln!("{} is left out, because the time is up", work.name);
+            continue;
+        }
+        results.cells.extend(rounds::measure(work, &peers, selection.effort(), scratch.path())?);
+    }
+    if selection.build {
+        results.builds = build::measure(scratch.path());
+    }
+    let minutes = start.elapsed().as_secs_f64() / 60.0;
+    results.environment += &format!("\nThe measurement took {minutes:.1} minutes.\n");
+    let path = write(selection, &results, scratch.path())?;
+    print!("{}", report::overview(&results));
+    if !results.sandboxes.is_empty() {
+        println!("{}", sandboxes::section(&results.sandboxes));
+    }
+    if !results.builds.is_empty() {
+        println!("{}", build::section(&results.builds));
+    }
+    println!("Wrote {}", path.display());
     Ok(())
 }
 
-fn describe_machine(disk: &str) -> String {
+/// Writes the results and returns the path of the file. Only complete results replace those in the repository.
+fn write(selection: &Selection, results: &Results, scratch: &Path) -> io::Result<PathBuf> {
+    let unmeasured = publish::unmeasured_peers(&results.peers, &results.cells);
+    if selection.has_all_works() && !unmeasured.is_empty() {
+        let peers = unmeasured.join(", ");
+        eprintln!("the results are not published, because they lack peers: {peers}");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or(io::ErrorKind::NotFound)?;
+    let dir = if selection.has_all_works() && unmeasured.is_empty() {
+        let dir = root.join("benches/results");
+        report::write(&dir, results)?;
+        publish::publish(root, &dir, &report::summary(&results.cells))?;
+        dir
+    } else {
+        let dir = scratch.with_file_name("bench-results");
+        report::write(&dir, results)?;
+        dir
+    };
+    Ok(dir.join("results.md"))
+}
+
+fn describe_machine(scratch: &Path) -> io::Result<String> {
+    let disk = storage::describe_disk(scratch);
+    let fsync = storage::barest_fsync(scratch)?.as_micros();
     let cores = available_parallelism().map_or(1, usize::from);
     let load = match load() {
         Some(load) if load > 0.25 * cores as f64 => {
@@ -193,9 +238,11 @@ fn describe_machine(disk: &str) -> String {
         }
         _ => String::new(),
     };
-    format!(
-        "Measured with `cargo xtask bench` on {cores} cores; the SQLite files are in a directory that {disk}.{load}\n"
-    )
+    Ok(format!(
+        "Measured with `cargo xtask bench` on {cores} cores.{load}\nThe SQLite files are in a directory that {disk}; \
+         overwriting and syncing {} bytes takes {fsync} µs there.\n",
+        data::MESSAGE_SIZE
+    ))
 }
 
 /// Returns the load average over the last minute, if the system reports it.
@@ -206,8 +253,8 @@ fn load() -> Option<f64> {
 fn describe_peers(peers: &[Peer], scratch: &Path) -> String {
     let mut text = String::from("\n| peer | version |\n|---|---|\n");
     for peer in peers {
-        let version = match peer.start(scratch) {
-            Ok(session) => session.version.clone(),
+        let version = match peer.start(scratch).and_then(|mut it| it.ready()) {
+            Ok(version) => version,
             Err(error) => format!("not installed ({error})"),
         };
         text += &format!("| {} | {version} |\n", peer.name);
@@ -215,26 +262,18 @@ fn describe_peers(peers: &[Peer], scratch: &Path) -> String {
     text
 }
 
-fn measure_storage(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
-    match storage::measure(&selection.stored, selection.effort.rounds, runtime, langgraph) {
+fn measure_storage(workloads: &[Workload], rounds: usize, runtime: &Handle) {
+    match storage::measure(workloads, rounds, runtime, &mut start_langgraph()) {
         Ok(report) => print!("{}", storage::table::text(&report)),
         Err(error) => eprintln!("cannot measure the storage workloads: {error}"),
     }
 }
 
-fn measure_llm_layers(selection: &Selection, runtime: &Handle) {
+fn measure_llm_layers(rounds: usize, runtime: &Handle) {
     eprintln!("{} …", llm_layers::NAME);
-    match llm_layers::measure(selection.effort.rounds, runtime) {
+    match llm_layers::measure(rounds, runtime) {
         Ok(rows) => println!("{}", llm_layers::text(&rows)),
         Err(error) => eprintln!("cannot measure the layers of llm: {error}"),
-    }
-}
-
-fn measure_agents(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
-    eprintln!("{} …", agents::NAME);
-    match agents::measure(selection.effort.rounds, runtime, langgraph) {
-        Ok(rows) => println!("{}", agents::text(&rows)),
-        Err(error) => eprintln!("cannot measure the agents: {error}"),
     }
 }
 

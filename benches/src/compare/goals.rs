@@ -8,6 +8,8 @@ pub struct Goal {
     pub work: &'static str,
     /// Size at which the ratio counts; the largest measured one if it was not measured.
     pub size: usize,
+    /// The peers to compare with. The engine is compared with itself at a tenth of the size, where the cost of a unit
+    /// should be the same.
     pub against: Kind,
     pub measure: Measure,
     pub limit: Limit,
@@ -50,6 +52,7 @@ pub const GOALS: &[Goal] = &[
     goal("growing-list", 10_000, Kind::LangGraph, Limit::AtLeast(1_000.0)),
     goal("growing-list", 10_000, Kind::Rust, Limit::AtLeast(1.0)),
     goal("growing-list", 10_000, Kind::ByHand, Limit::AtMost(4.0)),
+    goal("growing-list", 10_000, Kind::Engine, Limit::AtMost(1.5)),
     goal("sequential", 1_000, Kind::LangGraph, Limit::AtLeast(100.0)),
     goal("sequential", 1_000, Kind::Rust, Limit::AtLeast(1.0)),
     goal("fanout-to-subgraph", 100, Kind::LangGraph, Limit::AtLeast(100.0)),
@@ -60,6 +63,8 @@ pub const GOALS: &[Goal] = &[
     goal("react-agent", 10, Kind::Rust, Limit::AtLeast(1.0)),
     goal("react-agent", 100, Kind::LangGraph, Limit::AtLeast(100.0)),
     goal("react-agent", 100, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("agent-loop", 25, Kind::LangGraph, Limit::AtLeast(100.0)),
+    goal("agent-loop", 25, Kind::Rust, Limit::AtLeast(1.0)),
     goal("sqlite-loop", 300, Kind::LangGraph, Limit::AtLeast(10.0)),
     goal("sqlite-loop", 300, Kind::Rust, Limit::AtLeast(4.0)),
     goal("sqlite-loop", 300, Kind::ByHand, Limit::AtMost(2.0)),
@@ -84,6 +89,9 @@ pub struct Verdict {
 impl Goal {
     /// Returns the ratio at the goal's size, or at the largest smaller size at which a peer was measured.
     pub fn verdict(&self, cells: &[Cell]) -> Option<Verdict> {
+        if self.against == Kind::Engine {
+            return self.growth(cells);
+        }
         let of_work =
             || cells.iter().filter(|it| it.work.name == self.work && it.size <= self.size);
         let peers = of_work().filter(|it| it.kind == self.against && it.cost().is_some());
@@ -93,12 +101,25 @@ impl Goal {
             f64::total_cmp(&cost(a).unwrap_or(f64::MAX), &cost(b).unwrap_or(f64::MAX))
         })?;
         let engine = of_work().find(|it| it.kind == Kind::Engine && it.size == size)?;
-        let (ours, theirs) = (cost(engine)?, cost(best)?);
+        Some(self.compare(size, best.peer, cost(engine)?, cost(best)?))
+    }
+
+    /// Compares the engine with itself at a tenth of the size.
+    fn growth(&self, cells: &[Cell]) -> Option<Verdict> {
+        let at = |size| {
+            let engine = |it: &&Cell| it.work.name == self.work && it.kind == Kind::Engine;
+            cells.iter().filter(engine).find(|it| it.size == size)?.cost()
+        };
+        let [large, small] = [at(self.size)?, at(self.size / 10)?].map(|it| self.cost(it));
+        Some(self.compare(self.size, "engine at a tenth of the size", large, small))
+    }
+
+    fn compare(&self, size: usize, peer: &'static str, ours: f64, theirs: f64) -> Verdict {
         let (ratio, met) = match self.limit {
             Limit::AtLeast(limit) => (theirs / ours, theirs / ours >= limit),
             Limit::AtMost(limit) => (ours / theirs, ours / theirs <= limit),
         };
-        Some(Verdict { size, peer: best.peer, ratio, met })
+        Verdict { size, peer, ratio, met }
     }
 
     fn cost(&self, cost: &Cost) -> f64 {
@@ -107,5 +128,24 @@ impl Goal {
             // A run without any growth would make every ratio infinite.
             Measure::Memory => cost.memory.max(4_096) as f64,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{rounds::sample_cells, works::Work};
+
+    #[test]
+    fn growth_is_relative_to_a_tenth_of_the_size() {
+        let work = Work::named("growing-list").expect("the work exists");
+        let goal =
+            GOALS.iter().find(|it| it.against == Kind::Engine).expect("there is such a goal");
+        let samples = sample_cells();
+        let cell = |cell: &Cell, size| Cell { work, size, ..cell.clone() };
+        let cells = [cell(&samples[0], 1_000), cell(&samples[3], 10_000)];
+        let verdict = goal.verdict(&cells).expect("both sizes were measured");
+        assert_eq!((verdict.size, verdict.ratio, verdict.met), (10_000, 0.9, true));
+        assert!(goal.verdict(&cells[1..]).is_none());
     }
 }

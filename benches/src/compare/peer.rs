@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::OsString,
     io::{self, BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -11,9 +12,10 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
-/// A program that executes workloads.
+/// A program that executes works.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Name in the results.
@@ -53,10 +55,15 @@ pub struct Measured {
     pub memory: u64,
 }
 
+/// Argument that turns the benchmark into the program that executes the works on the engine.
+pub const ENGINE: &str = "peer-engine";
+
+/// Argument that turns the benchmark into the program that executes the works by hand.
+pub const BY_HAND: &str = "peer-by-hand";
+
 /// Returns all peers: the engine first, then the work by hand, then the installed ones.
 pub fn peers() -> io::Result<Vec<Peer>> {
     let program = env::current_exe()?;
-    let works = program.with_file_name("works");
     let installed = target_dir(&program)?.join("bench-peers");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
     let python = installed.join("langgraph/bin/python");
@@ -69,8 +76,8 @@ pub fn peers() -> io::Result<Vec<Peer>> {
         command: command.iter().map(|it| it.as_ref().to_owned()).collect(),
     };
     Ok(vec![
-        peer("engine", Kind::Engine, &[&works, &"engine"]),
-        peer("by hand", Kind::ByHand, &[&works, &"by-hand"]),
+        peer("engine", Kind::Engine, &[&program, &ENGINE]),
+        peer("by hand", Kind::ByHand, &[&program, &BY_HAND]),
         peer("LangGraph sync", Kind::LangGraph, &[&python, &"-u", &works_py, &"sync"]),
         peer("LangGraph async", Kind::LangGraph, &[&python, &"-u", &works_py, &"async"]),
         peer("LangGraph.js", Kind::LangGraphJs, &[&"node", &"--expose-gc", &works_mjs]),
@@ -91,8 +98,6 @@ pub struct Session {
     child: Child,
     requests: ChildStdin,
     replies: Receiver<io::Result<String>>,
-    /// Versions of the peer and of its language.
-    pub version: String,
 }
 
 #[derive(Deserialize)]
@@ -101,7 +106,7 @@ struct Hello {
 }
 
 impl Peer {
-    /// Starts the program. Databases are created in `scratch`.
+    /// Starts the program, which creates its databases in `scratch`. It is ready after [`Session::ready`].
     pub fn start(&self, scratch: &Path) -> io::Result<Session> {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).env("GRAPH_BENCH_DIR", scratch);
@@ -109,6 +114,8 @@ impl Peer {
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
         // The script is part of the repository, so Python must not write bytecode files next to it.
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("RUST_LOG", "off");
+        // A program may start others, for example a server, which end with it.
+        command.process_group(0);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let requests = child.stdin.take().expect("standard input is a pipe");
@@ -116,15 +123,18 @@ impl Peer {
         let (sender, replies) = channel();
         // Ends when the program closes its output or the session is dropped.
         thread::spawn(move || output.lines().try_for_each(|it| sender.send(it)));
-        let mut session = Session { child, requests, replies, version: String::new() };
-        let hello: Hello = serde_json::from_str(&session.line(Duration::from_secs(60))?)?;
-        session.version = hello.version;
-        Ok(session)
+        Ok(Session { child, requests, replies })
     }
 }
 
 impl Session {
-    /// Executes a workload. Fails if the program takes longer than the limit, which leaves the session unusable.
+    /// Waits until the program is ready, and returns the versions of the peer and of its language.
+    pub fn ready(&mut self) -> io::Result<String> {
+        let hello: Hello = serde_json::from_str(&self.line(Duration::from_secs(60))?)?;
+        Ok(hello.version)
+    }
+
+    /// Executes a work. Fails if the program takes longer than the limit, which leaves the session unusable.
     pub fn run(
         &mut self,
         work: &str,
@@ -153,8 +163,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The program may be in the middle of a run whose result is no longer needed.
-        let _ = self.child.kill();
+        // The program may be in the middle of a run that nobody waits for.
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.child.wait();
     }
 }

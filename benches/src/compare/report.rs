@@ -10,10 +10,27 @@ use super::{
     rounds::{Cell, Outcome},
     works::{WORKS, Work},
 };
-use crate::table::group_digits;
+use crate::{
+    build::{self, Build},
+    sandboxes,
+    table::{align_lines, bytes, digits, group_digits, time},
+};
+
+/// The results of a measurement.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Description of the machine and of the peers, in Markdown.
+    pub environment: String,
+    /// Names of the peers, in the order of the rows.
+    pub peers: Vec<&'static str>,
+    pub cells: Vec<Cell>,
+    pub sandboxes: Vec<sandboxes::Row>,
+    pub builds: Vec<Build>,
+}
 
 /// Writes `results.md` and the plots into a directory, and removes the plots of earlier runs.
-pub fn write(dir: &Path, environment: &str, peers: &[&str], cells: &[Cell]) -> io::Result<()> {
+pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
+    let Results { environment, peers, cells, sandboxes, builds } = results;
     fs::create_dir_all(dir)?;
     for file in fs::read_dir(dir)? {
         let path = file?.path();
@@ -21,7 +38,7 @@ pub fn write(dir: &Path, environment: &str, peers: &[&str], cells: &[Cell]) -> i
             fs::remove_file(path)?;
         }
     }
-    let mut text = format!("# Results\n\n{environment}\n{}", goals(cells));
+    let mut text = format!("# Results\n\n{environment}\n{}", goals(cells, builds));
     for work in WORKS {
         let own: Vec<&Cell> = cells.iter().filter(|it| it.work == work).collect();
         if own.is_empty() {
@@ -40,6 +57,12 @@ pub fn write(dir: &Path, environment: &str, peers: &[&str], cells: &[Cell]) -> i
             let _ = write!(text, "\n![{}: {}]({file})\n", work.name, axis.name);
         }
     }
+    if !sandboxes.is_empty() {
+        text += &sandboxes::section(sandboxes);
+    }
+    if !builds.is_empty() {
+        text += &build::section(builds);
+    }
     fs::write(dir.join("results.md"), text)
 }
 
@@ -55,14 +78,13 @@ fn time_axis(work: &Work) -> Axis {
     Axis { name, value: |it| it.median, format: time }
 }
 
-/// Summarises the ratios of the times, with one line of Markdown for each kind of peer that was measured.
+/// Summarises the ratios of the times in up to three lines of Markdown: LangGraph, the Rust crates, and by hand.
 pub fn summary(cells: &[Cell]) -> String {
     let measured = cells.iter().filter(|it| it.kind == Kind::Rust && it.cost().is_some());
     let crates: BTreeSet<&str> = measured.map(|it| it.peer).collect();
     let fastest_crate = format!("the fastest Rust crate ({} measured)", crates.len());
     let lines = [
         (Kind::LangGraph, "Speed", "LangGraph in its faster mode"),
-        (Kind::LangGraphJs, "Speed", "LangGraph.js"),
         (Kind::Rust, "Speed", fastest_crate.as_str()),
         (Kind::ByHand, "Cost", "the same work by hand"),
     ];
@@ -72,7 +94,7 @@ pub fn summary(cells: &[Cell]) -> String {
         let verdicts = GOALS.iter().filter(time).filter_map(|it| Some((it, it.verdict(cells)?)));
         let mut ratios: Vec<String> = verdicts
             .map(|(goal, it)| {
-                format!("{} ({}) {}×", goal.work, group_digits(it.size), ratio(it.ratio))
+                format!("{} ({}) {}×", goal.work, group_digits(it.size), digits(it.ratio))
             })
             .collect();
         // Goals for sizes that were not measured have the verdict of the largest measured size.
@@ -85,7 +107,7 @@ pub fn summary(cells: &[Cell]) -> String {
 }
 
 /// Formats the goals and their ratios.
-fn goals(cells: &[Cell]) -> String {
+fn goals(cells: &[Cell], builds: &[Build]) -> String {
     let mut text = String::from(
         "\n## Goals\n\n| work | size | measure | against | goal | measured | verdict |\n|---|---|---|---|---|---|---|\n",
     );
@@ -95,21 +117,21 @@ fn goals(cells: &[Cell]) -> String {
             Kind::LangGraphJs => "LangGraph.js",
             Kind::Rust => "best Rust peer",
             Kind::ByHand => "by hand",
-            Kind::Engine => "engine",
+            Kind::Engine => "a tenth of the size",
         };
         let measure = match goal.measure {
             Measure::Time => "time",
             Measure::Memory => "memory",
         };
         let limit = match goal.limit {
-            Limit::AtLeast(limit) => format!("≥ {}×", ratio(limit)),
-            Limit::AtMost(limit) => format!("≤ {}×", ratio(limit)),
+            Limit::AtLeast(limit) => format!("≥ {}×", digits(limit)),
+            Limit::AtMost(limit) => format!("≤ {}×", digits(limit)),
         };
         let Goal { work, size, .. } = goal;
         let (size, measured, verdict) = match goal.verdict(cells) {
             Some(it) => {
-                let measured = format!("{}× ({})", ratio(it.ratio), it.peer);
-                (it.size, measured, if it.met { "met" } else { "**not met**" })
+                let measured = format!("{}× ({})", digits(it.ratio), it.peer);
+                (it.size, measured, if it.met { MET } else { MISSED })
             }
             None => (*size, "–".to_owned(), "not measured"),
         };
@@ -119,10 +141,77 @@ fn goals(cells: &[Cell]) -> String {
             "| {work} | {size} | {measure} | {against} | {limit} | {measured} | {verdict} |"
         );
     }
+    if let Some((value, peer)) = build::ratio_to_best_peer(builds) {
+        let verdict = if value >= 1.0 { MET } else { MISSED };
+        let measured = format!("{}× ({peer})", digits(value));
+        let _ = writeln!(
+            text,
+            "| build from nothing | – | CPU | best Rust peer | ≥ 1× | {measured} | {verdict} |"
+        );
+    }
     text
 }
 
-/// Formats the costs of one workload: one row per peer, one column per size.
+const MET: &str = "met";
+const MISSED: &str = "**missed**";
+
+/// Formats all times as one plain table for a terminal, followed by the reasons for empty cells and by the goals.
+pub fn overview(results: &Results) -> String {
+    let Results { peers, cells, builds, .. } = results;
+    let mut rows: Vec<(&Work, usize)> = Vec::new();
+    for cell in cells {
+        if !rows.contains(&(cell.work, cell.size)) {
+            rows.push((cell.work, cell.size));
+        }
+    }
+    let mut reasons: Vec<&str> = Vec::new();
+    let mut lines = vec![
+        ["work", "size"].into_iter().chain(peers.iter().copied()).map(str::to_owned).collect(),
+    ];
+    for (work, size) in rows {
+        let own = || cells.iter().filter(move |it| it.work == work && it.size == size);
+        let engine = own().find(|it| it.kind == Kind::Engine).and_then(Cell::cost);
+        let mut line = vec![work.name.to_owned(), group_digits(size)];
+        for peer in peers {
+            let cell = own().find(|it| it.peer == *peer);
+            line.push(cell.map_or_else(String::new, |it| short(it, engine, &mut reasons)));
+        }
+        lines.push(line);
+    }
+    let mut text = align_lines(&lines);
+    text += "\nMedian time per unit of the work, and its multiple of the engine's time.\n";
+    for (index, reason) in reasons.iter().enumerate() {
+        let _ = writeln!(text, "[{}] {reason}", index + 1);
+    }
+    let goals = goals(cells, builds);
+    let goals = goals.lines().filter(|it| it.starts_with('|') && !it.starts_with("|---"));
+    let goals = goals
+        .map(|it| it.trim_matches('|').split('|').map(|it| it.trim().replace('*', "")).collect());
+    text + "\n" + &align_lines(&goals.collect::<Vec<_>>())
+}
+
+/// Formats a cell of the overview. A cell without a time refers to its reason.
+fn short<'a>(cell: &'a Cell, engine: Option<&Cost>, reasons: &mut Vec<&'a str>) -> String {
+    let cost = match &cell.outcome {
+        Outcome::Measured(cost) => cost,
+        Outcome::Absent(reason) | Outcome::Wrong(reason) => {
+            let known = reasons.iter().position(|it| it == reason);
+            let number = known.unwrap_or_else(|| {
+                reasons.push(reason);
+                reasons.len() - 1
+            });
+            return format!("[{}]", number + 1);
+        }
+    };
+    match engine {
+        Some(engine) if cell.kind != Kind::Engine => {
+            format!("{} {}×", time(cost.median), digits(cost.median / engine.median))
+        }
+        _ => time(cost.median),
+    }
+}
+
+/// Formats the costs of one work: one row per peer, one column per size.
 fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
     let sizes: BTreeSet<usize> = cells.iter().map(|it| it.size).collect();
     let mut text = String::from("| peer |");
@@ -182,35 +271,6 @@ fn describe(cell: &Cell) -> String {
     }
 }
 
-/// Formats a duration in nanoseconds with three digits.
-pub fn time(nanos: f64) -> String {
-    scaled(nanos, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")])
-}
-
-/// Formats a number of bytes with three digits.
-pub fn bytes(bytes: f64) -> String {
-    scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")])
-}
-
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let last = units[units.len() - 1];
-    let (factor, unit) = units.iter().copied().find(|it| value >= it.0).unwrap_or(last);
-    format!("{} {unit}", digits(value / factor))
-}
-
-fn ratio(value: f64) -> String {
-    digits(value)
-}
-
-/// Formats a number with three significant digits, or all digits before the point.
-fn digits(value: f64) -> String {
-    match value {
-        _ if value >= 100.0 => group_digits(value.round() as usize),
-        _ if value >= 10.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
-        _ => format!("{value:.2}").trim_end_matches(".00").to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +280,7 @@ mod tests {
     fn table_has_one_row_per_peer() {
         let cells = sample_cells();
         let own: Vec<&Cell> = cells.iter().collect();
-        let work = Work::named("loop").expect("the workload exists");
+        let work = Work::named("loop").expect("the work exists");
         let expect = "\
 | peer | 1,000 | 100,000 | CPU | memory |
 |---|---|---|---|---|
@@ -262,7 +322,6 @@ mod tests {
         }
         let expect = "\
 - Speed, as a multiple of LangGraph in its faster mode: loop (100,000) 1,000×.
-- Speed, as a multiple of LangGraph.js: loop (100,000) 100×.
 - Speed, as a multiple of the fastest Rust crate (2 measured): loop (100,000) 2×.
 ";
         assert_eq!(summary(&cells), format!("{expect}{by_hand}"));
@@ -270,10 +329,10 @@ mod tests {
 
     #[test]
     fn goals_use_the_largest_common_size() {
-        let text = goals(&sample_cells());
+        let text = goals(&sample_cells(), &[]);
         assert!(
             text.contains(
-                "| loop | 100,000 | time | by hand | ≤ 4× | 4.50× (by hand) | **not met** |"
+                "| loop | 100,000 | time | by hand | ≤ 4× | 4.50× (by hand) | **missed** |"
             ),
             "{text}"
         );
@@ -283,12 +342,18 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits() {
-        for (nanos, expect) in
-            [(0.5, "0.50 ns"), (12.0, "12 ns"), (1_234.0, "1.23 µs"), (2e9, "2 s")]
-        {
-            assert_eq!(time(nanos), expect);
-        }
-        assert_eq!(bytes(123_456.0), "123 KB");
+    fn overview_explains_empty_cells() {
+        let peers = vec!["engine", "by hand", "slow"];
+        let text = overview(&Results { peers, cells: sample_cells(), ..Results::default() });
+        let expect = "\
+work     size  engine      by hand  slow
+loop    1,000  100 ns  40 ns 0.40×   [1]
+loop  100,000   90 ns  20 ns 0.22×
+
+Median time per unit of the work, and its multiple of the engine's time.
+[1] wrong answer: 7
+
+work ";
+        assert!(text.starts_with(expect), "{text}");
     }
 }

@@ -17,6 +17,8 @@ pub struct Effort {
     pub budget: Duration,
     /// Longest expected run. A peer does not run at sizes at which it would take longer.
     pub longest: Duration,
+    /// Time for all works. Works that would start later are left out.
+    pub total: Duration,
     /// Whether to use the quick sizes.
     pub quick: bool,
 }
@@ -25,8 +27,9 @@ impl Effort {
     /// A measurement for publication.
     pub const FULL: Self = Self {
         rounds: 7,
-        budget: Duration::from_secs(3),
-        longest: Duration::from_secs(15),
+        budget: Duration::from_secs(2),
+        longest: Duration::from_secs(6),
+        total: Duration::MAX,
         quick: false,
     };
     /// A measurement of small sizes in few rounds.
@@ -34,16 +37,17 @@ impl Effort {
         rounds: 3,
         budget: Duration::from_millis(600),
         longest: Duration::from_secs(2),
+        total: Duration::from_secs(200),
         quick: true,
     };
 
     /// Returns the time after which a program is stopped.
     fn deadline(self) -> Duration {
-        self.longest * 5
+        self.longest * 4
     }
 }
 
-/// The result of one peer for one workload at one size.
+/// The result of one peer for one work at one size.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub peer: &'static str,
@@ -53,7 +57,7 @@ pub struct Cell {
     pub outcome: Outcome,
 }
 
-/// Result of the measurement of one peer.
+/// What the measurement of one peer gave.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Measured(Cost),
@@ -76,7 +80,7 @@ impl Cell {
 /// Minimum duration of a round. Shorter runs are repeated within the round.
 const MIN_ROUND: Duration = Duration::from_millis(20);
 
-/// Measures one workload at all sizes.
+/// Measures one work at all sizes.
 pub fn measure(
     work: &'static Work,
     peers: &[Peer],
@@ -86,11 +90,26 @@ pub fn measure(
     let mut cells: Vec<Cell> = Vec::new();
     for &size in if effort.quick { work.quick } else { work.sizes } {
         eprintln!("{} {size} …", work.name);
-        let mut checked = Vec::new();
+        let mut sessions = Vec::new();
         for peer in peers {
-            checked.push(match reason_to_skip(peer, work, size, &cells, effort) {
+            sessions.push(match reason_to_skip(peer, work, size, &cells, effort) {
                 Some(reason) => Err(Outcome::Absent(reason)),
-                None => check(peer, work, size, effort, scratch)?,
+                None => peer.start(scratch).map_err(|it| failed(&it)),
+            });
+        }
+        // The programs start concurrently, because some take seconds, and run only when all of them are idle.
+        for session in &mut sessions {
+            if let Ok(started) = session
+                && let Err(error) = started.ready()
+            {
+                *session = Err(failed(&error));
+            }
+        }
+        let mut checked = Vec::new();
+        for session in sessions {
+            checked.push(match session {
+                Ok(session) => check(session, work, size, effort, scratch)?,
+                Err(outcome) => Err(outcome),
             });
         }
         let expected = checked.iter().flatten().map(|it| it.answer.clone()).next();
@@ -105,9 +124,7 @@ pub fn measure(
             };
             sides.push(outcome);
         }
-        clear(scratch)?;
         run_rounds(&mut sides, effort);
-        clear(scratch)?;
         cells.extend(peers.iter().zip(sides).map(|(peer, side)| Cell {
             peer: peer.name,
             kind: peer.kind,
@@ -115,6 +132,7 @@ pub fn measure(
             size,
             outcome: side.map_or_else(|it| it, Side::outcome),
         }));
+        clear(scratch)?;
     }
     Ok(cells)
 }
@@ -156,29 +174,31 @@ struct Checked {
     stored: Option<u64>,
 }
 
-/// Runs a workload once in a new process.
+/// Describes why a program cannot be used.
+fn failed(error: &io::Error) -> Outcome {
+    Outcome::Absent(match error.kind() {
+        io::ErrorKind::NotFound => "not installed".to_owned(),
+        _ => format!("failed: {error}"),
+    })
+}
+
+/// Runs a work once in a new process.
 fn check(
-    peer: &Peer,
+    mut session: Session,
     work: &Work,
     size: usize,
     effort: Effort,
     scratch: &Path,
 ) -> io::Result<Result<Checked, Outcome>> {
-    clear(scratch)?;
-    let first = peer.start(scratch).and_then(|mut session| {
-        let reply = session.run(work.name, size, 1, effort.deadline())?;
-        Ok((session, reply))
-    });
-    Ok(match first {
-        Ok((session, Reply::Done(run))) => {
+    let before = size_of_files(scratch)?;
+    Ok(match session.run(work.name, size, 1, effort.deadline()) {
+        Ok(Reply::Done(run)) => {
             let stored = work.stored.then(|| size_of_files(scratch)).transpose()?;
+            let stored = stored.map(|it| it.saturating_sub(before));
             Ok(Checked { session, answer: run.answer.clone(), run, stored })
         }
-        Ok((_, Reply::Cannot { cannot })) => Err(Outcome::Absent(cannot)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(Outcome::Absent("not installed".to_owned()))
-        }
-        Err(error) => Err(Outcome::Absent(format!("failed: {error}"))),
+        Ok(Reply::Cannot { cannot }) => Err(Outcome::Absent(cannot)),
+        Err(error) => Err(failed(&error)),
     })
 }
 
@@ -258,9 +278,16 @@ fn run_rounds(sides: &mut [Result<Side, Outcome>], effort: Effort) {
     }
 }
 
-/// Deletes all files of earlier runs.
+/// Deletes the files of programs that have ended.
 fn clear(scratch: &Path) -> io::Result<()> {
-    fs::read_dir(scratch)?.try_for_each(|it| fs::remove_file(it?.path()))
+    for file in fs::read_dir(scratch)? {
+        let file = file?;
+        match file.file_type()?.is_dir() {
+            true => fs::remove_dir_all(file.path())?,
+            false => fs::remove_file(file.path())?,
+        }
+    }
+    Ok(())
 }
 
 fn size_of_files(scratch: &Path) -> io::Result<u64> {
@@ -273,7 +300,7 @@ pub(crate) fn sample_cells() -> Vec<Cell> {
     let cell = |peer, kind, size, outcome| Cell {
         peer,
         kind,
-        work: Work::named("loop").expect("the workload exists"),
+        work: Work::named("loop").expect("the work exists"),
         size,
         outcome,
     };

@@ -11,7 +11,7 @@ pub struct Work {
     pub unit: &'static str,
     /// Sizes of a full measurement.
     pub sizes: &'static [usize],
-    /// Sizes of a quick measurement.
+    /// Sizes of a quick measurement, which leaves the work out if there are none.
     pub quick: &'static [usize],
     /// Whether the bytes that a run stores are measured.
     pub stored: bool,
@@ -26,7 +26,7 @@ pub const WORKS: &[Work] = &[
         about: "One node increments a counter and a branch repeats it.",
         unit: "step",
         sizes: &[1_000, 10_000, 100_000, 1_000_000],
-        quick: &[1_000, 10_000],
+        quick: &[1_000, 100_000],
         ..WORK
     },
     Work {
@@ -50,7 +50,7 @@ pub const WORKS: &[Work] = &[
         about: "LangGraph's `sequential`: a chain of nodes. Each node increments a counter, so that the answer shows that it ran.",
         unit: "node",
         sizes: &[10, 1_000, 3_000],
-        quick: &[10, 1_000],
+        quick: &[1_000],
         ..WORK
     },
     Work {
@@ -58,7 +58,7 @@ pub const WORKS: &[Work] = &[
         about: "The same, with one checkpoint in memory at the end.",
         unit: "node",
         sizes: &[10, 1_000, 3_000],
-        quick: &[1_000],
+        quick: &[],
         ..WORK
     },
     Work {
@@ -66,15 +66,15 @@ pub const WORKS: &[Work] = &[
         about: "LangGraph's `fanout_to_subgraph`: each subject, a list of 1,000 letters, is sent to a subgraph of 12 steps.",
         unit: "subject",
         sizes: &[10, 100, 1_000],
-        quick: &[10, 100],
+        quick: &[100],
         ..WORK
     },
     Work {
         name: "fanout-to-subgraph-checkpoint",
         about: "The same, with one checkpoint in memory at the end.",
         unit: "subject",
-        sizes: &[10, 100, 1_000],
-        quick: &[100],
+        sizes: &[10, 100],
+        quick: &[],
         ..WORK
     },
     Work {
@@ -89,8 +89,8 @@ pub const WORKS: &[Work] = &[
         name: "wide-state-checkpoint",
         about: "The same, with one checkpoint in memory at the end.",
         unit: "run",
-        sizes: &[300, 600, 1_200],
-        quick: &[300],
+        sizes: &[300, 1_200],
+        quick: &[],
         ..WORK
     },
     Work {
@@ -98,7 +98,7 @@ pub const WORKS: &[Work] = &[
         about: "LangGraph's `react_agent`: a fake model calls a tool once per turn; arguments have 3,600 characters and results 36,180.",
         unit: "tool call",
         sizes: &[10, 100],
-        quick: &[10, 100],
+        quick: &[10],
         ..WORK
     },
     Work {
@@ -106,7 +106,15 @@ pub const WORKS: &[Work] = &[
         about: "The same, with one checkpoint in memory at the end.",
         unit: "tool call",
         sizes: &[10, 100],
-        quick: &[10],
+        quick: &[],
+        ..WORK
+    },
+    Work {
+        name: "agent-loop",
+        about: "An agent whose model answers at once calls a cheap tool once per turn, with short texts: LangChain's `create_agent` for LangGraph, and the crate's agent elsewhere.",
+        unit: "tool call",
+        sizes: &[1, 5, 25],
+        quick: &[25],
         ..WORK
     },
     Work {
@@ -114,7 +122,7 @@ pub const WORKS: &[Work] = &[
         about: "Each step of a loop runs a subgraph of one node.",
         unit: "call",
         sizes: &[100, 1_000, 10_000],
-        quick: &[1_000],
+        quick: &[100],
         ..WORK
     },
     Work {
@@ -154,7 +162,15 @@ pub const WORKS: &[Work] = &[
         about: "A new process opens the file of the `sqlite-loop` thread of this length and adds one step.",
         unit: "run",
         sizes: &[100, 1_000, 10_000, 100_000],
-        quick: &[100],
+        quick: &[],
+        ..WORK
+    },
+    Work {
+        name: "server",
+        about: "Sequential round trips over loopback HTTP: each creates a thread, runs a graph of one node on it and waits for the result. The engine's server keeps threads in memory and runs in a SQLite file; LangGraph's is its development server (`langgraph dev`), which keeps both in memory.",
+        unit: "round trip",
+        sizes: &[1, 10, 100],
+        quick: &[2],
         ..WORK
     },
 ];

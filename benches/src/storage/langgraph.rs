@@ -16,25 +16,19 @@ pub(crate) enum SyncMode {
     Full,
 }
 
-/// Describes LangGraph's savers, or states that they are not installed.
-pub(crate) fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
-    let Some(savers) = langgraph?.savers() else {
-        return Some(
-            "LangGraph's savers are not installed; see benches/langgraph/requirements.txt"
-                .to_owned(),
-        );
-    };
-    let Savers { sqlite_saver, postgres_saver, sqlite, synchronous } = savers;
+/// Describes LangGraph's savers.
+pub(crate) fn describe(langgraph: &LangGraph) -> String {
+    let Savers { sqlite_saver, postgres_saver, sqlite, synchronous } = langgraph.savers();
     let mode = match synchronous {
         0 => "OFF",
         1 => "NORMAL",
         2 => "FULL",
         _ => "EXTRA",
     };
-    Some(format!(
+    format!(
         "compared with SqliteSaver {sqlite_saver} (SQLite {sqlite}, synchronous={mode} by default) \
          and PostgresSaver {postgres_saver}"
-    ))
+    )
 }
 
 #[derive(Serialize)]

@@ -64,7 +64,6 @@ fn ours(path: &Path, load: StorageLoad, runtime: &Handle) -> io::Result<u64> {
 
 fn langgraph_size(dir: &Path, load: StorageLoad, langgraph: &mut Option<LangGraph>) -> Option<u64> {
     let child = langgraph.as_mut()?;
-    child.savers()?;
     let path = dir.join(format!("their-size-{}.db", load.steps));
     let size = langgraph::size(child, path.to_str()?, load);
     // Delete the file immediately, because it has half a gigabyte after a thousand steps.

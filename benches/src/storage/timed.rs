@@ -199,7 +199,7 @@ impl LangGraphSide {
         at: String,
         langgraph: &Option<LangGraph>,
     ) -> Self {
-        let savers = langgraph.as_ref().and_then(LangGraph::savers);
+        let savers = langgraph.as_ref().map(LangGraph::savers);
         let promises: &[SyncMode] = match savers {
             None => &[],
             Some(it) if it.syncs_less() && workload.store() == Store::Sqlite => {

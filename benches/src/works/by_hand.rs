@@ -6,10 +6,11 @@ use tokio::task::JoinSet;
 
 use super::bare_sqlite;
 use crate::{
-    baseline, data,
+    baseline,
+    data::{self, Texts},
     engine::Log,
     measure::Stopwatch,
-    protocol::{Job, job},
+    protocol::{Job, concurrent, job},
 };
 
 pub(super) fn prepare(work: &str, size: usize) -> Result<Job, String> {
@@ -28,7 +29,8 @@ pub(super) fn prepare(work: &str, size: usize) -> Result<Job, String> {
             })
         }
         "fanout-to-subgraph" => fanout_to_subgraph(size),
-        "react-agent" => job(move || async move { react_agent(size) }),
+        "react-agent" => job(move || async move { agent(size, Texts::Long) }),
+        "agent-loop" => job(move || async move { agent(size, Texts::Short) }),
         "nested" => job(move || async move { baseline::run_loop(count).await.to_string() }),
         "cpu-branches" => cpu_branches(count),
         "sqlite-loop" => bare_sqlite::prepare(size),
@@ -59,14 +61,14 @@ fn fanout_to_subgraph(size: usize) -> Job {
     })
 }
 
-fn react_agent(calls: usize) -> String {
+fn agent(calls: usize, texts: Texts) -> String {
     let mut messages = vec!["hi?".to_owned()];
     for call in 0..calls {
-        let query = data::query(call);
+        let query = texts.query(call);
         messages.push(String::new());
-        messages.push(data::tool_result(&query));
+        messages.push(texts.result(&query));
     }
-    messages.push(data::final_answer());
+    messages.push(texts.answer());
     data::describe(messages)
 }
 
@@ -76,17 +78,10 @@ fn cpu_branches(branches: u64) -> Job {
         for seed in 0..branches {
             tasks.spawn(async move { data::spin(seed) });
         }
-        let results = tasks.join_all().await;
-        results.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it)).to_string()
+        data::spin_answer(tasks.join_all().await)
     })
 }
 
 fn threads(count: usize) -> Job {
-    job(move || async move {
-        let mut tasks = JoinSet::new();
-        for _ in 0..count {
-            tasks.spawn(baseline::run_loop(data::THREAD_STEPS));
-        }
-        tasks.join_all().await.iter().sum::<u64>().to_string()
-    })
+    concurrent(count, || async { baseline::run_loop(data::THREAD_STEPS).await as usize })
 }

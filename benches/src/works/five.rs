@@ -1,4 +1,4 @@
-//! LangGraph's benchmark programs that are more than a chain: a fan-out to a subgraph, a wide state and a ReAct agent.
+//! LangGraph's benchmark programs that are more than a chain: a fan-out to a subgraph, a wide state and an agent.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,9 +13,9 @@ use graph_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::simple::{at_exit, new_thread, saver};
+use super::simple::{at_exit, saver};
 use crate::{
-    data::{self, Document, Shared},
+    data::{self, Document, Shared, Texts},
     protocol::{Job, job},
 };
 
@@ -27,7 +27,8 @@ pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
     Some(match name {
         "fanout-to-subgraph" => fanout_to_subgraph(size, checkpoint),
         "wide-state" => wide_state(size, checkpoint),
-        "react-agent" => react_agent(size, checkpoint),
+        "react-agent" => agent(size, Texts::Long, checkpoint),
+        "agent-loop" => agent(size, Texts::Short, checkpoint),
         _ => return None,
     })
 }
@@ -44,7 +45,7 @@ fn run<S: State>(
         let (graph, input) = (graph.clone(), input());
         async move {
             let exit = if checkpoint {
-                graph.thread(new_thread(), ()).with_options(at_exit()).run(input).await
+                graph.thread(data::new_thread(), ()).with_options(at_exit()).run(input).await
             } else {
                 graph.with(at_exit()).run(input, ()).await
             };
@@ -258,6 +259,7 @@ fn wide_state(size: usize, checkpoint: bool) -> Job {
 #[derive(Debug)]
 struct FakeModel {
     calls: usize,
+    texts: Texts,
 }
 
 #[async_trait]
@@ -265,19 +267,20 @@ impl ChatModel for FakeModel {
     async fn call(&self, prompt: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
         let turn = prompt.messages.len() / 2;
         if turn >= self.calls {
-            return Ok(AiMessage::new(data::final_answer()));
+            return Ok(AiMessage::new(self.texts.answer()));
         }
-        let call = ToolCall::new("search", json!({"query": data::query(turn)}), turn.to_string());
+        let call =
+            ToolCall::new("search", json!({"query": self.texts.query(turn)}), turn.to_string());
         Ok(AiMessage::new("").tool_call(call))
     }
 }
 
-fn react_agent(calls: usize, checkpoint: bool) -> Job {
+fn agent(calls: usize, texts: Texts, checkpoint: bool) -> Job {
     let schema = json!({"properties": {"query": {"type": "string"}}, "required": ["query"]});
-    let search = Tool::dynamic("search", "Searches.", schema, |args, _| async move {
-        data::tool_result(args["query"].as_str().unwrap_or_default())
+    let search = Tool::dynamic("search", "Searches.", schema, move |args, _| async move {
+        texts.result(args["query"].as_str().unwrap_or_default())
     });
-    let mut agent = Agent::new(FakeModel { calls }).tools([search.reads_state(false)]);
+    let mut agent = Agent::new(FakeModel { calls, texts }).tools([search.reads_state(false)]);
     if let Some(saver) = saver(checkpoint) {
         agent = agent.shared_checkpointer(saver);
     }
@@ -287,7 +290,7 @@ fn react_agent(calls: usize, checkpoint: bool) -> Job {
         async move {
             let input = agent.input("hi?").expect("the message is valid");
             let exit = if checkpoint {
-                agent.thread(new_thread(), ()).with_options(at_exit()).run(input).await
+                agent.thread(data::new_thread(), ()).with_options(at_exit()).run(input).await
             } else {
                 agent.with(at_exit()).run(input, ()).await
             };

@@ -1,22 +1,18 @@
 //! The workloads that isolate one cost: steps, tasks, lists, nodes, subgraphs, threads, cores.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use graph_core::{
     CompiledGraph, Durability, END, Goto, MemorySaver, Route, RunOptions, START, State, StateGraph,
     send, subgraph,
 };
 use serde::{Deserialize, Serialize};
-use tokio::task::JoinSet;
 
 use crate::{
     data,
     engine::{self, Log},
     measure::Stopwatch,
-    protocol::{Job, job},
+    protocol::{Job, concurrent, job},
 };
 
 pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
@@ -56,7 +52,7 @@ pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
                 let graph = graph.clone();
                 async move {
                     let options = at_exit();
-                    let thread = graph.thread(new_thread(), ()).with_options(options);
+                    let thread = graph.thread(data::new_thread(), ()).with_options(options);
                     let exit = thread.run(engine::Counter::default()).await;
                     exit.expect("the run succeeds").into_state().count.to_string()
                 }
@@ -67,12 +63,6 @@ pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
         "cpu-branches" => cpu_branches(count),
         _ => return None,
     })
-}
-
-/// Returns a new thread name.
-pub(super) fn new_thread() -> String {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("thread-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Returns the options of LangGraph's benchmark programs: no step limit, one checkpoint at the end.
@@ -130,27 +120,14 @@ fn nested(until: u64) -> Job {
 
 fn threads(count: usize) -> Job {
     let graph = engine::checkpointed_loop_graph();
-    job(move || {
-        let graph = graph.clone();
-        async move {
-            let mut threads = JoinSet::new();
-            for _ in 0..count {
-                threads.spawn(run_thread(graph.clone()));
-            }
-            let mut sum = 0;
-            while let Some(count) = threads.join_next().await {
-                sum += count.expect("a thread does not panic");
-            }
-            sum.to_string()
-        }
-    })
+    concurrent(count, move || run_thread(graph.clone()))
 }
 
-async fn run_thread(graph: CompiledGraph<engine::Counter>) -> u64 {
+async fn run_thread(graph: CompiledGraph<engine::Counter>) -> usize {
     let options = RunOptions::new().step_limit(u32::MAX).durability(Durability::Sync);
-    let thread = graph.thread(new_thread(), ()).with_options(options);
+    let thread = graph.thread(data::new_thread(), ()).with_options(options);
     let exit = thread.run(engine::Counter { count: 0, until: data::THREAD_STEPS }).await;
-    exit.expect("the run succeeds").into_state().count
+    exit.expect("the run succeeds").into_state().count as usize
 }
 
 #[derive(State, Clone, Debug, Default)]
@@ -177,8 +154,7 @@ fn cpu_branches(branches: u64) -> Job {
         let graph = graph.clone();
         async move {
             let exit = graph.run(Spins { branches, ..Spins::default() }, ()).await;
-            let results = exit.expect("the run succeeds").into_state().results;
-            results.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it)).to_string()
+            data::spin_answer(exit.expect("the run succeeds").into_state().results)
         }
     })
 }

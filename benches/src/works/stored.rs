@@ -4,49 +4,32 @@ use std::sync::Arc;
 
 use graph_core::{CompiledGraph, Durability, RunOptions};
 use graph_store::{Sqlite, SqliteSaver, sqlite::Synchronous};
-use tokio::task::JoinSet;
 
-use super::simple::new_thread;
 use crate::{
     data,
-    protocol::{Job, job, runtime},
+    protocol::{Job, concurrent, job, runtime},
     storage::chat::{self, Chat},
 };
 
 pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
     Some(match work {
-        "sqlite-loop" => {
-            let graph = chat::graph(Arc::new(open()));
-            job(move || {
-                let graph = graph.clone();
-                async move { run(graph, size).await.to_string() }
-            })
-        }
-        "sqlite-loop-16" => {
-            let graph = chat::graph(Arc::new(open()));
-            job(move || {
-                let graph = graph.clone();
-                async move {
-                    let mut threads = JoinSet::new();
-                    for _ in 0..data::STORED_THREADS {
-                        threads.spawn(run(graph.clone(), size));
-                    }
-                    threads.join_all().await.iter().sum::<usize>().to_string()
-                }
-            })
-        }
+        "sqlite-loop" => threads(1, size),
+        "sqlite-loop-16" => threads(data::STORED_THREADS, size),
         "resume" => resume(size),
         _ => return None,
     })
 }
 
-fn open() -> SqliteSaver {
-    SqliteSaver::open(data::database_path()).expect("the database can be created")
+/// Prepares concurrent threads on one file.
+fn threads(count: usize, steps: usize) -> Job {
+    let saver = SqliteSaver::open(data::database_path()).expect("the database can be created");
+    let graph = chat::graph(Arc::new(saver));
+    concurrent(count, move || run(graph.clone(), steps))
 }
 
 /// Runs a new thread and returns its number of messages. Each step is on disk before the next one starts.
 pub(super) async fn run(graph: CompiledGraph<Chat>, until: usize) -> usize {
-    run_thread(&graph, &new_thread(), until).await.messages.len()
+    run_thread(&graph, &data::new_thread(), until).await.messages.len()
 }
 
 async fn run_thread(graph: &CompiledGraph<Chat>, thread: &str, until: usize) -> Chat {

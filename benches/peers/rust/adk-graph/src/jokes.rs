@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use adk_graph::{
-    CompiledGraph, END, NodeOutput, START, State, StateGraph, StateSchema, subgraph::SubgraphNode,
-};
+use adk_graph::{CompiledGraph, END, NodeOutput, START, State, StateGraph, StateSchema};
 use peer_support::{data, protocol::Job};
 use serde_json::{Value, json};
 
-use crate::{run, scatter, state};
+use crate::{config, run, scatter, state};
 
 pub fn prepare(size: usize) -> Job {
+    let one = Arc::new(one_joke());
     let schema = StateSchema::builder().channel("subjects").channel("letters").channel("joke");
     let graph = StateGraph::new(schema.list_channel("jokes").build())
         .add_node_fn("scatter", |context| async move {
@@ -19,7 +18,15 @@ pub fn prepare(size: usize) -> Job {
             let jokes = scatter(&context, ("generate_joke", "letters", "joke"), subjects).await?;
             Ok(NodeOutput::new().with_update("jokes", Value::Array(jokes)))
         })
-        .add_node(SubgraphNode::new("generate_joke", Arc::new(one_joke())))
+        // `run_node` cannot run a subgraph node, which needs the schema of its parent.
+        .add_node_fn("generate_joke", move |context| {
+            let one = one.clone();
+            async move {
+                let letters = context.get("letters").cloned().unwrap_or_default();
+                let joke = one.invoke(state([("letters", letters)]), config()).await?;
+                Ok(NodeOutput::new().with_update("joke", joke["joke"].clone()))
+            }
+        })
         .add_edge(START, "scatter")
         .add_edge("scatter", END)
         .compile()

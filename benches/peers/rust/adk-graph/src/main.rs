@@ -15,10 +15,9 @@ use adk_graph::{
 use futures::future::try_join_all;
 use peer_support::{
     data,
-    protocol::{Job, job, serve, unknown},
+    protocol::{Job, concurrent, job, serve, unknown},
 };
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 /// Reason for workloads with one checkpoint at the end of a run.
 const NO_EXIT: &str = "no checkpoint only at the end: every step is stored";
@@ -43,14 +42,16 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
         "threads" => threads(size),
         "cpu-branches" => run(cpu_branches(), state([("branches", json!(size))]), |it| {
             let results = it["results"].as_array().into_iter().flatten();
-            let add = |sum: u64, it: &Value| sum.wrapping_add(it.as_u64().unwrap_or_default());
-            results.fold(0, add).to_string()
+            data::spin_answer(results.filter_map(Value::as_u64))
         }),
         "sqlite-loop" => stored::prepare(size, 1),
         "sqlite-loop-16" => stored::prepare(size, data::STORED_THREADS),
-        "react-agent" | "react-agent-checkpoint" => return Err("no agent in this crate".to_owned()),
+        "react-agent" | "react-agent-checkpoint" | "agent-loop" => {
+            return Err("no agent in this crate".to_owned());
+        }
         "resume" => return Err("a finished thread cannot be continued with more steps".to_owned()),
         _ if work.ends_with("-checkpoint") => return Err(NO_EXIT.to_owned()),
+        "server" => return Err("no server in this crate".to_owned()),
         _ => return Err(unknown(work)),
     })
 }
@@ -61,15 +62,15 @@ fn run(graph: CompiledGraph, input: State, answer: fn(&State) -> String) -> Job 
     job(move || {
         let (graph, input) = (graph.clone(), input.clone());
         async move {
-            let state = graph.invoke(input, config("thread")).await.expect("the run succeeds");
+            let state = graph.invoke(input, config()).await.expect("the run succeeds");
             answer(&state)
         }
     })
 }
 
-/// Returns the configuration of a run on a thread, without a limit on steps.
-fn config(thread: &str) -> ExecutionConfig {
-    ExecutionConfig::new(thread).with_recursion_limit(usize::MAX)
+/// Returns the configuration of a run on a new thread, without a limit on steps.
+fn config() -> ExecutionConfig {
+    ExecutionConfig::new(&data::new_thread()).with_recursion_limit(usize::MAX)
 }
 
 fn state<const N: usize>(fields: [(&str, Value); N]) -> State {
@@ -155,7 +156,7 @@ fn growing_list() -> CompiledGraph {
 }
 
 fn sequential(nodes: usize) -> CompiledGraph {
-    let name = |it: usize| format!("node{it:06}");
+    use data::node_name as name;
     let mut graph = StateGraph::with_channels(&["count", "until"]).add_edge(START, &name(0));
     for index in 0..nodes {
         let next = if index + 1 < nodes { name(index + 1) } else { END.to_owned() };
@@ -180,19 +181,12 @@ fn nested() -> CompiledGraph {
 }
 
 fn threads(count: usize) -> Job {
-    job(move || {
-        let graph = Arc::new(loop_graph().with_checkpointer(MemoryCheckpointer::new()));
+    let graph = Arc::new(loop_graph().with_checkpointer(MemoryCheckpointer::new()));
+    concurrent(count, move || {
+        let (graph, input) = (graph.clone(), counter(data::THREAD_STEPS as usize));
         async move {
-            let mut threads = JoinSet::new();
-            for number in 0..count {
-                let graph = graph.clone();
-                let input = counter(data::THREAD_STEPS as usize);
-                let config = config(&number.to_string());
-                threads.spawn(async move { graph.invoke(input, config).await });
-            }
-            let states = threads.join_all().await.into_iter();
-            let count = |it: State| number(&it, "count");
-            states.map(|it| count(it.expect("the run succeeds"))).sum::<u64>().to_string()
+            let state = graph.invoke(input, config()).await.expect("the run succeeds");
+            number(&state, "count") as usize
         }
     })
 }

@@ -1,39 +1,26 @@
 //! The stored loop on adk-graph.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use adk_graph::{
-    CompiledGraph, END, NodeOutput, START, SqliteCheckpointer, State, StateGraph, StateSchema,
+    CompiledGraph, END, NodeOutput, START, SqliteCheckpointer, StateGraph, StateSchema,
 };
 use peer_support::{
     create_database, data,
-    protocol::{Job, job, runtime},
+    protocol::{Job, concurrent, runtime},
 };
-use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use serde_json::Value;
 
-use crate::{config, number, state, turn};
+use crate::{config, counter, number, turn};
 
 /// Prepares concurrent threads that store every step in one file.
 pub fn prepare(until: usize, threads: usize) -> Job {
-    static NAMES: AtomicUsize = AtomicUsize::new(0);
     let graph = Arc::new(runtime().block_on(chat_graph()));
-    job(move || {
-        let graph = graph.clone();
+    concurrent(threads, move || {
+        let (graph, input) = (graph.clone(), counter(until));
         async move {
-            let mut tasks = JoinSet::new();
-            for _ in 0..threads {
-                let graph = graph.clone();
-                let config = config(&NAMES.fetch_add(1, Ordering::Relaxed).to_string());
-                let input = state([("until", json!(until)), ("count", json!(0))]);
-                tasks.spawn(async move { graph.invoke(input, config).await });
-            }
-            let states = tasks.join_all().await.into_iter();
-            let length = |it: State| it["messages"].as_array().map_or(0, Vec::len);
-            states.map(|it| length(it.expect("the run succeeds"))).sum::<usize>().to_string()
+            let state = graph.invoke(input, config()).await.expect("the run succeeds");
+            state["messages"].as_array().map_or(0, Vec::len)
         }
     })
 }

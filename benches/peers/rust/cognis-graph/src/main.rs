@@ -13,11 +13,10 @@ use cognis_graph::{
 };
 use peer_support::{
     data,
-    protocol::{Job, job, serve},
+    protocol::{Job, concurrent, job, serve, unknown},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::task::JoinSet;
 
 fn main() -> io::Result<()> {
     serve("0.3.2", prepare)
@@ -40,14 +39,17 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
         "wide-state-checkpoint" => wide::prepare(size, at_exit),
         "nested" => run(nested(), move || Counter { count: 0, until: count }, counted),
         "threads" => threads(size),
-        "cpu-branches" => run(cpu_branches(count), Spins::default, |it| {
-            it.results.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it)).to_string()
-        }),
+        "cpu-branches" => {
+            run(cpu_branches(count), Spins::default, |it| data::spin_answer(it.results))
+        }
         "sqlite-loop" => stored::prepare(size, 1),
         "sqlite-loop-16" => stored::prepare(size, data::STORED_THREADS),
-        "react-agent" | "react-agent-checkpoint" => return Err("no agent in this crate".to_owned()),
+        "react-agent" | "react-agent-checkpoint" | "agent-loop" => {
+            return Err("no agent in this crate".to_owned());
+        }
         "resume" => return Err("no threads: a finished run cannot be continued".to_owned()),
-        _ => return Err(peer_support::protocol::unknown(work)),
+        "server" => return Err("no server in this crate".to_owned()),
+        _ => return Err(unknown(work)),
     })
 }
 
@@ -147,7 +149,7 @@ fn growing_list() -> CompiledGraph<Log> {
 }
 
 fn sequential(nodes: usize) -> CompiledGraph<Counter> {
-    let name = |it: usize| format!("node{it:06}");
+    use data::node_name as name;
     let mut graph = Graph::new().start_at(name(0));
     for index in 0..nodes {
         let next = if index + 1 < nodes { Goto::node(name(index + 1)) } else { Goto::end() };
@@ -185,18 +187,10 @@ fn nested() -> CompiledGraph<Counter> {
 
 fn threads(count: usize) -> Job {
     let graph = loop_graph().with_checkpointer(Arc::new(InMemoryCheckpointer::new()));
-    job(move || {
+    concurrent(count, move || {
         let graph = graph.clone();
-        async move {
-            let mut threads = JoinSet::new();
-            for _ in 0..count {
-                let graph = graph.clone();
-                let input = Counter { count: 0, until: data::THREAD_STEPS };
-                threads.spawn(async move { graph.invoke(input, config()).await });
-            }
-            let states = threads.join_all().await.into_iter();
-            states.map(|it| it.expect("the run succeeds").count).sum::<u64>().to_string()
-        }
+        let input = Counter { count: 0, until: data::THREAD_STEPS };
+        async move { graph.invoke(input, config()).await.expect("the run succeeds").count as usize }
     })
 }
 

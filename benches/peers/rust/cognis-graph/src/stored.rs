@@ -8,10 +8,9 @@ use cognis_graph::{
 };
 use peer_support::{
     create_database, data,
-    protocol::{Job, job, runtime},
+    protocol::{Job, concurrent, runtime},
 };
 use serde::{Deserialize, Serialize};
-use tokio::task::JoinSet;
 
 use crate::config;
 
@@ -26,17 +25,9 @@ struct Chat {
 /// Prepares concurrent threads that store every step in one file.
 pub fn prepare(until: usize, threads: usize) -> Job {
     let graph = runtime().block_on(chat_graph());
-    job(move || {
-        let graph = graph.clone();
-        async move {
-            let mut tasks = JoinSet::new();
-            for _ in 0..threads {
-                let (graph, input) = (graph.clone(), Chat { until, ..Chat::default() });
-                tasks.spawn(async move { graph.invoke(input, config()).await });
-            }
-            let states = tasks.join_all().await.into_iter();
-            states.map(|it| it.expect("the run succeeds").messages.len()).sum::<usize>().to_string()
-        }
+    concurrent(threads, move || {
+        let (graph, input) = (graph.clone(), Chat { until, ..Chat::default() });
+        async move { graph.invoke(input, config()).await.expect("the run succeeds").messages.len() }
     })
 }
 

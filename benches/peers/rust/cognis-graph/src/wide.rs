@@ -1,17 +1,19 @@
 //! The wide state on cognis-graph.
 
-use std::collections::BTreeMap;
+use std::convert::identity;
 
 use cognis_graph::{BarrierNode, CompiledGraph, Goto, Graph, GraphState, NodeFn, NodeOut, node_fn};
 use peer_support::{
-    data::{self, Document, Shared},
+    data::{self, Document},
     protocol::Job,
+    wide_nodes,
 };
 use serde_json::Value;
 
 use crate::run;
 
-type People = BTreeMap<String, Shared<Value>>;
+// Reduced and optional fields have the same type in an update, which changes nothing if they are empty.
+wide_nodes!(identity, identity);
 
 /// A state with many fields and reducers.
 #[derive(GraphState, Clone, Debug, Default)]
@@ -40,22 +42,10 @@ pub struct Wide {
     notified_assignees: People,
 }
 
-fn merge(people: &mut People, more: People) {
-    people.extend(more);
-}
-
 pub fn prepare(size: usize, store: fn(CompiledGraph<Wide>) -> CompiledGraph<Wide>) -> Job {
     let document = data::document(size);
     let input = move || Wide { size, messages: vec![document.clone()], ..Wide::default() };
-    run(store(graph()), input, |it| {
-        let Wide { messages, trigger_events, categorizations, responses, .. } = it;
-        data::wide_answer(
-            messages.len(),
-            trigger_events.len(),
-            categorizations.len(),
-            responses.len(),
-        )
-    })
+    run(store(graph()), input, answer)
 }
 
 fn graph() -> CompiledGraph<Wide> {
@@ -86,51 +76,6 @@ fn node(
         async move { Ok(NodeOut { update, goto }) }
     });
     node
-}
-
-fn one(wide: &Wide) -> WideUpdate {
-    let text = data::wide_text(wide.size);
-    let trigger_events = wide.messages.clone();
-    WideUpdate { trigger_events, primary_issue_medium: Some(text), ..WideUpdate::default() }
-}
-
-fn two(wide: &Wide) -> WideUpdate {
-    let last = wide.trigger_events.last().cloned();
-    WideUpdate { autoresponse: last.clone(), issue: last, ..WideUpdate::default() }
-}
-
-fn three(wide: &Wide) -> WideUpdate {
-    let rules = wide.autoresponse.iter().cloned().collect();
-    WideUpdate { relevant_rules: Some(rules), ..WideUpdate::default() }
-}
-
-fn four(wide: &Wide) -> WideUpdate {
-    let events = &wide.trigger_events;
-    WideUpdate {
-        categorizations: events.clone(),
-        responses: events.clone(),
-        memory_docs: Some(events.clone()),
-        ..WideUpdate::default()
-    }
-}
-
-fn five(wide: &Wide) -> WideUpdate {
-    let last = wide.categorizations.last().cloned();
-    let people = last.as_ref().map_or_else(BTreeMap::new, |it| (*it.0).clone());
-    let text = Some(data::wide_text(wide.size));
-    WideUpdate {
-        user_info: last.clone(),
-        crm_info: last,
-        email_thread_id: text.clone(),
-        bot_id: text,
-        slack_participants: people.clone(),
-        notified_assignees: people,
-        ..WideUpdate::default()
-    }
-}
-
-fn six(wide: &Wide) -> WideUpdate {
-    WideUpdate { messages: wide.responses.clone(), ..WideUpdate::default() }
 }
 
 fn again(wide: &Wide) -> Goto {

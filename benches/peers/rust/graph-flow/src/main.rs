@@ -9,9 +9,8 @@ use graph_flow::{
 };
 use peer_support::{
     data,
-    protocol::{Job, job, serve, unknown},
+    protocol::{Job, concurrent, job, serve, unknown},
 };
-use tokio::task::JoinSet;
 
 fn main() -> io::Result<()> {
     serve("0.8.1", prepare)
@@ -31,10 +30,13 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
             return Err("no subgraphs".to_owned());
         }
         "wide-state" | "wide-state-checkpoint" => return Err("no reducers".to_owned()),
-        "react-agent" | "react-agent-checkpoint" => return Err("no agent in this crate".to_owned()),
+        "react-agent" | "react-agent-checkpoint" | "agent-loop" => {
+            return Err("no agent in this crate".to_owned());
+        }
         "sqlite-loop" | "sqlite-loop-16" | "resume" => {
             return Err("no storage in SQLite".to_owned());
         }
+        "server" => return Err("no server in this crate".to_owned()),
         _ => return Err(unknown(work)),
     })
 }
@@ -46,6 +48,8 @@ fn run(graph: Graph, start: &'static str, answer: fn(&Context) -> String) -> Job
         let graph = graph.clone();
         async move {
             let mut session = Session::new_from_task("session".to_owned(), start);
+            // The history of a default context keeps 1,000 messages.
+            session.context = Context::with_max_chat_messages(usize::MAX);
             graph.execute_session(&mut session).await.expect("the run succeeds");
             answer(&session.context)
         }
@@ -127,7 +131,7 @@ fn growing_list(until: usize) -> Graph {
 }
 
 fn sequential(nodes: usize) -> Graph {
-    let name = |it: usize| format!("node{it:06}");
+    use data::node_name as name;
     let mut graph = GraphBuilder::new("sequential");
     for index in 0..nodes {
         let last = index + 1 == nodes;
@@ -144,23 +148,7 @@ fn sequential(nodes: usize) -> Graph {
 fn stored_sequential(nodes: usize) -> Job {
     let storage = Arc::new(InMemorySessionStorage::new());
     let runner = Arc::new(FlowRunner::new(Arc::new(sequential(nodes)), storage.clone()));
-    let mut runs = 0;
-    let next_session = move || {
-        runs += 1;
-        format!("session-{runs}")
-    };
-    let next_session = std::sync::Mutex::new(next_session);
-    job(move || {
-        let (runner, storage) = (runner.clone(), storage.clone());
-        let id = next_session.lock().expect("no panic")();
-        async move {
-            let session = Session::new_from_task(id.clone(), "node000000");
-            storage.save(session).await.expect("memory can be written");
-            runner.run(&id).await.expect("the run succeeds");
-            let session = storage.get(&id).await.expect("memory can be read");
-            counted(&session.expect("the session is stored").context)
-        }
-    })
+    concurrent(1, move || run_session(runner.clone(), storage.clone(), "node000000"))
 }
 
 /// A child of the fan-out, which answers with a number. The children are part of the graph, because their number is
@@ -217,25 +205,19 @@ fn fan_out(parts: u64, compute: fn(u64) -> u64) -> Graph {
 /// Prepares concurrent sessions that are stored after every step.
 fn threads(sessions: usize) -> Job {
     let graph = Arc::new(loop_graph(data::THREAD_STEPS, NextAction::Continue));
-    job(move || {
-        let storage = Arc::new(InMemorySessionStorage::new());
-        let runner = Arc::new(FlowRunner::new(graph.clone(), storage.clone()));
-        async move {
-            let mut tasks = JoinSet::new();
-            for number in 0..sessions {
-                tasks.spawn(run_session(runner.clone(), storage.clone(), number.to_string()));
-            }
-            tasks.join_all().await.iter().sum::<u64>().to_string()
-        }
-    })
+    let storage = Arc::new(InMemorySessionStorage::new());
+    let runner = Arc::new(FlowRunner::new(graph, storage.clone()));
+    concurrent(sessions, move || run_session(runner.clone(), storage.clone(), "tick"))
 }
 
+/// Runs a new session from a task to its end and returns its counter. The runner stores the session after every call.
 async fn run_session(
     runner: Arc<FlowRunner>,
     storage: Arc<InMemorySessionStorage>,
-    id: String,
-) -> u64 {
-    let session = Session::new_from_task(id.clone(), "tick");
+    start: &'static str,
+) -> usize {
+    let id = data::new_thread();
+    let session = Session::new_from_task(id.clone(), start);
     storage.save(session).await.expect("memory can be written");
     loop {
         let result = runner.run(&id).await.expect("the run succeeds");
@@ -244,5 +226,5 @@ async fn run_session(
         }
     }
     let session = storage.get(&id).await.expect("memory can be read");
-    count(&session.expect("the session is stored").context)
+    count(&session.expect("the session is stored").context) as usize
 }

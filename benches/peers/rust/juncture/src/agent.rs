@@ -6,13 +6,16 @@ use juncture::{
     prebuilt::{MessagesState, create_react_agent},
     tools::{Tool, ToolError},
 };
-use peer_support::{data, protocol::Job};
+use peer_support::{
+    data::{self, Texts},
+    protocol::Job,
+};
 use serde_json::{Value, json};
 
 use crate::run;
 
-pub fn prepare(calls: usize) -> Job {
-    let agent = create_react_agent(FakeModel { calls }, vec![Box::new(Search)]);
+pub fn prepare(calls: usize, texts: Texts) -> Job {
+    let agent = create_react_agent(FakeModel { calls, texts }, vec![Box::new(Search(texts))]);
     let input = || MessagesState { messages: vec![Message::human("hi?")] };
     run(agent.expect("the agent is valid"), input, |it| {
         data::describe(it.messages.iter().map(Message::content_text))
@@ -23,6 +26,7 @@ pub fn prepare(calls: usize) -> Job {
 #[derive(Clone, Debug)]
 struct FakeModel {
     calls: usize,
+    texts: Texts,
 }
 
 #[async_trait]
@@ -34,9 +38,9 @@ impl ChatModel for FakeModel {
     ) -> Result<Message, LlmError> {
         let turn = messages.len() / 2;
         if turn >= self.calls {
-            return Ok(Message::ai(data::final_answer()));
+            return Ok(Message::ai(self.texts.answer()));
         }
-        let arguments = json!({"query": data::query(turn)});
+        let arguments = json!({"query": self.texts.query(turn)});
         let call = ToolCall { id: turn.to_string(), name: "search".to_owned(), arguments };
         Ok(Message::ai_with_tool_calls("", vec![call]))
     }
@@ -58,7 +62,7 @@ impl ChatModel for FakeModel {
     }
 }
 
-struct Search;
+struct Search(Texts);
 
 #[async_trait]
 impl Tool for Search {
@@ -79,6 +83,6 @@ impl Tool for Search {
     }
 
     async fn invoke(&self, input: Value) -> Result<String, ToolError> {
-        Ok(data::tool_result(input["query"].as_str().unwrap_or_default()))
+        Ok(self.0.result(input["query"].as_str().unwrap_or_default()))
     }
 }

@@ -5,13 +5,7 @@ mod jokes;
 mod stored;
 mod wide;
 
-use std::{
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{io, sync::Arc};
 
 use juncture_checkpoint::MemorySaver;
 use juncture_core::{
@@ -20,12 +14,11 @@ use juncture_core::{
 };
 use juncture_derive::State;
 use peer_support::{
-    data,
-    protocol::{Job, job, serve, unknown},
+    data::{self, Texts},
+    protocol::{Job, concurrent, job, serve, unknown},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tokio::task::JoinSet;
 
 fn main() -> io::Result<()> {
     serve("0.4.0", prepare)
@@ -49,20 +42,20 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
         "sequential" => run(sequential(size, saver), Counter::default, counted),
         "fanout-to-subgraph" => jokes::prepare(size, saver),
         "wide-state" => wide::prepare(size, saver),
-        "react-agent" if saver.is_none() => agent::prepare(size),
+        "react-agent" if saver.is_none() => agent::prepare(size, Texts::Long),
+        "agent-loop" => agent::prepare(size, Texts::Short),
         "react-agent" => return Err("no checkpointer for its agent".to_owned()),
         "nested" => run(nested(), move || Counter { count: 0, until }, counted),
         "threads" => threads(size),
         "cpu-branches" => {
             let input = move || Spins { seed: until, ..Spins::default() };
-            run(cpu_branches(), input, |it| {
-                it.results.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it)).to_string()
-            })
+            run(cpu_branches(), input, |it| data::spin_answer(it.results))
         }
         "sqlite-loop" => stored::prepare(size, 1),
         "sqlite-loop-16" => stored::prepare(size, data::STORED_THREADS),
         // Its `resume` continues threads after an interrupt only.
         "resume" => return Err("invoke does not continue a thread".to_owned()),
+        "server" => return Err("no server in this crate".to_owned()),
         _ => return Err(unknown(work)),
     })
 }
@@ -92,13 +85,11 @@ where
 
 /// Returns the configuration of a new thread, without limits on steps and concurrency.
 fn config() -> RunnableConfig {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    let thread = format!("thread-{}", THREADS.fetch_add(1, Ordering::Relaxed));
     RunnableConfig {
         recursion_limit: 20_000_000_000,
         // Tokio's semaphores have no more permits.
         max_parallel_tasks: usize::MAX >> 3,
-        ..RunnableConfig::new().with_thread_id(thread)
+        ..RunnableConfig::new().with_thread_id(data::new_thread())
     }
 }
 
@@ -198,7 +189,7 @@ fn growing_list() -> CompiledGraph<Log> {
 }
 
 fn sequential(nodes: usize, saver: Option<Saver>) -> CompiledGraph<Counter> {
-    let name = |it: usize| format!("node{it:06}");
+    use data::node_name as name;
     let mut graph = StateGraph::new();
     graph.set_entry_point(name(0));
     for index in 0..nodes {
@@ -227,17 +218,12 @@ fn nested() -> CompiledGraph<Counter> {
 
 fn threads(count: usize) -> Job {
     let graph = Arc::new(loop_graph(Some(Arc::new(MemorySaver::new()))));
-    job(move || {
+    concurrent(count, move || {
         let graph = graph.clone();
+        let input = Counter { count: 0, until: data::THREAD_STEPS };
         async move {
-            let mut threads = JoinSet::new();
-            for _ in 0..count {
-                let graph = graph.clone();
-                let input = Counter { count: 0, until: data::THREAD_STEPS };
-                threads.spawn(async move { graph.invoke_async(input, &config()).await });
-            }
-            let states = threads.join_all().await.into_iter();
-            states.map(|it| it.expect("the run succeeds").value.count).sum::<u64>().to_string()
+            let result = graph.invoke_async(input, &config()).await;
+            result.expect("the run succeeds").value.count as usize
         }
     })
 }

@@ -7,10 +7,9 @@ use juncture_core::{CompiledGraph, END, JunctureError, StateGraph, node::NodeFnU
 use juncture_derive::State;
 use peer_support::{
     create_database, data,
-    protocol::{Job, job, runtime},
+    protocol::{Job, concurrent, runtime},
 };
 use serde::{Deserialize, Serialize};
-use tokio::task::JoinSet;
 
 use crate::{again, config};
 
@@ -26,22 +25,13 @@ struct Chat {
 pub fn prepare(until: usize, threads: usize) -> Job {
     let graph = runtime().block_on(async { chat_graph(&create_database().await).await });
     let graph = Arc::new(graph);
-    job(move || {
-        let graph = graph.clone();
+    concurrent(threads, move || {
+        let (graph, input) = (graph.clone(), Chat { until, ..Chat::default() });
         async move {
-            let mut tasks = JoinSet::new();
-            for _ in 0..threads {
-                let graph = graph.clone();
-                tasks.spawn(async move { run_thread(&graph, until).await });
-            }
-            tasks.join_all().await.iter().sum::<usize>().to_string()
+            let result = graph.invoke_async(input, &config()).await;
+            result.expect("the run succeeds").value.messages.len()
         }
     })
-}
-
-async fn run_thread(graph: &CompiledGraph<Chat>, until: usize) -> usize {
-    let input = Chat { until, ..Chat::default() };
-    graph.invoke_async(input, &config()).await.expect("the run succeeds").value.messages.len()
 }
 
 fn turn(chat: &Chat) -> &str {

@@ -1,19 +1,20 @@
 //! The wide state on juncture.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use juncture_core::{CompiledGraph, END, JunctureError, StateGraph, node::NodeFnUpdate};
 use juncture_derive::State;
 use peer_support::{
-    data::{self, Document, Shared},
+    data::{self, Document},
     protocol::Job,
+    wide_nodes,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{Saver, again, run};
 
-type People = BTreeMap<String, Shared<Value>>;
+// Every field of an update is an `Option` of the field's type.
+wide_nodes!(Some, Some);
 
 /// A state with many fields and reducers.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -53,22 +54,10 @@ fn new_or_old<T>(value: &mut Option<T>, new: Option<T>) {
     }
 }
 
-fn merge(people: &mut People, more: People) {
-    people.extend(more);
-}
-
 pub fn prepare(size: usize, saver: Option<Saver>) -> Job {
     let document = data::document(size);
     let input = move || Wide { size, messages: vec![document.clone()], ..Wide::default() };
-    run(graph(saver), input, |it| {
-        let Wide { messages, trigger_events, categorizations, responses, .. } = it;
-        data::wide_answer(
-            messages.len(),
-            trigger_events.len(),
-            categorizations.len(),
-            responses.len(),
-        )
-    })
+    run(graph(saver), input, answer)
 }
 
 fn wide_again(wide: &Wide) -> &str {
@@ -106,51 +95,4 @@ fn graph(saver: Option<Saver>) -> CompiledGraph<Wide> {
     }
     graph.add_conditional_edges("six", Arc::new(wide_again), again("one"));
     graph.compile_with_checkpointer(saver).expect("the graph is valid")
-}
-
-fn one(wide: &Wide) -> WideUpdate {
-    WideUpdate {
-        trigger_events: Some(wide.messages.clone()),
-        primary_issue_medium: Some(Some(data::wide_text(wide.size))),
-        ..WideUpdate::default()
-    }
-}
-
-fn two(wide: &Wide) -> WideUpdate {
-    let last = wide.trigger_events.last().cloned();
-    WideUpdate { autoresponse: Some(last.clone()), issue: Some(last), ..WideUpdate::default() }
-}
-
-fn three(wide: &Wide) -> WideUpdate {
-    let rules = wide.autoresponse.iter().cloned().collect();
-    WideUpdate { relevant_rules: Some(rules), ..WideUpdate::default() }
-}
-
-fn four(wide: &Wide) -> WideUpdate {
-    let events = &wide.trigger_events;
-    WideUpdate {
-        categorizations: Some(events.clone()),
-        responses: Some(events.clone()),
-        memory_docs: Some(events.clone()),
-        ..WideUpdate::default()
-    }
-}
-
-fn five(wide: &Wide) -> WideUpdate {
-    let last = wide.categorizations.last().cloned();
-    let people = last.as_ref().map_or_else(BTreeMap::new, |it| (*it.0).clone());
-    let text = Some(data::wide_text(wide.size));
-    WideUpdate {
-        user_info: Some(last.clone()),
-        crm_info: Some(last),
-        email_thread_id: Some(text.clone()),
-        bot_id: Some(text),
-        slack_participants: Some(people.clone()),
-        notified_assignees: Some(people),
-        ..WideUpdate::default()
-    }
-}
-
-fn six(wide: &Wide) -> WideUpdate {
-    WideUpdate { messages: Some(wide.responses.clone()), ..WideUpdate::default() }
 }

@@ -1,10 +1,11 @@
-//! Code that the programs of the Rust peers share: the line protocol and the data of the workloads, which are files of
-//! the main workspace, and the creation of SQLite files.
+//! What the programs of the Rust peers share: the line protocol and the data of the works, which are files of the main
+//! workspace, the nodes of the wide state, and the creation of SQLite files.
 
 #[path = "../../../../src/data.rs"]
 pub mod data;
 #[path = "../../../../src/protocol.rs"]
 pub mod protocol;
+mod wide;
 
 use sqlx::{Connection, SqliteConnection};
 

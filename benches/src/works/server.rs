@@ -1,0 +1,75 @@
+//! Round trips to a server over loopback HTTP. Each creates a thread, runs a graph on it and waits for the result.
+
+use graph_core::{START, State, StateGraph};
+use graph_server::{
+    http::Guard,
+    langgraph::{Graphs, LangGraphApi, Schemas},
+    serve_until,
+};
+use reqwest::Client;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::{
+    data,
+    protocol::{Job, job, runtime},
+};
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Count {
+    count: u64,
+}
+
+async fn tick(count: &Count) -> CountUpdate {
+    Count::update().count(count.count + 1)
+}
+
+pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
+    (work == "server").then(|| round_trips(size))
+}
+
+fn round_trips(count: usize) -> Job {
+    // The client requires a TLS provider, although it uses plain HTTP.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::builder().no_proxy().build().expect("a client can be created");
+    let url = runtime().block_on(start());
+    job(move || {
+        let (client, url) = (client.clone(), url.clone());
+        async move {
+            let mut sum = 0;
+            for _ in 0..count {
+                sum += round_trip(&client, &url).await.expect("the server answers");
+            }
+            sum.to_string()
+        }
+    })
+}
+
+/// Starts a server that runs until the program ends, and returns its address.
+async fn start() -> String {
+    let graph = StateGraph::<Count>::new().node(tick).edge(START, tick);
+    let graphs = Graphs::in_memory().add("count", graph, Schemas::default());
+    let graphs = graphs.expect("the graph is valid");
+    let api = LangGraphApi::open(graphs, data::database_path()).expect("the file can be created");
+    let guard = Guard::new().rate_limit(u32::MAX);
+    let routes = guard.wrap(api.open_routes(), api.routes(), api.metrics());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let url = format!("http://{}", listener.local_addr().expect("the port is bound"));
+    tokio::spawn(async move { serve_until(listener, routes, std::future::pending()).await });
+    url
+}
+
+async fn round_trip(client: &Client, url: &str) -> reqwest::Result<u64> {
+    let thread = post(client, format!("{url}/threads"), json!({})).await?;
+    let id = thread["thread_id"].as_str().unwrap_or_default();
+    let run = json!({"assistant_id": "count", "input": {"count": 0}});
+    let state = post(client, format!("{url}/threads/{id}/runs/wait"), run).await?;
+    Ok(state["count"].as_u64().unwrap_or_default())
+}
+
+async fn post(client: &Client, url: String, body: Value) -> reqwest::Result<Value> {
+    let request = client.post(url).header("content-type", "application/json");
+    let response = request.body(body.to_string()).send().await?.error_for_status()?;
+    Ok(serde_json::from_slice(&response.bytes().await?).unwrap_or_default())
+}
