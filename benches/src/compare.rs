@@ -7,4 +7,4 @@ pub mod plot;
 pub mod publish;
 pub mod report;
 pub mod rounds;
-pub mod works;
+pub mod workloads;

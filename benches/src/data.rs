@@ -1,5 +1,5 @@
-//! The data of the workloads, the same for all Rust programs. `peers/langgraph/works.py` and
-//! `peers/langgraph-js/works.mjs` build the same data.
+//! The data of the workloads, the same for all Rust programs. `peers/langgraph/workloads.py` and
+//! `peers/langgraph-js/workloads.mjs` build the same data.
 //!
 //! The programs of the Rust peers, in another workspace, include this file.
 

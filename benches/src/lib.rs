@@ -17,4 +17,4 @@ pub mod protocol;
 pub mod sandboxes;
 pub mod storage;
 pub mod table;
-pub mod works;
+pub mod workloads;

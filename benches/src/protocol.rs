@@ -2,7 +2,7 @@
 //!
 //! The program prints its version on the first line. Then each line `WORK SIZE RUNS` on standard input is answered by
 //! one line of JSON: `{"answer": …, "seconds": …, "cpu": …, "memory": …}`, or `{"cannot": …}` with a reason. The times
-//! are totals of all runs and exclude the construction of the graph, which is repeated only if another work or size is
+//! are totals of all runs and exclude the construction of the graph, which is repeated only if another workload or size is
 //! requested. The memory is the growth of the resident memory
 //! during the runs, at its peak, in bytes.
 //!
@@ -37,14 +37,14 @@ pub fn serve(
     for line in io::stdin().lock().lines() {
         let line = line?;
         let words: Vec<&str> = line.split(' ').collect();
-        let [work, size, runs] = words[..] else {
+        let [workload, size, runs] = words[..] else {
             return Err(io::Error::other(format!("`{line}` is not `WORK SIZE RUNS`")));
         };
         let number = |text: &str| text.parse::<usize>().map_err(io::Error::other);
-        let request = (work.to_owned(), number(size)?);
+        let request = (workload.to_owned(), number(size)?);
         let mut job = match prepared.take() {
             Some((same, job)) if same == request => job,
-            _ => prepare(work, request.1),
+            _ => prepare(workload, request.1),
         };
         let answer = match &mut job {
             Ok(job) => measure(job, number(runs)?),
@@ -58,8 +58,8 @@ pub fn serve(
 }
 
 /// The reason for a workload that the program does not contain.
-pub fn unknown(work: &str) -> String {
-    format!("no program for `{work}`")
+pub fn unknown(workload: &str) -> String {
+    format!("no program for `{workload}`")
 }
 
 fn measure(job: &mut Job, runs: usize) -> serde_json::Value {

@@ -16,7 +16,7 @@ cp benches/peers/langgraph/requirements.txt \"$1\"";
 /// Script that installs LangGraph.js. Node looks for packages next to the program, so the program is copied, too.
 const INSTALL_LANGGRAPH_JS: &str = "\
 mkdir -p \"$1\"
-cp benches/peers/langgraph-js/works.mjs \"$1\"
+cp benches/peers/langgraph-js/workloads.mjs \"$1\"
 cmp -s benches/peers/langgraph-js/package-lock.json \"$1/installed.json\" && exit
 cp benches/peers/langgraph-js/package.json benches/peers/langgraph-js/package-lock.json \"$1\"
 npm ci --silent --no-audit --no-fund --prefix \"$1\"

@@ -1,4 +1,4 @@
-"""The graph of the server in works.py: one node that increments a counter."""
+"""The graph of the server in workloads.py: one node that increments a counter."""
 
 from typing import TypedDict
 

@@ -16,13 +16,13 @@ use graph_benches::{
         publish,
         report::{self, Results},
         rounds::{self, Effort},
-        works::{WORKS, Work},
+        workloads::{WORKLOADS, Workload},
     },
     data, eager,
     langgraph::{self, LangGraph},
     llm_layers, protocol, sandboxes,
     storage::{self, workload::Workload},
-    works,
+    workloads,
 };
 use sandbox_vm::guest::{self, Agent};
 use tokio::runtime::{Handle, Runtime};
@@ -31,13 +31,13 @@ const HELP: &str = "\
 Usage: bench [OPTIONS] [NAME...]
 
 Measure the engine and its peers. Without NAME, measure everything, and write benches/results, the
-book's chapter and the README if every peer was measured in at least one work.
+book's chapter and the README if every peer was measured in at least one workload.
 
-  --quick     Measure the main works and the sandboxes in under 4 minutes
+  --quick     Measure the main workloads and the sandboxes in under 4 minutes
   -h, --help  Print this help
 
 Names:
-  works (all of these): {works}
+  workloads (all of these): {workloads}
   storage (all of these): sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16
   sandboxes
   build
@@ -50,20 +50,22 @@ fn main() -> ExitCode {
     guest::enter(Agent::new);
     match env::args().nth(1).as_deref() {
         Some(peer::ENGINE) => {
-            return exit_code(protocol::serve(env!("CARGO_PKG_VERSION"), works::on_engine));
+            return exit_code(protocol::serve(env!("CARGO_PKG_VERSION"), workloads::on_engine));
         }
-        Some(peer::BY_HAND) => return exit_code(protocol::serve("Rust and tokio", works::by_hand)),
+        Some(peer::BY_HAND) => {
+            return exit_code(protocol::serve("Rust and tokio", workloads::by_hand));
+        }
         _ => {}
     }
     match parse(env::args().skip(1)) {
         Ok(None) => {
-            let names: Vec<&str> = WORKS.iter().map(|it| it.name).collect();
-            print!("{}", HELP.replace("{works}", &names.join(", ")));
+            let names: Vec<&str> = WORKLOADS.iter().map(|it| it.name).collect();
+            print!("{}", HELP.replace("{workloads}", &names.join(", ")));
             ExitCode::SUCCESS
         }
         Ok(Some(selection)) => exit_code(measure(&selection)),
         Err(argument) => {
-            eprintln!("error: unknown work or option `{argument}`; `--help` lists them");
+            eprintln!("error: unknown workload or option `{argument}`; `--help` lists them");
             ExitCode::from(2)
         }
     }
@@ -82,7 +84,7 @@ fn exit_code(result: io::Result<()>) -> ExitCode {
 /// The benchmarks to run.
 #[derive(Default)]
 struct Selection {
-    works: Vec<&'static Work>,
+    workloads: Vec<&'static Workload>,
     sandboxes: bool,
     build: bool,
     stored: Vec<Workload>,
@@ -98,7 +100,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
             "--quick" => selection.quick = true,
-            "works" => selection.works.extend(WORKS),
+            "workloads" => selection.workloads.extend(WORKLOADS),
             "storage" => selection.stored.extend(Workload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
             sandboxes::NAME => selection.sandboxes = true,
@@ -108,7 +110,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
         }
     }
     if selection.is_empty() {
-        selection.works.extend(WORKS);
+        selection.workloads.extend(WORKLOADS);
         selection.sandboxes = true;
         if !selection.quick {
             selection.build = true;
@@ -121,10 +123,10 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
 }
 
 impl Selection {
-    /// Adds the work or stored workload with this name, if it exists.
+    /// Adds the workload or stored workload with this name, if it exists.
     fn add(&mut self, name: &str) -> Option<()> {
-        if let Some(work) = Work::named(name) {
-            self.works.push(work);
+        if let Some(workload) = Workload::named(name) {
+            self.workloads.push(workload);
         } else {
             let mut stored = Workload::ALL.into_iter();
             self.stored.push(stored.find(|it| it.name() == name)?);
@@ -133,7 +135,7 @@ impl Selection {
     }
 
     fn is_empty(&self) -> bool {
-        self.works.is_empty()
+        self.workloads.is_empty()
             && self.stored.is_empty()
             && !(self.sandboxes || self.build || self.llm_layers || self.eager)
     }
@@ -142,16 +144,16 @@ impl Selection {
         if self.quick { Effort::QUICK } else { Effort::FULL }
     }
 
-    /// Returns whether the works are measured as thoroughly as published results require.
-    fn has_all_works(&self) -> bool {
-        self.works.len() == WORKS.len() && !self.quick
+    /// Returns whether the workloads are measured as thoroughly as published results require.
+    fn has_all_workloads(&self) -> bool {
+        self.workloads.len() == WORKLOADS.len() && !self.quick
     }
 }
 
 fn measure(selection: &Selection) -> io::Result<()> {
     let runtime = Runtime::new()?;
     let rounds = selection.effort().rounds;
-    if !selection.works.is_empty() || selection.sandboxes || selection.build {
+    if !selection.workloads.is_empty() || selection.sandboxes || selection.build {
         measure_published(selection, runtime.handle())?;
     }
     if !selection.stored.is_empty() {
@@ -181,12 +183,17 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
         eprintln!("{} …", sandboxes::NAME);
         results.sandboxes = runtime.block_on(sandboxes::measure());
     }
-    for work in &selection.works {
+    for workload in &selection.workloads {
         if start.elapsed() > selection.effort().total {
-            eprintln!("{} is left out, because the time is up", work.name);
+            eprintln!("{} is left out, because the time is up", workload.name);
             continue;
         }
-        results.cells.extend(rounds::measure(work, &peers, selection.effort(), scratch.path())?);
+        results.cells.extend(rounds::measure(
+            workload,
+            &peers,
+            selection.effort(),
+            scratch.path(),
+        )?);
     }
     if selection.build {
         results.builds = build::measure(scratch.path());
@@ -208,12 +215,12 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
 /// Writes the results and returns the path of the file. Only complete results replace those in the repository.
 fn write(selection: &Selection, results: &Results, scratch: &Path) -> io::Result<PathBuf> {
     let unmeasured = publish::unmeasured_peers(&results.peers, &results.cells);
-    if selection.has_all_works() && !unmeasured.is_empty() {
+    if selection.has_all_workloads() && !unmeasured.is_empty() {
         let peers = unmeasured.join(", ");
         eprintln!("the results are not published, because they lack peers: {peers}");
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or(io::ErrorKind::NotFound)?;
-    let dir = if selection.has_all_works() && unmeasured.is_empty() {
+    let dir = if selection.has_all_workloads() && unmeasured.is_empty() {
         let dir = root.join("benches/results");
         report::write(&dir, results)?;
         publish::publish(root, &dir, &report::summary(&results.cells))?;

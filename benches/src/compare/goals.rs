@@ -5,7 +5,7 @@ use super::{cost::Cost, peer::Kind, rounds::Cell};
 /// A ratio that the engine should reach.
 #[derive(Clone, Copy, Debug)]
 pub struct Goal {
-    pub work: &'static str,
+    pub workload: &'static str,
     /// Size at which the ratio counts; the largest measured one if it was not measured.
     pub size: usize,
     /// The peers to compare with. The engine is compared with itself at a tenth of the size, where the cost of a unit
@@ -31,12 +31,12 @@ pub enum Limit {
     AtMost(f64),
 }
 
-const fn goal(work: &'static str, size: usize, against: Kind, limit: Limit) -> Goal {
-    Goal { work, size, against, measure: Measure::Time, limit }
+const fn goal(workload: &'static str, size: usize, against: Kind, limit: Limit) -> Goal {
+    Goal { workload, size, against, measure: Measure::Time, limit }
 }
 
 const fn memory(against: Kind, limit: Limit) -> Goal {
-    Goal { work: "fan-out", size: 100_000, against, measure: Measure::Memory, limit }
+    Goal { workload: "fan-out", size: 100_000, against, measure: Measure::Memory, limit }
 }
 
 /// All goals.
@@ -92,22 +92,22 @@ impl Goal {
         if self.against == Kind::Engine {
             return self.growth(cells);
         }
-        let of_work =
-            || cells.iter().filter(|it| it.work.name == self.work && it.size <= self.size);
-        let peers = of_work().filter(|it| it.kind == self.against && it.cost().is_some());
+        let of_workload =
+            || cells.iter().filter(|it| it.workload.name == self.workload && it.size <= self.size);
+        let peers = of_workload().filter(|it| it.kind == self.against && it.cost().is_some());
         let size = peers.clone().map(|it| it.size).max()?;
         let cost = |cell: &Cell| cell.cost().map(|it| self.cost(it));
         let best = peers.filter(|it| it.size == size).min_by(|a, b| {
             f64::total_cmp(&cost(a).unwrap_or(f64::MAX), &cost(b).unwrap_or(f64::MAX))
         })?;
-        let engine = of_work().find(|it| it.kind == Kind::Engine && it.size == size)?;
+        let engine = of_workload().find(|it| it.kind == Kind::Engine && it.size == size)?;
         Some(self.compare(size, best.peer, cost(engine)?, cost(best)?))
     }
 
     /// Compares the engine with itself at a tenth of the size.
     fn growth(&self, cells: &[Cell]) -> Option<Verdict> {
         let at = |size| {
-            let engine = |it: &&Cell| it.work.name == self.work && it.kind == Kind::Engine;
+            let engine = |it: &&Cell| it.workload.name == self.workload && it.kind == Kind::Engine;
             cells.iter().filter(engine).find(|it| it.size == size)?.cost()
         };
         let [large, small] = [at(self.size)?, at(self.size / 10)?].map(|it| self.cost(it));
@@ -134,15 +134,15 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{rounds::sample_cells, works::Work};
+    use crate::compare::{rounds::sample_cells, workloads::Workload};
 
     #[test]
     fn growth_is_relative_to_a_tenth_of_the_size() {
-        let work = Work::named("growing-list").expect("the work exists");
+        let workload = Workload::named("growing-list").expect("the workload exists");
         let goal =
             GOALS.iter().find(|it| it.against == Kind::Engine).expect("there is such a goal");
         let samples = sample_cells();
-        let cell = |cell: &Cell, size| Cell { work, size, ..cell.clone() };
+        let cell = |cell: &Cell, size| Cell { workload, size, ..cell.clone() };
         let cells = [cell(&samples[0], 1_000), cell(&samples[3], 10_000)];
         let verdict = goal.verdict(&cells).expect("both sizes were measured");
         assert_eq!((verdict.size, verdict.ratio, verdict.met), (10_000, 0.9, true));

@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
-/// A program that executes works.
+/// A program that executes workloads.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Name in the results.
@@ -55,10 +55,10 @@ pub struct Measured {
     pub memory: u64,
 }
 
-/// Argument that turns the benchmark into the program that executes the works on the engine.
+/// Argument that turns the benchmark into the program that executes the workloads on the engine.
 pub const ENGINE: &str = "peer-engine";
 
-/// Argument that turns the benchmark into the program that executes the works by hand.
+/// Argument that turns the benchmark into the program that executes the workloads by hand.
 pub const BY_HAND: &str = "peer-by-hand";
 
 /// Returns all peers: the engine first, then the work by hand, then the installed ones.
@@ -67,8 +67,8 @@ pub fn peers() -> io::Result<Vec<Peer>> {
     let installed = target_dir(&program)?.join("bench-peers");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
     let python = installed.join("langgraph/bin/python");
-    let works_py = sources.join("langgraph/works.py");
-    let works_mjs = installed.join("langgraph-js/works.mjs");
+    let workloads_py = sources.join("langgraph/workloads.py");
+    let workloads_mjs = installed.join("langgraph-js/workloads.mjs");
     let rust = |name: &str| installed.join("rust/release").join(name);
     let peer = |name, kind, command: &[&dyn AsRef<std::ffi::OsStr>]| Peer {
         name,
@@ -78,9 +78,9 @@ pub fn peers() -> io::Result<Vec<Peer>> {
     Ok(vec![
         peer("engine", Kind::Engine, &[&program, &ENGINE]),
         peer("by hand", Kind::ByHand, &[&program, &BY_HAND]),
-        peer("LangGraph sync", Kind::LangGraph, &[&python, &"-u", &works_py, &"sync"]),
-        peer("LangGraph async", Kind::LangGraph, &[&python, &"-u", &works_py, &"async"]),
-        peer("LangGraph.js", Kind::LangGraphJs, &[&"node", &"--expose-gc", &works_mjs]),
+        peer("LangGraph sync", Kind::LangGraph, &[&python, &"-u", &workloads_py, &"sync"]),
+        peer("LangGraph async", Kind::LangGraph, &[&python, &"-u", &workloads_py, &"async"]),
+        peer("LangGraph.js", Kind::LangGraphJs, &[&"node", &"--expose-gc", &workloads_mjs]),
         peer("juncture", Kind::Rust, &[&rust("peer-juncture")]),
         peer("adk-graph", Kind::Rust, &[&rust("peer-adk-graph")]),
         peer("graph-flow", Kind::Rust, &[&rust("peer-graph-flow")]),
@@ -134,15 +134,15 @@ impl Session {
         Ok(hello.version)
     }
 
-    /// Executes a work. Fails if the program takes longer than the limit, which leaves the session unusable.
+    /// Executes a workload. Fails if the program takes longer than the limit, which leaves the session unusable.
     pub fn run(
         &mut self,
-        work: &str,
+        workload: &str,
         size: usize,
         runs: usize,
         limit: Duration,
     ) -> io::Result<Reply> {
-        writeln!(self.requests, "{work} {size} {runs}")?;
+        writeln!(self.requests, "{workload} {size} {runs}")?;
         self.requests.flush()?;
         Ok(serde_json::from_str(&self.line(limit)?)?)
     }

@@ -19,7 +19,7 @@ pub fn publish(root: &Path, results: &Path, summary: &str) -> io::Result<()> {
     replace(&root.join("README.md"), summary)
 }
 
-/// Returns the peers that were measured in no work.
+/// Returns the peers that were measured in no workload.
 pub fn unmeasured_peers<'a>(peers: &[&'a str], cells: &[Cell]) -> Vec<&'a str> {
     let is_measured = |peer| cells.iter().any(|it| it.peer == peer && it.cost().is_some());
     peers.iter().copied().filter(|it| !is_measured(*it)).collect()

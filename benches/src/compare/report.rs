@@ -8,7 +8,7 @@ use super::{
     peer::Kind,
     plot::{Axis, plot},
     rounds::{Cell, Outcome},
-    works::{WORKS, Work},
+    workloads::{WORKLOADS, Workload},
 };
 use crate::{
     build::{self, Build},
@@ -39,22 +39,27 @@ pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
         }
     }
     let mut text = format!("# Results\n\n{environment}\n{}", goals(cells, builds));
-    for work in WORKS {
-        let own: Vec<&Cell> = cells.iter().filter(|it| it.work == work).collect();
+    for workload in WORKLOADS {
+        let own: Vec<&Cell> = cells.iter().filter(|it| it.workload == workload).collect();
         if own.is_empty() {
             continue;
         }
-        let _ =
-            write!(text, "\n## {}\n\n{}\n\n{}", work.name, work.about, table(work, peers, &own));
-        for (suffix, axis) in [("", time_axis(work)), ("-memory", MEMORY)] {
-            let Some(svg) = plot(work.name, &own, peers, axis) else { continue };
+        let _ = write!(
+            text,
+            "\n## {}\n\n{}\n\n{}",
+            workload.name,
+            workload.about,
+            table(workload, peers, &own)
+        );
+        for (suffix, axis) in [("", time_axis(workload)), ("-memory", MEMORY)] {
+            let Some(svg) = plot(workload.name, &own, peers, axis) else { continue };
             // One plot of the memory is enough: its sizes are the largest.
-            if suffix == "-memory" && work.name != "fan-out" {
+            if suffix == "-memory" && workload.name != "fan-out" {
                 continue;
             }
-            let file = format!("{}{suffix}.svg", work.name);
+            let file = format!("{}{suffix}.svg", workload.name);
             fs::write(dir.join(&file), svg)?;
-            let _ = write!(text, "\n![{}: {}]({file})\n", work.name, axis.name);
+            let _ = write!(text, "\n![{}: {}]({file})\n", workload.name, axis.name);
         }
     }
     if !sandboxes.is_empty() {
@@ -68,8 +73,8 @@ pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
 
 const MEMORY: Axis = Axis { name: "memory of a run", value: |it| it.memory as f64, format: bytes };
 
-fn time_axis(work: &Work) -> Axis {
-    let name = match work.unit {
+fn time_axis(workload: &Workload) -> Axis {
+    let name = match workload.unit {
         "step" => "time per step",
         "task" => "time per task",
         "run" => "time per run",
@@ -94,7 +99,7 @@ pub fn summary(cells: &[Cell]) -> String {
         let verdicts = GOALS.iter().filter(time).filter_map(|it| Some((it, it.verdict(cells)?)));
         let mut ratios: Vec<String> = verdicts
             .map(|(goal, it)| {
-                format!("{} ({}) {}×", goal.work, group_digits(it.size), digits(it.ratio))
+                format!("{} ({}) {}×", goal.workload, group_digits(it.size), digits(it.ratio))
             })
             .collect();
         // Goals for sizes that were not measured have the verdict of the largest measured size.
@@ -109,7 +114,7 @@ pub fn summary(cells: &[Cell]) -> String {
 /// Formats the goals and their ratios.
 fn goals(cells: &[Cell], builds: &[Build]) -> String {
     let mut text = String::from(
-        "\n## Goals\n\n| work | size | measure | against | goal | measured | verdict |\n|---|---|---|---|---|---|---|\n",
+        "\n## Goals\n\n| workload | size | measure | against | goal | measured | verdict |\n|---|---|---|---|---|---|---|\n",
     );
     for goal in GOALS {
         let against = match goal.against {
@@ -127,7 +132,7 @@ fn goals(cells: &[Cell], builds: &[Build]) -> String {
             Limit::AtLeast(limit) => format!("≥ {}×", digits(limit)),
             Limit::AtMost(limit) => format!("≤ {}×", digits(limit)),
         };
-        let Goal { work, size, .. } = goal;
+        let Goal { workload, size, .. } = goal;
         let (size, measured, verdict) = match goal.verdict(cells) {
             Some(it) => {
                 let measured = format!("{}× ({})", digits(it.ratio), it.peer);
@@ -138,7 +143,7 @@ fn goals(cells: &[Cell], builds: &[Build]) -> String {
         let size = group_digits(size);
         let _ = writeln!(
             text,
-            "| {work} | {size} | {measure} | {against} | {limit} | {measured} | {verdict} |"
+            "| {workload} | {size} | {measure} | {against} | {limit} | {measured} | {verdict} |"
         );
     }
     if let Some((value, peer)) = build::ratio_to_best_peer(builds) {
@@ -158,20 +163,20 @@ const MISSED: &str = "**missed**";
 /// Formats all times as one plain table for a terminal, followed by the reasons for empty cells and by the goals.
 pub fn overview(results: &Results) -> String {
     let Results { peers, cells, builds, .. } = results;
-    let mut rows: Vec<(&Work, usize)> = Vec::new();
+    let mut rows: Vec<(&Workload, usize)> = Vec::new();
     for cell in cells {
-        if !rows.contains(&(cell.work, cell.size)) {
-            rows.push((cell.work, cell.size));
+        if !rows.contains(&(cell.workload, cell.size)) {
+            rows.push((cell.workload, cell.size));
         }
     }
     let mut reasons: Vec<&str> = Vec::new();
     let mut lines = vec![
-        ["work", "size"].into_iter().chain(peers.iter().copied()).map(str::to_owned).collect(),
+        ["workload", "size"].into_iter().chain(peers.iter().copied()).map(str::to_owned).collect(),
     ];
-    for (work, size) in rows {
-        let own = || cells.iter().filter(move |it| it.work == work && it.size == size);
+    for (workload, size) in rows {
+        let own = || cells.iter().filter(move |it| it.workload == workload && it.size == size);
         let engine = own().find(|it| it.kind == Kind::Engine).and_then(Cell::cost);
-        let mut line = vec![work.name.to_owned(), group_digits(size)];
+        let mut line = vec![workload.name.to_owned(), group_digits(size)];
         for peer in peers {
             let cell = own().find(|it| it.peer == *peer);
             line.push(cell.map_or_else(String::new, |it| short(it, engine, &mut reasons)));
@@ -179,7 +184,7 @@ pub fn overview(results: &Results) -> String {
         lines.push(line);
     }
     let mut text = align_lines(&lines);
-    text += "\nMedian time per unit of the work, and its multiple of the engine's time.\n";
+    text += "\nMedian time per unit of the workload, and its multiple of the engine's time.\n";
     for (index, reason) in reasons.iter().enumerate() {
         let _ = writeln!(text, "[{}] {reason}", index + 1);
     }
@@ -211,18 +216,18 @@ fn short<'a>(cell: &'a Cell, engine: Option<&Cost>, reasons: &mut Vec<&'a str>) 
     }
 }
 
-/// Formats the costs of one work: one row per peer, one column per size.
-fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
+/// Formats the costs of one workload: one row per peer, one column per size.
+fn table(workload: &Workload, peers: &[&str], cells: &[&Cell]) -> String {
     let sizes: BTreeSet<usize> = cells.iter().map(|it| it.size).collect();
     let mut text = String::from("| peer |");
     for size in &sizes {
         let _ = write!(text, " {} |", group_digits(*size));
     }
     text += " CPU | memory |";
-    if work.stored {
+    if workload.stored {
         text += " stored per step |";
     }
-    let columns = sizes.len() + 3 + usize::from(work.stored);
+    let columns = sizes.len() + 3 + usize::from(workload.stored);
     let _ = write!(text, "\n{}|\n", "|---".repeat(columns));
     for peer in peers {
         let own = || cells.iter().filter(|it| it.peer == *peer);
@@ -241,9 +246,10 @@ fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
         };
         let _ = write!(text, " {} |", resource(&|_, it| time(it.cpu)));
         let _ = write!(text, " {} |", resource(&|_, it| bytes(it.memory as f64)));
-        if work.stored {
+        if workload.stored {
             let stored = |size: usize, it: &Cost| {
-                it.stored.map_or_else(String::new, |it| bytes(it as f64 / work.units(size) as f64))
+                it.stored
+                    .map_or_else(String::new, |it| bytes(it as f64 / workload.units(size) as f64))
             };
             let _ = write!(text, " {} |", resource(&stored));
         }
@@ -252,7 +258,7 @@ fn table(work: &Work, peers: &[&str], cells: &[&Cell]) -> String {
     let _ = write!(
         text,
         "\nTimes are per {}: median (fastest–slowest round), or the time of the only run or round. CPU (per {}) and memory (of the whole run) are those at the largest size that the peer reached.\n",
-        work.unit, work.unit
+        workload.unit, workload.unit
     );
     text
 }
@@ -280,7 +286,7 @@ mod tests {
     fn table_has_one_row_per_peer() {
         let cells = sample_cells();
         let own: Vec<&Cell> = cells.iter().collect();
-        let work = Work::named("loop").expect("the work exists");
+        let workload = Workload::named("loop").expect("the workload exists");
         let expect = "\
 | peer | 1,000 | 100,000 | CPU | memory |
 |---|---|---|---|---|
@@ -288,7 +294,7 @@ mod tests {
 | by hand | 40 ns (20 ns–80 ns) | 20 ns (10 ns–40 ns) | 20 ns | 8.19 KB |
 | slow | wrong answer: 7 |  | – | – |
 ";
-        let text = table(work, &["engine", "by hand", "slow"], &own);
+        let text = table(workload, &["engine", "by hand", "slow"], &own);
         assert!(text.starts_with(expect), "{text}");
     }
 
@@ -346,14 +352,14 @@ mod tests {
         let peers = vec!["engine", "by hand", "slow"];
         let text = overview(&Results { peers, cells: sample_cells(), ..Results::default() });
         let expect = "\
-work     size  engine      by hand  slow
+workload     size  engine      by hand  slow
 loop    1,000  100 ns  40 ns 0.40×   [1]
 loop  100,000   90 ns  20 ns 0.22×
 
-Median time per unit of the work, and its multiple of the engine's time.
+Median time per unit of the workload, and its multiple of the engine's time.
 [1] wrong answer: 7
 
-work ";
+workload ";
         assert!(text.starts_with(expect), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path, time::Duration};
 use super::{
     cost::{Cost, Sample, cost},
     peer::{Kind, Measured, Peer, Reply, Session},
-    works::Work,
+    workloads::Workload,
 };
 
 /// How thoroughly to measure.
@@ -17,7 +17,7 @@ pub struct Effort {
     pub budget: Duration,
     /// Longest expected run. A peer does not run at sizes at which it would take longer.
     pub longest: Duration,
-    /// Time for all works. Works that would start later are left out.
+    /// Time for all workloads. Workloads that would start later are left out.
     pub total: Duration,
     /// Whether to use the quick sizes.
     pub quick: bool,
@@ -47,12 +47,12 @@ impl Effort {
     }
 }
 
-/// The result of one peer for one work at one size.
+/// The result of one peer for one workload at one size.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub peer: &'static str,
     pub kind: Kind,
-    pub work: &'static Work,
+    pub workload: &'static Workload,
     pub size: usize,
     pub outcome: Outcome,
 }
@@ -80,19 +80,19 @@ impl Cell {
 /// Minimum duration of a round. Shorter runs are repeated within the round.
 const MIN_ROUND: Duration = Duration::from_millis(20);
 
-/// Measures one work at all sizes.
+/// Measures one workload at all sizes.
 pub fn measure(
-    work: &'static Work,
+    workload: &'static Workload,
     peers: &[Peer],
     effort: Effort,
     scratch: &Path,
 ) -> io::Result<Vec<Cell>> {
     let mut cells: Vec<Cell> = Vec::new();
-    for &size in if effort.quick { work.quick } else { work.sizes } {
-        eprintln!("{} {size} …", work.name);
+    for &size in if effort.quick { workload.quick } else { workload.sizes } {
+        eprintln!("{} {size} …", workload.name);
         let mut sessions = Vec::new();
         for peer in peers {
-            sessions.push(match reason_to_skip(peer, work, size, &cells, effort) {
+            sessions.push(match reason_to_skip(peer, workload, size, &cells, effort) {
                 Some(reason) => Err(Outcome::Absent(reason)),
                 None => peer.start(scratch).map_err(|it| failed(&it)),
             });
@@ -108,7 +108,7 @@ pub fn measure(
         let mut checked = Vec::new();
         for session in sessions {
             checked.push(match session {
-                Ok(session) => check(session, work, size, effort, scratch)?,
+                Ok(session) => check(session, workload, size, effort, scratch)?,
                 Err(outcome) => Err(outcome),
             });
         }
@@ -119,7 +119,7 @@ pub fn measure(
                 Ok(it) if Some(&it.answer) != expected.as_ref() => {
                     Err(Outcome::Wrong(format!("wrong answer: {}", it.answer)))
                 }
-                Ok(it) => Ok(Side::new(work, size, effort, it)),
+                Ok(it) => Ok(Side::new(workload, size, effort, it)),
                 Err(outcome) => Err(outcome),
             };
             sides.push(outcome);
@@ -128,7 +128,7 @@ pub fn measure(
         cells.extend(peers.iter().zip(sides).map(|(peer, side)| Cell {
             peer: peer.name,
             kind: peer.kind,
-            work,
+            workload,
             size,
             outcome: side.map_or_else(|it| it, Side::outcome),
         }));
@@ -140,7 +140,7 @@ pub fn measure(
 /// Predicts the duration of a run from the sizes before.
 fn reason_to_skip(
     peer: &Peer,
-    work: &Work,
+    workload: &Workload,
     size: usize,
     cells: &[Cell],
     effort: Effort,
@@ -151,7 +151,7 @@ fn reason_to_skip(
         Outcome::Measured(cost) => cost,
         Outcome::Absent(reason) | Outcome::Wrong(reason) => return Some(reason.clone()),
     };
-    let total = |cell: &Cell, cost: &Cost| cost.median * work.units(cell.size) as f64 / 1e9;
+    let total = |cell: &Cell, cost: &Cost| cost.median * workload.units(cell.size) as f64 / 1e9;
     // Growth is at least linear in the size, and as steep as it was so far.
     let exponent = match earlier.next().and_then(|it| Some((it, it.cost()?))) {
         Some((before, its)) => {
@@ -182,18 +182,18 @@ fn failed(error: &io::Error) -> Outcome {
     })
 }
 
-/// Runs a work once in a new process.
+/// Runs a workload once in a new process.
 fn check(
     mut session: Session,
-    work: &Work,
+    workload: &Workload,
     size: usize,
     effort: Effort,
     scratch: &Path,
 ) -> io::Result<Result<Checked, Outcome>> {
     let before = size_of_files(scratch)?;
-    Ok(match session.run(work.name, size, 1, effort.deadline()) {
+    Ok(match session.run(workload.name, size, 1, effort.deadline()) {
         Ok(Reply::Done(run)) => {
-            let stored = work.stored.then(|| size_of_files(scratch)).transpose()?;
+            let stored = workload.stored.then(|| size_of_files(scratch)).transpose()?;
             let stored = stored.map(|it| it.saturating_sub(before));
             Ok(Checked { session, answer: run.answer.clone(), run, stored })
         }
@@ -204,7 +204,7 @@ fn check(
 
 /// A peer that gave the right answer, with the samples of its rounds.
 struct Side {
-    work: &'static Work,
+    workload: &'static Workload,
     size: usize,
     checked: Checked,
     runs_per_round: usize,
@@ -215,14 +215,14 @@ struct Side {
 }
 
 impl Side {
-    fn new(work: &'static Work, size: usize, effort: Effort, checked: Checked) -> Self {
+    fn new(workload: &'static Workload, size: usize, effort: Effort, checked: Checked) -> Self {
         let once = checked.run.seconds.max(1e-9);
         let runs_per_round = (MIN_ROUND.as_secs_f64() / once).clamp(1.0, 1_000.0) as usize;
         let round = once * runs_per_round as f64;
         let rounds = (effort.budget.as_secs_f64() / round) as usize;
         let rounds = rounds.min(effort.rounds);
         let samples = Vec::new();
-        Self { work, size, checked, runs_per_round, rounds, samples, failure: None }
+        Self { workload, size, checked, runs_per_round, rounds, samples, failure: None }
     }
 
     fn round(&mut self, round: usize, effort: Effort) {
@@ -236,7 +236,8 @@ impl Side {
 
     fn try_round(&mut self, effort: Effort) -> io::Result<()> {
         let runs = self.runs_per_round;
-        let reply = self.checked.session.run(self.work.name, self.size, runs, effort.deadline())?;
+        let reply =
+            self.checked.session.run(self.workload.name, self.size, runs, effort.deadline())?;
         let Reply::Done(it) = reply else {
             return Err(io::Error::other("the second run was refused"));
         };
@@ -252,7 +253,7 @@ impl Side {
     }
 
     fn sample(&self, measured: &Measured, runs: usize) -> Sample {
-        let units = (self.work.units(self.size) * runs) as f64;
+        let units = (self.workload.units(self.size) * runs) as f64;
         Sample { time: measured.seconds * 1e9 / units, cpu: measured.cpu * 1e9 / units }
     }
 
@@ -300,7 +301,7 @@ pub(crate) fn sample_cells() -> Vec<Cell> {
     let cell = |peer, kind, size, outcome| Cell {
         peer,
         kind,
-        work: Work::named("loop").expect("the work exists"),
+        workload: Workload::named("loop").expect("the workload exists"),
         size,
         outcome,
     };

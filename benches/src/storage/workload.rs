@@ -23,7 +23,7 @@ pub enum Store {
     Postgres,
 }
 
-/// The amount of work for one row of the table.
+/// The amount of workload for one row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StorageLoad {
     pub threads: usize,

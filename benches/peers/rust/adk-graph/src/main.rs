@@ -26,8 +26,8 @@ fn main() -> io::Result<()> {
     serve("2.3.0", prepare)
 }
 
-fn prepare(work: &str, size: usize) -> Result<Job, String> {
-    Ok(match work {
+fn prepare(workload: &str, size: usize) -> Result<Job, String> {
+    Ok(match workload {
         "loop" => run(loop_graph(), counter(size), counted),
         "fan-out" => run(fan_out(), state([("parts", json!(size))]), |it| {
             it["sum"].as_f64().unwrap_or_default().to_string()
@@ -50,9 +50,9 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
             return Err("no agent in this crate".to_owned());
         }
         "resume" => return Err("a finished thread cannot be continued with more steps".to_owned()),
-        _ if work.ends_with("-checkpoint") => return Err(NO_EXIT.to_owned()),
+        _ if workload.ends_with("-checkpoint") => return Err(NO_EXIT.to_owned()),
         "server" => return Err("no server in this crate".to_owned()),
-        _ => return Err(unknown(work)),
+        _ => return Err(unknown(workload)),
     })
 }
 

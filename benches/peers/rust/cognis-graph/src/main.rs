@@ -22,9 +22,9 @@ fn main() -> io::Result<()> {
     serve("0.3.2", prepare)
 }
 
-fn prepare(work: &str, size: usize) -> Result<Job, String> {
+fn prepare(workload: &str, size: usize) -> Result<Job, String> {
     let count = size as u64;
-    Ok(match work {
+    Ok(match workload {
         "loop" => run(loop_graph(), move || Counter { count: 0, until: count }, counted),
         "fan-out" => run(fan_out(count), Sum::default, |it| it.sum.to_string()),
         "growing-list" => {
@@ -49,7 +49,7 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
         }
         "resume" => return Err("no threads: a finished run cannot be continued".to_owned()),
         "server" => return Err("no server in this crate".to_owned()),
-        _ => return Err(unknown(work)),
+        _ => return Err(unknown(workload)),
     })
 }
 

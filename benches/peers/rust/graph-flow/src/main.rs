@@ -16,9 +16,9 @@ fn main() -> io::Result<()> {
     serve("0.8.1", prepare)
 }
 
-fn prepare(work: &str, size: usize) -> Result<Job, String> {
+fn prepare(workload: &str, size: usize) -> Result<Job, String> {
     let count = size as u64;
-    Ok(match work {
+    Ok(match workload {
         "loop" => run(loop_graph(count, NextAction::ContinueAndExecute), "tick", counted),
         "growing-list" => run(growing_list(size), "write", |it| it.chat_history_len().to_string()),
         "sequential" => run(sequential(size), "node000000", counted),
@@ -37,7 +37,7 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
             return Err("no storage in SQLite".to_owned());
         }
         "server" => return Err("no server in this crate".to_owned()),
-        _ => return Err(unknown(work)),
+        _ => return Err(unknown(workload)),
     })
 }
 

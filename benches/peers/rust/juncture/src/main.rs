@@ -24,10 +24,10 @@ fn main() -> io::Result<()> {
     serve("0.4.0", prepare)
 }
 
-fn prepare(work: &str, size: usize) -> Result<Job, String> {
-    let (name, saver) = match work.strip_suffix("-checkpoint") {
+fn prepare(workload: &str, size: usize) -> Result<Job, String> {
+    let (name, saver) = match workload.strip_suffix("-checkpoint") {
         Some(name) => (name, Some(Arc::new(MemorySaver::new()) as Saver)),
-        None => (work, None),
+        None => (workload, None),
     };
     let until = size as u64;
     Ok(match name {
@@ -56,7 +56,7 @@ fn prepare(work: &str, size: usize) -> Result<Job, String> {
         // Its `resume` continues threads after an interrupt only.
         "resume" => return Err("invoke does not continue a thread".to_owned()),
         "server" => return Err("no server in this crate".to_owned()),
-        _ => return Err(unknown(work)),
+        _ => return Err(unknown(workload)),
     })
 }
 

@@ -1,4 +1,4 @@
-//! What the programs of the Rust peers share: the line protocol and the data of the works, which are files of the main
+//! What the programs of the Rust peers share: the line protocol and the data of the workloads, which are files of the main
 //! workspace, the nodes of the wide state, and the creation of SQLite files.
 
 #[path = "../../../../src/data.rs"]

@@ -1,4 +1,4 @@
-"""The workloads of ../../src/compare/works.rs in LangGraph: `works.py sync` or `works.py async`.
+"""The workloads of ../../src/compare/workloads.rs in LangGraph: `workloads.py sync` or `workloads.py async`.
 
 ../../src/protocol.rs describes the requests and answers, ../../src/data.rs the data.
 """
@@ -506,11 +506,11 @@ PLAIN = {
 
 
 @cache
-def prepare(work, size):
-    name = work.removesuffix("-checkpoint")
+def prepare(workload, size):
+    name = workload.removesuffix("-checkpoint")
     if name not in PLAIN:
-        raise Cannot(f"no program for `{work}`")
-    return PLAIN[name](size) if name == work else PLAIN[name](size, InMemorySaver())
+        raise Cannot(f"no program for `{workload}`")
+    return PLAIN[name](size) if name == workload else PLAIN[name](size, InMemorySaver())
 
 
 def status_bytes(pid, key):
@@ -544,9 +544,9 @@ def measure(run, runs):
 
 
 def serve(line):
-    work, size, runs = line.split()
+    workload, size, runs = line.split()
     try:
-        return measure(prepare(work, int(size)), int(runs))
+        return measure(prepare(workload, int(size)), int(runs))
     except Cannot as reason:
         return {"cannot": str(reason)}
     except Exception as error:

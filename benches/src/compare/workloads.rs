@@ -2,7 +2,7 @@
 
 /// One workload, the same for all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct Workload {
     /// Name in requests, on the command line and in the results.
     pub name: &'static str,
     /// Description of the program.
@@ -11,17 +11,18 @@ pub struct Work {
     pub unit: &'static str,
     /// Sizes of a full measurement.
     pub sizes: &'static [usize],
-    /// Sizes of a quick measurement, which leaves the work out if there are none.
+    /// Sizes of a quick measurement, which leaves the workload out if there are none.
     pub quick: &'static [usize],
     /// Whether the bytes that a run stores are measured.
     pub stored: bool,
 }
 
-const WORK: Work = Work { name: "", about: "", unit: "", sizes: &[], quick: &[], stored: false };
+const WORK: Workload =
+    Workload { name: "", about: "", unit: "", sizes: &[], quick: &[], stored: false };
 
 /// All workloads, in the order of the results.
-pub const WORKS: &[Work] = &[
-    Work {
+pub const WORKLOADS: &[Workload] = &[
+    Workload {
         name: "loop",
         about: "One node increments a counter and a branch repeats it.",
         unit: "step",
@@ -29,7 +30,7 @@ pub const WORKS: &[Work] = &[
         quick: &[1_000, 100_000],
         ..WORK
     },
-    Work {
+    Workload {
         name: "fan-out",
         about: "A branch sends one payload per task to one node; a reducer adds the results.",
         unit: "task",
@@ -37,7 +38,7 @@ pub const WORKS: &[Work] = &[
         quick: &[1_000, 10_000],
         ..WORK
     },
-    Work {
+    Workload {
         name: "growing-list",
         about: "Each step of a loop appends one item to a list in the state.",
         unit: "step",
@@ -45,7 +46,7 @@ pub const WORKS: &[Work] = &[
         quick: &[1_000, 10_000],
         ..WORK
     },
-    Work {
+    Workload {
         name: "sequential",
         about: "LangGraph's `sequential`: a chain of nodes. Each node increments a counter, so that the answer shows that it ran.",
         unit: "node",
@@ -53,7 +54,7 @@ pub const WORKS: &[Work] = &[
         quick: &[1_000],
         ..WORK
     },
-    Work {
+    Workload {
         name: "sequential-checkpoint",
         about: "The same, with one checkpoint in memory at the end.",
         unit: "node",
@@ -61,7 +62,7 @@ pub const WORKS: &[Work] = &[
         quick: &[],
         ..WORK
     },
-    Work {
+    Workload {
         name: "fanout-to-subgraph",
         about: "LangGraph's `fanout_to_subgraph`: each subject, a list of 1,000 letters, is sent to a subgraph of 12 steps.",
         unit: "subject",
@@ -69,7 +70,7 @@ pub const WORKS: &[Work] = &[
         quick: &[100],
         ..WORK
     },
-    Work {
+    Workload {
         name: "fanout-to-subgraph-checkpoint",
         about: "The same, with one checkpoint in memory at the end.",
         unit: "subject",
@@ -77,7 +78,7 @@ pub const WORKS: &[Work] = &[
         quick: &[],
         ..WORK
     },
-    Work {
+    Workload {
         name: "wide-state",
         about: "LangGraph's `wide_state`: 16 fields with eight kinds of reducers, six nodes in a loop that doubles its lists until they have more than `size` items.",
         unit: "run",
@@ -85,7 +86,7 @@ pub const WORKS: &[Work] = &[
         quick: &[300],
         ..WORK
     },
-    Work {
+    Workload {
         name: "wide-state-checkpoint",
         about: "The same, with one checkpoint in memory at the end.",
         unit: "run",
@@ -93,7 +94,7 @@ pub const WORKS: &[Work] = &[
         quick: &[],
         ..WORK
     },
-    Work {
+    Workload {
         name: "react-agent",
         about: "LangGraph's `react_agent`: a fake model calls a tool once per turn; arguments have 3,600 characters and results 36,180.",
         unit: "tool call",
@@ -101,7 +102,7 @@ pub const WORKS: &[Work] = &[
         quick: &[10],
         ..WORK
     },
-    Work {
+    Workload {
         name: "react-agent-checkpoint",
         about: "The same, with one checkpoint in memory at the end.",
         unit: "tool call",
@@ -109,7 +110,7 @@ pub const WORKS: &[Work] = &[
         quick: &[],
         ..WORK
     },
-    Work {
+    Workload {
         name: "agent-loop",
         about: "An agent whose model answers at once calls a cheap tool once per turn, with short texts: LangChain's `create_agent` for LangGraph, and the crate's agent elsewhere.",
         unit: "tool call",
@@ -117,7 +118,7 @@ pub const WORKS: &[Work] = &[
         quick: &[25],
         ..WORK
     },
-    Work {
+    Workload {
         name: "nested",
         about: "Each step of a loop runs a subgraph of one node.",
         unit: "call",
@@ -125,7 +126,7 @@ pub const WORKS: &[Work] = &[
         quick: &[100],
         ..WORK
     },
-    Work {
+    Workload {
         name: "threads",
         about: "Concurrent threads of 10 steps each, every step in a checkpoint in memory.",
         unit: "thread",
@@ -133,7 +134,7 @@ pub const WORKS: &[Work] = &[
         quick: &[100],
         ..WORK
     },
-    Work {
+    Workload {
         name: "cpu-branches",
         about: "One step with branches that compute and never wait.",
         unit: "branch",
@@ -141,7 +142,7 @@ pub const WORKS: &[Work] = &[
         quick: &[8],
         ..WORK
     },
-    Work {
+    Workload {
         name: "sqlite-loop",
         about: "Each step of a loop appends a message of 100 characters to a list, and is in a SQLite file before the next one starts: write-ahead log, `synchronous=FULL`.",
         unit: "step",
@@ -149,7 +150,7 @@ pub const WORKS: &[Work] = &[
         quick: &[100],
         stored: true,
     },
-    Work {
+    Workload {
         name: "sqlite-loop-16",
         about: "The same, with 16 concurrent threads on one file. The time is per step of all threads.",
         unit: "step",
@@ -157,7 +158,7 @@ pub const WORKS: &[Work] = &[
         quick: &[30],
         stored: true,
     },
-    Work {
+    Workload {
         name: "resume",
         about: "A new process opens the file of the `sqlite-loop` thread of this length and adds one step.",
         unit: "run",
@@ -165,7 +166,7 @@ pub const WORKS: &[Work] = &[
         quick: &[],
         ..WORK
     },
-    Work {
+    Workload {
         name: "server",
         about: "Sequential round trips over loopback HTTP: each creates a thread, runs a graph of one node on it and waits for the result. The engine's server keeps threads in memory and runs in a SQLite file; LangGraph's is its development server (`langgraph dev`), which keeps both in memory.",
         unit: "round trip",
@@ -175,7 +176,7 @@ pub const WORKS: &[Work] = &[
     },
 ];
 
-impl Work {
+impl Workload {
     /// Returns the number of units in a run of this size.
     pub fn units(&self, size: usize) -> usize {
         match self.name {
@@ -187,6 +188,6 @@ impl Work {
 
     /// Returns the workload with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
-        WORKS.iter().find(|it| it.name == name)
+        WORKLOADS.iter().find(|it| it.name == name)
     }
 }

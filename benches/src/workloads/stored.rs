@@ -11,8 +11,8 @@ use crate::{
     storage::chat::{self, Chat},
 };
 
-pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
-    Some(match work {
+pub(super) fn prepare(workload: &str, size: usize) -> Option<Job> {
+    Some(match workload {
         "sqlite-loop" => threads(1, size),
         "sqlite-loop-16" => threads(data::STORED_THREADS, size),
         "resume" => resume(size),

@@ -15,9 +15,9 @@ use crate::{
     protocol::{Job, concurrent, job},
 };
 
-pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
+pub(super) fn prepare(workload: &str, size: usize) -> Option<Job> {
     let count = size as u64;
-    Some(match work {
+    Some(match workload {
         "loop" => {
             let graph = Arc::new(engine::loop_graph());
             job(move || {

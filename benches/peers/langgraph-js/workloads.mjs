@@ -1,4 +1,4 @@
-// The workloads of ../../src/compare/works.rs in LangGraph.js. ../../src/protocol.rs describes the requests and answers,
+// The workloads of ../../src/compare/workloads.rs in LangGraph.js. ../../src/protocol.rs describes the requests and answers,
 // ../../src/data.rs the data.
 
 import { readFileSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ import { z } from "zod";
 const THREADS = 16;
 let names = 0;
 
-/** A work that this program does not do, with the reason. */
+/** A workload that this program does not do, with the reason. */
 class Cannot extends Error {}
 
 const config = () => ({
@@ -304,7 +304,7 @@ async function resume(size) {
   };
 }
 
-const WORKS = {
+const WORKLOADS = {
   loop,
   "fan-out": fanOut,
   "growing-list": growingList,
@@ -321,15 +321,15 @@ const WORKS = {
   resume,
 };
 
-function prepare(work, size) {
-  if (work === "server") {
+function prepare(workload, size) {
+  if (workload === "server") {
     throw new Cannot("not measured: its server is another package");
   }
-  const name = work.replace(/-checkpoint$/, "");
-  if (!(name in WORKS)) {
-    throw new Cannot(`no program for \`${work}\``);
+  const name = workload.replace(/-checkpoint$/, "");
+  if (!(name in WORKLOADS)) {
+    throw new Cannot(`no program for \`${workload}\``);
   }
-  return name === work ? WORKS[name](size) : WORKS[name](size, new MemorySaver());
+  return name === workload ? WORKLOADS[name](size) : WORKLOADS[name](size, new MemorySaver());
 }
 
 function statusBytes(key) {
@@ -358,10 +358,10 @@ async function measure(run, runs) {
 let prepared = {};
 
 async function serve(line) {
-  const [work, size, runs] = line.split(" ");
+  const [workload, size, runs] = line.split(" ");
   try {
-    if (prepared.work !== work || prepared.size !== size) {
-      prepared = { work, size, run: await prepare(work, Number(size)) };
+    if (prepared.workload !== workload || prepared.size !== size) {
+      prepared = { workload, size, run: await prepare(workload, Number(size)) };
     }
     return await measure(prepared.run, Number(runs));
   } catch (error) {

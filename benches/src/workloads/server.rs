@@ -25,8 +25,8 @@ async fn tick(count: &Count) -> CountUpdate {
     Count::update().count(count.count + 1)
 }
 
-pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
-    (work == "server").then(|| round_trips(size))
+pub(super) fn prepare(workload: &str, size: usize) -> Option<Job> {
+    (workload == "server").then(|| round_trips(size))
 }
 
 fn round_trips(count: usize) -> Job {

@@ -13,9 +13,9 @@ use crate::{
     protocol::{Job, concurrent, job},
 };
 
-pub(super) fn prepare(work: &str, size: usize) -> Result<Job, String> {
+pub(super) fn prepare(workload: &str, size: usize) -> Result<Job, String> {
     let count = size as u64;
-    Ok(match work {
+    Ok(match workload {
         "loop" => job(move || async move { baseline::run_loop(count).await.to_string() }),
         "fan-out" => job(move || async move { baseline::run_fan_out(count).await.to_string() }),
         "growing-list" => job(move || async move {

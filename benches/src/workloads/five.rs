@@ -19,10 +19,10 @@ use crate::{
     protocol::{Job, job},
 };
 
-pub(super) fn prepare(work: &str, size: usize) -> Option<Job> {
-    let (name, checkpoint) = match work.strip_suffix("-checkpoint") {
+pub(super) fn prepare(workload: &str, size: usize) -> Option<Job> {
+    let (name, checkpoint) = match workload.strip_suffix("-checkpoint") {
         Some(name) => (name, true),
-        None => (work, false),
+        None => (workload, false),
     };
     Some(match name {
         "fanout-to-subgraph" => fanout_to_subgraph(size, checkpoint),
