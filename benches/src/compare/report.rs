@@ -353,8 +353,8 @@ mod tests {
         let text = overview(&Results { peers, cells: sample_cells(), ..Results::default() });
         let expect = "\
 workload     size  engine      by hand  slow
-loop    1,000  100 ns  40 ns 0.40×   [1]
-loop  100,000   90 ns  20 ns 0.22×
+loop        1,000  100 ns  40 ns 0.40×   [1]
+loop      100,000   90 ns  20 ns 0.22×
 
 Median time per unit of the workload, and its multiple of the engine's time.
 [1] wrong answer: 7
