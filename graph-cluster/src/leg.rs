@@ -3,21 +3,23 @@
 //! A leg ends when its run completes, fails, is cancelled or waits for an answer. It may be executed several times, by
 //! different workers, if a worker dies. Each execution continues from the thread's last checkpoint.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use graph_core::{RunControl, RunError, checkpoint::CheckpointError};
 use tokio::{
     sync::{broadcast::error::RecvError, watch},
     time::{Instant, interval, sleep, timeout_at},
 };
+use tracing::{Instrument, info_span};
 
 use crate::{
     error::ClusterError,
     event_sink::EventSink,
-    fan_out::{FanOut, exchange},
-    graph::{AnyGraph, LegRequest},
+    fan_out::{FanOut, dispatch_tasks},
+    graph::LegRequest,
     leg_end::LegEnd,
     limits::{MAX_ATTEMPTS, RETRY_DELAY},
+    registered_graph::GraphRegistry,
     run::RunResult,
     run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
@@ -41,7 +43,7 @@ enum Phase {
 pub struct LegRunner {
     pub(crate) store: RunStore,
     pub(crate) worker: String,
-    pub(crate) graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
+    pub(crate) graphs: GraphRegistry,
     pub(crate) options: WorkerOptions,
     phase: watch::Sender<Phase>,
     /// Number of legs that are executing.
@@ -52,16 +54,16 @@ impl LegRunner {
     pub(crate) fn new(
         store: RunStore,
         worker: String,
-        graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
+        graphs: GraphRegistry,
         options: WorkerOptions,
     ) -> Self {
         let (phase, active) = (watch::Sender::new(Phase::Working), watch::Sender::new(0));
         Self { store, worker, graphs, options, phase, active }
     }
 
-    /// Returns the names of the graphs that this worker executes.
+    /// Returns the graphs that this worker executes, as `name` or `name@version`.
     pub fn graphs(&self) -> Vec<String> {
-        self.graphs.keys().cloned().collect()
+        self.graphs.keys()
     }
 
     /// Returns once the worker starts to shut down. A scheduler then starts no further legs.
@@ -110,13 +112,16 @@ impl LegRunner {
         ticket: &crate::run::Ticket,
         limit: Duration,
     ) -> Result<Option<LegEnd>, ClusterError> {
-        match self.store.claim_ticket(&self.worker, ticket, self.options.lease).await {
+        let served = self.graphs.served();
+        match self.store.claim_ticket(&self.worker, ticket, served, self.options.lease).await {
             Ok(Some(claim)) => Ok(Some(self.execute(&claim, Some(limit)).await)),
             Ok(None) => Ok(None),
             Err(error @ ClusterError::ThreadBusy { .. }) => {
                 let thread = &ticket.thread;
-                if let Some(claim) =
-                    self.store.claim_expired(&self.worker, thread, self.options.lease).await?
+                if let Some(claim) = self
+                    .store
+                    .claim_expired(&self.worker, thread, served, self.options.lease)
+                    .await?
                 {
                     self.execute(&claim, None).await;
                 }
@@ -128,7 +133,15 @@ impl LegRunner {
 
     /// Executes a claimed leg and stores how it ended.
     pub(crate) async fn execute(&self, claim: &Claim, limit: Option<Duration>) -> LegEnd {
-        let _active = Active::new(&self.active);
+        let (run, thread) = (&claim.request.id, &claim.request.thread);
+        let (graph, leg, fence) = (claim.graph_key(), claim.leg, claim.fence);
+        let span = info_span!("leg", run, thread, graph, leg, worker = self.worker, claim = fence);
+        self.options.set_parent(&span, claim.request.trace_parent.as_deref());
+        self.execute_in_span(claim, limit).instrument(span).await
+    }
+
+    async fn execute_in_span(&self, claim: &Claim, limit: Option<Duration>) -> LegEnd {
+        let _active = ActiveLeg::new(&self.active);
         let control = RunControl::new();
         let end = tokio::select! {
             end = self.run(claim, &control) => end,
@@ -136,10 +149,10 @@ impl LegRunner {
         };
         let stored = match &end {
             LegEnd::Ended(status, result) => self.store.end_leg(claim, *status, result).await,
-            LegEnd::Drained => self.store.hand_back(claim).await.map(|()| true),
+            LegEnd::Drained => self.store.requeue(claim).await.map(|()| true),
             LegEnd::Retry(problem) => {
                 tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");
-                self.store.uncount_attempt(claim).await.map(|()| true)
+                self.store.reset_attempt(claim).await.map(|()| true)
             }
             LegEnd::Lost => Ok(false),
         };
@@ -169,14 +182,8 @@ impl LegRunner {
             ));
         }
         let request = &claim.request;
-        let Some(graph) = self.graphs.get(&request.graph) else {
-            return LegEnd::failed(format!(
-                "worker `{}` has no graph `{}`; its graphs are: {}",
-                self.worker,
-                request.graph,
-                self.graphs().join(", ")
-            ));
-        };
+        let key = claim.graph_key();
+        let graph = self.graphs.find(&key).expect("only runs of registered graphs are claimed");
         let mut sink = match EventSink::open(&self.store, claim).await {
             Ok(sink) => sink,
             Err(error) => return LegEnd::Retry(error.to_string()),
@@ -193,7 +200,7 @@ impl LegRunner {
             };
             let executed = tokio::select! {
                 executed = graph.execute(leg, &mut sink) => executed,
-                end = exchange(&self.store, claim, posted) => Ok(end),
+                end = dispatch_tasks(&self.store, claim, posted) => Ok(end),
             };
             match executed {
                 Ok(end) => return end,
@@ -304,16 +311,16 @@ impl fmt::Debug for LegRunner {
 }
 
 /// Counts a leg while it executes, also if its future is dropped.
-struct Active<'a>(&'a watch::Sender<usize>);
+struct ActiveLeg<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Active<'a> {
+impl<'a> ActiveLeg<'a> {
     fn new(count: &'a watch::Sender<usize>) -> Self {
         count.send_modify(|it| *it += 1);
         Self(count)
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for ActiveLeg<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|it| *it -= 1);
     }

@@ -20,6 +20,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
 };
+use tracing::{Instrument, info_span};
 
 use crate::{
     error::ClusterError,
@@ -45,6 +46,13 @@ impl From<ClusterError> for TaskError {
 
 /// Executes a claimed task and stores its outcome.
 pub(crate) async fn execute(runner: &LegRunner, claim: &TaskClaim) {
+    let TaskClaim { run, id, graph, fence, .. } = claim;
+    let span = info_span!("task", run, task = id, graph, worker = runner.worker, claim = fence);
+    runner.options.set_parent(&span, claim.trace_parent.as_deref());
+    execute_in_span(runner, claim).instrument(span).await;
+}
+
+async fn execute_in_span(runner: &LegRunner, claim: &TaskClaim) {
     // The engine catches panics of the node. This one is in code around it, such as the creation of the dependencies.
     let outcome = match catch_panic(run(runner, claim)).await {
         Ok(Ok(outcome)) => outcome,
@@ -95,14 +103,15 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
              connection; fix the cause, which the logs of the workers show, and resume the run"
         )));
     }
-    let graph = runner
-        .graphs
-        .get(&claim.graph)
-        .ok_or_else(|| TaskError::Failed("this worker does not have the graph".into()))?;
-    let start = serde_json::from_str(&claim.start).map_err(|error| {
-        let fix = "run the same version on all workers";
+    let graph =
+        runner.graphs.find(&claim.graph).expect("only tasks of registered graphs are claimed");
+    let unreadable = |error: serde_json::Error| {
+        let fix = "give each version of the graph its own name with `RegisteredGraph::version`";
         TaskError::Failed(format!("the task cannot be read: {error}; {fix}"))
-    })?;
+    };
+    let start = serde_json::from_str(&claim.start).map_err(unreadable)?;
+    let context = claim.context.as_deref().map(serde_json::from_str).transpose();
+    let context = context.map_err(unreadable)?.unwrap_or_default();
     let mut next_seq = 0;
     let mut effects = BTreeMap::new();
     if claim.fence > 1 {
@@ -116,7 +125,10 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
     let (recorder, recorded) = mpsc::unbounded_channel();
     let (sender, events) = mpsc::channel(MAX_BATCH);
     let host = RemoteTaskHost { effects, recorder: Arc::new(Recorder(recorder)) };
-    let mut task = graph.start_task(start, host);
+    let mut task = graph
+        .start_task(context, start, host)
+        .await
+        .map_err(|error| TaskError::Failed(error.to_string()))?;
     // The node is polled while its messages are stored: it may wait for the result of an effect that the writer stores.
     let drive = async move {
         while let Some(event) = task.next().await {

@@ -55,7 +55,7 @@ pub(crate) async fn work(runner: Arc<LegRunner>, mut legs_ended: oneshot::Receiv
             return;
         }
     }
-    tasks.hand_back().await;
+    tasks.requeue().await;
 }
 
 /// The tasks that this worker executes.
@@ -97,7 +97,7 @@ impl TaskSet {
 
     /// Claims the fair share of this worker.
     async fn claim(&mut self) {
-        self.claim_beyond(self.active.len()).await;
+        self.claim_share(self.active.len()).await;
     }
 
     /// Claims a further share of the tasks that no worker has claimed for a while, because other workers are busy, have
@@ -105,11 +105,11 @@ impl TaskSet {
     async fn claim_stalled(&mut self) {
         let held = if self.has_claimed { self.active.len() } else { 0 };
         self.has_claimed = false;
-        self.claim_beyond(held).await;
+        self.claim_share(held).await;
     }
 
     /// Claims the share of this worker, of which it has claimed `held` tasks already.
-    async fn claim_beyond(&mut self, held: usize) {
+    async fn claim_share(&mut self, held: usize) {
         let runner = &self.runner;
         let free = runner.options.task_capacity.saturating_sub(self.executions.len());
         if free == 0 {
@@ -167,10 +167,10 @@ impl TaskSet {
     }
 
     /// Stops all executions and returns their tasks to the queue.
-    async fn hand_back(mut self) {
+    async fn requeue(mut self) {
         self.executions.shutdown().await;
         let claims: Vec<_> = self.active.values().map(|it| &it.claim).collect();
-        if let Err(error) = self.runner.store.hand_back_tasks(&claims).await {
+        if let Err(error) = self.runner.store.requeue_tasks(&claims).await {
             tracing::warn!(%error, "cannot return tasks to the queue; their leases expire");
         }
     }
