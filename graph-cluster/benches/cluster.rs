@@ -106,7 +106,8 @@ async fn supersteps() {
         let job = Job { rounds: ROUNDS, width: 1, ..Job::default() };
         let before = log_bytes(&cluster);
         let started = Instant::now();
-        thread.run(Input::from(job)).await.expect("the job does not fail");
+        let outcome = thread.run(Input::from(job)).await.expect("the job does not fail");
+        assert!(outcome.interrupts().is_empty(), "the job asks no question");
         local.push(started.elapsed());
         let between = log_bytes(&cluster);
         let run = format!("remote {number}");
