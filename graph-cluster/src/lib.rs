@@ -34,6 +34,7 @@ mod error;
 mod event_sink;
 mod fan_out;
 mod graph;
+mod graph_version;
 mod leg;
 mod leg_end;
 mod limits;

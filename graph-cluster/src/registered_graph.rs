@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     error::ClusterError,
     graph::{AnyGraph, TypedGraph},
+    graph_version::{ServedVersions, graph_key},
     run::check_name,
 };
 
@@ -104,15 +105,6 @@ pub(crate) struct GraphRegistry {
     served: ServedVersions,
 }
 
-/// The versions of runs that a worker claims, as columns: a run of `graphs[i]` with the version `versions[i]`, or without
-/// a version if the run has not started, gets the version `targets[i]`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ServedVersions {
-    pub(crate) graphs: Vec<String>,
-    pub(crate) versions: Vec<Option<String>>,
-    pub(crate) targets: Vec<String>,
-}
-
 impl GraphRegistry {
     /// Checks the names and the pools of the graphs. New runs start on the first registered version of a graph.
     pub(crate) fn new(registered: Vec<RegisteredGraph>) -> Result<Self, ClusterError> {
@@ -156,21 +148,4 @@ impl GraphRegistry {
     pub(crate) fn served(&self) -> &ServedVersions {
         &self.served
     }
-}
-
-impl ServedVersions {
-    /// Returns names of the versions as the status of the cluster compares them: the name of the graph for runs that have
-    /// not started, and otherwise `graph@version`.
-    pub(crate) fn names(&self) -> Vec<String> {
-        let name = |(graph, version): (&String, &Option<String>)| match version {
-            None => graph.clone(),
-            Some(version) => format!("{graph}@{version}"),
-        };
-        self.graphs.iter().zip(&self.versions).map(name).collect()
-    }
-}
-
-/// Returns the key of a graph with a version: `graph@version`, or only the name if the version is empty.
-pub(crate) fn graph_key(graph: &str, version: &str) -> String {
-    if version.is_empty() { graph.to_owned() } else { format!("{graph}@{version}") }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::ClusterError,
-    registered_graph::{ServedVersions, graph_key},
+    graph_version::{ServedVersions, graph_key},
     run::{RunResult, StartRun},
     run_status::RunStatus,
 };

@@ -15,7 +15,7 @@ use fastrand::Rng;
 use graph_tests::{crash::is_nightly, postgres};
 use serde_json::Value;
 
-use self::history::History;
+use self::history::{History, LEASE, TENANT, Violation};
 use super::{
     claims::Claim,
     database::RunStore,
@@ -23,18 +23,16 @@ use super::{
     tasks::{NewTask, TaskClaim, TaskFilter},
 };
 use crate::{
-    registered_graph::ServedVersions,
+    graph_version::ServedVersions,
     run::{RunResult, StartRun},
     run_status::RunStatus,
 };
 
-const LEASE: Duration = Duration::from_secs(10);
 const N_WORKERS: usize = 3;
 const N_THREADS: usize = 2;
 const MAX_RUNS: usize = 6;
 const STEPS: usize = 120;
 const GRAPH: &str = "graph";
-const TENANT: &str = "tenant";
 
 /// A claim that a virtual worker believes to hold. `serial` distinguishes all claims of a simulation.
 struct HeldRun {
@@ -64,9 +62,6 @@ struct Simulation<'a> {
     next_serial: u64,
     history: History,
 }
-
-/// The reason why a simulation failed: an invariant that does not hold.
-type Violation = String;
 
 impl<'a> Simulation<'a> {
     async fn start(store: &'a RunStore, seed: u64) -> Self {

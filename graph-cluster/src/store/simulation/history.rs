@@ -5,12 +5,19 @@ use std::{
     time::Duration,
 };
 
-use super::{LEASE, TENANT, Violation};
 use crate::{
     run::{RunInfo, StartRun},
     run_status::RunStatus,
     store::{Claim, Heartbeat, TaskClaim},
 };
+
+/// Lease of all claims in a simulation.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
+/// Tenant whose runs execute one at a time.
+pub(super) const TENANT: &str = "tenant";
+
+/// The reason why a simulation failed: an invariant that does not hold.
+pub(super) type Violation = String;
 
 /// The worker that holds a run or a task: the serial number of its claim, and the end of its lease.
 #[derive(Clone, Copy)]
