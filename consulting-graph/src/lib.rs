@@ -33,6 +33,8 @@
 pub mod ablate;
 pub mod call;
 pub mod citation;
+#[cfg(feature = "cluster")]
+pub mod cluster_worker;
 pub mod config;
 pub mod data;
 pub mod debate;

@@ -9,6 +9,7 @@
 //! The node `sandbox_debate` runs the debate graph ([`debate`]) as a subgraph, in a sandbox.
 
 mod analyse;
+mod debate_thread;
 mod debate_traces;
 mod deps;
 mod events;

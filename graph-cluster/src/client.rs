@@ -1,6 +1,6 @@
 //! Clients, which submit runs and read their results.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::{
@@ -67,7 +67,7 @@ impl Client {
             if !info.status.is_active() {
                 return Ok(info);
             }
-            changed(&mut notices, run).await;
+            wait_for_change(&mut notices, run).await;
         }
     }
 
@@ -158,6 +158,40 @@ impl Client {
         self.store.status().await
     }
 
+    /// Limits how many runs of a tenant execute at the same time, in the whole cluster. Further ones stay queued. The limit
+    /// applies to runs that are started with [`StartRun::tenant`].
+    pub async fn limit_tenant(&self, tenant: &str, max_running: u32) -> Result<(), ClusterError> {
+        self.store.limit_tenant(tenant, max_running).await
+    }
+
+    /// Removes the limit of a tenant.
+    pub async fn unlimit_tenant(&self, tenant: &str) -> Result<(), ClusterError> {
+        self.store.unlimit_tenant(tenant).await
+    }
+
+    /// Deletes a run that is not active, with its events. The state of its thread stays: delete it with the
+    /// checkpointer. The id can then be used again.
+    pub async fn delete(&self, run: &str) -> Result<(), ClusterError> {
+        self.store.delete_run(run).await
+    }
+
+    /// Deletes all runs of a thread, with their events. Fails if one of them is active. The state of the thread stays:
+    /// delete it with the checkpointer.
+    pub async fn delete_runs_of_thread(&self, thread: &str) -> Result<u64, ClusterError> {
+        self.store.delete_runs_of_thread(thread).await
+    }
+
+    /// Deletes runs that are done, failed or cancelled and have not changed for this time, with their events. Returns
+    /// their number. Interrupted and stopped runs stay, because they can be resumed.
+    pub async fn delete_ended(&self, unchanged_for: Duration) -> Result<u64, ClusterError> {
+        self.store.delete_ended(unchanged_for).await
+    }
+
+    /// Returns the metrics of the cluster in the text format of Prometheus.
+    pub async fn metrics(&self) -> Result<String, ClusterError> {
+        self.store.metrics().await
+    }
+
     async fn submit_if_queued(&self, run: &RunInfo) -> Result<(), ClusterError> {
         match run.status {
             RunStatus::Queued => self.scheduler.submit(&run.ticket()).await,
@@ -191,14 +225,14 @@ impl Events {
                 if !is_active {
                     return Ok(None);
                 }
-                changed(&mut self.notices, &self.run).await;
+                wait_for_change(&mut self.notices, &self.run).await;
             }
         }
     }
 }
 
 /// Returns once the run may have changed.
-async fn changed(notices: &mut Receiver<Notice>, run: &str) {
+async fn wait_for_change(notices: &mut Receiver<Notice>, run: &str) {
     let notified = async {
         loop {
             match notices.recv().await {

@@ -74,6 +74,27 @@ pub enum ClusterError {
          the `RunStore` before the worker starts, and set its schema with `Worker::checkpoint_schema`"
     )]
     NoCheckpointer(String),
+    /// The worker does not serve the version of the graph that the run stays on.
+    #[error(
+        "worker `{worker}` does not serve graph `{graph}`, on which run `{run}` stays; start a worker that does, or register \
+         a version that continues it with `RegisteredGraph::continues`"
+    )]
+    VersionNotServed {
+        /// Id of the run.
+        run: String,
+        /// Name and version of the graph.
+        graph: String,
+        /// Id of the worker.
+        worker: String,
+    },
+    /// The tenant of the run has reached its limit.
+    #[error("run `{0}` must wait: its tenant has reached its limit of running runs")]
+    TenantBusy(String),
+    /// The run is queued or executing, so it cannot be deleted.
+    #[error(
+        "run `{0}` is active and cannot be deleted; cancel it, wait for its end, and try again"
+    )]
+    ActiveRun(String),
     /// Another run of the thread is executing.
     #[error("run `{run}` must wait: another run of thread `{thread}` is executing")]
     ThreadBusy {

@@ -1,6 +1,6 @@
-//! Posts tasks of a leg for other workers, and delivers the messages and outcomes of these tasks to the run.
+//! Posts tasks of a leg for other workers, and receives their messages and outcomes.
 //!
-//! The engine folds the outcomes in task order, so the result is the same as on one worker. If the worker of the run
+//! The engine folds the outcomes in task order, so the result is that of a run on one worker. If the worker of the run
 //! dies, the next one finds the posted tasks and their outcomes in the database, because task ids are deterministic.
 
 use std::{
@@ -32,19 +32,19 @@ use crate::{
     task_message::TaskMessage,
 };
 
-/// Time to wait for further notifications before the tables are read.
+/// Time in which the notifications of several tasks are collected.
 const COLLECT_TIME: Duration = Duration::from_millis(2);
 
-/// Determines which tasks of a run are executed by other workers.
+/// The tasks that leave the worker of their run.
 #[derive(Clone, Debug)]
 pub(crate) struct FanOutRules {
-    /// Minimum number of tasks in a step that is spread over workers. `None`: no step is spread.
+    /// Minimum number of tasks in a step that are spread over workers. `None`: no number.
     pub(crate) min_tasks: Option<usize>,
     /// Pools that this worker serves.
     pub(crate) pools: BTreeSet<String>,
 }
 
-/// Posts tasks of a leg. The other end is [`exchange`].
+/// Receives tasks of a leg from the engine. [`dispatch_tasks`] posts them.
 pub(crate) struct FanOut {
     rules: FanOutRules,
     calls: mpsc::UnboundedSender<PostedCall>,
@@ -91,9 +91,8 @@ struct OpenTask {
     next_seq: i64,
 }
 
-/// Posts the tasks of a leg, and delivers their messages and outcomes. Returns the end of the leg if another worker has
-/// claimed the run.
-pub(crate) async fn exchange(
+/// Posts the tasks of a leg, and delivers their messages and outcomes. Returns the end of the leg if the run is lost.
+pub(crate) async fn dispatch_tasks(
     store: &RunStore,
     claim: &Claim,
     mut posted: mpsc::UnboundedReceiver<PostedCall>,
@@ -113,7 +112,7 @@ pub(crate) async fn exchange(
                     None => return LegEnd::Lost,
                 }
             }
-            () = progress(&mut notices, run), if !open.is_empty() => {}
+            () = wait_for_update(&mut notices, run), if !open.is_empty() => {}
             // The run has ended, and its last events are being stored.
             else => return std::future::pending().await,
         }
@@ -125,7 +124,7 @@ pub(crate) async fn exchange(
             }
             Err(error) => {
                 let problem = format!("cannot read the result of the task: {error}");
-                fail(std::mem::take(&mut open).into_values(), &problem);
+                fail_tasks(std::mem::take(&mut open).into_values(), &problem);
             }
         }
     }
@@ -163,15 +162,15 @@ async fn post(
             }
             Err(error) => {
                 let problem = format!("cannot post the task for another worker: {error}");
-                fail(open.into_iter().map(|(_, task)| task), &problem);
+                fail_tasks(open.into_iter().map(|(_, task)| task), &problem);
                 return Some(Vec::new());
             }
         }
     }
 }
 
-/// Answers the callers of tasks with a failure.
-fn fail(tasks: impl Iterator<Item = OpenTask>, problem: &str) {
+/// Reports a failure to the callers of tasks.
+fn fail_tasks(tasks: impl Iterator<Item = OpenTask>, problem: &str) {
     for task in tasks {
         // The caller may have been dropped.
         let _ = task.reply.send(Err(NodeError::terminal(problem.to_owned())));
@@ -179,11 +178,11 @@ fn fail(tasks: impl Iterator<Item = OpenTask>, problem: &str) {
 }
 
 /// Returns once tasks of the run may have changed.
-async fn progress(notices: &mut Receiver<Notice>, run: &str) {
+async fn wait_for_update(notices: &mut Receiver<Notice>, run: &str) {
     let notified = async {
         loop {
             match notices.recv().await {
-                Ok(Notice::Progress(id)) if id == run => return,
+                Ok(Notice::TaskUpdated(id)) if id == run => return,
                 Ok(Notice::Lost) | Err(RecvError::Lagged(_)) => return,
                 Ok(_) => {}
                 Err(RecvError::Closed) => std::future::pending().await,
@@ -196,7 +195,7 @@ async fn progress(notices: &mut Receiver<Notice>, run: &str) {
     }
 }
 
-/// Delivers new messages and outcomes. The outcome of a task is delivered after all its messages.
+/// Delivers new messages and outcomes. An outcome follows all messages of its task.
 async fn deliver(
     store: &RunStore,
     run: &str,
@@ -219,11 +218,11 @@ async fn deliver(
             by_task.entry(task).or_default().push(body);
         }
         let tasks: &BTreeMap<_, _> = open;
-        let take_over = by_task.into_iter().filter_map(|(id, bodies)| {
+        let deliveries = by_task.into_iter().filter_map(|(id, bodies)| {
             let call = &tasks.get(&id)?.call;
-            Some(async move { (id, take_over(call, bodies).await) })
+            Some(async move { (id, apply_messages(call, bodies).await) })
         });
-        for (id, result) in join_all(take_over).await {
+        for (id, result) in join_all(deliveries).await {
             let Err(error) = result else { continue };
             if let Some(task) = open.remove(&id) {
                 // The caller may have been dropped.
@@ -234,7 +233,7 @@ async fn deliver(
             break;
         }
         if open.len() < ids.len() {
-            // A task failed and was removed, so its messages must not be read again. Continue with the remaining tasks.
+            // A task failed, and its positions are gone. Continue with the remaining tasks.
             return Box::pin(deliver(store, run, open)).await;
         }
     }
@@ -249,7 +248,7 @@ async fn deliver(
 }
 
 /// Sends events to the stream of the run, and stores results of external calls in its thread.
-async fn take_over(call: &RemoteTaskCall, bodies: Vec<String>) -> Result<(), NodeError> {
+async fn apply_messages(call: &RemoteTaskCall, bodies: Vec<String>) -> Result<(), NodeError> {
     for body in bodies {
         match serde_json::from_str(&body).map_err(NodeError::terminal)? {
             TaskMessage::Event(event) => call.forward((*event).into()).await,

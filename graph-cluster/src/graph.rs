@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::BoxFuture};
 use graph_core::{
-    CompiledGraph, Event, Input, RunControl, RunError, RunOutcome, RunStream, State, StopReason,
+    CompiledGraph, Event, Input, NodeError, RunControl, RunError, RunOutcome, RunStream, State,
+    StopReason,
     remote::{RemoteTaskHost, RemoteTaskRun, RemoteTaskRunner, RemoteTaskStart},
 };
 use serde_json::{Map, Value};
@@ -38,16 +39,25 @@ pub(crate) trait AnyGraph: Send + Sync {
         sink: &mut EventSink<'_>,
     ) -> Result<LegEnd, RunError>;
 
-    /// Starts a task of a run that this or another worker executes.
-    fn start_task(&self, start: RemoteTaskStart, host: RemoteTaskHost) -> RemoteTaskRun;
+    /// Starts a task of a run that another worker may hold. `context` is the context of the run.
+    async fn start_task(
+        &self,
+        context: Value,
+        start: RemoteTaskStart,
+        host: RemoteTaskHost,
+    ) -> Result<RemoteTaskRun, NodeError>;
 
-    /// Returns the nodes that are bound to a pool but can only run on the worker that executes their run.
+    /// Returns the nodes that are bound to a pool but cannot leave the worker of their run.
     fn immovable_pool_nodes(&self) -> Vec<String>;
 }
 
+/// Creates the dependencies of nodes from the context of a run.
+pub(crate) type DepsFactory<C> =
+    dyn Fn(Value) -> BoxFuture<'static, Result<C, NodeError>> + Send + Sync;
+
 pub(crate) struct TypedGraph<S: State, C> {
     pub(crate) graph: CompiledGraph<S, C>,
-    pub(crate) deps: Box<dyn Fn() -> C + Send + Sync>,
+    pub(crate) deps: Box<DepsFactory<C>>,
 }
 
 #[async_trait]
@@ -58,7 +68,11 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         sink: &mut EventSink<'_>,
     ) -> Result<LegEnd, RunError> {
         let run = request.run;
-        let thread = self.graph.thread(&run.thread, (self.deps)());
+        let deps = match (self.deps)(run.context.clone()).await {
+            Ok(deps) => deps,
+            Err(error) => return Ok(LegEnd::failed(no_deps(&error))),
+        };
+        let thread = self.graph.thread(&run.thread, deps);
         let state = thread.state().await?;
         let is_current = state.as_ref().is_some_and(|it| it.run == run.id);
         let input = match state.filter(|_| is_current) {
@@ -98,13 +112,24 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         })
     }
 
-    fn start_task(&self, start: RemoteTaskStart, host: RemoteTaskHost) -> RemoteTaskRun {
-        self.graph.run_remote_task(start, (self.deps)(), host)
+    async fn start_task(
+        &self,
+        context: Value,
+        start: RemoteTaskStart,
+        host: RemoteTaskHost,
+    ) -> Result<RemoteTaskRun, NodeError> {
+        let deps = (self.deps)(context).await;
+        let deps = deps.map_err(|it| NodeError::terminal(no_deps(&it)))?;
+        Ok(self.graph.run_remote_task(start, deps, host))
     }
 
     fn immovable_pool_nodes(&self) -> Vec<String> {
         self.graph.immovable_pool_nodes()
     }
+}
+
+fn no_deps(error: &NodeError) -> String {
+    format!("cannot create the dependencies of the nodes: {error}")
 }
 
 /// Returns the end of a resumed leg whose thread no longer belongs to the run.

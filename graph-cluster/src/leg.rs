@@ -3,21 +3,23 @@
 //! A leg ends when its run completes, fails, is cancelled or waits for an answer. It may be executed several times, by
 //! different workers, if a worker dies. Each execution continues from the thread's last checkpoint.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use graph_core::{RunControl, RunError, checkpoint::CheckpointError};
 use tokio::{
     sync::{broadcast::error::RecvError, watch},
     time::{Instant, interval, sleep, timeout_at},
 };
+use tracing::{Instrument, info_span};
 
 use crate::{
     error::ClusterError,
     event_sink::EventSink,
-    fan_out::{FanOut, exchange},
-    graph::{AnyGraph, LegRequest},
+    fan_out::{FanOut, dispatch_tasks},
+    graph::LegRequest,
     leg_end::LegEnd,
     limits::{MAX_ATTEMPTS, RETRY_DELAY},
+    registered_graph::GraphRegistry,
     run::RunResult,
     run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
@@ -41,7 +43,7 @@ enum Phase {
 pub struct LegRunner {
     pub(crate) store: RunStore,
     pub(crate) worker: String,
-    pub(crate) graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
+    pub(crate) graphs: GraphRegistry,
     pub(crate) options: WorkerOptions,
     phase: watch::Sender<Phase>,
     /// Number of legs that are executing.
@@ -52,16 +54,16 @@ impl LegRunner {
     pub(crate) fn new(
         store: RunStore,
         worker: String,
-        graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
+        graphs: GraphRegistry,
         options: WorkerOptions,
     ) -> Self {
         let (phase, active) = (watch::Sender::new(Phase::Working), watch::Sender::new(0));
         Self { store, worker, graphs, options, phase, active }
     }
 
-    /// Returns the names of the graphs that this worker executes.
+    /// Returns the graphs that this worker executes, as `name` or `name@version`.
     pub fn graphs(&self) -> Vec<String> {
-        self.graphs.keys().cloned().collect()
+        self.graphs.keys()
     }
 
     /// Returns once the worker starts to shut down. A scheduler then starts no further legs.
@@ -100,8 +102,8 @@ impl LegRunner {
 
     /// Claims the leg of a ticket and executes it. Returns `None` if the leg has already ended.
     ///
-    /// If an earlier run of the thread has lost its worker, executes the earlier run and returns an error, after which
-    /// the scheduler submits the ticket again.
+    /// If a run whose worker has died holds the thread, executes that run and returns the error: the scheduler then
+    /// submits the ticket again.
     ///
     /// With a limit, the run stops at the end of the step in which the time elapses, with [`LegEnd::Drained`].
     #[cfg(feature = "restate")]
@@ -110,13 +112,16 @@ impl LegRunner {
         ticket: &crate::run::Ticket,
         limit: Duration,
     ) -> Result<Option<LegEnd>, ClusterError> {
-        match self.store.claim_ticket(&self.worker, ticket, self.options.lease).await {
+        let served = self.graphs.served();
+        match self.store.claim_ticket(&self.worker, ticket, served, self.options.lease).await {
             Ok(Some(claim)) => Ok(Some(self.execute(&claim, Some(limit)).await)),
             Ok(None) => Ok(None),
             Err(error @ ClusterError::ThreadBusy { .. }) => {
                 let thread = &ticket.thread;
-                if let Some(claim) =
-                    self.store.claim_expired(&self.worker, thread, self.options.lease).await?
+                if let Some(claim) = self
+                    .store
+                    .claim_expired(&self.worker, thread, served, self.options.lease)
+                    .await?
                 {
                     self.execute(&claim, None).await;
                 }
@@ -128,7 +133,15 @@ impl LegRunner {
 
     /// Executes a claimed leg and stores how it ended.
     pub(crate) async fn execute(&self, claim: &Claim, limit: Option<Duration>) -> LegEnd {
-        let _active = Active::new(&self.active);
+        let (run, thread) = (&claim.request.id, &claim.request.thread);
+        let (graph, leg, fence) = (claim.graph_key(), claim.leg, claim.fence);
+        let span = info_span!("leg", run, thread, graph, leg, worker = self.worker, claim = fence);
+        self.options.set_parent(&span, claim.request.trace_parent.as_deref());
+        self.execute_in_span(claim, limit).instrument(span).await
+    }
+
+    async fn execute_in_span(&self, claim: &Claim, limit: Option<Duration>) -> LegEnd {
+        let _active = ActiveLeg::new(&self.active);
         let control = RunControl::new();
         let end = tokio::select! {
             end = self.run(claim, &control) => end,
@@ -136,10 +149,10 @@ impl LegRunner {
         };
         let stored = match &end {
             LegEnd::Ended(status, result) => self.store.end_leg(claim, *status, result).await,
-            LegEnd::Drained => self.store.hand_back(claim).await.map(|()| true),
+            LegEnd::Drained => self.store.requeue(claim).await.map(|()| true),
             LegEnd::Retry(problem) => {
                 tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");
-                self.store.uncount_attempt(claim).await.map(|()| true)
+                self.store.reset_attempt(claim).await.map(|()| true)
             }
             LegEnd::Lost => Ok(false),
         };
@@ -156,8 +169,7 @@ impl LegRunner {
     /// Runs the graph until the leg ends.
     async fn run(&self, claim: &Claim, control: &RunControl) -> LegEnd {
         if claim.cancel {
-            // The worker that executed the run may be alive but disconnected. The next run of the thread needs its
-            // lease.
+            // The worker that executed the run may be cut off. The next run of the thread needs its lease.
             return match self.evict(claim).await {
                 Ok(()) => LegEnd::Ended(RunStatus::Cancelled, RunResult::default()),
                 Err(error) => LegEnd::Retry(error.to_string()),
@@ -170,14 +182,8 @@ impl LegRunner {
             ));
         }
         let request = &claim.request;
-        let Some(graph) = self.graphs.get(&request.graph) else {
-            return LegEnd::failed(format!(
-                "worker `{}` has no graph `{}`; its graphs are: {}",
-                self.worker,
-                request.graph,
-                self.graphs().join(", ")
-            ));
-        };
+        let key = claim.graph_key();
+        let graph = self.graphs.find(&key).expect("only runs of registered graphs are claimed");
         let mut sink = match EventSink::open(&self.store, claim).await {
             Ok(sink) => sink,
             Err(error) => return LegEnd::Retry(error.to_string()),
@@ -194,7 +200,7 @@ impl LegRunner {
             };
             let executed = tokio::select! {
                 executed = graph.execute(leg, &mut sink) => executed,
-                end = exchange(&self.store, claim, posted) => Ok(end),
+                end = dispatch_tasks(&self.store, claim, posted) => Ok(end),
             };
             match executed {
                 Ok(end) => return end,
@@ -204,8 +210,7 @@ impl LegRunner {
                 // The previous worker has used an answer after this worker read the thread. Read it again.
                 Err(RunError::UnknownInterrupt { .. }) => {}
                 Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
-                    // The database releases the lease of a dead worker. A worker that is alive but disconnected keeps
-                    // its lease.
+                    // The database releases the lease of a dead worker. A worker that is only cut off keeps its lease.
                     if waiting.elapsed() > self.options.lease {
                         waiting = Instant::now();
                         if let Err(error) = self.evict(claim).await {
@@ -228,8 +233,7 @@ impl LegRunner {
         Ok(())
     }
 
-    /// Extends the lease of the run and forwards requests to cancel or drain it. Returns if this worker must stop the
-    /// run.
+    /// Keeps the claim and forwards requests to cancel or drain the run. Returns if the run must not continue here.
     async fn watch(&self, claim: &Claim, control: &RunControl, limit: Option<Duration>) -> LegEnd {
         let run = &claim.request.id;
         let mut notices = self.store.notices();
@@ -272,7 +276,7 @@ impl LegRunner {
                     held = sent;
                     control.cancel();
                 }
-                // The database did not answer within the lease, so another worker may have claimed the run.
+                // Without an answer within the lease, another worker may have claimed the run by now.
                 Ok(Ok(Heartbeat::Lost)) | Err(_) => return LegEnd::Lost,
                 Ok(Err(error)) => tracing::warn!(run, %error, "cannot extend the lease of a run"),
             }
@@ -306,17 +310,17 @@ impl fmt::Debug for LegRunner {
     }
 }
 
-/// Counts a leg as executing until this guard is dropped.
-struct Active<'a>(&'a watch::Sender<usize>);
+/// Counts a leg while it executes, also if its future is dropped.
+struct ActiveLeg<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Active<'a> {
+impl<'a> ActiveLeg<'a> {
     fn new(count: &'a watch::Sender<usize>) -> Self {
         count.send_modify(|it| *it += 1);
         Self(count)
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for ActiveLeg<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|it| *it -= 1);
     }

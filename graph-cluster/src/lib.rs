@@ -34,12 +34,17 @@ mod error;
 mod event_sink;
 mod fan_out;
 mod graph;
+mod graph_version;
 mod leg;
 mod leg_end;
 mod limits;
+mod registered_graph;
 mod run;
 mod run_status;
 mod scheduler;
+#[cfg(feature = "http")]
+mod status_server;
+mod status_text;
 mod store;
 mod task_execution;
 mod task_message;
@@ -51,6 +56,7 @@ pub use client::{Client, Events};
 pub use error::ClusterError;
 pub use leg::LegRunner;
 pub use leg_end::LegEnd;
+pub use registered_graph::RegisteredGraph;
 pub use run::{RunInfo, RunResult, StartRun, Ticket};
 pub use run_status::RunStatus;
 pub use scheduler::Scheduler;
@@ -58,5 +64,7 @@ pub use scheduler::Scheduler;
 pub use scheduler::postgres_queue::PostgresQueue;
 #[cfg(feature = "restate")]
 pub use scheduler::restate::Restate;
+#[cfg(feature = "http")]
+pub use status_server::status_routes;
 pub use store::{ClusterStatus, RunEvent, RunStore, WorkerRun, WorkerStatus};
 pub use worker::{Worker, termination};

@@ -33,6 +33,16 @@ pub struct StartRun {
     pub input: Map<String, Value>,
     /// Kinds of events that are stored for readers.
     pub stream_modes: Vec<StreamMode>,
+    /// Data of the run for the dependencies of the nodes, such as settings.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub context: Value,
+    /// Tenant on whose behalf the run executes: see [`Client::limit_tenant`](crate::Client::limit_tenant).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// W3C trace context of the caller, for [`Worker::trace_parent`](crate::Worker::trace_parent). It does not identify
+    /// the request.
+    #[serde(skip)]
+    pub trace_parent: Option<String>,
 }
 
 impl StartRun {
@@ -44,6 +54,9 @@ impl StartRun {
             thread: thread.into(),
             input: Map::new(),
             stream_modes: vec![StreamMode::Updates, StreamMode::Custom, StreamMode::Messages],
+            context: Value::Null,
+            tenant: None,
+            trace_parent: None,
         }
     }
 
@@ -59,10 +72,30 @@ impl StartRun {
         self
     }
 
+    /// Sets the data from which [`RegisteredGraph::with_context`](crate::RegisteredGraph::with_context) creates the
+    /// dependencies of the nodes. It is stored in the database, so it must not contain secrets.
+    pub fn context(mut self, context: impl Into<Value>) -> Self {
+        self.context = context.into();
+        self
+    }
+
+    /// Sets the tenant on whose behalf the run executes.
+    pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
+        self.tenant = Some(tenant.into());
+        self
+    }
+
+    /// Sets the trace context of the caller, in the format of the HTTP header `traceparent`.
+    pub fn trace_parent(mut self, trace_parent: impl Into<String>) -> Self {
+        self.trace_parent = Some(trace_parent.into());
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<(), ClusterError> {
         check_name("run id", &self.id)?;
         check_name("graph name", &self.graph)?;
-        check_name("thread name", &self.thread)
+        check_name("thread name", &self.thread)?;
+        self.tenant.iter().try_for_each(|it| check_name("tenant name", it))
     }
 }
 
@@ -81,6 +114,9 @@ pub struct RunInfo {
     pub id: String,
     /// Name of the graph.
     pub graph: String,
+    /// Version of the graph that the run stays on. `None` if no worker has started the run, and empty if the graph has
+    /// no version.
+    pub version: Option<String>,
     /// Name of the thread.
     pub thread: String,
     /// Status of the run.

@@ -4,15 +4,21 @@
 
 mod claims;
 mod database;
+mod deletion;
 mod events;
+mod metrics;
 mod notices;
 mod requests;
+#[cfg(test)]
+mod simulation;
 mod status;
 mod tasks;
+mod tenants;
 
 pub(crate) use self::{
     claims::{Claim, Heartbeat},
     notices::Notice,
+    status::WorkerReport,
     tasks::{NewTask, TaskClaim, TaskFilter},
 };
 pub use self::{

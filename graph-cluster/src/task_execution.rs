@@ -1,4 +1,4 @@
-//! Executes a claimed task of a run, which this or another worker executes, and stores the task's messages and outcome.
+//! Executes a claimed task of a run that any worker may hold, and stores its messages and its outcome.
 
 use std::{
     any::Any,
@@ -20,6 +20,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
 };
+use tracing::{Instrument, info_span};
 
 use crate::{
     error::ClusterError,
@@ -29,7 +30,7 @@ use crate::{
     task_message::TaskMessage,
 };
 
-/// The reason why the engine returned no outcome for a task.
+/// The reason why a task has no outcome of its own.
 enum TaskError {
     /// Another worker has claimed the task.
     Lost,
@@ -45,8 +46,14 @@ impl From<ClusterError> for TaskError {
 
 /// Executes a claimed task and stores its outcome.
 pub(crate) async fn execute(runner: &LegRunner, claim: &TaskClaim) {
-    // The engine catches panics of the node. This panic happened outside the node, for example while its dependencies
-    // were created.
+    let TaskClaim { run, id, graph, fence, .. } = claim;
+    let span = info_span!("task", run, task = id, graph, worker = runner.worker, claim = fence);
+    runner.options.set_parent(&span, claim.trace_parent.as_deref());
+    execute_in_span(runner, claim).instrument(span).await;
+}
+
+async fn execute_in_span(runner: &LegRunner, claim: &TaskClaim) {
+    // The engine catches panics of the node. This one is in code around it, such as the creation of the dependencies.
     let outcome = match catch_panic(run(runner, claim)).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(TaskError::Failed(problem))) => RemoteTaskOutcome::failed(problem),
@@ -73,7 +80,7 @@ async fn store_outcome(
     retry(claim, || store.end_task(claim, &outcome)).await.map_err(|it| it.to_string())
 }
 
-/// Runs a future until it completes or panics.
+/// Runs a future to its end or to its first panic.
 async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
@@ -96,14 +103,15 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
              connection; fix the cause, which the logs of the workers show, and resume the run"
         )));
     }
-    let graph = runner
-        .graphs
-        .get(&claim.graph)
-        .ok_or_else(|| TaskError::Failed("this worker does not have the graph".into()))?;
-    let start = serde_json::from_str(&claim.start).map_err(|error| {
-        let fix = "run the same version on all workers";
+    let graph =
+        runner.graphs.find(&claim.graph).expect("only tasks of registered graphs are claimed");
+    let unreadable = |error: serde_json::Error| {
+        let fix = "give each version of the graph its own name with `RegisteredGraph::version`";
         TaskError::Failed(format!("the task cannot be read: {error}; {fix}"))
-    })?;
+    };
+    let start = serde_json::from_str(&claim.start).map_err(unreadable)?;
+    let context = claim.context.as_deref().map(serde_json::from_str).transpose();
+    let context = context.map_err(unreadable)?.unwrap_or_default();
     let mut next_seq = 0;
     let mut effects = BTreeMap::new();
     if claim.fence > 1 {
@@ -117,7 +125,10 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
     let (recorder, recorded) = mpsc::unbounded_channel();
     let (sender, events) = mpsc::channel(MAX_BATCH);
     let host = RemoteTaskHost { effects, recorder: Arc::new(Recorder(recorder)) };
-    let mut task = graph.start_task(start, host);
+    let mut task = graph
+        .start_task(context, start, host)
+        .await
+        .map_err(|error| TaskError::Failed(error.to_string()))?;
     // The node is polled while its messages are stored: it may wait for the result of an effect that the writer stores.
     let drive = async move {
         while let Some(event) = task.next().await {
@@ -147,11 +158,7 @@ impl EffectRecorder for Recorder {
     async fn record_effect(&self, key: &str, result: &Value) -> Result<(), NodeError> {
         let message = TaskMessage::Effect { key: key.to_owned(), result: result.clone() };
         let (stored, reply) = oneshot::channel();
-        let ended = || {
-            NodeError::terminal(
-                "the result of the call cannot be stored, because the task has ended or another worker has claimed it",
-            )
-        };
+        let ended = || NodeError::terminal("the task has ended or was lost");
         self.0.send(RecordedEffect { message, stored }).map_err(|_| ended())?;
         reply.await.map_err(|_| ended())
     }
@@ -204,7 +211,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Stores messages. Waits while the database is unreachable.
+    /// Stores messages. While the database cannot be reached, waits.
     async fn append(&mut self, bodies: &[String]) -> Result<(), TaskError> {
         let append = || self.store.append_messages(self.claim, self.next_seq, bodies);
         match retry(self.claim, append).await? {
@@ -220,7 +227,7 @@ fn to_body(message: &TaskMessage) -> Result<String, TaskError> {
         .map_err(|error| TaskError::Failed(format!("cannot serialise a message: {error}")))
 }
 
-/// Repeats an operation while the database is unreachable.
+/// Repeats an operation while the database cannot be reached.
 async fn retry<T, F>(claim: &TaskClaim, operation: impl Fn() -> F) -> Result<T, ClusterError>
 where
     F: Future<Output = Result<T, ClusterError>>,

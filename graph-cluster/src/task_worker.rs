@@ -1,4 +1,4 @@
-//! Claims tasks of the runs of all workers, and extends their leases while they execute.
+//! Claims tasks of runs that any worker may hold, and keeps their leases while they execute.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -55,7 +55,7 @@ pub(crate) async fn work(runner: Arc<LegRunner>, mut legs_ended: oneshot::Receiv
             return;
         }
     }
-    tasks.hand_back().await;
+    tasks.requeue().await;
 }
 
 /// The tasks that this worker executes.
@@ -79,7 +79,7 @@ impl TaskSet {
         self.executions.is_empty()
     }
 
-    /// Waits until an execution ends, and removes all that have ended. If there are none, never returns.
+    /// Waits until an execution ends, and removes all that have ended. Waits for ever if there are none.
     async fn join_next(&mut self) {
         let Some(ended) = self.executions.join_next_with_id().await else {
             return std::future::pending().await;
@@ -97,7 +97,7 @@ impl TaskSet {
 
     /// Claims the fair share of this worker.
     async fn claim(&mut self) {
-        self.claim_beyond(self.active.len()).await;
+        self.claim_share(self.active.len()).await;
     }
 
     /// Claims a further share of the tasks that no worker has claimed for a while, because other workers are busy, have
@@ -105,18 +105,18 @@ impl TaskSet {
     async fn claim_stalled(&mut self) {
         let held = if self.has_claimed { self.active.len() } else { 0 };
         self.has_claimed = false;
-        self.claim_beyond(held).await;
+        self.claim_share(held).await;
     }
 
-    /// Claims tasks up to the share of this worker. `held` tasks count towards the share.
-    async fn claim_beyond(&mut self, held: usize) {
+    /// Claims the share of this worker, of which it has claimed `held` tasks already.
+    async fn claim_share(&mut self, held: usize) {
         let runner = &self.runner;
         let free = runner.options.task_capacity.saturating_sub(self.executions.len());
         if free == 0 {
             return;
         }
         if self.extended.elapsed() > runner.heartbeat_interval() {
-            // The process was suspended or slow. Without this, it could claim its own tasks as those of a dead worker.
+            // The process was suspended or slow. Its own tasks must not look like those of a dead worker.
             self.extend_leases().await;
         }
         let runner = &self.runner;
@@ -146,7 +146,7 @@ impl TaskSet {
         }
     }
 
-    /// Extends the leases of all tasks, and stops the tasks that another worker has claimed or whose run was cancelled.
+    /// Extends the leases of all tasks, and stops those that this worker has lost or whose run was cancelled.
     async fn extend_leases(&mut self) {
         self.extended = Instant::now();
         if self.active.is_empty() {
@@ -167,10 +167,10 @@ impl TaskSet {
     }
 
     /// Stops all executions and returns their tasks to the queue.
-    async fn hand_back(mut self) {
+    async fn requeue(mut self) {
         self.executions.shutdown().await;
         let claims: Vec<_> = self.active.values().map(|it| &it.claim).collect();
-        if let Err(error) = self.runner.store.hand_back_tasks(&claims).await {
+        if let Err(error) = self.runner.store.requeue_tasks(&claims).await {
             tracing::warn!(%error, "cannot return tasks to the queue; their leases expire");
         }
     }

@@ -1,6 +1,6 @@
 //! A worker process.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use graph_core::{CompiledGraph, State};
@@ -11,13 +11,13 @@ use tokio::{
 
 use crate::{
     error::ClusterError,
-    graph::{AnyGraph, TypedGraph},
     leg::LegRunner,
+    registered_graph::{GraphRegistry, RegisteredGraph},
     run::check_name,
     scheduler::Scheduler,
-    store::RunStore,
+    store::{RunStore, WorkerReport},
     task_worker,
-    worker_options::WorkerOptions,
+    worker_options::{TraceParent, WorkerOptions},
 };
 
 /// Default time that runs have to reach the end of their current step when the worker shuts down.
@@ -63,8 +63,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Worker {
     store: RunStore,
     id: String,
-    graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
-    duplicate: Option<String>,
+    graphs: Vec<RegisteredGraph>,
     drain_timeout: Duration,
     options: WorkerOptions,
 }
@@ -77,8 +76,7 @@ impl Worker {
         Self {
             store,
             id: format!("{host}-{}", std::process::id()),
-            graphs: BTreeMap::new(),
-            duplicate: None,
+            graphs: Vec::new(),
             drain_timeout: DRAIN_TIMEOUT,
             options: WorkerOptions::default(),
         }
@@ -90,20 +88,32 @@ impl Worker {
         self
     }
 
-    /// Registers a graph. `deps` creates the dependencies of its nodes for each leg of a run and for each spread task, so
-    /// connections and caches should be shared by cloning handles. All workers need the same version of the graph: a
-    /// spread task that a worker cannot read fails its run.
+    /// Registers a graph without a version. `deps` creates the dependencies of its nodes for each leg of a run and for
+    /// each spread task, so connections and caches should be shared by cloning handles.
     pub fn graph<S: State, C: Send + Sync + 'static>(
-        mut self,
+        self,
         name: impl Into<String>,
         graph: CompiledGraph<S, C>,
         deps: impl Fn() -> C + Send + Sync + 'static,
     ) -> Self {
-        let name = name.into();
-        let graph = Arc::new(TypedGraph { graph, deps: Box::new(deps) });
-        if self.graphs.insert(name.clone(), graph).is_some() {
-            self.duplicate = Some(name);
-        }
+        self.register(RegisteredGraph::new(name, graph, deps))
+    }
+
+    /// Registers a graph with a version, or with dependencies that depend on the run. If several versions of a graph are
+    /// registered, new runs start on the first of them.
+    pub fn register(mut self, graph: RegisteredGraph) -> Self {
+        self.graphs.push(graph);
+        self
+    }
+
+    /// Sets a function that makes the caller's trace context, which [`StartRun::trace_parent`](crate::StartRun) has
+    /// stored, the parent of a span. The worker opens one span for each leg and for each spread task, so that the spans of
+    /// all workers belong to one trace.
+    pub fn trace_parent(
+        mut self,
+        set_parent: impl Fn(&tracing::Span, &str) + Send + Sync + 'static,
+    ) -> Self {
+        self.options.trace_parent = Some(TraceParent(Arc::new(set_parent)));
         self
     }
 
@@ -165,18 +175,10 @@ impl Worker {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ClusterError> {
         check_name("worker id", &self.id)?;
-        self.graphs.keys().try_for_each(|it| check_name("graph name", it))?;
-        if let Some(name) = self.duplicate {
-            return Err(ClusterError::DuplicateGraph(name));
-        }
-        for (graph, it) in &self.graphs {
-            if let Some(node) = it.immovable_pool_nodes().into_iter().next() {
-                return Err(ClusterError::ImmovableNode { graph: graph.clone(), node });
-            }
-        }
+        let graphs = GraphRegistry::new(self.graphs)?;
         self.store.check_checkpoint_schema(&self.options.checkpoint_schema).await?;
         let (store, id) = (self.store.clone(), self.id.clone());
-        let runner = Arc::new(LegRunner::new(store, id, self.graphs, self.options));
+        let runner = Arc::new(LegRunner::new(store, id, graphs, self.options));
         report(&runner, false).await?;
         let stop = async {
             shutdown.await;
@@ -211,7 +213,14 @@ impl Worker {
 /// Reports that the worker is alive, for the status of the cluster.
 async fn report(runner: &LegRunner, draining: bool) -> Result<(), ClusterError> {
     let pools: Vec<String> = runner.options.fan_out.pools.iter().cloned().collect();
-    runner.store.report_worker(&runner.worker, &runner.graphs(), &pools, draining).await
+    let served = runner.graphs.served().names();
+    let report = WorkerReport {
+        id: &runner.worker,
+        graphs: &runner.graphs(),
+        served: &served,
+        pools: &pools,
+    };
+    runner.store.report_worker(&report, draining).await
 }
 
 /// Reports at intervals until the worker drains.
@@ -248,10 +257,9 @@ pub async fn termination() {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let graphs: Vec<_> = self.graphs.keys().collect();
         f.debug_struct("Worker")
             .field("id", &self.id)
-            .field("graphs", &graphs)
+            .field("graphs", &self.graphs)
             .finish_non_exhaustive()
     }
 }

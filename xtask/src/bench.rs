@@ -25,11 +25,19 @@ cp benches/peers/langgraph-js/package-lock.json \"$1/installed.json\"";
 /// Installs the peers into `bench-peers` in the target directory, then runs the benchmarks. A peer that cannot be
 /// installed is absent from the results.
 pub(crate) fn run(root: &Path, args: Vec<String>) -> Result<(), Error> {
+    if args.first().is_some_and(|it| it == "cluster") {
+        return cluster().run(root).map(|_duration| ());
+    }
     let help = args.iter().any(|it| it == "-h" || it == "--help");
     if !help {
         install_peers(root);
     }
     step(args).run(root).map(|_duration| ())
+}
+
+/// The benchmark of `graph-cluster` starts its own processes and needs no peers.
+fn cluster() -> Step {
+    Step::cargo("cluster", "bench -p graph-cluster --features restate --bench cluster")
 }
 
 fn install_peers(root: &Path) {

@@ -84,8 +84,8 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 }
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
-const FEATURES: &str = "draft-gate/sandbox,graph-agents/mcp,graph-agents/sandbox,graph-cluster/restate,graph-core/schema,\
-                        graph-core/tracing,\
+const FEATURES: &str = "consulting-graph/cluster,draft-gate/sandbox,graph-agents/mcp,graph-agents/sandbox,\
+                        graph-cluster/http,graph-cluster/restate,graph-core/schema,graph-core/tracing,\
                         graph-store/compression,graph-store/encryption,graph-store/postgres,llm/testkit,\
                         reflexion-graph/docker,sandbox-testkit/docker,sandbox-vm/docker";
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     call::{CallUsage, Failure, FailureKind},
     config::{Config, Group},
@@ -16,7 +18,7 @@ use sandbox_vm::report::IsolationLevel;
 /// Maximum number of tokens that one call may report. No model has a larger context window.
 const MAX_TOKENS: u64 = 100_000_000;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct DebateResult {
     /// The transcripts by name.
     pub(crate) logs: BTreeMap<String, Vec<ConversationEntry>>,

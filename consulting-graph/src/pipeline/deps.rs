@@ -3,7 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use app_support::{files::write_unsynced, terminal::strip_invisible};
-use graph_core::{Context, NodeError};
+use graph_core::{Checkpointer, Context, NodeError};
+use tempfile::TempDir;
 
 use crate::{
     call::{CallOutcome, LLM, ModelCall},
@@ -26,10 +27,14 @@ pub struct Deps {
     pub models: Arc<Models>,
     /// Host that runs the debates in sandboxes.
     pub debates: Arc<DebateHost>,
+    /// Checkpointer for debates on threads of their own. `None` if the debates are part of the pipeline's thread.
+    pub debate_saver: Option<Arc<dyn Checkpointer>>,
     /// Whether the run pauses before the debates so that a person can review the moves.
     pub review: bool,
     /// Directory of the run.
     pub dir: PathBuf,
+    /// Temporary directory that contains `dir` and is deleted with these dependencies. `None` if `dir` is kept.
+    pub scratch: Option<Arc<TempDir>>,
 }
 
 impl Deps {

@@ -3,6 +3,7 @@
 use graph_core::{Context, NodeError, Route};
 
 use super::{
+    debate_thread::run_on_own_thread,
     deps::Deps,
     events::EventSender,
     state::{MoveLogs, PipelineState, PipelineStateUpdate},
@@ -54,7 +55,10 @@ pub(super) async fn sandbox_debate(
     cx: &Context<Deps>,
 ) -> Result<PipelineStateUpdate, NodeError> {
     let (debates, move_id) = (&cx.deps().debates, debate.the_move.move_id);
-    let result = debates.queue.run(move_id, debates.run_debate(&debate, cx)).await?;
+    let result = match cx.deps().debate_saver.clone() {
+        Some(saver) => run_on_own_thread(saver, &debate, cx).await?,
+        None => debates.queue.run(move_id, debates.run_debate(&debate, cx)).await?,
+    };
     // Sends all events of the debate, because an earlier process that ran a part of the debate may have died before it
     // logged them. The event log drops the events that it already contains.
     for event in &result.status_updates {

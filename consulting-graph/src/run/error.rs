@@ -39,6 +39,13 @@ pub enum RunError {
     Sandbox(#[from] sandbox_vm::Error),
     #[error("unknown sandbox `{0}`; use one of: {1}")]
     UnknownBackend(String, String),
+    #[error("the run in {} is executed by a cluster; add --cluster URL, with a program that was built with `--features cluster`", .0.display())]
+    OnCluster(PathBuf),
+    #[error("the run failed on the cluster: {0}")]
+    ClusterRunFailed(String),
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cluster(#[from] graph_cluster::ClusterError),
     #[error(transparent)]
     Build(#[from] graph_core::BuildError),
     #[error(transparent)]

@@ -97,8 +97,9 @@ fn mixed_settings(run: &Run, state: &PipelineState) -> Option<String> {
 fn spending_by_role(run: &Run, calls: &[CallUsage]) -> Result<Vec<Spending>, RunError> {
     let mut by_role =
         spending(calls, |it| Some(((it.group, it.agent_id.clone()), it.group.role(&it.agent_id))));
-    // The recording of a fork also contains calls of its origin that the fork does not use.
-    if run.manifest().fork_origin.is_none() {
+    // The recording of a fork also contains calls of its origin that the fork does not use. Runs on a cluster have no
+    // recording.
+    if run.manifest().fork_origin.is_none() && run.dir().join(CALLS_FILE).exists() {
         let unused = recorded_spending(run, 0)?.minus(&Spending::total(&by_role));
         by_role.extend((unused.calls > 0).then_some(unused));
     }

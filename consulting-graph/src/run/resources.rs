@@ -76,8 +76,10 @@ impl Run {
             fence,
             models: models.clone(),
             debates: debates.clone(),
+            debate_saver: None,
             review: self.manifest.run_config.review,
             dir: self.dir.clone(),
+            scratch: None,
         };
         let thread = pipeline::graph(monitored)?.thread(PIPELINE_THREAD, deps);
         Ok(RunResources { thread, models, debates, saver, limit_raised })
@@ -125,7 +127,9 @@ struct EffectiveLimits {
 }
 
 /// Opens in-process sandboxes as a fallback, if isolation is only preferred.
-async fn fallback_sandboxes(isolation: Isolation) -> Result<Option<Sandboxes>, RunError> {
+pub(crate) async fn fallback_sandboxes(
+    isolation: Isolation,
+) -> Result<Option<Sandboxes>, RunError> {
     if isolation != Isolation::Preferred {
         return Ok(None);
     }
@@ -133,7 +137,10 @@ async fn fallback_sandboxes(isolation: Isolation) -> Result<Option<Sandboxes>, R
 }
 
 /// Opens the named sandbox back end, or the strongest available one.
-async fn open_sandboxes(isolation: Isolation, name: Option<&str>) -> Result<Sandboxes, RunError> {
+pub(crate) async fn open_sandboxes(
+    isolation: Isolation,
+    name: Option<&str>,
+) -> Result<Sandboxes, RunError> {
     if let Some(name) = name.filter(|it| !debate_host::BACKENDS.contains(it)) {
         let known = debate_host::BACKENDS.join(", ");
         return Err(RunError::UnknownBackend(name.to_owned(), known));

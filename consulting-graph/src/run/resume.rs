@@ -16,7 +16,7 @@ use super::{
     resources::RunResources,
     result_files,
     retry::Continuation,
-    run_dir::{REVIEWED_FILE, Run},
+    run_dir::{CLUSTER_FILE, REVIEWED_FILE, Run},
     threads::unfinished_debates,
 };
 use crate::{
@@ -60,6 +60,9 @@ impl Run {
         recorded_isolation: Vec<IsolationRecord>,
         mut on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<RunOutcome, RunError> {
+        if self.dir.join(CLUSTER_FILE).exists() {
+            return Err(RunError::OnCluster(self.dir.clone()));
+        }
         let _lock = DirLock::exclusive(&self.dir)?;
         let resources = self.open_resources(&options, recorded_isolation).await?;
         let log = EventLog::open(self.dir.join("events.jsonl"))?;
@@ -154,7 +157,7 @@ impl Run {
 
     /// Stores the reviewer's decision in the run directory, so that a replay does not need the reviewer. Sets the
     /// ticker of every move to the ticker of this run and ignores the reviewer's value.
-    fn store_review(&self, mut review: ReviewDecision) -> Result<(), RunError> {
+    pub(super) fn store_review(&self, mut review: ReviewDecision) -> Result<(), RunError> {
         let path = self.dir.join(REVIEWED_FILE);
         let invalid = |problem: String| RunError::InvalidFile { path: path.clone(), problem };
         let ticker = Ticker::parse(&self.manifest.run_config.ticker);
@@ -167,7 +170,7 @@ impl Run {
         Ok(files::write_synced(&path, &(text + "\n"))?)
     }
 
-    fn stored_review(&self) -> Result<Option<ReviewDecision>, RunError> {
+    pub(super) fn stored_review(&self) -> Result<Option<ReviewDecision>, RunError> {
         if !self.is_reviewed() {
             return Ok(None);
         }
@@ -177,7 +180,10 @@ impl Run {
     }
 
     /// Writes the result files. Calling this function again writes the same files.
-    async fn write_results(&self, state: PipelineState) -> Result<Box<Report>, RunError> {
+    pub(super) async fn write_results(
+        &self,
+        state: PipelineState,
+    ) -> Result<Box<Report>, RunError> {
         let run = self.clone();
         // This closure writes about a hundred files and computes thousands of rankings, so it runs on a blocking
         // thread.
@@ -240,13 +246,13 @@ impl Run {
 }
 
 /// Logs events and reports the new ones to the caller.
-struct EventRecorder<'a> {
-    log: EventLog,
-    on_event: &'a mut (dyn FnMut(&NumberedEvent) + Send),
+pub(super) struct EventRecorder<'a> {
+    pub(super) log: EventLog,
+    pub(super) on_event: &'a mut (dyn FnMut(&NumberedEvent) + Send),
 }
 
 impl EventRecorder<'_> {
-    fn record(&mut self, event: PipelineEvent) -> Result<(), RunError> {
+    pub(super) fn record(&mut self, event: PipelineEvent) -> Result<(), RunError> {
         if let Some(numbered) = self.log.append(event)? {
             (self.on_event)(&numbered);
         }

@@ -24,6 +24,9 @@ const REVIEW_FILE: &str = "review.json";
 /// File with the recorded model calls.
 pub(crate) const CALLS_FILE: &str = "calls.jsonl";
 
+/// File that exists if a cluster executes the run.
+pub(crate) const CLUSTER_FILE: &str = "cluster";
+
 /// Database with the threads of the pipeline and of the debates.
 pub(crate) const THREADS_FILE: &str = "state.db";
 

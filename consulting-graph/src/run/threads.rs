@@ -56,7 +56,7 @@ pub(super) async fn load_pipeline_state(saver: &SqliteSaver) -> Result<PipelineS
     head.map_or_else(|| Ok(PipelineState::default()), |it| read_state(it.values))
 }
 
-fn read_state<S: State + Default>(values: Map<String, Value>) -> Result<S, RunError> {
+pub(super) fn read_state<S: State + Default>(values: Map<String, Value>) -> Result<S, RunError> {
     let mut state = S::default();
     let names: Vec<String> = state.fields().iter().map(|it| it.name.clone().into_owned()).collect();
     for (name, value) in values {

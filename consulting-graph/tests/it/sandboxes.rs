@@ -135,8 +135,10 @@ async fn continue_pipeline(
             is_traced: false,
             recorded_isolation: Vec::new(),
         }),
+        debate_saver: None,
         review: false,
         dir: folder.to_owned(),
+        scratch: None,
     };
     let thread = pipeline::graph(saver).unwrap().thread("pipeline", deps);
     let input =

@@ -59,7 +59,6 @@ impl Scheduler for PostgresQueue {
 
     async fn work(&self, runner: Arc<LegRunner>) -> Result<(), ClusterError> {
         let slots = Arc::new(Semaphore::new(self.capacity));
-        let graphs = runner.graphs();
         let poll_interval = runner.heartbeat_interval().min(POLL_INTERVAL);
         let mut notices = runner.store.notices();
         let mut legs = JoinSet::new();
@@ -70,8 +69,10 @@ impl Scheduler for PostgresQueue {
                 slot = slots.clone().acquire_owned() => slot.expect("the semaphore is never closed"),
             };
             while legs.try_join_next().is_some() {}
-            match runner.store.claim_next(&runner.worker, &graphs, runner.options.lease, NAME).await
-            {
+            let served = runner.graphs.served();
+            let claimed =
+                runner.store.claim_next(&runner.worker, served, runner.options.lease, NAME).await;
+            match claimed {
                 Ok(Some(claim)) => {
                     let runner = runner.clone();
                     legs.spawn(async move {

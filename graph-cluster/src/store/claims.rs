@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
-use tokio_postgres::{Row, error::SqlState};
+use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
 use super::{
     database::RunStore,
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     error::ClusterError,
+    graph_version::{ServedVersions, graph_key},
     run::{RunResult, StartRun},
     run_status::RunStatus,
 };
@@ -19,6 +20,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) request: StartRun,
+    /// Version of the graph that executes the run.
+    pub(crate) version: String,
     pub(crate) leg: i32,
     pub(crate) answers: BTreeMap<String, Value>,
     /// Number of claims of the run so far, including this one.
@@ -27,6 +30,13 @@ pub(crate) struct Claim {
     pub(crate) attempts: i32,
     /// Whether the run should be cancelled.
     pub(crate) cancel: bool,
+}
+
+impl Claim {
+    /// Returns the key of the graph and its version.
+    pub(crate) fn graph_key(&self) -> String {
+        graph_key(&self.request.graph, &self.version)
+    }
 }
 
 /// Answer to a heartbeat.
@@ -41,88 +51,142 @@ pub(crate) enum Heartbeat {
 }
 
 /// Columns of a claimed run.
-const CLAIMED: &str = "r.id, r.request, r.leg, r.answers, r.fence, r.attempts, r.cancel";
+const CLAIMED: &str =
+    "r.id, r.request, r.version, r.trace_parent, r.leg, r.answers, r.fence, r.attempts, r.cancel";
+
+/// The versions of graphs that a worker serves, as a table. A run without a version has not started.
+const SERVED: &str = "unnest($2::text[], $3::text[], $4::text[]) AS s (graph, version, target)
+     ON s.graph = r.graph AND s.version IS NOT DISTINCT FROM r.version";
+
+/// Code that the trigger of the table raises if the tenant of a run has reached its limit.
+const TENANT_BUSY: &str = "GC001";
 
 impl RunStore {
-    /// Claims the oldest run that may execute now: it is queued and no earlier run of its thread is active, or the lease
-    /// of its worker has expired.
+    /// Claims the oldest run that may execute now: it is queued, no earlier run of its thread is active and its tenant has
+    /// not reached its limit; or the lease of its worker has expired.
     pub(crate) async fn claim_next(
         &self,
         worker: &str,
-        graphs: &[String],
+        served: &ServedVersions,
         lease: Duration,
         scheduler: &str,
     ) -> Result<Option<Claim>, ClusterError> {
         let claim = format!(
             "WITH next AS (
-                SELECT id FROM graph_cluster.run q
-                WHERE graph = ANY($2) AND scheduler = $4 AND (
-                    status = 'running' AND lease_until < now()
-                    OR status = 'queued' AND NOT EXISTS (
-                        SELECT FROM graph_cluster.run o WHERE o.thread = q.thread AND (
-                            o.status = 'running' OR o.status = 'queued' AND o.number < q.number)))
-                ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED
+                SELECT r.id, s.target FROM graph_cluster.run r JOIN {SERVED}
+                WHERE r.scheduler = $6 AND (
+                    r.status = 'running' AND r.lease_until < now()
+                    OR r.status = 'queued' AND NOT EXISTS (
+                        SELECT FROM graph_cluster.run o WHERE o.thread = r.thread AND (
+                            o.status = 'running' OR o.status = 'queued' AND o.number < r.number))
+                    AND NOT graph_cluster.is_tenant_busy(r.tenant))
+                ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED
             )
-            UPDATE graph_cluster.run r SET status = 'running', worker = $1, fence = r.fence + 1,
-                attempts = r.attempts + 1, lease_until = now() + $3 * interval '1 millisecond', updated_at = now()
+            UPDATE graph_cluster.run r SET status = 'running', worker = $1, version = next.target, fence = r.fence + 1,
+                attempts = r.attempts + 1, lease_until = now() + $5 * interval '1 millisecond', updated_at = now()
             FROM next WHERE r.id = next.id RETURNING {CLAIMED}"
         );
+        let ServedVersions { graphs, versions, targets } = served;
         let lease = to_millis(lease);
-        // If another worker has claimed another run of the thread at the same time, this one stays queued.
-        let claimed = self.claim(&claim, &[&worker, &graphs, &lease, &scheduler]).await?;
-        Ok(claimed.unwrap_or_default())
+        // If another worker has claimed another run of the thread or of the tenant at the same time, this one stays queued.
+        let params: [&(dyn ToSql + Sync); 6] =
+            [&worker, graphs, versions, targets, &lease, &scheduler];
+        Ok(self.claim(&claim, &params).await?.unwrap_or_default())
     }
 
     /// Claims the leg that a scheduler has assigned to this worker. Returns `None` if the leg has ended, and an error if
-    /// another run of the thread is executing.
+    /// the run must wait or this worker does not serve its version.
     #[cfg(feature = "restate")]
     pub(crate) async fn claim_ticket(
         &self,
         worker: &str,
         ticket: &crate::run::Ticket,
+        served: &ServedVersions,
         lease: Duration,
     ) -> Result<Option<Claim>, ClusterError> {
         let claim = format!(
-            "UPDATE graph_cluster.run r SET status = 'running', worker = $1, fence = r.fence + 1,
-                attempts = r.attempts + 1, lease_until = now() + $4 * interval '1 millisecond', updated_at = now()
-            WHERE r.id = $2 AND r.leg = $3 AND r.status IN ('queued', 'running') RETURNING {CLAIMED}"
+            "WITH next AS (
+                SELECT r.id, s.target FROM graph_cluster.run r JOIN {SERVED}
+                WHERE r.id = $6 AND r.leg = $7 AND r.status IN ('queued', 'running') FOR UPDATE OF r
+            )
+            UPDATE graph_cluster.run r SET status = 'running', worker = $1, version = next.target, fence = r.fence + 1,
+                attempts = r.attempts + 1, lease_until = now() + $5 * interval '1 millisecond', updated_at = now()
+            FROM next WHERE r.id = next.id RETURNING {CLAIMED}"
         );
-        let lease = to_millis(lease);
-        let claimed = self.claim(&claim, &[&worker, &ticket.run, &ticket.leg, &lease]).await?;
-        claimed.map_err(|ThreadBusy| ClusterError::ThreadBusy {
+        let ServedVersions { graphs, versions, targets } = served;
+        let (run, lease) = (&ticket.run, to_millis(lease));
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&worker, graphs, versions, targets, &lease, run, &ticket.leg];
+        match self.claim(&claim, &params).await? {
+            Ok(Some(claim)) => Ok(Some(claim)),
+            Ok(None) => self.check_served(worker, ticket).await.map(|()| None),
+            Err(Busy::Thread) => {
+                let thread = ticket.thread.clone();
+                Err(ClusterError::ThreadBusy { run: run.clone(), thread })
+            }
+            Err(Busy::Tenant) => Err(ClusterError::TenantBusy(run.clone())),
+        }
+    }
+
+    /// Fails if the leg of a ticket is active: then the worker could not claim it, because it does not serve its version.
+    #[cfg(feature = "restate")]
+    async fn check_served(
+        &self,
+        worker: &str,
+        ticket: &crate::run::Ticket,
+    ) -> Result<(), ClusterError> {
+        let select = "
+            SELECT graph, version FROM graph_cluster.run
+            WHERE id = $1 AND leg = $2 AND status IN ('queued', 'running')";
+        let Some(row) = self.query_opt(select, &[&ticket.run, &ticket.leg]).await? else {
+            return Ok(());
+        };
+        let version: Option<String> = row.try_get("version")?;
+        Err(ClusterError::VersionNotServed {
             run: ticket.run.clone(),
-            thread: ticket.thread.clone(),
+            graph: graph_key(row.try_get("graph")?, &version.unwrap_or_default()),
+            worker: worker.to_owned(),
         })
     }
 
-    /// Claims the run of a thread whose worker has died, if there is one.
+    /// Claims the run of a thread whose worker has died, if there is one that this worker serves.
     #[cfg(feature = "restate")]
     pub(crate) async fn claim_expired(
         &self,
         worker: &str,
         thread: &str,
+        served: &ServedVersions,
         lease: Duration,
     ) -> Result<Option<Claim>, ClusterError> {
         let claim = format!(
-            "UPDATE graph_cluster.run r SET worker = $1, fence = r.fence + 1, attempts = r.attempts + 1,
-                lease_until = now() + $3 * interval '1 millisecond', updated_at = now()
-            WHERE r.thread = $2 AND r.status = 'running' AND r.lease_until < now() RETURNING {CLAIMED}"
+            "WITH next AS (
+                SELECT r.id, s.target FROM graph_cluster.run r JOIN {SERVED}
+                WHERE r.thread = $6 AND r.status = 'running' AND r.lease_until < now() FOR UPDATE OF r
+            )
+            UPDATE graph_cluster.run r SET worker = $1, version = next.target, fence = r.fence + 1,
+                attempts = r.attempts + 1, lease_until = now() + $5 * interval '1 millisecond', updated_at = now()
+            FROM next WHERE r.id = next.id RETURNING {CLAIMED}"
         );
-        let claimed = self.claim(&claim, &[&worker, &thread, &to_millis(lease)]).await?;
-        Ok(claimed.unwrap_or_default())
+        let ServedVersions { graphs, versions, targets } = served;
+        let params: [&(dyn ToSql + Sync); 6] =
+            [&worker, graphs, versions, targets, &to_millis(lease), &thread];
+        Ok(self.claim(&claim, &params).await?.unwrap_or_default())
     }
 
     async fn claim(
         &self,
         statement: &str,
-        params: &[&(dyn tokio_postgres::types::ToSql + Sync)],
-    ) -> Result<Result<Option<Claim>, ThreadBusy>, ClusterError> {
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Result<Option<Claim>, Busy>, ClusterError> {
         let connection = self.connection().await?;
         let statement = connection.prepare_cached(statement).await?;
         match connection.query_opt(&statement, params).await {
             Ok(row) => Ok(Ok(row.as_ref().map(claimed).transpose()?)),
-            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(Err(ThreadBusy)),
-            Err(error) => Err(error.into()),
+            Err(error) => match error.code() {
+                Some(&SqlState::UNIQUE_VIOLATION) => Ok(Err(Busy::Thread)),
+                Some(code) if code.code() == TENANT_BUSY => Ok(Err(Busy::Tenant)),
+                _ => Err(error.into()),
+            },
         }
     }
 
@@ -165,13 +229,13 @@ impl RunStore {
                 DELETE FROM graph_cluster.task t USING ended WHERE t.run = ended.id
             )
             SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+        let params: [&(dyn ToSql + Sync); 4] =
             [&claim.request.id, &claim.fence, &status.name(), &outcome];
         Ok(self.query_opt(update, &params).await?.is_some())
     }
 
     /// Returns a claimed run to the queue, where it stays before later runs of its thread.
-    pub(crate) async fn hand_back(&self, claim: &Claim) -> Result<(), ClusterError> {
+    pub(crate) async fn requeue(&self, claim: &Claim) -> Result<(), ClusterError> {
         let update = "
             WITH queued AS (
                 UPDATE graph_cluster.run
@@ -183,7 +247,7 @@ impl RunStore {
     }
 
     /// Does not count a claim as an attempt, because the worker is alive and the database failed.
-    pub(crate) async fn uncount_attempt(&self, claim: &Claim) -> Result<(), ClusterError> {
+    pub(crate) async fn reset_attempt(&self, claim: &Claim) -> Result<(), ClusterError> {
         // Sets a value instead of decrementing it, so that the statement is idempotent.
         let update = "
             UPDATE graph_cluster.run SET attempts = $3 WHERE id = $1 AND fence = $2 AND status = 'running'";
@@ -224,8 +288,13 @@ impl RunStore {
     }
 }
 
-/// Another run of the thread is executing.
-struct ThreadBusy;
+/// The reason why a run cannot be claimed at present.
+enum Busy {
+    /// Another run of the thread is executing.
+    Thread,
+    /// The tenant has reached its limit.
+    Tenant,
+}
 
 fn quote(identifier: &str) -> String {
     format!("\"{}\"", identifier.replace('"', "\"\""))
@@ -236,7 +305,8 @@ fn claimed(row: &Row) -> Result<Claim, ClusterError> {
     let request: StartRun = from_json(&id, row, "request")?;
     Ok(Claim {
         answers: from_json(&id, row, "answers")?,
-        request: StartRun { id, ..request },
+        request: StartRun { id, trace_parent: row.try_get("trace_parent")?, ..request },
+        version: row.try_get("version")?,
         leg: row.try_get("leg")?,
         fence: row.try_get("fence")?,
         attempts: row.try_get("attempts")?,

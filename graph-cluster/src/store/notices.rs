@@ -25,7 +25,7 @@ pub(crate) enum Notice {
     /// A task was posted for other workers.
     Task,
     /// Tasks of a run have new messages or outcomes.
-    Progress(String),
+    TaskUpdated(String),
     /// Notices may have been lost.
     Lost,
 }
@@ -35,7 +35,7 @@ impl Notice {
         match payload.split_once(' ') {
             None if payload == "queued" => Some(Self::Queued),
             None if payload == "task" => Some(Self::Task),
-            Some(("progress", run)) => Some(Self::Progress(run.to_owned())),
+            Some(("task_updated", run)) => Some(Self::TaskUpdated(run.to_owned())),
             Some(("cancel", run)) => Some(Self::Cancel(run.to_owned())),
             Some(("changed", run)) => Some(Self::Changed(run.to_owned())),
             _ => None,

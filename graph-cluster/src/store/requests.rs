@@ -23,18 +23,20 @@ impl RunStore {
         // The update changes nothing, but makes the statement return the existing row.
         let insert = "
             WITH stored AS (
-                INSERT INTO graph_cluster.run AS r (id, scheduler, graph, thread, request)
-                VALUES ($1, $2, $3, $4, $5)
+                INSERT INTO graph_cluster.run AS r (id, scheduler, graph, thread, request, tenant, trace_parent)
+                VALUES ($1, $2, $3, $4, $5, $6, $7)
                 ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING r.*
             )
             SELECT stored.*, pg_notify('graph_cluster', 'queued') FROM stored";
+        let StartRun { id, graph, thread, tenant, trace_parent, .. } = request;
         let row = self
-            .query_opt(insert, &[&request.id, &scheduler, &request.graph, &request.thread, &body])
+            .query_opt(insert, &[id, &scheduler, graph, thread, &body, tenant, trace_parent])
             .await?
             .ok_or_else(|| ClusterError::UnknownRun(request.id.clone()))?;
         let stored: StartRun = from_json(&request.id, &row, "request")?;
         let same_scheduler = row.try_get::<_, &str>("scheduler")? == scheduler;
-        if !same_scheduler || (StartRun { id: request.id.clone(), ..stored }) != *request {
+        let (id, trace_parent) = (id.clone(), trace_parent.clone());
+        if !same_scheduler || (StartRun { id, trace_parent, ..stored }) != *request {
             return Err(ClusterError::IdReused(request.id.clone()));
         }
         run_info(&row)
@@ -122,6 +124,7 @@ fn run_info(row: &Row) -> Result<RunInfo, ClusterError> {
     let status = row.try_get::<_, &str>("status")?.parse();
     Ok(RunInfo {
         graph: row.try_get("graph")?,
+        version: row.try_get("version")?,
         thread: row.try_get("thread")?,
         status: status.map_err(|problem| ClusterError::Corrupt { run: id.clone(), problem })?,
         leg: row.try_get("leg")?,

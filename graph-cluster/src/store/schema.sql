@@ -32,6 +32,41 @@ CREATE TABLE IF NOT EXISTS graph_cluster.run (
 -- At most one run per thread executes at a time.
 CREATE UNIQUE INDEX IF NOT EXISTS run_executing ON graph_cluster.run (thread) WHERE status = 'running';
 CREATE INDEX IF NOT EXISTS run_queued ON graph_cluster.run (thread, number) WHERE status = 'queued';
+CREATE INDEX IF NOT EXISTS run_active ON graph_cluster.run (number) WHERE status IN ('queued', 'running');
+
+-- Version of the graph that the run stays on. Null until the first worker claims the run.
+ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS version text;
+-- Tenant on whose behalf the run executes, and the caller's trace context.
+ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS tenant text;
+ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS trace_parent text;
+CREATE INDEX IF NOT EXISTS run_of_tenant ON graph_cluster.run (tenant) WHERE status = 'running' AND tenant IS NOT NULL;
+
+-- Tenants whose number of running runs is limited.
+CREATE TABLE IF NOT EXISTS graph_cluster.tenant (
+    name text PRIMARY KEY,
+    max_running bigint NOT NULL
+);
+
+CREATE OR REPLACE FUNCTION graph_cluster.is_tenant_busy(tenant text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (
+        SELECT FROM graph_cluster.tenant t WHERE t.name = is_tenant_busy.tenant AND t.max_running <= (
+            SELECT count(*) FROM graph_cluster.run r WHERE r.tenant = t.name AND r.status = 'running'))
+$$;
+
+-- Enforces the limit. Claims of a tenant's runs wait for each other at the tenant's row, so each of them counts all others.
+CREATE OR REPLACE FUNCTION graph_cluster.check_tenant() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM graph_cluster.tenant t WHERE t.name = NEW.tenant FOR UPDATE;
+    IF graph_cluster.is_tenant_busy(NEW.tenant) THEN
+        RAISE EXCEPTION 'tenant % has reached its limit', NEW.tenant USING ERRCODE = 'GC001';
+    END IF;
+    RETURN NEW;
+END $$;
+
+DROP TRIGGER IF EXISTS check_tenant ON graph_cluster.run;
+CREATE TRIGGER check_tenant BEFORE UPDATE OF status ON graph_cluster.run FOR EACH ROW
+    WHEN (NEW.tenant IS NOT NULL AND NEW.status = 'running' AND OLD.status <> 'running')
+    EXECUTE FUNCTION graph_cluster.check_tenant();
 
 CREATE TABLE IF NOT EXISTS graph_cluster.event (
     run text NOT NULL REFERENCES graph_cluster.run (id) ON DELETE CASCADE,
@@ -49,6 +84,8 @@ CREATE TABLE IF NOT EXISTS graph_cluster.worker (
 
 -- Pools of the worker, and nodes that are bound to them.
 ALTER TABLE graph_cluster.worker ADD COLUMN IF NOT EXISTS pools text[] NOT NULL DEFAULT '{}';
+-- Versions of runs that the worker claims: the name of the graph for runs that have not started, else `graph@version`.
+ALTER TABLE graph_cluster.worker ADD COLUMN IF NOT EXISTS served text[] NOT NULL DEFAULT '{}';
 
 -- Tasks of the current step of a run that any worker may execute. They are deleted in a later step and when the leg ends.
 CREATE TABLE IF NOT EXISTS graph_cluster.task (
@@ -56,6 +93,7 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task (
     number bigint GENERATED ALWAYS AS IDENTITY,
     run text NOT NULL REFERENCES graph_cluster.run (id) ON DELETE CASCADE,
     id text NOT NULL,
+    -- The graph and its version.
     graph text NOT NULL,
     -- The pool that the node is bound to, if any.
     pool text,
@@ -86,4 +124,4 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task_message (
 );
 
 -- Must equal the version in `database.rs`. Increment both with every change of this file.
-COMMENT ON SCHEMA graph_cluster IS 'version 1';
+COMMENT ON SCHEMA graph_cluster IS 'version 2';

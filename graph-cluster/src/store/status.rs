@@ -14,6 +14,8 @@ pub struct ClusterStatus {
     pub workers: Vec<WorkerStatus>,
     /// Number of runs by status.
     pub runs: BTreeMap<String, i64>,
+    /// Graphs and versions of active runs that no live worker serves, with the number of these runs. They wait.
+    pub unserved: BTreeMap<String, i64>,
 }
 
 /// A worker and the runs that it executes.
@@ -21,7 +23,7 @@ pub struct ClusterStatus {
 pub struct WorkerStatus {
     /// Id of the worker.
     pub id: String,
-    /// Names of the graphs that it executes.
+    /// Graphs that it executes, as `name` or `name@version`.
     pub graphs: Vec<String>,
     /// Pools that it serves.
     pub pools: Vec<String>,
@@ -50,6 +52,16 @@ pub struct WorkerRun {
     pub running_ms: i64,
 }
 
+/// Properties of a worker that it reports.
+pub(crate) struct WorkerReport<'a> {
+    pub(crate) id: &'a str,
+    /// Keys of the graphs that it executes.
+    pub(crate) graphs: &'a [String],
+    /// Versions of runs that it claims.
+    pub(crate) served: &'a [String],
+    pub(crate) pools: &'a [String],
+}
+
 impl RunStore {
     /// Returns the workers and the runs that they execute.
     pub(crate) async fn status(&self) -> Result<ClusterStatus, ClusterError> {
@@ -60,6 +72,14 @@ impl RunStore {
         let running = "
             SELECT worker, id, graph, thread, fence, (extract(epoch FROM now() - updated_at) * 1000)::bigint AS age
             FROM graph_cluster.run WHERE status = 'running' ORDER BY number";
+        let unserved = "
+            WITH active AS (
+                SELECT graph || coalesce('@' || version, '') AS name, count(*) AS runs FROM graph_cluster.run
+                WHERE status IN ('queued', 'running') GROUP BY 1
+            )
+            SELECT name, runs FROM active WHERE NOT EXISTS (
+                SELECT FROM graph_cluster.worker w
+                WHERE active.name = ANY(w.served) AND NOT w.draining AND w.seen_at > now() - interval '1 minute')";
         let counts = "SELECT status, count(*) FROM graph_cluster.run GROUP BY status";
         let mut by_worker: BTreeMap<String, Vec<WorkerRun>> = BTreeMap::new();
         for row in self.query(running, &[]).await? {
@@ -84,24 +104,27 @@ impl RunStore {
                 id,
             });
         }
-        let counts = self.query(counts, &[]).await?;
-        let counts: Result<_, tokio_postgres::Error> =
-            counts.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
-        Ok(ClusterStatus { workers: found, runs: counts? })
+        let (runs, unserved) = (self.counts(counts).await?, self.counts(unserved).await?);
+        Ok(ClusterStatus { workers: found, runs, unserved })
+    }
+
+    /// Executes a query that returns pairs of a name and a number.
+    pub(super) async fn counts(&self, query: &str) -> Result<BTreeMap<String, i64>, ClusterError> {
+        let rows = self.query(query, &[]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
     /// Reports that a worker is alive.
     pub(crate) async fn report_worker(
         &self,
-        worker: &str,
-        graphs: &[String],
-        pools: &[String],
+        worker: &WorkerReport<'_>,
         draining: bool,
     ) -> Result<(), ClusterError> {
         let upsert = "
-            INSERT INTO graph_cluster.worker (id, graphs, pools, draining) VALUES ($1, $2, $3, $4)
-            ON CONFLICT (id) DO UPDATE SET graphs = $2, pools = $3, draining = $4, seen_at = now()";
-        self.query(upsert, &[&worker, &graphs, &pools, &draining]).await.map(drop)
+            INSERT INTO graph_cluster.worker (id, graphs, served, pools, draining) VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT (id) DO UPDATE SET graphs = $2, served = $3, pools = $4, draining = $5, seen_at = now()";
+        let WorkerReport { id, graphs, served, pools } = worker;
+        self.query(upsert, &[id, graphs, served, pools, &draining]).await.map(drop)
     }
 
     /// Removes a worker that has shut down, and workers that have not reported for an hour.

@@ -31,8 +31,13 @@ pub(crate) struct NewTask {
 pub(crate) struct TaskClaim {
     pub(crate) run: String,
     pub(crate) id: String,
+    /// Key of the graph and its version.
     pub(crate) graph: String,
     pub(crate) start: String,
+    /// Context of the run, as JSON, if it has one.
+    pub(crate) context: Option<String>,
+    /// Trace context of the caller that started the run.
+    pub(crate) trace_parent: Option<String>,
     /// Number of claims of the task so far, including this one.
     pub(crate) fence: i64,
     /// Number of claims that did not end with a result or a shutdown, including this one.
@@ -56,7 +61,8 @@ pub(crate) type StoredMessage = (String, i64, String);
 
 impl RunStore {
     /// Posts tasks of the current step of a claimed run, and deletes the tasks of earlier steps. Tasks that are posted
-    /// already stay as they are. Returns `false` if another worker has claimed the run.
+    /// already stay as they are, unless another version of the graph has posted them and they have not ended: these start
+    /// again with the new input, and keep their recorded effects. Returns `false` if another worker has claimed the run.
     pub(crate) async fn post_tasks(
         &self,
         claim: &Claim,
@@ -69,18 +75,21 @@ impl RunStore {
         let starts: Vec<&str> = tasks.iter().map(|it| it.start.as_str()).collect();
         let insert = "
             WITH held AS (
-                SELECT id, graph FROM graph_cluster.run WHERE id = $1 AND fence = $2 AND status = 'running' FOR SHARE
+                SELECT id FROM graph_cluster.run WHERE id = $1 AND fence = $2 AND status = 'running' FOR SHARE
             ), deleted AS (
                 DELETE FROM graph_cluster.task t USING held WHERE t.run = held.id AND t.step < $3
             ), added AS (
-                INSERT INTO graph_cluster.task (run, id, graph, pool, step, start)
-                SELECT held.id, n.id, held.graph, n.pool, n.step, n.start
+                INSERT INTO graph_cluster.task AS t (run, id, graph, pool, step, start)
+                SELECT held.id, n.id, $8, n.pool, n.step, n.start
                 FROM held, unnest($4::text[], $5::text[], $6::bigint[], $7::text[]) AS n (id, pool, step, start)
-                ON CONFLICT DO NOTHING
+                ON CONFLICT (run, id) DO UPDATE SET graph = excluded.graph, pool = excluded.pool,
+                    start = excluded.start, fence = t.fence + 1, attempts = 0, worker = NULL, lease_until = NULL
+                WHERE t.graph <> excluded.graph AND t.outcome IS NULL
             )
             SELECT pg_notify('graph_cluster', 'task') FROM held";
-        let params: [&(dyn ToSql + Sync); 7] =
-            [&claim.request.id, &claim.fence, &step, &ids, &pools, &steps, &starts];
+        let graph = claim.graph_key();
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&claim.request.id, &claim.fence, &step, &ids, &pools, &steps, &starts, &graph];
         Ok(self.query_opt(insert, &params).await?.is_some())
     }
 
@@ -137,7 +146,8 @@ impl RunStore {
                         AND work.graph = ANY(w.graphs) AND (work.pool IS NULL OR work.pool = ANY(w.pools))
                 ))::numeric))::bigint AS tasks FROM work
             ), next AS (
-                SELECT t.run, t.id FROM graph_cluster.task t JOIN graph_cluster.run r ON r.id = t.run
+                SELECT t.run, t.id, (r.request::json -> 'context')::text AS context, r.trace_parent
+                FROM graph_cluster.task t JOIN graph_cluster.run r ON r.id = t.run
                 WHERE t.outcome IS NULL AND (t.lease_until IS NULL OR t.lease_until < now())
                     AND t.graph = ANY($2) AND (t.pool IS NULL OR t.pool = ANY($3))
                     AND r.status IN ('queued', 'running') AND NOT r.cancel AND (NOT $4 OR r.worker = $1)
@@ -147,7 +157,7 @@ impl RunStore {
             UPDATE graph_cluster.task t SET worker = $1, fence = t.fence + 1, attempts = t.attempts + 1,
                 lease_until = now() + $6 * interval '1 millisecond'
             FROM next WHERE t.run = next.run AND t.id = next.id
-            RETURNING t.run, t.id, t.graph, t.start, t.fence, t.attempts";
+            RETURNING t.run, t.id, t.graph, t.start, t.fence, t.attempts, next.context, next.trace_parent";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let TaskFilter { worker, graphs, pools, only_own_runs, held } = filter;
         let held = i64::try_from(*held).unwrap_or(i64::MAX);
@@ -186,7 +196,7 @@ impl RunStore {
                 FROM held, unnest($5::text[]) WITH ORDINALITY AS e (body, nth)
                 ON CONFLICT DO NOTHING
             )
-            SELECT pg_notify('graph_cluster', 'progress ' || run) FROM held";
+            SELECT pg_notify('graph_cluster', 'task_updated ' || run) FROM held";
         let params: [&(dyn ToSql + Sync); 5] =
             [&task.run, &task.id, &task.fence, &first_seq, &bodies];
         Ok(self.query_opt(insert, &params).await?.is_some())
@@ -203,7 +213,7 @@ impl RunStore {
                 UPDATE graph_cluster.task SET outcome = $4, worker = NULL, lease_until = NULL
                 WHERE run = $1 AND id = $2 AND fence = $3 AND outcome IS NULL RETURNING run
             )
-            SELECT pg_notify('graph_cluster', 'progress ' || run) FROM ended";
+            SELECT pg_notify('graph_cluster', 'task_updated ' || run) FROM ended";
         self.query(update, &[&task.run, &task.id, &task.fence, &outcome]).await.map(drop)
     }
 
@@ -225,7 +235,7 @@ impl RunStore {
     }
 
     /// Returns claimed tasks to the queue.
-    pub(crate) async fn hand_back_tasks(&self, tasks: &[&TaskClaim]) -> Result<(), ClusterError> {
+    pub(crate) async fn requeue_tasks(&self, tasks: &[&TaskClaim]) -> Result<(), ClusterError> {
         let update = "
             WITH queued AS (
                 UPDATE graph_cluster.task t SET worker = NULL, lease_until = NULL, attempts = 0
@@ -250,6 +260,8 @@ fn task_claim(row: &Row) -> Result<TaskClaim, ClusterError> {
         id: row.try_get("id")?,
         graph: row.try_get("graph")?,
         start: row.try_get("start")?,
+        context: row.try_get("context")?,
+        trace_parent: row.try_get("trace_parent")?,
         fence: row.try_get("fence")?,
         attempts: row.try_get("attempts")?,
     })

@@ -11,6 +11,8 @@ use graph_cluster::{Client, PostgresQueue, RunStore};
 use graph_tests::postgres;
 use tempfile::TempDir;
 
+#[cfg(feature = "restate")]
+use crate::restate_server::RestateServer;
 use crate::worker_process::WorkerProcess;
 
 /// A scheduler under test.
@@ -19,6 +21,9 @@ pub(crate) enum SchedulerKind {
     Postgres,
     #[cfg(feature = "restate")]
     Restate,
+    /// Three nodes, and HAProxy in front of the workers.
+    #[cfg(feature = "restate")]
+    RestateCluster,
 }
 
 pub(crate) struct Cluster {
@@ -29,7 +34,7 @@ pub(crate) struct Cluster {
     dir: TempDir,
     n_workers: Mutex<u32>,
     #[cfg(feature = "restate")]
-    restate: Option<crate::restate_server::RestateServer>,
+    restate: Option<RestateServer>,
 }
 
 impl Cluster {
@@ -55,8 +60,11 @@ impl Cluster {
         #[cfg(feature = "restate")]
         let (client, restate) = match kind {
             SchedulerKind::Postgres => (Client::new(store, PostgresQueue::new()), None),
-            SchedulerKind::Restate => {
-                let server = crate::restate_server::RestateServer::start().await?;
+            SchedulerKind::Restate | SchedulerKind::RestateCluster => {
+                let server = match kind {
+                    SchedulerKind::RestateCluster => RestateServer::start_cluster().await?,
+                    _ => RestateServer::start().await?,
+                };
                 let restate =
                     graph_cluster::Restate::new(&server.ingress).expect("a client for HTTP");
                 (Client::new(store, restate), Some(server))
@@ -155,6 +163,12 @@ impl Cluster {
         let server = self.server.clone().expect("the test has its own server");
         let crashed = tokio::task::spawn_blocking(move || server.crash_and_restart()).await;
         crashed.expect("the server starts again");
+    }
+
+    /// Kills a node of the Restate server for good.
+    #[cfg(feature = "restate")]
+    pub(crate) fn kill_restate_node(&self) {
+        self.restate.as_ref().expect("the cluster uses Restate").kill_first_node();
     }
 
     /// Crashes the Restate server and starts it again.

@@ -10,10 +10,12 @@ mod fan_out;
 mod job;
 mod kill;
 mod local;
+mod operations;
 mod outage;
 mod proxy;
 mod restate_server;
 mod scenarios;
+mod versions;
 mod worker_process;
 
 use self::cluster::SchedulerKind;
@@ -64,6 +66,14 @@ suite!(
         fan_out::killed_workers_of_tasks_lose_nothing,
         embedded::task_that_emits_and_journals_does_not_block,
         embedded::panic_outside_the_node_fails_the_run,
+        versions::run_stays_on_its_version,
+        versions::run_migrates_to_a_version_that_continues_its_own,
+        versions::tasks_are_executed_by_workers_of_their_version,
+        versions::graph_cannot_be_registered_twice_with_the_same_version,
+        operations::runs_of_a_limited_tenant_wait,
+        operations::limit_of_a_tenant_holds_for_concurrent_claims,
+        operations::runs_are_deleted_unless_they_are_active,
+        operations::status_and_metrics_show_what_runs_where,
     ]
 );
 

@@ -79,6 +79,24 @@ async fn runs_survive_crashes_of_the_restate_server() {
     check(&cluster, n_outages(), async |_| cluster.crash_restate().await).await;
 }
 
+#[cfg(feature = "restate")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_the_loss_of_a_restate_node_and_of_a_worker() {
+    let Some(cluster) = Cluster::start(SchedulerKind::RestateCluster).await else { return };
+    let (first, _second) = (cluster.worker().await, cluster.worker().await);
+    let mut first = Some(first);
+    // The first outage ends a node, and the second one a worker.
+    let mut is_node_killed = false;
+    check(&cluster, 2, async |_| {
+        if std::mem::replace(&mut is_node_killed, true) {
+            first.take();
+        } else {
+            cluster.kill_restate_node();
+        }
+    })
+    .await;
+}
+
 /// One worker reaches the database through a network that fails; the other one has a reliable connection.
 async fn check_network(link: Link, duration: Duration) {
     let Some(cluster) = Cluster::start(SchedulerKind::Postgres).await else { return };

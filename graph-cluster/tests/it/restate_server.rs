@@ -1,5 +1,8 @@
-//! A Restate server for the tests, and a load balancer in front of the workers.
+//! A Restate server for the tests, with a load balancer in front of the workers.
 #![cfg(feature = "restate")]
+
+#[path = "haproxy.rs"]
+mod haproxy;
 
 use std::{
     env, fs,
@@ -13,6 +16,8 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::net::TcpStream;
+
+use self::haproxy::HaProxy;
 
 /// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
 const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";
@@ -46,50 +51,82 @@ fn program() -> Option<PathBuf> {
     None
 }
 
-/// A Restate server in its own directory.
+/// A Restate server, of one node or several.
 pub(crate) struct RestateServer {
+    /// Address of the last node's ingress.
     pub(crate) ingress: String,
+    /// Address of the last node's administration.
     admin: String,
-    pub(crate) workers: Workers,
+    pub(crate) workers: Balancer,
     program: PathBuf,
-    /// A shell that ends the server when its standard input is closed, so also if this process is killed.
+    nodes: Vec<Node>,
+}
+
+/// A node in its own directory.
+struct Node {
+    /// A shell that ends the node when its standard input is closed, so also if this process is killed.
     guard: Mutex<Child>,
     dir: TempDir,
 }
 
+/// Ports of a node.
+struct Ports {
+    ingress: u16,
+    admin: u16,
+    node: u16,
+}
+
 impl RestateServer {
+    /// Starts a server of one node.
     pub(crate) async fn start() -> Option<Self> {
         let program = program()?;
-        // Fails if another test has installed it.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let dir = tempfile::Builder::new().prefix("graph-restate-").tempdir().expect("a directory");
-        let [ingress, admin, node] = free_ports();
-        let config = format!(
-            "disable-telemetry = true\nbind-ip = \"127.0.0.1\"\nrocksdb-total-memory-size = \"256 MiB\"\n\
-             default-num-partitions = 2\nbind-port = {node}\nlog-filter = \"warn\"\n\
-             [ingress]\nbind-port = {ingress}\n[admin]\nbind-port = {admin}\n"
-        );
-        fs::write(dir.path().join("restate.toml"), config).expect("the directory is writable");
-        let server = Self {
-            ingress: format!("http://127.0.0.1:{ingress}"),
-            admin: format!("http://127.0.0.1:{admin}"),
-            workers: Workers::start().await,
-            guard: Mutex::new(spawn(&program, dir.path())),
-            program,
-            dir,
-        };
-        server.wait_until_healthy().await;
-        Some(server)
+        Some(Self::start_nodes(program, 1, Balancer::Tcp(Workers::start().await)).await)
     }
 
-    /// Kills the server and starts it again with its data.
+    /// Starts a server of three nodes, with two copies of all data and HAProxy in front of the workers.
+    pub(crate) async fn start_cluster() -> Option<Self> {
+        let (program, proxy) = (program()?, HaProxy::start()?);
+        Some(Self::start_nodes(program, 3, Balancer::HaProxy(proxy)).await)
+    }
+
+    async fn start_nodes(program: PathBuf, n_nodes: usize, workers: Balancer) -> Self {
+        // Fails if another test has installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let ports: Vec<Ports> = (0..n_nodes).map(|_| Ports::free()).collect();
+        let start = |index: usize| {
+            let dir = tempfile::Builder::new().prefix("graph-restate-").tempdir();
+            let dir = dir.expect("a directory");
+            let config = node_config(&ports, index);
+            fs::write(dir.path().join("restate.toml"), config).expect("the directory is writable");
+            Node { guard: Mutex::new(spawn(&program, dir.path())), dir }
+        };
+        let nodes: Vec<Node> = (0..n_nodes).map(start).collect();
+        let last = &ports[n_nodes - 1];
+        let server = Self {
+            ingress: format!("http://127.0.0.1:{}", last.ingress),
+            admin: format!("http://127.0.0.1:{}", last.admin),
+            workers,
+            program,
+            nodes,
+        };
+        server.wait_until_healthy().await;
+        server
+    }
+
+    /// Kills the first node and starts it again with its data.
     pub(crate) async fn crash_and_restart(&self) {
+        let node = &self.nodes[0];
         {
-            let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut guard = node.guard.lock().unwrap_or_else(PoisonError::into_inner);
             end(&mut guard);
-            *guard = spawn(&self.program, self.dir.path());
+            *guard = spawn(&self.program, node.dir.path());
         }
         self.wait_until_healthy().await;
+    }
+
+    /// Kills the first node for good.
+    pub(crate) fn kill_first_node(&self) {
+        end(&mut self.nodes[0].guard.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     async fn wait_until_healthy(&self) {
@@ -104,12 +141,13 @@ impl RestateServer {
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+        let log = |it: &Node| fs::read_to_string(it.dir.path().join("log")).unwrap_or_default();
+        self.nodes.iter().map(log).collect()
     }
 
     /// Registers the workers with the server. They must be listening.
     pub(crate) async fn register(&self) {
-        let body = format!(r#"{{"uri": "http://{}", "force": true}}"#, self.workers.address);
+        let body = format!(r#"{{"uri": "http://{}", "force": true}}"#, self.workers.address());
         for attempt in 0.. {
             let request = reqwest::Client::new()
                 .post(format!("{}/deployments", self.admin))
@@ -124,10 +162,38 @@ impl RestateServer {
     }
 }
 
-impl Drop for RestateServer {
+impl Drop for Node {
     fn drop(&mut self) {
         end(self.guard.get_mut().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+impl Ports {
+    fn free() -> Self {
+        let listeners =
+            [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free"));
+        let port = |it: &TcpListener| it.local_addr().expect("the listener has an address").port();
+        let [ingress, admin, node] = listeners.each_ref().map(port);
+        Self { ingress, admin, node }
+    }
+}
+
+/// Returns the configuration of a node. The first node creates the cluster.
+fn node_config(ports: &[Ports], index: usize) -> String {
+    let Ports { ingress, admin, node } = &ports[index];
+    let address = |it: &Ports| format!("\"http://127.0.0.1:{}\"", it.node);
+    let addresses: Vec<String> = ports.iter().map(address).collect();
+    let (addresses, own, replication) =
+        (addresses.join(", "), address(&ports[index]), ports.len().min(2));
+    format!(
+        "disable-telemetry = true\nbind-ip = \"127.0.0.1\"\nrocksdb-total-memory-size = \"256 MiB\"\n\
+         default-num-partitions = 2\ndefault-replication = {replication}\ncluster-name = \"test\"\n\
+         node-name = \"node-{index}\"\nauto-provision = {}\nadvertised-address = {own}\n\
+         bind-port = {node}\nlog-filter = \"warn\"\n\
+         [ingress]\nbind-port = {ingress}\n[admin]\nbind-port = {admin}\n\
+         [metadata-client]\naddresses = [{addresses}]\n",
+        index == 0
+    )
 }
 
 /// Starts the server of a directory, with the shell that ends it.
@@ -155,10 +221,26 @@ fn end(guard: &mut Child) {
     let _ = guard.wait();
 }
 
-fn free_ports() -> [u16; 3] {
-    let listeners =
-        [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free"));
-    listeners.each_ref().map(|it| it.local_addr().expect("the listener has an address").port())
+/// The address that is registered with the server.
+pub(crate) enum Balancer {
+    Tcp(Workers),
+    HaProxy(HaProxy),
+}
+
+impl Balancer {
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Tcp(workers) => workers.address,
+            Self::HaProxy(proxy) => proxy.address(),
+        }
+    }
+
+    pub(crate) fn add(&self, worker: SocketAddr) {
+        match self {
+            Self::Tcp(workers) => workers.add(worker),
+            Self::HaProxy(proxy) => proxy.add(worker),
+        }
+    }
 }
 
 /// A load balancer for connections: each goes to the next worker that accepts it.
@@ -182,7 +264,7 @@ impl Workers {
         workers
     }
 
-    pub(crate) fn add(&self, worker: SocketAddr) {
+    fn add(&self, worker: SocketAddr) {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
     }
 

@@ -62,6 +62,9 @@ pub(crate) enum Command {
     Events(EventsArgs),
     /// Serve runs over HTTP, with a web page to start and watch them
     Serve(ServeArgs),
+    /// Execute runs of a cluster on this machine until SIGTERM
+    #[cfg(feature = "cluster")]
+    Worker(WorkerArgs),
     /// Show the sandboxes available on this machine and the model provider in use
     Doctor,
 }
@@ -98,6 +101,8 @@ pub(crate) struct RunArgs {
     pub(crate) review: bool,
     #[command(flatten)]
     pub(crate) execution: ExecutionArgs,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -214,6 +219,54 @@ impl TimeoutArgs {
     }
 }
 
+/// The cluster that executes a run. Its workers determine the sandboxes, the concurrency and the time limits of calls.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ClusterArgs {
+    /// Execute the run on the workers of the cluster with this PostgreSQL URL [default: CONSULTING_CLUSTER]
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = [
+        "concurrency", "isolation", "sandbox", "max_cost", "max_tokens", "first_byte_timeout", "idle_timeout",
+        "call_timeout", "retries"
+    ])]
+    pub(crate) cluster: Option<String>,
+}
+
+/// Environment variable with the URL of the cluster's database.
+#[cfg(feature = "cluster")]
+pub(crate) const CLUSTER_URL: &str = "CONSULTING_CLUSTER";
+
+#[cfg(feature = "cluster")]
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  CONSULTING_CLUSTER=postgresql://graphs:…@db/graphs consulting worker --concurrency 4
+  CONSULTING_CLUSTER=postgresql://graphs:…@db/graphs consulting run NVDA --cluster
+
+Workers make the model calls, with the API keys of their own environment. Directories of company data must exist on all
+workers.")]
+pub(crate) struct WorkerArgs {
+    /// Execute runs of the cluster with this PostgreSQL URL [default: CONSULTING_CLUSTER]
+    #[arg(long, value_name = "URL")]
+    pub(crate) cluster: Option<String>,
+    /// Identify the worker by ID, which must be unique in the cluster [default: host name and process id]
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Run up to N debates and agents concurrently
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_least_one)]
+    pub(crate) concurrency: usize,
+    /// Let other workers take over if this worker does not report for SECONDS
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) lease: u32,
+    /// Require at least this isolation of the debates: vm, kernel, process or off [default: the strongest available]
+    #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
+    pub(crate) isolation: Option<Isolation>,
+    /// Use this sandbox instead of the strongest available one
+    #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
+    pub(crate) sandbox: Option<String>,
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutArgs,
+}
+
 /// Output options.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OutputArgs {
@@ -245,6 +298,8 @@ pub(crate) struct ResumeArgs {
     pub(crate) reviewed: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) execution: ExecutionArgs,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -94,6 +94,12 @@ pub(crate) enum CliError {
     Events(#[from] EventLogError),
     #[error(transparent)]
     Ablation(AblationError),
+    #[cfg(feature = "cluster")]
+    #[error(
+        "the URL of the cluster is missing; pass it with --cluster URL, or set the environment variable {}",
+        crate::args::CLUSTER_URL
+    )]
+    MissingClusterUrl,
 }
 
 impl CliError {
@@ -101,6 +107,8 @@ impl CliError {
     pub(crate) fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Ablation(error) if error.is_usage() => ExitStatus::UsageError,
+            #[cfg(feature = "cluster")]
+            Self::MissingClusterUrl => ExitStatus::UsageError,
             Self::Ticker(_)
             | Self::MissingDataDir(_)
             | Self::UnusedDataDir(_)

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    args::{ExecutionArgs, OutputArgs},
+    args::{ClusterArgs, ExecutionArgs, OutputArgs},
     error::{CliError, ExitStatus},
     output::print_json,
     review::{self, PromptOutcome},
@@ -31,10 +31,11 @@ use crate::{
     view::{self, View},
 };
 
-/// Executes a run to its end and prints its result.
+/// Executes a run to its end, in this process or on a cluster, and prints its result.
 pub(crate) async fn execute(
     run: &Run,
     args: &ExecutionArgs,
+    cluster: &ClusterArgs,
     output: OutputArgs,
     mut decision: Option<ReviewDecision>,
 ) -> Result<ExitStatus, CliError> {
@@ -46,7 +47,7 @@ pub(crate) async fn execute(
     loop {
         let options = ResumeOptions { review: decision.take(), ..resume_options(args)? };
         let work = |sender: UnboundedSender<NumberedEvent>| {
-            run.resume(options, move |event| drop(sender.send(event.clone())))
+            resume(run, cluster, options, move |event| drop(sender.send(event.clone())))
         };
         let Some(outcome) = run_with_view(View::new(run, output).with_history(run), work).await
         else {
@@ -74,6 +75,33 @@ pub(crate) async fn execute(
             }
         }
     }
+}
+
+#[cfg(feature = "cluster")]
+async fn resume(
+    run: &Run,
+    cluster: &ClusterArgs,
+    options: ResumeOptions,
+    on_event: impl FnMut(&NumberedEvent) + Send,
+) -> Result<RunOutcome, RunError> {
+    match &cluster.cluster {
+        Some(url) => {
+            let url = crate::cluster::cluster_url(url);
+            let url = url.map_err(|error| RunError::InvalidRequest(error.to_string()))?;
+            run.resume_on_cluster(&url, options.review, on_event).await
+        }
+        None => run.resume(options, on_event).await,
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+async fn resume(
+    run: &Run,
+    _: &ClusterArgs,
+    options: ResumeOptions,
+    on_event: impl FnMut(&NumberedEvent) + Send,
+) -> Result<RunOutcome, RunError> {
+    run.resume(options, on_event).await
 }
 
 /// If isolation is off, rejects every sandbox other than `in-process`.

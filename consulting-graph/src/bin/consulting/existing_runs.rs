@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    args::{DiffArgs, ForkArgs, ReplayArgs, RescoreArgs, ResumeArgs},
+    args::{ClusterArgs, DiffArgs, ForkArgs, ReplayArgs, RescoreArgs, ResumeArgs},
     error::{CliError, ExitStatus},
     execute,
     output::print_json,
@@ -46,7 +46,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
         let least = if isolation == Isolation::Off { "" } else { "at least " };
         eprintln!("Isolation is {least}{level}, as in the last execution.");
     }
-    execute::execute(&run, &args.execution, args.output, decision).await
+    execute::execute(&run, &args.execution, &args.cluster, args.output, decision).await
 }
 
 /// Requests scores again that could not be read, and everything else that failed.
@@ -59,7 +59,10 @@ pub(crate) async fn rescore(args: &RescoreArgs) -> Result<ExitStatus, CliError> 
         Ok(report) if !report.outcome.failures.iter().any(is_unread) => {
             Err(CliError::NothingToRescore)
         }
-        _ => execute::execute(&run, &args.execution, args.output, None).await,
+        _ => {
+            execute::execute(&run, &args.execution, &ClusterArgs::default(), args.output, None)
+                .await
+        }
     }
 }
 
@@ -70,7 +73,7 @@ pub(crate) async fn fork(args: &ForkArgs) -> Result<ExitStatus, CliError> {
     let run_id = run_id(&Ticker::parse(&run.manifest().run_config.ticker)?.slug())?;
     let dir = args.out.clone().unwrap_or_else(|| default_dir(&run_id));
     let fork = run.fork(dir, run_id, args.at, args.only, &args.set).await?;
-    execute::execute(&fork, &args.execution, args.output, None).await
+    execute::execute(&fork, &args.execution, &ClusterArgs::default(), args.output, None).await
 }
 
 /// Replays a run and checks that the results are identical. The replay is deleted unless `--out` is given.

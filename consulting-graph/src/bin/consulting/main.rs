@@ -2,6 +2,8 @@
 
 mod ablate;
 mod args;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod error;
 mod execute;
 mod existing_runs;
@@ -33,9 +35,11 @@ fn main() -> ExitCode {
     // any OS thread is started.
     sandbox_vm::guest::enter(debate::agent);
     let cli = Cli::parse();
-    // Only the server writes log messages. All other commands report their progress themselves.
+    // Only servers and workers write log messages. All other commands report their progress themselves.
     init_logging(match cli.command {
         Command::Serve(_) => LevelFilter::INFO,
+        #[cfg(feature = "cluster")]
+        Command::Worker(_) => LevelFilter::INFO,
         _ => LevelFilter::OFF,
     });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -62,7 +66,7 @@ async fn command(command: Command) -> Result<ExitStatus, CliError> {
         Command::Run(args) => {
             execute::check_sandbox(&args.execution)?;
             let run = new_run::create(&args).await?;
-            return execute::execute(&run, &args.execution, args.output, None).await;
+            return execute::execute(&run, &args.execution, &args.cluster, args.output, None).await;
         }
         Command::Resume(args) => return existing_runs::resume(&args).await,
         Command::Rescore(args) => return existing_runs::rescore(&args).await,
@@ -75,6 +79,8 @@ async fn command(command: Command) -> Result<ExitStatus, CliError> {
         Command::Config => print(config::DEFAULT)?,
         Command::Events(args) => inspect::events(&args).await?,
         Command::Serve(args) => return serve::serve(&args).await,
+        #[cfg(feature = "cluster")]
+        Command::Worker(args) => return cluster::worker(&args).await,
         Command::Doctor => inspect::doctor().await?,
     }
     Ok(ExitStatus::Success)

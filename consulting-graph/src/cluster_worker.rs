@@ -1,0 +1,138 @@
+//! A worker of a cluster, which executes pipelines and debates.
+//!
+//! The configuration of a run arrives with the run. The worker supplies the models, with the API keys of its own
+//! environment, and the sandboxes.
+
+use std::{sync::Arc, time::Duration};
+
+use graph_cluster::{PostgresQueue, RegisteredGraph, RunStore, Worker};
+use graph_core::{Durability, NodeError, RunOptions};
+use graph_store::PostgresSaver;
+use llm::{RecordMode, Recording};
+use sandbox_vm::{Isolation, Sandboxes};
+use serde_json::Value;
+
+use crate::{
+    config::Config,
+    debate_host::{DebateHost, DebateQueue, MonitoredSaver},
+    fence::Fence,
+    models::{CallLimits, Limit, Models},
+    pipeline::{self, Deps},
+    run::{RunConfig, RunError, fallback_sandboxes, open_sandboxes},
+};
+
+/// Minimum number of tasks in a step that are spread over the workers.
+const MIN_SPREAD_TASKS: usize = 2;
+
+/// Options of a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// URL of the cluster's database.
+    pub url: String,
+    /// Id of the worker, which must be unique in the cluster. `None` selects the host name and the process id.
+    pub id: Option<String>,
+    /// Maximum number of debates and agents that the worker executes concurrently.
+    pub concurrency: usize,
+    /// Time after which other workers take over if this worker does not report.
+    pub lease: Duration,
+    /// Isolation requirement. `None` selects the strongest available isolation.
+    pub isolation: Option<Isolation>,
+    /// Name of the sandbox back end to use. `None` selects the strongest available one.
+    pub backend: Option<String>,
+    /// Time limits and retries of calls.
+    pub call_limits: CallLimits,
+}
+
+/// Executes runs and debates of a cluster until `shutdown` completes, and then drains.
+pub async fn work(
+    options: WorkerOptions,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), RunError> {
+    let isolation = options.isolation.unwrap_or(Isolation::Preferred);
+    let saver = Arc::new(PostgresSaver::connect(&options.url).await?);
+    let resources = Arc::new(WorkerResources {
+        saver: saver.clone(),
+        isolation,
+        sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
+        fallback: fallback_sandboxes(isolation).await?,
+        call_limits: options.call_limits,
+    });
+    let graph = pipeline::graph(saver)?.with(RunOptions::new().durability(Durability::Sync));
+    // The fingerprint of the graph covers its nodes and edges; the version covers the prompts.
+    let version = format!("{}-{}", env!("CARGO_PKG_VERSION"), graph.fingerprint());
+    let deps = move |context| {
+        let resources = resources.clone();
+        async move { resources.deps(context) }
+    };
+    let graph = RegisteredGraph::with_context(pipeline::GRAPH, graph, deps).version(version);
+    let mut worker = Worker::new(RunStore::connect(&options.url).await?)
+        .register(graph)
+        .fan_out(MIN_SPREAD_TASKS)
+        .task_capacity(options.concurrency)
+        .lease(options.lease);
+    if let Some(id) = options.id {
+        worker = worker.id(id);
+    }
+    Ok(worker.serve(PostgresQueue::new(), shutdown).await?)
+}
+
+/// Resources that all runs on a worker share.
+struct WorkerResources {
+    saver: Arc<PostgresSaver>,
+    isolation: Isolation,
+    sandboxes: Sandboxes,
+    fallback: Option<Sandboxes>,
+    call_limits: CallLimits,
+}
+
+impl WorkerResources {
+    /// Creates the dependencies of a leg or a task from the configuration of its run.
+    fn deps(&self, run_config: Value) -> Result<Deps, NodeError> {
+        let run_config: RunConfig =
+            serde_json::from_value(run_config).map_err(NodeError::terminal)?;
+        let config = Config::parse(&run_config.config_toml).map_err(NodeError::terminal)?;
+        // The answers are stored in the threads, so no other recording is needed.
+        let recording = Recording::open("", RecordMode::Live).map_err(NodeError::terminal)?;
+        let models = Models::new(
+            &config,
+            run_config.choice,
+            None,
+            Limit::default(),
+            &recording,
+            0,
+            &self.call_limits,
+        );
+        let models = Arc::new(models.map_err(NodeError::terminal)?);
+        let fence = Fence::new(&run_config.nonce);
+        let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
+        // The client writes the result files; those of the worker are deleted with the dependencies.
+        let scratch = Arc::new(tempfile::tempdir().map_err(NodeError::terminal)?);
+        let debates = Arc::new(DebateHost {
+            config: config.clone(),
+            fence: fence.clone(),
+            models: models.clone(),
+            sandboxes: self.sandboxes.clone(),
+            isolation: self.isolation,
+            fallback: self.fallback.clone(),
+            saver: saver.clone(),
+            // The capacity of the workers limits the number of concurrent debates.
+            queue: DebateQueue::new(usize::MAX),
+            run_id: run_config.run_id,
+            baseline: run_config.baseline,
+            log_dir: scratch.path().join("logs"),
+            is_traced: false,
+            recorded_isolation: Vec::new(),
+        });
+        Ok(Deps {
+            config,
+            data: run_config.data,
+            fence,
+            models,
+            debates,
+            debate_saver: Some(saver),
+            review: run_config.review,
+            dir: scratch.path().to_owned(),
+            scratch: Some(scratch),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! The pipeline on several worker processes, with a real PostgreSQL server.
+#![cfg(feature = "cluster")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helper functions of tests are not covered by the allow-in-tests setting"
+)]
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+use consulting_graph::config::DEFAULT;
+use graph_tests::postgres;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const RUN: &str = "run ACME --config small.toml --as-of 2026-11-15 --quiet";
+
+/// A directory with a small configuration and the runs, and a database.
+struct Cluster {
+    dir: TempDir,
+    database: String,
+}
+
+impl Cluster {
+    /// Returns `None` if PostgreSQL is not installed.
+    fn start() -> Option<Self> {
+        let database = postgres::fresh_database()?;
+        let dir = tempfile::tempdir().unwrap();
+        let mut config: toml::Table = DEFAULT.parse().unwrap();
+        config.insert("rounds".to_owned(), 2.into());
+        config.insert("moves_per_analyst".to_owned(), 3.into());
+        config["analysts"].as_array_mut().unwrap().truncate(2);
+        fs::write(dir.path().join("small.toml"), config.to_string()).unwrap();
+        Some(Self { dir, database })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
+        for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER"] {
+            command.env_remove(format!("{key}_API_KEY"));
+        }
+        command.env("CONSULTING_CLUSTER", &self.database).env("NO_COLOR", "1");
+        command.current_dir(self.dir.path()).args(line.split_whitespace());
+        command
+    }
+
+    fn worker(&self, id: &str) -> Worker {
+        let log = self.path(&format!("{id}.log"));
+        let line = format!("worker --id {id} --sandbox in-process --isolation off --lease 1");
+        let child = self
+            .command(&format!("{line} --concurrency 2"))
+            .stderr(File::create(&log).unwrap())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Worker { child, log }
+    }
+}
+
+/// A worker process, which is killed when it is dropped.
+struct Worker {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Worker {
+    /// Returns the number of debates that the worker has started.
+    fn n_debates(&self) -> usize {
+        fs::read_to_string(&self.log).unwrap().matches("debate started").count()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Fails if the worker has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn check(output: &Output, code: i32) {
+    let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "stdout:\n{out}\nstderr:\n{err}");
+}
+
+/// Returns the text of a result file with the id of the run replaced, which differs from run to run.
+fn result(dir: &Path, name: &str) -> String {
+    let manifest: Value =
+        serde_json::from_str(&fs::read_to_string(dir.join("run.json")).unwrap()).unwrap();
+    let text = fs::read_to_string(dir.join(name)).unwrap();
+    text.replace(manifest["run_id"].as_str().unwrap(), "RUN")
+}
+
+fn check_same_results(cluster: &Cluster) {
+    for name in ["report.json", "report.md", "scores.csv", "F1.md", "logs/m1/i1.md"] {
+        let (local, remote) =
+            (result(&cluster.path("local"), name), result(&cluster.path("remote"), name));
+        assert_eq!(local, remote, "{name}");
+    }
+}
+
+#[test]
+fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
+    let Some(cluster) = Cluster::start() else { return };
+    let local = format!("{RUN} --out local --sandbox in-process --isolation off");
+    check(&cluster.command(&local).output().unwrap(), 0);
+    let (first, second) = (cluster.worker("first"), cluster.worker("second"));
+    let remote = format!("{RUN} --out remote --cluster --answer-ms 20");
+    let run = cluster.command(&remote).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut run = run.unwrap();
+    while first.n_debates() == 0 || second.n_debates() == 0 {
+        assert_eq!(run.try_wait().unwrap(), None, "the run ended before both workers had a debate");
+        sleep(Duration::from_millis(10));
+    }
+    drop(first);
+    check(&run.wait_with_output().unwrap(), 0);
+    check_same_results(&cluster);
+    // The threads of the run are not in its directory.
+    let resumed = cluster.command("resume remote").output().unwrap();
+    check(&resumed, 1);
+    assert!(String::from_utf8_lossy(&resumed.stderr).contains("--cluster"));
+    check(&cluster.command("resume remote --cluster --quiet").output().unwrap(), 0);
+    check_same_results(&cluster);
+}
+
+#[test]
+fn reviewed_run_continues_on_the_cluster() {
+    let Some(cluster) = Cluster::start() else { return };
+    let _worker = cluster.worker("only");
+    let started = cluster.command(&format!("{RUN} --out remote --review --cluster")).output();
+    check(&started.unwrap(), 3);
+    let resumed = "resume remote --cluster --quiet --reviewed remote/review.json";
+    check(&cluster.command(resumed).output().unwrap(), 0);
+    let local = format!("{RUN} --out local --review --sandbox in-process --isolation off");
+    check(&cluster.command(&local).output().unwrap(), 3);
+    let resumed = "resume local --quiet --reviewed local/review.json";
+    check(&cluster.command(resumed).output().unwrap(), 0);
+    check_same_results(&cluster);
+}

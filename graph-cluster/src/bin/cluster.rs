@@ -1,0 +1,78 @@
+//! Shows and controls the runs of a cluster, whatever graphs its workers execute.
+#![expect(clippy::print_stdout, reason = "prints results to stdout")]
+
+use std::{env, error::Error, process::ExitCode, time::Duration};
+
+use graph_cluster::{Client, PostgresQueue, RunStore};
+
+const USAGE: &str = "\
+usage: cluster COMMAND
+
+The environment variable DATABASE_URL contains the URL of the cluster's database.
+
+commands:
+  status [--json]               Print what runs where
+  metrics                       Print metrics in the text format of Prometheus
+  serve ADDRESS                 Serve /status, /metrics and /health on ADDRESS, without authentication
+  run ID                        Print a run as JSON
+  cancel ID                     Cancel a run
+  delete ID                     Delete a run that is not active, with its events
+  delete-ended DAYS             Delete runs that ended at least DAYS days ago, with their events
+  limit-tenant TENANT N         Execute at most N runs of TENANT at the same time
+  unlimit-tenant TENANT         Remove the limit of TENANT";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if matches!(args[..], [] | ["help" | "-h" | "--help"]) {
+        println!("{USAGE}");
+        return Ok(());
+    }
+    let url = env::var("DATABASE_URL").map_err(|_| "set the environment variable DATABASE_URL")?;
+    // The commands submit no run, so the scheduler of the workers does not matter.
+    let client = Client::new(RunStore::connect(&url).await?, PostgresQueue::new());
+    match args[..] {
+        ["status"] => print!("{}", client.status().await?),
+        ["status", "--json"] => {
+            println!("{}", serde_json::to_string_pretty(&client.status().await?)?);
+        }
+        ["metrics"] => print!("{}", client.metrics().await?),
+        ["serve", address] => return serve(client, address).await,
+        ["run", run] => println!("{}", serde_json::to_string_pretty(&client.run(run).await?)?),
+        ["cancel", run] => client.cancel(run).await?,
+        ["delete", run] => client.delete(run).await?,
+        ["delete-ended", days] => {
+            let age = Duration::from_secs(days.parse::<u64>()?.saturating_mul(86_400));
+            println!("deleted {} runs", client.delete_ended(age).await?);
+        }
+        ["limit-tenant", tenant, limit] => client.limit_tenant(tenant, limit.parse()?).await?,
+        ["unlimit-tenant", tenant] => client.unlimit_tenant(tenant).await?,
+        _ => return Err(USAGE.into()),
+    }
+    Ok(())
+}
+
+#[cfg(feature = "http")]
+async fn serve(client: Client, address: &str) -> Result<(), Box<dyn Error>> {
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    let routes = graph_cluster::status_routes(client);
+    let shutdown = graph_cluster::termination();
+    Ok(axum::serve(listener, routes).with_graceful_shutdown(shutdown).await?)
+}
+
+#[cfg(not(feature = "http"))]
+async fn serve(_: Client, _: &str) -> Result<(), Box<dyn Error>> {
+    Err("this program was built without HTTP; build it with `--features http`".into())
+}

@@ -1,0 +1,54 @@
+//! The status and the metrics of a cluster over HTTP.
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+
+use crate::{client::Client, error::ClusterError};
+
+/// Content type of the text format of Prometheus that the metrics use.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Returns routes for operators: `GET /status` (the workers and what they execute, as JSON), `GET /metrics` (for
+/// Prometheus) and `GET /health` (whether the database answers).
+///
+/// The routes do not check who calls them. Serve them on an address that only operators can reach.
+pub fn status_routes(client: Client) -> Router {
+    Router::new()
+        .route("/status", get(status))
+        .route("/metrics", get(metrics))
+        .route("/health", get(health))
+        .with_state(client)
+}
+
+async fn status(State(client): State<Client>) -> Result<Response, Unavailable> {
+    Ok(Json(client.status().await?).into_response())
+}
+
+async fn metrics(State(client): State<Client>) -> Result<Response, Unavailable> {
+    Ok(([(CONTENT_TYPE, METRICS_TYPE)], client.metrics().await?).into_response())
+}
+
+async fn health(State(client): State<Client>) -> Result<&'static str, Unavailable> {
+    client.status().await?;
+    Ok("ok")
+}
+
+/// The database cannot be read.
+struct Unavailable(ClusterError);
+
+impl From<ClusterError> for Unavailable {
+    fn from(error: ClusterError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Unavailable {
+    fn into_response(self) -> Response {
+        (StatusCode::SERVICE_UNAVAILABLE, self.0.to_string()).into_response()
+    }
+}

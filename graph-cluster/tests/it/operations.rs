@@ -1,0 +1,125 @@
+//! Operation of a cluster: limits of tenants, deletion of runs, status and metrics.
+
+use std::{process::Command, time::Duration};
+
+use graph_cluster::{ClusterError, RunStatus, StartRun, status_routes};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{cluster::Cluster, kill::Effect, local::JobSpec};
+
+const SMALL: JobSpec = JobSpec { rounds: 1, width: 1, pause_ms: 20, ask: false };
+const ENDLESS: JobSpec = JobSpec { pause_ms: 3_600_000, ..SMALL };
+
+async fn start(cluster: &Cluster, request: &StartRun) {
+    cluster.client.start(request).await.expect("the run starts");
+}
+
+async fn status(cluster: &Cluster, run: &str) -> RunStatus {
+    cluster.client.run(run).await.expect("the run exists").status
+}
+
+pub(crate) async fn runs_of_a_limited_tenant_wait(cluster: &Cluster) {
+    cluster.client.limit_tenant("acme", 1).await.expect("the database is running");
+    let _worker = cluster.worker().await;
+    start(cluster, &ENDLESS.request("a", "a").tenant("acme")).await;
+    start(cluster, &ENDLESS.request("b", "b").tenant("acme")).await;
+    // Runs are claimed in the order in which they were started, so the worker has skipped the second run.
+    start(cluster, &SMALL.request("other", "other")).await;
+    cluster.client.wait("other").await.expect("the run exists");
+    assert_eq!(status(cluster, "a").await, RunStatus::Running);
+    assert_eq!(status(cluster, "b").await, RunStatus::Queued);
+    cluster.client.limit_tenant("acme", 2).await.expect("the database is running");
+    while status(cluster, "b").await == RunStatus::Queued {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) async fn limit_of_a_tenant_holds_for_concurrent_claims(cluster: &Cluster) {
+    cluster.client.limit_tenant("acme", 2).await.expect("the database is running");
+    for number in 0..12 {
+        let run = format!("r{number}");
+        start(cluster, &SMALL.request(&run, &run).tenant("acme")).await;
+    }
+    let _workers = (cluster.worker().await, cluster.worker().await, cluster.worker().await);
+    for number in 0..12 {
+        let run = cluster.client.wait(&format!("r{number}")).await.expect("the run exists");
+        assert_eq!(run.status, RunStatus::Done, "{run:?}");
+    }
+    // A result is recorded before its run ends.
+    let (mut executing, mut most) = (0_i32, 0);
+    for line in cluster.effects() {
+        executing += if Effect::parse(&line).is_start { 1 } else { -1 };
+        most = most.max(executing);
+    }
+    assert_eq!(most, 2);
+}
+
+pub(crate) async fn runs_are_deleted_unless_they_are_active(cluster: &Cluster) {
+    let client = &cluster.client;
+    let _worker = cluster.worker().await;
+    let asking = JobSpec { ask: true, ..SMALL };
+    for request in [SMALL.request("a", "t"), SMALL.request("b", "t"), asking.request("c", "u")] {
+        start(cluster, &request).await;
+        client.wait(&request.id).await.expect("the run exists");
+    }
+    start(cluster, &ENDLESS.request("d", "v")).await;
+    cluster.wait_for_effects(7, "d").await;
+    let active = client.delete("d").await.expect_err("the run is active");
+    assert!(matches!(active, ClusterError::ActiveRun(_)), "{active}");
+    let active = client.delete_runs_of_thread("v").await.expect_err("the run is active");
+    assert!(matches!(active, ClusterError::ActiveRun(_)), "{active}");
+    client.delete("a").await.expect("the run is done");
+    let unknown = client.delete("a").await.expect_err("the run is deleted");
+    assert!(matches!(unknown, ClusterError::UnknownRun(_)), "{unknown}");
+    let old = client.delete_ended(Duration::from_secs(3600)).await.expect("the database runs");
+    let ended = client.delete_ended(Duration::ZERO).await.expect("the database runs");
+    assert_eq!((old, ended), (0, 1));
+    assert_eq!(client.delete_runs_of_thread("u").await.expect("the run waits"), 1);
+    assert_eq!(cluster.sql("SELECT string_agg(id, ',') FROM graph_cluster.run"), "d");
+    assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.event WHERE run <> 'd'"), "0");
+}
+
+pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
+    let worker = cluster.worker().await;
+    start(cluster, &SMALL.request("small", "s")).await;
+    cluster.client.wait("small").await.expect("the run exists");
+    start(cluster, &ENDLESS.request("endless", "t").tenant("acme")).await;
+    cluster.wait_for_effects(3, "endless").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("the listener has an address");
+    let routes = status_routes(cluster.client.clone());
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let get = async |path: &str| {
+        let mut connection = TcpStream::connect(address).await.expect("the server listens");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.expect("the server reads");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.expect("the server answers");
+        answer
+    };
+    let metrics = get("/metrics").await;
+    let worker_runs = format!("graph_cluster_worker_runs{{worker=\"{}\"}} 1", worker.id);
+    for line in [
+        "graph_cluster_runs{graph=\"job\",status=\"done\"} 1",
+        "graph_cluster_runs{graph=\"job\",status=\"running\"} 1",
+        "graph_cluster_tenant_runs{tenant=\"acme\",status=\"running\"} 1",
+        "graph_cluster_workers{state=\"working\"} 1",
+        &worker_runs,
+    ] {
+        assert!(metrics.contains(line), "`{line}` is not in:\n{metrics}");
+    }
+    let status = get("/status").await;
+    assert!(status.contains("\"run\":\"endless\""), "{status}");
+    assert!(get("/health").await.starts_with("HTTP/1.1 200"));
+    let program = Command::new(env!("CARGO_BIN_EXE_cluster"))
+        .arg("status")
+        .env("DATABASE_URL", &cluster.database)
+        .output();
+    let text = String::from_utf8(program.expect("the program is built").stdout);
+    let text = text.expect("the output is text");
+    assert!(text.contains("run endless of job on thread t"), "{text}");
+    assert!(text.contains("runs: 1 done, 1 running"), "{text}");
+}
