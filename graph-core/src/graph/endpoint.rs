@@ -5,7 +5,7 @@ use crate::{
     label::{END_NAME, End, Label, START_NAME, Start},
     node::{
         named::{IsNamed, Named},
-        parameter::StateParameter,
+        state_parameter::StateParameter,
     },
     state::State,
 };

@@ -15,7 +15,7 @@ use crate::{
     node::{
         erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput},
         output::{IntoNodeOutput, NodeOutput},
-        parameter::StateParameter,
+        state_parameter::StateParameter,
     },
     state::State,
 };

@@ -70,24 +70,6 @@ pub struct Neither;
 #[doc(hidden)]
 pub trait Impossible {}
 
-/// A first parameter that is not a payload: a reference, or the state itself by mistake. `K` is [`ByReference`] or
-/// [`ByValue`].
-pub trait StateParameter<K> {}
-
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct ByReference;
-
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct ByValue;
-
-impl<T: ?Sized> StateParameter<ByReference> for &T {}
-
-impl<T: ?Sized> StateParameter<ByReference> for &mut T {}
-
-impl<S: State> StateParameter<ByValue> for S {}
-
 /// The second parameter of a node: a reference to the context.
 #[diagnostic::on_unimplemented(
     message = "the second parameter of a node cannot be `{Self}` in a graph with dependencies `{C}`",
