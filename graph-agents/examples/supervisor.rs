@@ -1,8 +1,6 @@
 //! A supervisor that hands a question to another agent. Runs offline with scripted models.
 #![expect(clippy::print_stdout, reason = "an example that prints its conversation")]
 
-use std::sync::Arc;
-
 use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, multi::Supervisor, pretty, tool};
 use serde_json::json;
 
@@ -25,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         AiMessage::new("").tool_call(ToolCall::new("transfer_to_math", json!({}), "call-1")),
         AiMessage::new("2 + 3 = 5"),
     ]);
-    let team = Supervisor::new(Arc::new(model), [math]).prompt("You lead a team.").compile()?;
+    let team = Supervisor::new(model, [math]).prompt("You lead a team.").compile()?;
 
     let outcome = team.run("What is 2 + 3?").await?;
     print!("{}", pretty(&outcome.messages));

@@ -6,6 +6,7 @@ pub(crate) mod named;
 pub mod options;
 pub(crate) mod output;
 pub(crate) mod parameter;
+pub(crate) mod state_parameter;
 
 pub use self::{
     erased::{NodeBody, Private, TaskInputError},

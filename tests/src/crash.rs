@@ -13,6 +13,7 @@ pub mod killing_hook;
 pub mod location;
 pub mod logs;
 pub mod race;
+pub mod repeated_start;
 pub mod stored_thread;
 pub mod worker;
 

@@ -20,6 +20,7 @@ use graph_tests::{
     crash::{
         location::StoreLocation,
         race::{self, RaceMode, RaceState},
+        repeated_start::{self, Orders},
     },
     postgres,
 };
@@ -27,6 +28,7 @@ use tokio::runtime::Runtime;
 
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const ROUNDS: u64 = 1_000;
+const RUN_ID_ROUNDS: u64 = 200;
 
 #[test]
 fn exactly_one_process_wins_each_step_on_sqlite() {
@@ -47,16 +49,49 @@ fn check(location: &StoreLocation) {
     for mode in [RaceMode::Leased, RaceMode::Unleased, RaceMode::Graph] {
         let started = Instant::now();
         let tally = match mode {
-            RaceMode::Leased | RaceMode::Unleased => race_on_a_head(location, mode),
             RaceMode::Graph => {
                 runtime.block_on(start_graph(saver.clone()));
                 race_in_a_graph(location)
             }
+            mode => race_on_a_head(location, mode),
         };
         println!("{}: {tally:?} in {:?}", mode.as_str(), started.elapsed());
         assert!(tally.one.min(tally.other) > 0, "each process must win at least once: {tally:?}");
         runtime.block_on(assert_stored(&*saver, mode, tally.one + tally.other));
     }
+}
+
+#[test]
+fn input_of_a_run_id_is_applied_once_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    check_run_ids(&StoreLocation::Sqlite(dir.path().join("threads.db")));
+}
+
+#[test]
+fn input_of_a_run_id_is_applied_once_on_postgres() {
+    let Some(server) = postgres::shared() else { return };
+    check_run_ids(&StoreLocation::Postgres(server.fresh_database()));
+}
+
+/// In each round, both processes start a run with the same id. One of them may find the thread busy.
+fn check_run_ids(location: &StoreLocation) {
+    let mode = RaceMode::RunId;
+    let mut racers = [RacerProcess::new(location, mode), RacerProcess::new(location, mode)];
+    let mut both_finished = 0;
+    for round in 1..=RUN_ID_ROUNDS {
+        let answers = both(&mut racers, "go", round);
+        let won = format!("won {round}");
+        let finished = answers.iter().filter(|it| **it == won).count();
+        let refused = answers.iter().filter(|it| is_refusal(it, mode)).count();
+        assert!(finished > 0 && finished + refused == 2, "round {round}: {answers:?}");
+        both_finished += u32::from(finished == 2);
+    }
+    println!("both processes finished in {both_finished} of {RUN_ID_ROUNDS} rounds");
+    let stored = Runtime::new().unwrap().block_on(async {
+        let saver = location.open().await.unwrap();
+        repeated_start::thread(saver, mode.as_str()).state().await.unwrap().unwrap()
+    });
+    assert_eq!(stored.values, Orders::complete(RUN_ID_ROUNDS));
 }
 
 /// The number of rounds that each process has won.
@@ -123,7 +158,9 @@ fn is_refusal(answer: &str, mode: RaceMode) -> bool {
     match mode {
         // Without a lease, only the check of the head prevents a conflict.
         RaceMode::Unleased => answer == "moved",
-        RaceMode::Leased | RaceMode::Graph => ["busy", "moved", "lost"].contains(&answer),
+        RaceMode::Leased | RaceMode::Graph | RaceMode::RunId => {
+            ["busy", "moved", "lost"].contains(&answer)
+        }
     }
 }
 

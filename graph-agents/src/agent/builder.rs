@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use graph_core::{
-    Checkpointer, JsonFieldKind, JsonState, JsonStateSchema, StateGraph, Stops, json_node,
-    state::FieldError, store::Store,
+    Checkpointer, IntoShared, JsonFieldKind, JsonState, JsonStateSchema, StateGraph, Stops,
+    json_node, state::FieldError, store::Store,
 };
 use schemars::JsonSchema;
 
@@ -170,20 +170,21 @@ impl Agent {
         self
     }
 
-    /// Sets the checkpointer that stores the agent's threads.
-    pub fn checkpointer(self, checkpointer: impl Checkpointer + 'static) -> Self {
-        self.shared_checkpointer(Arc::new(checkpointer))
+    /// Sets the checkpointer that stores the agent's threads: a value, an `Arc` of it, or an `Arc<dyn Checkpointer>`.
+    pub fn checkpointer<M>(self, checkpointer: impl IntoShared<dyn Checkpointer, M>) -> Self {
+        self.shared_checkpointer(checkpointer.into_shared())
     }
 
-    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
+    /// Like [`checkpointer`](Self::checkpointer), with a parameter type that helps type inference.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.checkpointer = Some(checkpointer);
         self
     }
 
-    /// Sets the long-term store. Tools access it with [`ToolRuntime::store`](crate::ToolRuntime::store).
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
+    /// Sets the long-term store: a value, an `Arc` of it, or an `Arc<dyn Store>`. Tools access it with
+    /// [`ToolRuntime::store`](crate::ToolRuntime::store).
+    pub fn store<M>(mut self, store: impl IntoShared<dyn Store, M>) -> Self {
+        self.store = Some(store.into_shared());
         self
     }
 

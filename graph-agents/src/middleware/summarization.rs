@@ -3,6 +3,8 @@
 mod cut;
 mod xml;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use graph_core::{Context, NodeError};
 
@@ -11,7 +13,7 @@ use crate::{
     AgentState,
     command::Update,
     message::{Message, TextMessage, TokenCounter, TrimOptions, trim_messages},
-    model::{ChunkSink, Prompt, SharedModel},
+    model::{ChatModel, ChunkSink, Prompt, SharedModel},
 };
 
 const PROMPT: &str = "\
@@ -49,7 +51,6 @@ struct UnknownMaximum(f64);
 /// The newest messages are kept. A tool call is never separated from its results.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use graph_agents::{
 ///     Agent, AiMessage, Message, ScriptedModel,
 ///     middleware::{Size, Summarization},
@@ -60,7 +61,7 @@ struct UnknownMaximum(f64);
 /// let summaries = ScriptedModel::new([AiMessage::new("Ann likes tea.")]);
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("You are welcome.")]))
 ///     .middleware(
-///         Summarization::new(Arc::new(summaries)).trigger(Size::Messages(4)).keep(Size::Messages(1)),
+///         Summarization::new(summaries).trigger(Size::Messages(4)).keep(Size::Messages(1)),
 ///     )
 ///     .compile()?;
 /// let messages = vec![
@@ -88,9 +89,9 @@ pub struct Summarization {
 
 impl Summarization {
     /// Creates the middleware with the model that writes summaries. It does nothing until a trigger is added.
-    pub fn new(model: SharedModel) -> Self {
+    pub fn new(model: impl ChatModel + 'static) -> Self {
         Self {
-            model,
+            model: Arc::new(model),
             triggers: Vec::new(),
             keep: Size::Messages(20),
             counter: TokenCounter::default(),

@@ -1,5 +1,7 @@
 //! Lets a model answer in place of tools.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use graph_core::NodeError;
 
@@ -9,7 +11,7 @@ use super::{
 };
 use crate::{
     message::{Message, ToolMessage},
-    model::{ChunkSink, Prompt, SharedModel},
+    model::{ChatModel, ChunkSink, Prompt, SharedModel},
     notation,
     tool::{Tool, ToolAnswer, ToolHandler, ToolRequest},
 };
@@ -17,7 +19,6 @@ use crate::{
 /// Lets a model answer in place of tools, to try an agent out before its tools exist.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, middleware::ToolEmulator, tool};
 /// use serde_json::json;
 ///
@@ -34,7 +35,7 @@ use crate::{
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Yes.")]);
 /// let agent = Agent::new(model)
 ///     .tools([weather()])
-///     .middleware(ToolEmulator::new(Arc::new(emulator)))
+///     .middleware(ToolEmulator::new(emulator))
 ///     .compile()?;
 /// let outcome = agent.run("Does it rain in Rome?").await?;
 /// assert_eq!(outcome.messages[2].text(), "It rains in Rome.");
@@ -49,8 +50,8 @@ pub struct ToolEmulator {
 
 impl ToolEmulator {
     /// Creates the middleware. The model answers all calls, even of tools that do not exist.
-    pub fn new(model: SharedModel) -> Self {
-        Self { model, tools: ToolFilter::default() }
+    pub fn new(model: impl ChatModel + 'static) -> Self {
+        Self { model: Arc::new(model), tools: ToolFilter::default() }
     }
 
     /// Answers only calls of these tools.

@@ -11,7 +11,8 @@ use crate::{
     AgentError,
     message::Message,
     model::{
-        ModelAnswer, ModelHandler, ModelRequest, OutputSchema, Prompt, RequestTool, SharedModel,
+        ChatModel, ModelAnswer, ModelHandler, ModelRequest, OutputSchema, Prompt, RequestTool,
+        SharedModel,
     },
     notation,
 };
@@ -22,7 +23,6 @@ Your task is to choose the tools that are most relevant for answering the user's
 /// Lets a model choose the tools that the agent's model sees.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, middleware::ToolSelector, tool};
 ///
 /// /// Returns the time.
@@ -36,7 +36,7 @@ Your task is to choose the tools that are most relevant for answering the user's
 /// let chooser = ScriptedModel::new([AiMessage::new(r#"{"tools": ["clock"]}"#)]);
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("It is noon.")]))
 ///     .tools([clock()])
-///     .middleware(ToolSelector::new().model(Arc::new(chooser)).max_tools(3))
+///     .middleware(ToolSelector::new().model(chooser).max_tools(3))
 ///     .compile()?;
 /// assert_eq!(agent.run("What time is it?").await?.text(), "It is noon.");
 /// # Ok(())
@@ -108,8 +108,8 @@ impl ToolSelector {
 
     /// Sets the model that chooses.
     #[must_use]
-    pub fn model(mut self, model: SharedModel) -> Self {
-        self.model = Some(model);
+    pub fn model(mut self, model: impl ChatModel + 'static) -> Self {
+        self.model = Some(Arc::new(model));
         self
     }
 

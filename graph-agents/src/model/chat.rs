@@ -64,6 +64,26 @@ pub trait ChatModel: fmt::Debug + Send + Sync {
     }
 }
 
+/// A shared model can be passed wherever a model is expected.
+#[async_trait]
+impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
+    fn profile(&self) -> ModelProfile {
+        (**self).profile()
+    }
+
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError> {
+        (**self).call(prompt, chunks).await
+    }
+
+    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
+        (**self).structured(prompt, schema).await
+    }
+}
+
 /// A shared model.
 pub type SharedModel = Arc<dyn ChatModel>;
 

@@ -108,7 +108,6 @@ fn is_handoff_back(message: &AiMessage) -> bool {
 /// run then ends.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use graph_agents::{
 ///     Agent, AiMessage, ScriptedModel, ToolCall,
 ///     multi::{Supervisor, forward_tool},
@@ -125,7 +124,7 @@ fn is_handoff_back(message: &AiMessage) -> bool {
 ///     call("transfer_to_poet", json!({}), "call-1"),
 ///     call("forward_message", json!({"from_agent": "poet"}), "call-2"),
 /// ]);
-/// let team = Supervisor::new(Arc::new(model), [poet]).tools([forward_tool("supervisor")]).compile()?;
+/// let team = Supervisor::new(model, [poet]).tools([forward_tool("supervisor")]).compile()?;
 /// assert_eq!(team.run("I need a haiku.").await?.text(), "Autumn leaves fall.");
 /// # Ok(())
 /// # }

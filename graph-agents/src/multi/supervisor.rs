@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use graph_core::{
-    Checkpointer, Input, JsonState, JsonStateSchema, Persistence, START, StateGraph, SubgraphNode,
+    Checkpointer, Input, IntoShared, JsonState, JsonStateSchema, Persistence, START, StateGraph,
+    SubgraphNode,
     json::{JsonUpdate, json_subgraph},
     subgraph,
 };
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     Agent, AgentError, CompiledAgent,
     message::{Message, messages_field, messages_from_json},
-    model::SharedModel,
+    model::{ChatModel, SharedModel},
     state::MESSAGES,
     tool::Tool,
 };
@@ -38,7 +39,6 @@ pub enum OutputMode {
 /// same message run before the handoff.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, multi::Supervisor};
 /// use serde_json::json;
 ///
@@ -51,7 +51,7 @@ pub enum OutputMode {
 ///     AiMessage::new("").tool_call(ToolCall::new("transfer_to_poet", json!({}), "call-1")),
 ///     AiMessage::new("Here it is: Autumn leaves fall."),
 /// ]);
-/// let team = Supervisor::new(Arc::new(model), [poet]).prompt("You lead a team.").compile()?;
+/// let team = Supervisor::new(model, [poet]).prompt("You lead a team.").compile()?;
 /// let outcome = team.run("I need a haiku.").await?;
 /// assert_eq!(outcome.text(), "Here it is: Autumn leaves fall.");
 /// # Ok(())
@@ -75,9 +75,12 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Creates a supervisor with a model and agents. The agents must have names.
-    pub fn new(model: SharedModel, agents: impl IntoIterator<Item = CompiledAgent>) -> Self {
+    pub fn new(
+        model: impl ChatModel + 'static,
+        agents: impl IntoIterator<Item = CompiledAgent>,
+    ) -> Self {
         Self {
-            model,
+            model: Arc::new(model),
             agents: agents.into_iter().collect(),
             name: "supervisor".to_owned(),
             prompt: None,
@@ -141,12 +144,12 @@ impl Supervisor {
         self
     }
 
-    /// Sets the checkpointer that stores the conversations.
-    pub fn checkpointer(self, checkpointer: impl Checkpointer + 'static) -> Self {
-        self.shared_checkpointer(Arc::new(checkpointer))
+    /// Sets the checkpointer that stores the conversations: a value, an `Arc` of it, or an `Arc<dyn Checkpointer>`.
+    pub fn checkpointer<M>(self, checkpointer: impl IntoShared<dyn Checkpointer, M>) -> Self {
+        self.shared_checkpointer(checkpointer.into_shared())
     }
 
-    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
+    /// Like [`checkpointer`](Self::checkpointer), with a parameter type that helps type inference.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.checkpointer = Some(checkpointer);
         self

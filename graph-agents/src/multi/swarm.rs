@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use graph_core::{
-    Checkpointer, Goto, JsonFieldKind, JsonStateSchema, Persistence, START,
+    Checkpointer, Goto, IntoShared, JsonFieldKind, JsonStateSchema, Persistence, START,
     json::{JsonBranch, json_subgraph},
 };
 use serde_json::Value;
@@ -56,12 +56,12 @@ impl Swarm {
         Self { agents: agents.into_iter().collect(), default: default.into(), checkpointer: None }
     }
 
-    /// Sets the checkpointer that stores the conversations.
-    pub fn checkpointer(self, checkpointer: impl Checkpointer + 'static) -> Self {
-        self.shared_checkpointer(Arc::new(checkpointer))
+    /// Sets the checkpointer that stores the conversations: a value, an `Arc` of it, or an `Arc<dyn Checkpointer>`.
+    pub fn checkpointer<M>(self, checkpointer: impl IntoShared<dyn Checkpointer, M>) -> Self {
+        self.shared_checkpointer(checkpointer.into_shared())
     }
 
-    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
+    /// Like [`checkpointer`](Self::checkpointer), with a parameter type that helps type inference.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.checkpointer = Some(checkpointer);
         self

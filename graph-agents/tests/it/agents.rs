@@ -4,11 +4,14 @@ use std::sync::{
 };
 
 use graph_agents::{
-    Agent, AiMessage, InvalidToolCall, LlmModel, Message, ResponseFormat, ScriptedModel, Status,
-    Tool, ToolCall,
+    Agent, AiMessage, ChatModel, CompiledAgent, InvalidToolCall, LlmModel, Message, ResponseFormat,
+    ScriptedModel, Status, Tool, ToolCall,
     middleware::{HumanInTheLoop, ModelCallLimit, ReturnMalformedCalls, ReviewRule},
 };
-use graph_core::MemorySaver;
+use graph_core::{
+    Checkpointer, MemorySaver,
+    store::{InMemoryStore, Store},
+};
 use llm::{Llm, Reply, Request, Scripted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,6 +48,38 @@ async fn a_resumed_run_does_not_repeat_finished_tools() {
     let texts: Vec<_> = outcome.messages.iter().map(Message::text).collect();
     assert_eq!(texts, ["hi", "", "1", "yes", "done"]);
     assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn message_with_a_run_id_can_be_sent_again() {
+    let (tool, count) = counting("count");
+    let model = ScriptedModel::new([calls(&["count"]), AiMessage::new("done")]);
+    let agent = Agent::new(model).tools([tool]).checkpointer(MemorySaver::new()).compile().unwrap();
+    let options = CompiledAgent::run_options().run_id("message-1");
+    let chat = agent.conversation("t").with_options(options);
+    for _ in 0..2 {
+        let message = Message::human("hi").with_id("message-1");
+        assert_eq!(chat.send(message).await.unwrap().messages.len(), 4);
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn models_checkpointers_and_stores_are_accepted_as_values_and_as_arcs() {
+    let model = || ScriptedModel::new([AiMessage::new("hello")]);
+    let shared: Arc<dyn ChatModel> = Arc::new(model());
+    let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+    let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
+    for agent in [
+        Agent::new(model()).checkpointer(MemorySaver::new()).store(InMemoryStore::new()),
+        Agent::new(Arc::new(model()))
+            .checkpointer(Arc::new(MemorySaver::new()))
+            .store(Arc::new(InMemoryStore::new())),
+        Agent::new(shared).checkpointer(saver).store(store),
+    ] {
+        let agent = agent.compile().unwrap();
+        assert_eq!(agent.conversation("t").send("hi").await.unwrap().text(), "hello");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use graph_agents::{
     Agent, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
     multi::{Supervisor, Swarm, handoff_tool},
@@ -67,7 +65,7 @@ async fn supervisor_without_handoff_messages_keeps_other_calls() {
     ]);
     let bob = agent("bob", vec![AiMessage::new("bob")], vec![]);
     let carol = agent("carol", vec![AiMessage::new("carol")], vec![]);
-    let team = Supervisor::new(Arc::new(model), [bob, carol])
+    let team = Supervisor::new(model, [bob, carol])
         .tools([three()])
         .handoff_messages(false)
         .compile()

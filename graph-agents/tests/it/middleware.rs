@@ -210,7 +210,7 @@ async fn recorded_conversation_is_replayed_without_model_and_tools() {
 
 #[tokio::test]
 async fn a_fraction_of_an_unknown_maximum_is_refused() {
-    let summaries = Arc::new(ScriptedModel::new([AiMessage::new("a summary")]));
+    let summaries = ScriptedModel::new([AiMessage::new("a summary")]);
     let summarization = Summarization::new(summaries).trigger(Size::Fraction(0.8));
     let model = ScriptedModel::new([AiMessage::new("hello")]);
     let agent = Agent::new(model).middleware(summarization).compile().unwrap();

@@ -13,8 +13,9 @@ pub(crate) enum RunInput {
     WholeState(AnyUpdate),
     /// No input. The run continues from the thread's checkpoint.
     Continue,
-    /// Fresh input that is used only if the thread has no checkpoint. Otherwise the run continues from the checkpoint.
-    StartOrContinue(AnyUpdate),
+    /// Fresh input that is used only if the thread has no checkpoint. Otherwise the run continues from the checkpoint,
+    /// and is resumed with these values, if there are any.
+    StartOrContinue(AnyUpdate, Option<Resume>),
     Command(CommandInput),
 }
 

@@ -153,8 +153,8 @@ pub(super) async fn earlier_run(
     }
 }
 
-/// Converts the input of a run on a thread: a whole state must not reset the fields of an existing thread, and the fresh
-/// input of a run that has already started is not applied again.
+/// Converts the input of a run on a thread that has a checkpoint: a whole state must not reset the thread's fields, the
+/// fresh input of a run that has already started is not applied again, and input for a new thread is dropped.
 pub(super) fn resolve_input(
     input: RunInput,
     graph: &Graph,
@@ -166,6 +166,16 @@ pub(super) fn resolve_input(
     let (update, is_whole) = match input {
         RunInput::WholeState(update) => (update, true),
         RunInput::Fresh(update) => (update, false),
+        RunInput::StartOrContinue(_, Some(resume)) => {
+            // Without a pending interrupt, the value must not answer the first one that this run raises.
+            let is_interrupted =
+                Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some();
+            let command = CommandInput { resume: Some(resume), ..CommandInput::default() };
+            return Ok(match is_interrupted {
+                true => RunInput::Command(command),
+                false => RunInput::Continue,
+            });
+        }
         input => return Ok(input),
     };
     if let EarlierRun::Started(stored) = earlier {

@@ -249,7 +249,7 @@ impl Engine {
         // The run holds the lease of its thread, so two processes cannot both apply the input. A subgraph decides by
         // `nested` whether it continues.
         let input = match input {
-            RunInput::StartOrContinue(update) if !known || nested.is_some() => {
+            RunInput::StartOrContinue(update, _) if !known || nested.is_some() => {
                 RunInput::Fresh(update)
             }
             RunInput::WholeState(update) => RunInput::Fresh(update),
@@ -271,7 +271,7 @@ impl Engine {
                 return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
             }
             RunInput::Continue if !known => return Err(RunError::EmptyInput),
-            RunInput::Continue | RunInput::StartOrContinue(_) | RunInput::WholeState(_) => {}
+            RunInput::Continue | RunInput::StartOrContinue(..) | RunInput::WholeState(_) => {}
             RunInput::Command(command) => {
                 if command.update.is_none() && command.gotos.is_empty() && command.resume.is_none()
                 {

@@ -4,8 +4,8 @@ use crate::{
     graph::into_node::IntoNode,
     label::{END_NAME, End, Label, START_NAME, Start},
     node::{
-        function::{Node, OnState},
         named::{IsNamed, Named},
+        state_parameter::StateParameter,
     },
     state::State,
 };
@@ -17,7 +17,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the source of an edge in a graph with state `{S}`",
     label = "expected `START`, a node of this graph, or a node's name",
-    note = "a node is an `async fn` that takes `&{S}` or a payload, and optionally `&Context<{C}>`; if there is an error at `.node(..)`, fix that one first"
+    note = "a node is an `async fn` that takes `&{S}` or a payload, and optionally `&Context<{C}>`"
 )]
 pub trait Source<S, C, M> {
     /// Returns the node's name.
@@ -30,8 +30,7 @@ pub trait Source<S, C, M> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the target of an edge in a graph with state `{S}`",
     label = "expected `END`, a node that runs on `&{S}`, or a node's name",
-    note = "if the node takes a payload, send it one from a route instead: `#[to(node)] Variant(Vec<Payload>)`",
-    note = "otherwise it is not a valid node of this graph; if there is an error at `.node(..)`, fix that one first"
+    note = "if the node takes a payload, send it one from a route instead: `#[to(node)] Variant(Vec<Payload>)`"
 )]
 pub trait Target<S, C, M> {
     /// Returns the node's name.
@@ -88,24 +87,33 @@ names! {
     Label => |name| name;
 }
 
+// A function at the end of an edge need not be a valid node: `StateGraph::node` checks that, and `compile` checks that the
+// function was added. A second check here would report the same mistake once more for each edge.
 #[diagnostic::do_not_recommend]
-impl<F, S, C, M> Source<S, C, IsNode<M>> for F
+impl<F, S, C, A, Fut> Source<S, C, IsNode<(A, Fut)>> for F
 where
-    F: Node<S, C, M>,
-    S: State,
+    F: FnOnce(A) -> Fut,
 {
     fn source(self) -> Label {
         Label::of_fn_or_path::<F>()
     }
 }
 
-// One implementation for each signature that runs on the state. A single implementation for all signatures, with the
-// bound `Input = S`, would make the compiler treat a node that takes a payload as one that takes the state by value.
 #[diagnostic::do_not_recommend]
-impl<F, S, C, R> Target<S, C, IsNode<(OnState, R)>> for F
+impl<F, S, C, A, B, Fut> Source<S, C, IsNode<(A, B, Fut)>> for F
 where
-    F: Node<S, C, (OnState, R)>,
-    S: State,
+    F: FnOnce(A, B) -> Fut,
+{
+    fn source(self) -> Label {
+        Label::of_fn_or_path::<F>()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, A, Fut, K> Target<S, C, IsNode<(A, Fut, K)>> for F
+where
+    F: FnOnce(A) -> Fut,
+    A: StateParameter<K>,
 {
     fn target(self) -> Label {
         Label::of_fn_or_path::<F>()
@@ -113,10 +121,10 @@ where
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, S, C, R> Target<S, C, IsNode<(OnState, R, C)>> for F
+impl<F, S, C, A, B, Fut, K> Target<S, C, IsNode<(A, B, Fut, K)>> for F
 where
-    F: Node<S, C, (OnState, R, C)>,
-    S: State,
+    F: FnOnce(A, B) -> Fut,
+    A: StateParameter<K>,
 {
     fn target(self) -> Label {
         Label::of_fn_or_path::<F>()

@@ -15,6 +15,7 @@ use crate::{
     node::{
         erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput},
         output::{IntoNodeOutput, NodeOutput},
+        state_parameter::StateParameter,
     },
     state::State,
 };
@@ -207,37 +208,37 @@ where
     }
 }
 
+// A function that is a target need not be a valid node: `StateGraph::node` checks that. A second check here would report
+// the same mistake once more for each edge and route.
 #[diagnostic::do_not_recommend]
-impl<F, P, R> AcceptsPayload<P, (OnPayload, R)> for F
+impl<F, P, Fut> AcceptsPayload<P, (P, Fut)> for F
 where
-    F: for<'a> SendFn1<'a, P, Out = R>,
+    F: FnOnce(P) -> Fut,
     P: PayloadType,
 {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, P, C, R> AcceptsPayload<P, (OnPayload, C, R)> for F
+impl<F, P, B, Fut> AcceptsPayload<P, (P, B, Fut)> for F
 where
-    F: for<'a> SendFn2<'a, P, &'a Context<C>, Out = R>,
+    F: FnOnce(P, B) -> Fut,
     P: PayloadType,
-    C: 'static,
 {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, S, R> RunsOnState<(OnState, S, R)> for F
+impl<F, A, Fut, K> RunsOnState<(A, Fut, K)> for F
 where
-    F: for<'a> SendFn1<'a, &'a S, Out = R>,
-    S: State,
+    F: FnOnce(A) -> Fut,
+    A: StateParameter<K>,
 {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, S, C, R> RunsOnState<(OnState, S, C, R)> for F
+impl<F, A, B, Fut, K> RunsOnState<(A, B, Fut, K)> for F
 where
-    F: for<'a> SendFn2<'a, &'a S, &'a Context<C>, Out = R>,
-    S: State,
-    C: 'static,
+    F: FnOnce(A, B) -> Fut,
+    A: StateParameter<K>,
 {
 }
 

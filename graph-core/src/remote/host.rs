@@ -144,7 +144,7 @@ fn remote_input(graph: &Graph, input: &RunInput) -> Result<RemoteInput, NodeErro
     Ok(match input {
         RunInput::Fresh(update)
         | RunInput::WholeState(update)
-        | RunInput::StartOrContinue(update) => RemoteInput::Fresh(writes(update)?),
+        | RunInput::StartOrContinue(update, _) => RemoteInput::Fresh(writes(update)?),
         RunInput::Continue => RemoteInput::Continue,
         RunInput::Command(CommandInput { update, gotos, .. }) => RemoteInput::Command {
             writes: update.as_ref().map(writes).transpose()?,

@@ -60,7 +60,7 @@ enum InputKind {
     Fresh,
     /// The run starts at START. The thread must be new.
     WholeState,
-    /// The run starts at START if the thread has no checkpoint. Otherwise the input is ignored.
+    /// The run starts at START if the thread has no checkpoint. Otherwise the update is ignored.
     FreshIfNew,
     /// The input is applied to the thread's current checkpoint.
     Command,
@@ -73,9 +73,10 @@ impl<S: State> Input<S> {
     }
 
     /// Creates input that starts a new thread with `update`. If the thread already has a checkpoint, the run continues
-    /// from it and ignores `update`.
+    /// from it and ignores `update`. With [`with_resume`](Self::with_resume), it is then also resumed.
     ///
-    /// See [`Thread::start_or_continue`](crate::Thread::start_or_continue).
+    /// See [`Thread::start_or_continue`](crate::Thread::start_or_continue) and
+    /// [`Thread::start_or_resume`](crate::Thread::start_or_resume).
     pub fn start_or_continue(update: S::Update) -> Self {
         Self { kind: InputKind::FreshIfNew, ..Self::update(update) }
     }
@@ -106,12 +107,17 @@ impl<S: State> Input<S> {
     }
 
     /// Turns the input into a command that resumes the only pending interrupt with this value.
+    ///
+    /// Input that [starts or continues](Self::start_or_continue) a thread stays so; a thread that it starts ignores the
+    /// value.
     pub fn with_resume(mut self, value: impl Serialize) -> Result<Self, RunError> {
         let value = serde_json::to_value(value).map_err(|error| {
             RunError::InvalidUpdate(format!("cannot serialise the resume value to JSON: {error}"))
         })?;
         self.resume = Some(Resume::Single(value));
-        self.kind = InputKind::Command;
+        if self.kind != InputKind::FreshIfNew {
+            self.kind = InputKind::Command;
+        }
         Ok(self)
     }
 
@@ -156,6 +162,7 @@ impl<S: State> Input<S> {
             None => {}
         }
         match self.kind {
+            InputKind::FreshIfNew if self.resume.is_some() => Ok(Value::Object(json)),
             InputKind::Fresh | InputKind::WholeState | InputKind::FreshIfNew => {
                 Ok(json.remove("update").unwrap_or_default())
             }
@@ -168,7 +175,7 @@ impl<S: State> Input<S> {
         match (self.kind, update) {
             (InputKind::Fresh, Some(update)) => RunInput::Fresh(update),
             (InputKind::WholeState, Some(update)) => RunInput::WholeState(update),
-            (InputKind::FreshIfNew, Some(update)) => RunInput::StartOrContinue(update),
+            (InputKind::FreshIfNew, Some(update)) => RunInput::StartOrContinue(update, self.resume),
             (InputKind::Fresh | InputKind::WholeState | InputKind::FreshIfNew, None) => {
                 RunInput::Continue
             }

@@ -184,6 +184,51 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         self.run(Input::start_or_continue(state.into_update())).await
     }
 
+    /// Starts the thread with `state` if it has no checkpoint, and otherwise resumes its only pending interrupt with
+    /// `value`.
+    ///
+    /// Like [`start_or_continue`](Self::start_or_continue), it decides while the run holds the thread's lease. A new
+    /// thread, and a thread without a pending interrupt, ignore the value and return their next interrupt, if there is
+    /// one.
+    ///
+    /// ```
+    /// use graph_core::{Context, MemorySaver, NodeError, START, State, StateGraph};
+    ///
+    /// #[derive(State, Clone, Debug, Default)]
+    /// struct Chat {
+    ///     #[reduce(append)]
+    ///     lines: Vec<String>,
+    /// }
+    ///
+    /// async fn listen(chat: &Chat, cx: &Context) -> Result<ChatUpdate, NodeError> {
+    ///     Ok(Chat::update().lines([cx.interrupt::<String>(format!("{} lines", chat.lines.len()))?]))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = StateGraph::<Chat>::new()
+    ///     .node(listen)
+    ///     .edge(START, listen)
+    ///     .edge(listen, listen)
+    ///     .checkpointer(MemorySaver::new())
+    ///     .compile()?;
+    /// let thread = graph.thread("ann", ());
+    /// // The first message starts the conversation. The next ones are answers to its pending interrupt.
+    /// for (line, heard) in [("Hello!", "1 lines"), ("It rains.", "2 lines"), ("Bye!", "3 lines")] {
+    ///     let outcome = thread.start_or_resume(Chat { lines: vec![line.into()] }, line).await?;
+    ///     assert_eq!(outcome.interrupts()[0].value, heard);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn start_or_resume(
+        &self,
+        state: S,
+        value: impl Serialize,
+    ) -> Result<RunOutcome<S>, RunError> {
+        self.run(Input::start_or_continue(state.into_update()).with_resume(value)?).await
+    }
+
     /// Continues the thread from its last checkpoint, for example after a failure, a static stop or a crash.
     pub async fn proceed(&self) -> Result<RunOutcome<S>, RunError> {
         self.run(Input::proceed()).await

@@ -1,10 +1,11 @@
 //! Continuing a thread after a failure: finished tasks do not run again.
 
 use graph_core::{
-    Context, Durability, Input, MemorySaver, NodeError, Persistence, RunError, RunOptions, START,
-    State, StateGraph,
+    AsNode, Context, Durability, Input, MemorySaver, NodeError, Persistence, RunError, RunOptions,
+    START, State, StateGraph,
     checkpoint::{CheckpointError, CheckpointId, Source},
 };
+use serde_json::json;
 
 use crate::support::{
     InjectedError, Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, trail,
@@ -66,6 +67,40 @@ async fn start_or_continue_fails_while_another_run_holds_the_thread() {
     assert!(run.await.unwrap().unwrap().is_done());
     let outcome = thread.start_or_continue(trail(["input"])).await.unwrap();
     assert_eq!(outcome.state(), &trail(["input", "a", "b", "c", "d"]));
+}
+
+#[tokio::test]
+async fn start_or_resume_starts_a_new_thread_and_answers_an_interrupted_one() {
+    let ask = async |_: &Trail, cx: &Context<Probe>| {
+        Ok::<_, NodeError>(Trail::update().path([cx.interrupt::<String>("name?")?]))
+    };
+    let graph = with_nodes(["a", "b"])
+        .node_as("ask", ask)
+        .edge(START, "a")
+        .edge(START, "ask")
+        .edge("ask", "b")
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let probe = Probe::default();
+    let thread = graph.thread("t", probe.clone());
+    let call = async || thread.start_or_resume(trail(["input"]), "Ada").await;
+
+    assert_eq!(call().await.unwrap().interrupts()[0].value, "name?");
+    let expected = trail(["input", "a", "Ada", "b"]);
+    assert_eq!(call().await.unwrap().state(), &expected);
+    // A finished thread ignores the state and the answer.
+    assert_eq!(call().await.unwrap().state(), &expected);
+
+    // A thread that has started but has not asked yet does not use the value as an answer.
+    let other = graph.thread("other", probe);
+    other.update_state(Trail::update(), AsNode::Input).await.unwrap();
+    let outcome = other.start_or_resume(trail(["input"]), "Ada").await.unwrap();
+    assert_eq!((outcome.interrupts().len(), outcome.state()), (1, &trail(["a"])));
+
+    let start = Input::start_or_continue(trail(["input"]).into_update()).with_resume("Ada");
+    let json = graph.input_to_json(&start.unwrap()).unwrap();
+    assert_eq!((&json["update"]["path"], &json["resume"]), (&json!(["input"]), &json!("Ada")));
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 //! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
 //! live|before:N|after:N|lie:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
 //! `crash-worker --saver .. --agent FILE --durability .. --acks FILE [--plan ..]` runs an agent whose tool writes to FILE.
-//! `crash-worker --saver .. --thread T --race leased|unleased|graph` reads commands from standard input.
+//! `crash-worker --saver .. --thread T --start RUN --durability .. --acks FILE [--plan ..] [--wait SECONDS]` starts a run
+//! with an id.
+//! `crash-worker --saver .. --thread T --race leased|unleased|graph|run-id` reads commands from standard input.
 #![expect(clippy::print_stdout, reason = "prints the result to stdout")]
 
 use std::{
@@ -24,6 +26,7 @@ use graph_tests::crash::{
     killing_hook::{CrashPlan, KillingHook, PlanError},
     location::StoreLocation,
     race::{RaceMode, RaceWorker},
+    repeated_start::{self, StartReport},
     worker::{WorkerReport, durability_arg},
 };
 
@@ -78,40 +81,57 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if let Some(log) = args.find("--agent") {
         return run_agent(args, saver, Path::new(log)).await;
     }
-    match args.find("--race") {
-        Some(mode) => {
-            race(
-                args,
-                saver,
-                RaceMode::parse(mode)
-                    .ok_or("invalid --race; expected leased, unleased or graph")?,
-            )
-            .await
-        }
-        None => work(args, saver).await,
+    if let Some(run_id) = args.find("--start") {
+        return start(args, saver, run_id).await;
     }
+    let Some(mode) = args.find("--race") else { return work(args, saver).await };
+    let mode = RaceMode::parse(mode);
+    race(args, saver, mode.ok_or("invalid --race; expected leased, unleased, graph or run-id")?)
+        .await
 }
 
 async fn work(args: &Args, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn Error>> {
-    let wait = Duration::from_secs(args.find("--wait").map_or(Ok(0), str::parse)?);
     let effect_log = EffectLog::new(args.get("--world")?);
     let killing_hook = KillingHook::before(saver, args.plan()?, args.get("--acks")?);
+    let (thread, durability) = (args.get("--thread")?, args.durability()?);
+    let run =
+        || job::finish(Arc::new(killing_hook.clone()), thread, durability, effect_log.clone());
+    let job = retry_while_busy(args, run).await?;
+    let report = WorkerReport { job, n_writes: killing_hook.hook().n_writes() };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+async fn start(
+    args: &Args,
+    saver: Arc<dyn Checkpointer>,
+    run_id: &str,
+) -> Result<(), Box<dyn Error>> {
+    let saver = KillingHook::before(saver, args.plan()?, args.get("--acks")?);
+    let thread = repeated_start::thread(Arc::new(saver.clone()), args.get("--thread")?);
+    let durability = args.durability()?;
+    let run = || repeated_start::start(&thread, run_id, durability);
+    let orders = retry_while_busy(args, run).await?;
+    let report = StartReport { orders, n_writes: saver.hook().n_writes() };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// Repeats a run while another process holds its thread, for at most the time given as `--wait`.
+async fn retry_while_busy<T, F: Future<Output = Result<T, RunError>>>(
+    args: &Args,
+    run: impl Fn() -> F,
+) -> Result<T, Box<dyn Error>> {
+    let wait = Duration::from_secs(args.find("--wait").map_or(Ok(0), str::parse)?);
     let started = Instant::now();
-    let job = loop {
-        let saver = Arc::new(killing_hook.clone());
-        let run = job::finish(saver, args.get("--thread")?, args.durability()?, effect_log.clone());
-        match run.await {
+    loop {
+        match run().await {
             Err(RunError::Checkpoint(CheckpointError::Busy { .. })) if started.elapsed() < wait => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            result => break result?,
+            result => return Ok(result?),
         }
-    };
-    println!(
-        "{}",
-        serde_json::to_string(&WorkerReport { job, n_writes: killing_hook.hook().n_writes() })?
-    );
-    Ok(())
+    }
 }
 
 async fn run_agent(

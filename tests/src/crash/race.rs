@@ -1,18 +1,21 @@
 //! A worker that races another process for one thread. It is controlled by lines on standard input.
 //!
 //! A round has two phases. On `look`, the worker reads the thread's head and prints `ready`. On `go`, it tries to
-//! add a checkpoint that follows this head, and prints the result.
+//! add a checkpoint that follows this head, and prints the result. The modes that run a graph need no `look`.
 
 use std::{sync::Arc, time::SystemTime};
 
 use graph_core::{
-    Checkpointer, CompiledGraph, RunError, RunOutcome, START, State, StateGraph, Stops, Thread,
+    Checkpointer, CompiledGraph, Durability, RunError, RunOutcome, START, State, StateGraph, Stops,
+    Thread,
     checkpoint::{
         Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, FrontierRecord, Header,
         Lookup, NewCheckpoint, Source,
     },
 };
 use serde_json::json;
+
+use super::repeated_start::{self, Orders};
 
 /// Determines how a worker takes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +26,15 @@ pub enum RaceMode {
     Unleased,
     /// Runs a graph for one step.
     Graph,
+    /// Starts a run whose id is the number of the round.
+    RunId,
 }
 
 impl RaceMode {
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Leased, Self::Unleased, Self::Graph].into_iter().find(|it| it.as_str() == name)
+        let all = [Self::Leased, Self::Unleased, Self::Graph, Self::RunId];
+        all.into_iter().find(|it| it.as_str() == name)
     }
 
     #[must_use]
@@ -37,6 +43,7 @@ impl RaceMode {
             Self::Leased => "leased",
             Self::Unleased => "unleased",
             Self::Graph => "graph",
+            Self::RunId => "run-id",
         }
     }
 }
@@ -71,14 +78,18 @@ pub struct RaceWorker {
     thread: String,
     mode: RaceMode,
     graph_thread: Thread<RaceState>,
+    order_thread: Thread<Orders>,
     head: Option<Checkpoint>,
+    round: u64,
 }
 
 impl RaceWorker {
     #[must_use]
     pub fn new(saver: Arc<dyn Checkpointer>, thread: &str, mode: RaceMode) -> Self {
         let graph_thread = graph(saver.clone()).thread(thread, ());
-        Self { saver, thread: thread.to_owned(), mode, graph_thread, head: None }
+        let order_thread = repeated_start::thread(saver.clone(), thread);
+        let thread = thread.to_owned();
+        Self { saver, thread, mode, graph_thread, order_thread, head: None, round: 0 }
     }
 
     /// Handles a command and returns the line to print.
@@ -91,7 +102,10 @@ impl RaceWorker {
                 }
                 Err(error) => format!("failed: {error}"),
             },
-            "go" => self.go().await.unwrap_or_else(|error| refusal(&error)),
+            "go" => {
+                self.round += 1;
+                self.go().await.unwrap_or_else(|error| refusal(&error))
+            }
             other => format!("failed: unknown command `{other}`; expected `look` or `go`"),
         }
     }
@@ -109,6 +123,16 @@ impl RaceWorker {
                 RunOutcome::Stopped { state, .. } => state.count,
                 exit => return Ok(format!("failed: {exit:?}")),
             },
+            RaceMode::RunId => {
+                let run_id = self.round.to_string();
+                let started =
+                    repeated_start::start(&self.order_thread, &run_id, Durability::default());
+                let orders = started.await?;
+                if orders != Orders::complete(orders.inputs) {
+                    return Ok(format!("failed: {orders:?}"));
+                }
+                orders.inputs
+            }
         };
         Ok(format!("won {count}"))
     }

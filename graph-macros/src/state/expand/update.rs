@@ -43,7 +43,7 @@ pub(super) fn methods(state: &State) -> TokenStream {
     let goto = (!fields.iter().any(|it| it.ident == "goto")).then(|| {
         quote! {
             /// Combines the update with a route into a command.
-            #vis fn goto<__R: ::graph_core::command::Route>(
+            #vis fn goto<__R>(
                 self,
                 route: __R,
             ) -> ::graph_core::command::Command<#ident #arguments, __R> {
