@@ -1,6 +1,6 @@
 //! Posts tasks of a leg for other workers, and receives their messages and outcomes.
 //!
-//! The engine folds the outcomes in task order, so the result is that of a run on one worker. If the worker of the run
+//! The engine folds the outcomes in task order, so the result is the same as on one worker. If the worker of the run
 //! dies, the next one finds the posted tasks and their outcomes in the database, because task ids are deterministic.
 
 use std::{
@@ -32,13 +32,13 @@ use crate::{
     task_message::TaskMessage,
 };
 
-/// Time in which the notifications of several tasks are collected.
+/// Time to wait for further notifications before the tables are read.
 const COLLECT_TIME: Duration = Duration::from_millis(2);
 
-/// The tasks that leave the worker of their run.
+/// Determines which tasks of a run are executed by other workers.
 #[derive(Clone, Debug)]
 pub(crate) struct FanOutRules {
-    /// Minimum number of tasks in a step that are spread over workers. `None`: no number.
+    /// Minimum number of tasks in a step that is spread over workers. `None`: no step is spread.
     pub(crate) min_tasks: Option<usize>,
     /// Pools that this worker serves.
     pub(crate) pools: BTreeSet<String>,
@@ -195,7 +195,7 @@ async fn wait_for_update(notices: &mut Receiver<Notice>, run: &str) {
     }
 }
 
-/// Delivers new messages and outcomes. An outcome follows all messages of its task.
+/// Delivers new messages and outcomes. The outcome of a task is delivered after all its messages.
 async fn deliver(
     store: &RunStore,
     run: &str,
@@ -233,7 +233,7 @@ async fn deliver(
             break;
         }
         if open.len() < ids.len() {
-            // A task failed, and its positions are gone. Continue with the remaining tasks.
+            // A task failed and was removed, so its messages must not be read again. Continue with the remaining tasks.
             return Box::pin(deliver(store, run, open)).await;
         }
     }

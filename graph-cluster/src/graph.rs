@@ -47,7 +47,7 @@ pub(crate) trait AnyGraph: Send + Sync {
         host: RemoteTaskHost,
     ) -> Result<RemoteTaskRun, NodeError>;
 
-    /// Returns the nodes that are bound to a pool but cannot leave the worker of their run.
+    /// Returns the nodes that are bound to a pool but can only run on the worker that executes their run.
     fn immovable_pool_nodes(&self) -> Vec<String>;
 }
 

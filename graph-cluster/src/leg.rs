@@ -102,8 +102,8 @@ impl LegRunner {
 
     /// Claims the leg of a ticket and executes it. Returns `None` if the leg has already ended.
     ///
-    /// If a run whose worker has died holds the thread, executes that run and returns the error: the scheduler then
-    /// submits the ticket again.
+    /// If an earlier run of the thread has lost its worker, executes the earlier run and returns an error, after which
+    /// the scheduler submits the ticket again.
     ///
     /// With a limit, the run stops at the end of the step in which the time elapses, with [`LegEnd::Drained`].
     #[cfg(feature = "restate")]
@@ -169,7 +169,8 @@ impl LegRunner {
     /// Runs the graph until the leg ends.
     async fn run(&self, claim: &Claim, control: &RunControl) -> LegEnd {
         if claim.cancel {
-            // The worker that executed the run may be cut off. The next run of the thread needs its lease.
+            // The worker that executed the run may be alive but disconnected. The next run of the thread needs its
+            // lease.
             return match self.evict(claim).await {
                 Ok(()) => LegEnd::Ended(RunStatus::Cancelled, RunResult::default()),
                 Err(error) => LegEnd::Retry(error.to_string()),
@@ -210,7 +211,8 @@ impl LegRunner {
                 // The previous worker has used an answer after this worker read the thread. Read it again.
                 Err(RunError::UnknownInterrupt { .. }) => {}
                 Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
-                    // The database releases the lease of a dead worker. A worker that is only cut off keeps its lease.
+                    // The database releases the lease of a dead worker. A worker that is alive but disconnected keeps
+                    // its lease.
                     if waiting.elapsed() > self.options.lease {
                         waiting = Instant::now();
                         if let Err(error) = self.evict(claim).await {
@@ -233,7 +235,8 @@ impl LegRunner {
         Ok(())
     }
 
-    /// Keeps the claim and forwards requests to cancel or drain the run. Returns if the run must not continue here.
+    /// Extends the lease of the run and forwards requests to cancel or drain it. Returns if this worker must stop the
+    /// run.
     async fn watch(&self, claim: &Claim, control: &RunControl, limit: Option<Duration>) -> LegEnd {
         let run = &claim.request.id;
         let mut notices = self.store.notices();
@@ -276,7 +279,7 @@ impl LegRunner {
                     held = sent;
                     control.cancel();
                 }
-                // Without an answer within the lease, another worker may have claimed the run by now.
+                // The database did not answer within the lease, so another worker may have claimed the run.
                 Ok(Ok(Heartbeat::Lost)) | Err(_) => return LegEnd::Lost,
                 Ok(Err(error)) => tracing::warn!(run, %error, "cannot extend the lease of a run"),
             }

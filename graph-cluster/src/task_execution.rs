@@ -1,4 +1,4 @@
-//! Executes a claimed task of a run that any worker may hold, and stores its messages and its outcome.
+//! Executes a claimed task of a run, which this or another worker executes, and stores the task's messages and outcome.
 
 use std::{
     any::Any,
@@ -30,7 +30,7 @@ use crate::{
     task_message::TaskMessage,
 };
 
-/// The reason why a task has no outcome of its own.
+/// The reason why the engine returned no outcome for a task.
 enum TaskError {
     /// Another worker has claimed the task.
     Lost,
@@ -80,7 +80,7 @@ async fn store_outcome(
     retry(claim, || store.end_task(claim, &outcome)).await.map_err(|it| it.to_string())
 }
 
-/// Runs a future to its end or to its first panic.
+/// Runs a future until it completes or panics.
 async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
@@ -158,7 +158,11 @@ impl EffectRecorder for Recorder {
     async fn record_effect(&self, key: &str, result: &Value) -> Result<(), NodeError> {
         let message = TaskMessage::Effect { key: key.to_owned(), result: result.clone() };
         let (stored, reply) = oneshot::channel();
-        let ended = || NodeError::terminal("the task has ended or was lost");
+        let ended = || {
+            NodeError::terminal(
+                "the result of the call cannot be stored, because the task has ended or another worker has claimed it",
+            )
+        };
         self.0.send(RecordedEffect { message, stored }).map_err(|_| ended())?;
         reply.await.map_err(|_| ended())
     }
@@ -211,7 +215,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Stores messages. While the database cannot be reached, waits.
+    /// Stores messages. Waits while the database is unreachable.
     async fn append(&mut self, bodies: &[String]) -> Result<(), TaskError> {
         let append = || self.store.append_messages(self.claim, self.next_seq, bodies);
         match retry(self.claim, append).await? {
@@ -227,7 +231,7 @@ fn to_body(message: &TaskMessage) -> Result<String, TaskError> {
         .map_err(|error| TaskError::Failed(format!("cannot serialise a message: {error}")))
 }
 
-/// Repeats an operation while the database cannot be reached.
+/// Repeats an operation while the database is unreachable.
 async fn retry<T, F>(claim: &TaskClaim, operation: impl Fn() -> F) -> Result<T, ClusterError>
 where
     F: Future<Output = Result<T, ClusterError>>,

@@ -1,4 +1,4 @@
-//! Claims tasks of runs that any worker may hold, and keeps their leases while they execute.
+//! Claims tasks of the runs of all workers, and extends their leases while they execute.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -79,7 +79,7 @@ impl TaskSet {
         self.executions.is_empty()
     }
 
-    /// Waits until an execution ends, and removes all that have ended. Waits for ever if there are none.
+    /// Waits until an execution ends, and removes all that have ended. If there are none, never returns.
     async fn join_next(&mut self) {
         let Some(ended) = self.executions.join_next_with_id().await else {
             return std::future::pending().await;
@@ -116,7 +116,7 @@ impl TaskSet {
             return;
         }
         if self.extended.elapsed() > runner.heartbeat_interval() {
-            // The process was suspended or slow. Its own tasks must not look like those of a dead worker.
+            // The process was suspended or slow. Without this, it could claim its own tasks as those of a dead worker.
             self.extend_leases().await;
         }
         let runner = &self.runner;
@@ -146,7 +146,7 @@ impl TaskSet {
         }
     }
 
-    /// Extends the leases of all tasks, and stops those that this worker has lost or whose run was cancelled.
+    /// Extends the leases of all tasks, and stops the tasks that another worker has claimed or whose run was cancelled.
     async fn extend_leases(&mut self) {
         self.extended = Instant::now();
         if self.active.is_empty() {
