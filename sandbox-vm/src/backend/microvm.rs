@@ -85,7 +85,7 @@ const QEMU_ADVICE: &str = "install QEMU: `apt-get install qemu-system-x86`, or, 
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // The guests run a statically linked program that calls `guest::enter`.
+/// // The guests run a program that calls `guest::enter`.
 /// let builder = Sandboxes::builder().backend(MicroVm::agent("/usr/local/bin/guest"));
 /// let sandboxes = builder.isolation(Isolation::Vm).open().await?;
 /// assert!(sandboxes.isolated());
@@ -113,13 +113,16 @@ struct PreparedImage {
     initrd: Arc<OwnedFd>,
     /// Size of the initrd in bytes.
     initrd_size: u64,
+    /// Name of the dynamic loader that starts the agent, if it is dynamically linked.
+    loader: Option<String>,
     /// Hash of the kernel, followed by the hash of the initrd's content.
     content_hash: String,
 }
 
 impl MicroVm {
-    /// Creates a back end whose VMs run `program` as their first program. The program has to be statically linked and
-    /// call [`guest::enter`](crate::guest::enter) before anything else.
+    /// Creates a back end whose VMs run `program` as their first program. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else. If it is dynamically linked, its libraries become part
+    /// of the guest.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self {
             agent: program.into(),
@@ -130,8 +133,8 @@ impl MicroVm {
         }
     }
 
-    /// Creates a back end whose VMs run the current program as their first program. The program has to be statically
-    /// linked and call [`guest::enter`](crate::guest::enter) before anything else.
+    /// Creates a back end whose VMs run the current program as their first program. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
@@ -270,7 +273,8 @@ impl MicroVm {
         let agent_args = GuestArgs::MicroVm(plan).to_kernel_args();
         let accelerator = *self.accelerator();
         let accelerator = accelerator.unwrap_or_else(Accelerator::choose);
-        let machine = Machine::new(accelerator, limits, prepared.initrd_size, start, agent_args);
+        let (size, loader) = (prepared.initrd_size, prepared.loader.clone());
+        let machine = Machine::new(accelerator, limits, size, start, loader, agent_args);
         let identity = MachineIdentity {
             qemu: String::new(),
             content: prepared.content_hash.clone(),
@@ -369,6 +373,7 @@ fn prepare(agent: &Path, dir: Option<PathBuf>, image: &Image) -> Result<Prepared
         kernel: sealed("kernel", &[&boot.kernel])?,
         initrd: sealed("initrd", &[&boot.initramfs, &agent.archive])?,
         initrd_size: (boot.initramfs.len() + agent.archive.len()) as u64,
+        loader: agent.loader,
         content_hash: format!("{} {}", boot.kernel_sha256, agent.hash),
     })
 }

@@ -9,7 +9,7 @@ use std::{
 use crate::limits::Limits;
 
 /// Number of processes that the back end itself may need inside the group.
-const BACKEND_PROCESSES: u32 = 16;
+pub(super) const BACKEND_PROCESSES: u32 = 16;
 
 /// A cgroup controller, which limits, counts or controls one kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
