@@ -31,7 +31,7 @@ use crate::{
     score::{MakerScore, Mark},
 };
 
-pub use backends::{BACKENDS, open_sandboxes, open_strongest};
+pub use backends::{BACKENDS, open_sandboxes};
 use event_quota::EventQuota;
 pub use isolation::IsolationRecord;
 pub use monitored_saver::MonitoredSaver;

@@ -82,9 +82,13 @@ fn debates_can_share_sandboxes() {
             "{log}"
         );
     }
-    let report = |run: &str| read(&workspace.path(run).join("report.md"));
-    let ranking = |run: &str| report(run).split("Recommended").nth(1).map(str::to_owned);
-    assert!(ranking("a").is_some() && ranking("a") == ranking("b") && ranking("a") == ranking("c"));
+    let ranking = |run: &str| {
+        let report = read(&workspace.path(run).join("report.json"));
+        serde_json::from_str::<Value>(&report).unwrap()["ranking"].clone()
+    };
+    assert!(
+        ranking("a").is_object() && ranking("a") == ranking("b") && ranking("a") == ranking("c")
+    );
     let both = workspace.run("run ACME --pool 1 --keep-alive");
     check_fails(&both, 2, &["--pool", "cannot be used with"]);
 }

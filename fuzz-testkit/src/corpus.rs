@@ -47,15 +47,19 @@ fn hash(value: &impl Hash) -> u64 {
 
 /// Reads the stored inputs of a target, sorted by name. Returns none if the directory does not exist.
 pub(crate) fn read_dir(dir: &Path) -> Vec<Vec<u8>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-        entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
-    };
-    let problem = |error| panic!("cannot read the inputs in {}: {error}", dir.display());
-    let mut paths: Vec<_> =
-        entries.unwrap_or_else(problem).iter().map(fs::DirEntry::path).collect();
+    match read_files(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        files => files.unwrap_or_else(|error| {
+            panic!("cannot read the inputs in {}: {error}", dir.display());
+        }),
+    }
+}
+
+fn read_files(dir: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    let mut paths: Vec<_> = entries.iter().map(fs::DirEntry::path).collect();
     paths.sort();
-    paths.iter().map(|it| fs::read(it).unwrap_or_else(problem)).collect()
+    paths.iter().map(fs::read).collect()
 }
 
 /// Stores an input under a name that depends on its bytes.

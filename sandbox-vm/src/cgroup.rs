@@ -26,15 +26,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub(crate) use self::{scope::Scope, tree::Controller};
 use self::{
     scope::Scopes,
-    tree::{Tree, Version},
+    tree::{PREFIX, ROOT, Tree, Version},
 };
 use crate::limits::{ExceededLimit, Limits, Usage};
-
-/// Mount point of the cgroup file systems.
-const ROOT: &str = "/sys/fs/cgroup";
-
-/// Prefix of the name of a guest's group. The guest's id follows the prefix.
-const PREFIX: &str = "sandbox-vm-";
 
 /// How long [`Cgroup::remove`] waits for the kernel to release the processes of a guest that has ended.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -73,7 +67,9 @@ impl Cgroup {
             return group;
         }
         let Some(scopes) = Scopes::find() else { return group };
-        group.inspect(|it| drop(it.remove()));
+        if let Some(group) = group {
+            group.remove();
+        }
         let (scope, dirs) = scopes.scope(id, limits);
         Some(Self { dirs, version: Version::Two, scope: Some(Box::new(scope)), created })
     }

@@ -13,24 +13,17 @@ use crate::debate;
 pub const BACKENDS: [&str; 5] = ["microvm", "kvm-process", "gvisor", "jail", "in-process"];
 
 /// Opens the back end called `name`. If `name` is `None`, opens the in-process back end if isolation is off, otherwise
-/// the fastest one that runs debates in VMs, or the strongest available one.
+/// the strongest available one.
 pub async fn open_sandboxes(isolation: Isolation, name: Option<&str>) -> Result<Sandboxes, Error> {
+    let builder = Sandboxes::builder().isolation(isolation);
+    // Only on request, because such VMs are slow if their processor is emulated.
+    if name == Some("microvm") {
+        return builder.backend(MicroVm::this_program().with_libraries()).open().await;
+    }
     // If isolation is off, only the in-process back end is tried.
     let name = name.or((isolation == Isolation::Off).then_some("in-process"));
-    if let Some(name) = name {
-        return add_backend(Sandboxes::builder().isolation(isolation), name).open().await;
-    }
-    // All back ends are probed if this one is not available. Probing a micro VM takes seconds if its processor is
-    // emulated.
-    match add_backend(Sandboxes::builder().isolation(Isolation::Vm), "kvm-process").open().await {
-        Ok(sandboxes) => Ok(sandboxes),
-        Err(_) => open_strongest(isolation).await,
-    }
-}
-
-/// Probes all back ends and opens the strongest available one.
-pub async fn open_strongest(isolation: Isolation) -> Result<Sandboxes, Error> {
-    BACKENDS.into_iter().fold(Sandboxes::builder().isolation(isolation), add_backend).open().await
+    let candidates = BACKENDS.into_iter().filter(|it| name.is_none_or(|name| name == *it));
+    candidates.fold(builder, add_backend).open().await
 }
 
 /// Adds the named back end to the builder. The guests of the back end execute this same program, which contains the

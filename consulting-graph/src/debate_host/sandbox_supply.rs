@@ -66,7 +66,7 @@ impl SandboxSupply {
             SandboxReuse::KeepAlive => {
                 let number = self.take_number();
                 let name = format!("{}-{number}", shared.name);
-                Hold::Kept(Spec { name, ..shared }, Number { supply: self, number })
+                Hold::Kept(Box::new(Spec { name, ..shared }), Number { supply: self, number })
             }
         };
         ReservedSandbox { own, hold }
@@ -94,7 +94,7 @@ enum Hold<'a> {
     Nothing,
     /// Dropping it returns the place in the pool.
     Pooled(PooledSandbox),
-    Kept(Spec, Number<'a>),
+    Kept(Box<Spec>, Number<'a>),
 }
 
 impl ReservedSandbox<'_> {

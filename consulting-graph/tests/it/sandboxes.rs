@@ -279,7 +279,7 @@ async fn kept_sandbox_is_paused_between_debates_and_has_no_files() {
     let sandbox = run.sandboxes.get("negotiate-nvda-test-1").unwrap();
     assert!(matches!(sandbox.ping().await, Err(Error::Paused { .. })));
     sandbox.resume().await.unwrap();
-    assert_eq!(sandbox.fs().list("").await.unwrap(), []);
+    assert!(sandbox.fs().list("").await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,7 @@ pub(crate) use stage::become_qemu;
 
 use self::{
     handle::VmHandle,
+    initrd::Linking,
     qemu::{Accelerator, Machine, StartMode},
     qemu_files::QemuFiles,
     qmp::QmpClient,
@@ -95,6 +96,7 @@ const QEMU_ADVICE: &str = "install QEMU: `apt-get install qemu-system-x86`, or, 
 #[derive(Clone, Debug)]
 pub struct MicroVm {
     agent: PathBuf,
+    linking: Linking,
     images: Option<PathBuf>,
     /// Cached probe report. Probing again would take seconds if the machine is emulated.
     probed: Arc<OnceCell<Report>>,
@@ -121,11 +123,12 @@ struct PreparedImage {
 
 impl MicroVm {
     /// Creates a back end whose VMs run `program` as their first program. The program has to call
-    /// [`guest::enter`](crate::guest::enter) before anything else. If it is dynamically linked, its libraries become part
-    /// of the guest.
+    /// [`guest::enter`](crate::guest::enter) before anything else. It has to be statically linked, unless
+    /// [`with_libraries`](Self::with_libraries) is called.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self {
             agent: program.into(),
+            linking: Linking::Static,
             images: None,
             probed: Arc::default(),
             accelerator: Arc::default(),
@@ -139,9 +142,15 @@ impl MicroVm {
         Self::agent("/proc/self/exe")
     }
 
+    /// Accepts a dynamically linked program, such as the output of a plain `cargo build`, and adds its dynamic loader and
+    /// its libraries to the guests. Such guests start more slowly, and their programs can read the libraries.
+    pub fn with_libraries(self) -> Self {
+        Self { linking: Linking::Any, images: self.images, ..Self::agent(self.agent) }
+    }
+
     /// Uses the images in this directory instead of the [default one](Images::default_dir).
     pub fn images(self, dir: impl Into<PathBuf>) -> Self {
-        Self { images: Some(dir.into()), ..Self::agent(self.agent) }
+        Self { linking: self.linking, images: Some(dir.into()), ..Self::agent(self.agent) }
     }
 
     async fn prepare(&self, image: &Image) -> Result<PreparedImage, Error> {
@@ -150,7 +159,8 @@ impl MicroVm {
             return Ok(known.clone());
         }
         let (agent, dir, wanted) = (self.agent.clone(), self.images.clone(), image.clone());
-        let work = tokio::task::spawn_blocking(move || prepare(&agent, dir, &wanted));
+        let linking = self.linking;
+        let work = tokio::task::spawn_blocking(move || prepare(&agent, linking, dir, &wanted));
         let new = work.await.map_err(|error| start_error(error.to_string()))??;
         prepared.insert(image.clone(), new.clone());
         Ok(new)
@@ -359,11 +369,16 @@ async fn failure_reason(jail: &mut JailHandle, error: &io::Error) -> String {
     if diagnostics.is_empty() { error.to_string() } else { diagnostics }
 }
 
-fn prepare(agent: &Path, dir: Option<PathBuf>, image: &Image) -> Result<PreparedImage, Error> {
+fn prepare(
+    agent: &Path,
+    linking: Linking,
+    dir: Option<PathBuf>,
+    image: &Image,
+) -> Result<PreparedImage, Error> {
     let refused = |error: ImageError| start_error(error.to_string());
     let images = dir.map_or_else(Images::open_default, Images::open).map_err(refused)?;
     let boot = images.boot_files(image).map_err(refused)?;
-    let agent = initrd::agent_archive(&boot.initramfs, agent)?;
+    let agent = initrd::agent_archive(&boot.initramfs, agent, linking)?;
     let sealed = |name: &str, pieces: &[&[u8]]| {
         let file = stage::sealed_memfd(name, pieces);
         file.map(Arc::new).map_err(Error::io(format!("cannot store the guest's {name} in memory")))

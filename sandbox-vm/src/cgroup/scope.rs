@@ -22,10 +22,7 @@ use std::{
 
 use graph_core::checkpoint::CheckpointId;
 
-use super::{
-    PREFIX, ROOT,
-    tree::{BACKEND_PROCESSES, Controller, ControllerDirs},
-};
+use super::tree::{BACKEND_PROCESSES, Controller, ControllerDirs, PREFIX, ROOT};
 use crate::limits::Limits;
 
 /// How long the service manager may take to start the scope with which it is tested.

@@ -8,6 +8,12 @@ use std::{
 
 use crate::limits::Limits;
 
+/// Mount point of the cgroup file systems.
+pub(super) const ROOT: &str = "/sys/fs/cgroup";
+
+/// Prefix of the name of a guest's group. The guest's id follows the prefix.
+pub(super) const PREFIX: &str = "sandbox-vm-";
+
 /// Number of processes that the back end itself may need inside the group.
 pub(super) const BACKEND_PROCESSES: u32 = 16;
 

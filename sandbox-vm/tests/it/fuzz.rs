@@ -3,16 +3,19 @@
 use std::mem::{Discriminant, discriminant};
 
 use fuzz_testkit::Fuzzer;
-use graph_core::checkpoint::{
-    CheckpointId, CheckpointKey, CheckpointWrite, HistoryQuery, Lookup, TaskEvent, TaskId,
-    TaskRecord,
+use graph_core::{
+    EventKind,
+    checkpoint::{
+        CheckpointId, CheckpointKey, CheckpointWrite, HistoryQuery, Lookup, TaskEvent, TaskId,
+        TaskRecord,
+    },
 };
 use sandbox_vm::protocol::{
     Assembler, Frame, Kind, ProtocolError, frame,
     from_guest::{self, GuestMessage},
     message::{
-        Entry, ExecResult, ExternalCall, Fault, FaultCode, FileContents, GraphOutcome, GuestHello,
-        HostCall, HostCallRequest,
+        Entry, ExecResult, ExternalCall, Fault, FaultCode, FileContents, GraphEvent, GraphOutcome,
+        GuestHello, HostCall, HostCallRequest,
     },
 };
 use serde::Serialize;
@@ -77,12 +80,25 @@ fn seeds() -> Vec<Vec<u8>> {
     let key = CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id };
     let event = TaskEvent::Effect { key: "k".to_owned(), result: json!([1, 2.5, { "a": null }]) };
     let record = TaskRecord { task, node: "n".to_owned(), event };
-    let external =
-        json!({ "kind": "llm.chat", "key": "k", "task": task, "request": { "a": [1, "x"] } });
-    let external = serde_json::from_value::<ExternalCall>(external);
+    let external = ExternalCall {
+        kind: "llm.chat".to_owned(),
+        request: json!({ "a": [1, "x"] }),
+        key: "k".to_owned(),
+        task,
+        node: "n".to_owned(),
+        namespace: String::new(),
+        checkpoint: id,
+    };
     let fault = Fault::new(FaultCode::NotFound, "no such file");
-    let event = json!({ "namespace": "a:1", "step": 2, "task": null, "node": "n", "handles": null, "outer": null,
-                        "kind": { "custom": { "a": 1 } } });
+    let event = GraphEvent {
+        namespace: "a:1".to_owned(),
+        step: 2,
+        task: Some(task),
+        node: Some("n".to_owned()),
+        handled_task: None,
+        parent_task: None,
+        kind: EventKind::Custom(json!({ "a": 1 })),
+    };
     let mut seeds = vec![
         encoded(Kind::Hello, 0, &GuestHello { version: 1, nonce: 5, graphs: vec!["a".to_owned()] }),
         encoded(Kind::Failure, 3, &fault),
@@ -95,8 +111,8 @@ fn seeds() -> Vec<Vec<u8>> {
         call(HostCall::Get(Lookup::head("t", ""))),
         call(HostCall::List(HistoryQuery::new("t", ""))),
         call(HostCall::Heartbeat),
+        call(HostCall::External(Box::new(external))),
     ];
-    seeds.extend(external.map(|it| call(HostCall::External(Box::new(it)))));
     seeds.push(seeds.concat());
     seeds
 }

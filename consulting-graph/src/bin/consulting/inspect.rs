@@ -100,9 +100,8 @@ fn is_last(event: &PipelineEvent) -> bool {
 
 /// Prints the available sandboxes and the provider that new runs would use.
 pub(crate) async fn doctor() -> Result<(), CliError> {
-    let all = debate_host::open_strongest(Isolation::Preferred).await?;
-    let mut text: String = all.reports().iter().map(ToString::to_string).collect();
     let sandboxes = debate_host::open_sandboxes(Isolation::Preferred, None).await?;
+    let mut text: String = sandboxes.reports().iter().map(ToString::to_string).collect();
     let (backend, level) = (sandboxes.backend(), sandboxes.level().description());
     text += &format!("\nDebates would run in: {backend} ({level})\n");
     let choice = ModelChoice::from_env();

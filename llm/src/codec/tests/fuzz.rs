@@ -99,7 +99,8 @@ fn target(input: &[u8]) -> Option<(usize, Result<(usize, usize), ErrorKind>)> {
 
 #[test]
 fn streams_are_read_in_any_chunks() {
-    let seed = |(index, stream): (usize, &&str)| [&[index as u8, 7], stream.as_bytes()].concat();
+    let seed =
+        |(index, stream): (usize, &&str)| [&[index as u8, 7][..], stream.as_bytes()].concat();
     for input in STREAMS.iter().enumerate().map(seed) {
         let (_, counts) = target(&input).unwrap();
         assert!(counts.is_ok_and(|it| it.0 >= 1), "{}", input.escape_ascii());

@@ -1,20 +1,33 @@
 //! The initrd of a guest. It consists of the guest's image, followed by an archive that adds the agent as the first
 //! program.
 //!
-//! If the agent is dynamically linked, as the output of a plain `cargo build` is, the archive also contains its dynamic
-//! loader and its libraries. They have a directory of their own, because the image may contain other versions of them.
+//! The archive can also contain the dynamic loader and the libraries of a dynamically linked agent, such as the output of
+//! a plain `cargo build`. They have a directory of their own, because the image may contain other versions of them.
 
 use std::{fs, path::Path};
 
 use sha2::{Digest, Sha256};
 
-use crate::{Error, backend::loaded_files::LoadedFiles, image::cpio::Archive};
+use crate::{
+    Error,
+    backend::{loaded_files::LoadedFiles, names::MICRO_VM as NAME},
+    image::cpio::Archive,
+};
 
 /// Directory of the agent's libraries, without the first slash.
 pub(super) const LIBRARY_DIR: &str = "agent-libraries";
 
 /// Size of a page of memory in bytes.
 const PAGE: usize = 4096;
+
+/// How an agent may be linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Linking {
+    /// Statically.
+    Static,
+    /// Statically, or dynamically with libraries that are added to the guest.
+    Any,
+}
 
 /// The agent's archive, which is appended to the image.
 pub(super) struct AgentArchive {
@@ -27,7 +40,11 @@ pub(super) struct AgentArchive {
 }
 
 /// Reads the agent and packs it into an archive that makes it the first program of the guest.
-pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, Error> {
+pub(super) fn agent_archive(
+    image: &[u8],
+    agent: &Path,
+    linking: Linking,
+) -> Result<AgentArchive, Error> {
     let program = read("program", agent)?;
     let mut hash = Sha256::new();
     hash.update(image);
@@ -35,7 +52,17 @@ pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, 
     let mut archive = Archive::default();
     archive.file("agent", true, &program);
     let mut loader = None;
-    if is_dynamically_linked(&program) {
+    let is_dynamic = is_dynamically_linked(&program);
+    if is_dynamic && linking == Linking::Static {
+        let problem = format!(
+            "`{}` is not statically linked, and the guest has no libraries; build it with \
+             RUSTFLAGS='-C target-feature=+crt-static' and --target x86_64-unknown-linux-gnu, or use \
+             `MicroVm::with_libraries`",
+            agent.display()
+        );
+        return Err(Error::Start { backend: NAME, problem });
+    }
+    if is_dynamic {
         let what =
             format!("cannot find the libraries of the guest's program `{}`", agent.display());
         let files = LoadedFiles::of(agent).map_err(Error::io(what))?;

@@ -57,9 +57,9 @@ fn run_guest(bytes: &[u8]) -> Vec<Action> {
 fn guest_behaviour_keeps_the_monitor_consistent() {
     let call = |number: libc::c_long, args: &[u8]| {
         let number = (number as u16).to_le_bytes();
-        [&[2], &number[..], args].concat()
+        [&[2][..], &number, args].concat()
     };
-    let pointer = |offset: u16| [&[6], &offset.to_le_bytes()[..]].concat();
+    let pointer = |offset: u16| [&[6][..], &offset.to_le_bytes()].concat();
     let path = [vec![0, 0], pointer(PAGE as u16)].concat();
     let seeds = [
         call(libc::SYS_openat, &[&path[..], &[13, 3]].concat()),
