@@ -66,7 +66,8 @@ impl SandboxSupply {
             SandboxReuse::KeepAlive => {
                 let number = self.take_number();
                 let name = format!("{}-{number}", shared.name);
-                Hold::Kept(Box::new(Spec { name, ..shared }), Number { supply: self, number })
+                let spec = Box::new(Spec { name, ..shared });
+                Hold::Kept { spec, number: Number { supply: self, number } }
             }
         };
         ReservedSandbox { own, hold }
@@ -94,7 +95,11 @@ enum Hold<'a> {
     Nothing,
     /// Dropping it returns the place in the pool.
     Pooled(PooledSandbox),
-    Kept(Box<Spec>, Number<'a>),
+    Kept {
+        spec: Box<Spec>,
+        #[expect(dead_code, reason = "held for its Drop, which frees the number")]
+        number: Number<'a>,
+    },
 }
 
 impl ReservedSandbox<'_> {
@@ -103,13 +108,13 @@ impl ReservedSandbox<'_> {
         match &self.hold {
             Hold::Nothing => &self.own,
             Hold::Pooled(sandbox) => sandbox.spec(),
-            Hold::Kept(spec, _) => spec,
+            Hold::Kept { spec, .. } => spec,
         }
     }
 
     /// Returns whether the next debate uses the sandbox.
     pub(super) fn is_kept(&self) -> bool {
-        matches!(self.hold, Hold::Kept(..))
+        matches!(self.hold, Hold::Kept { .. })
     }
 }
 

@@ -17,7 +17,6 @@ mod faults;
 mod fence;
 mod finding;
 mod folder;
-mod full_trace;
 mod models;
 mod moves;
 mod no_news;
