@@ -9,6 +9,7 @@ mod monitored_saver;
 mod queue;
 mod request;
 mod result;
+mod sandbox_supply;
 
 use std::{
     path::{Path, PathBuf},
@@ -38,6 +39,8 @@ pub use queue::DebateQueue;
 pub(crate) use request::DebateRequest;
 pub(crate) use result::DebateResult;
 use result::is_allowed_from_guest;
+use sandbox_supply::ReservedSandbox;
+pub use sandbox_supply::{SandboxReuse, SandboxSupply};
 
 /// Back ends that run debates in VMs. The first one needs nothing to be installed.
 const VM_BACKENDS: [&str; 2] = ["kvm-process", "microvm"];
@@ -58,6 +61,8 @@ pub struct DebateHost {
     /// Models that answer the calls of the debates.
     pub models: Arc<Models>,
     pub sandboxes: Sandboxes,
+    /// How the debates share sandboxes.
+    pub supply: SandboxSupply,
     /// Isolation requirement, which also applies to the back ends that are tried if a sandbox cannot be created.
     pub isolation: sandbox_vm::Isolation,
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
@@ -95,15 +100,24 @@ impl DebateHost {
         isolation::combine(records).unwrap_or_else(current)
     }
 
-    /// Returns an event that says why debates do not run in virtual machines, or `None` if they do.
+    /// Returns an event that says why debates do not run in virtual machines, and whether their memory is not bounded.
+    /// Returns `None` if they run in virtual machines.
     pub(crate) fn degraded_event(&self) -> Option<PipelineEvent> {
         let (backend, isolation) = (self.backend().to_owned(), self.sandboxes.level());
         let reason = match isolation {
             IsolationLevel::Vm => return None,
             IsolationLevel::Off => self.isolation_problem(),
-            IsolationLevel::Process | IsolationLevel::Kernel => self.advice_for_vms(),
+            IsolationLevel::Process | IsolationLevel::Kernel => {
+                let parts = self.memory_warning().into_iter().map(str::to_owned);
+                parts.chain([self.advice_for_vms()]).collect::<Vec<_>>().join("; ")
+            }
         };
         Some(PipelineEvent::SandboxDegraded { backend, isolation, reason })
+    }
+
+    fn memory_warning(&self) -> Option<&'static str> {
+        let reports = self.sandboxes.reports();
+        reports.iter().find(|it| it.backend == self.backend())?.memory_warning()
     }
 
     /// Returns why debates run without isolation.
@@ -218,7 +232,10 @@ impl DebateHost {
     ) -> Result<DebateResult, NodeError> {
         let the_move = &debate.the_move;
         let _reserve = self.models.reserve_scoring(the_move.move_id);
-        let (sandboxes, created) = self.create_sandbox(the_move).await;
+        let concurrency = self.queue.concurrency();
+        let (own, shared) = (self.sandbox_spec(the_move), self.shared_spec(the_move));
+        let reserved = self.supply.reserve(&self.sandboxes, own, shared, concurrency).await;
+        let (sandboxes, created) = self.create_sandbox(reserved.spec()).await;
         let (backend, level) = (sandboxes.backend(), sandboxes.level());
         let mut sent = Vec::new();
         let mut result = match created {
@@ -228,7 +245,7 @@ impl DebateHost {
                 for event in &sent {
                     cx.emit(event).await;
                 }
-                self.run_in(&sandboxes, debate, earlier, cx).await?
+                self.run_in(&sandboxes, &reserved, debate, earlier, cx).await?
             }
             Err(error) => DebateResult::failed(error.to_string()),
         };
@@ -244,10 +261,9 @@ impl DebateHost {
     /// Returns the back end and, if it does not isolate guests, an event that states why it is used.
     async fn create_sandbox(
         &self,
-        the_move: &Move,
+        spec: &Spec,
     ) -> (Sandboxes, Result<Option<PipelineEvent>, sandbox_vm::Error>) {
-        let create =
-            async |it: &Sandboxes| it.create_if_not_exists(self.sandbox_spec(the_move)).await;
+        let create = async |it: &Sandboxes| it.create_if_not_exists(spec.clone()).await;
         if create(&self.sandboxes).await.is_ok() {
             return (self.sandboxes.clone(), Ok(None));
         }
@@ -279,12 +295,13 @@ impl DebateHost {
     async fn run_in<C: Send + Sync + 'static>(
         &self,
         sandboxes: &Sandboxes,
+        reserved: &ReservedSandbox<'_>,
         debate: &DebateRequest,
         earlier: Option<&SandboxState>,
         cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let graph = debate::graph().map_err(NodeError::terminal)?;
-        let graph = sandboxed(&graph, sandboxes, self.sandbox_options(debate));
+        let graph = sandboxed(&graph, sandboxes, self.sandbox_options(reserved, debate));
         let input = earlier.cloned().unwrap_or_else(|| self.first_state(debate));
         let result = cx.run_graph(&graph, Persistence::Invocation, input).await;
         // A failure of the storage of the run (its database or its recording) aborts the run, not only this debate.
@@ -306,12 +323,17 @@ impl DebateHost {
         })
     }
 
-    fn sandbox_options(&self, debate: &DebateRequest) -> SandboxOptions {
+    fn sandbox_options(
+        &self,
+        reserved: &ReservedSandbox<'_>,
+        debate: &DebateRequest,
+    ) -> SandboxOptions {
         let DebateRequest { the_move, findings, .. } = debate;
         let names = debate::log_names(self.config.decision_makers.len());
         let dir = self.log_dir.join(the_move.move_id.to_string());
-        SandboxOptions::new(self.sandbox_spec(the_move))
-            .exact_name()
+        let options = SandboxOptions::new(reserved.spec().clone());
+        let options = if reserved.is_kept() { options.keep_alive() } else { options.exact_name() };
+        options
             .deny_interrupts()
             .max_guests(MAX_GUESTS)
             .call_policy(call_policy::call_policy(&self.models, &self.config, the_move, findings))
@@ -340,14 +362,24 @@ impl DebateHost {
         }
     }
 
+    /// Returns the specification of a sandbox for the debate about one move.
     fn sandbox_spec(&self, the_move: &Move) -> Spec {
-        let (ticker, move_id) = (the_move.ticker.as_str(), the_move.move_id);
-        let name = Spec::sanitize_name(&format!("negotiate-{ticker}-{move_id}-{}", self.run_id));
+        let move_id = the_move.move_id.to_string();
+        self.named_spec(the_move, &format!("-{move_id}")).label("move", move_id)
+    }
+
+    /// Returns the specification of a sandbox that several debates of the run can use.
+    fn shared_spec(&self, the_move: &Move) -> Spec {
+        self.named_spec(the_move, "")
+    }
+
+    fn named_spec(&self, the_move: &Move, of_move: &str) -> Spec {
+        let ticker = the_move.ticker.as_str();
+        let name = Spec::sanitize_name(&format!("negotiate-{ticker}{of_move}-{}", self.run_id));
         Spec::new(name)
             .memory(SANDBOX_MEMORY)
             .label("project", "ai-consulting-agency")
             .label("ticker", ticker)
-            .label("move", move_id.to_string())
             .label("layer", "sandbox")
             .label("run", &*self.run_id)
     }

@@ -45,6 +45,7 @@ use crate::{
     config::Config,
     data::{DataOrigin, snapshot},
     debate,
+    debate_host::SandboxReuse,
     models::{Limit, ModelChoice},
     pipeline,
     run::{RunError, new_run},
@@ -67,6 +68,8 @@ pub struct ServeOptions {
     pub isolation: Isolation,
     /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub backend: Option<String>,
+    /// How the debates of a run share sandboxes.
+    pub sandbox_reuse: SandboxReuse,
     /// Maximum number of executing and of queued runs.
     pub capacity: Capacity,
     /// Maximum number of concurrent event streams.
@@ -122,6 +125,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         runs_dir: options.runs_dir,
         isolation: options.isolation,
         backend: options.backend,
+        sandbox_reuse: options.sandbox_reuse,
         max_limit: options.max_limit,
     };
     let shared_runner = Arc::new(runner.clone());

@@ -59,6 +59,40 @@ impl Workspace {
     }
 }
 
+#[test]
+fn debates_can_share_sandboxes() {
+    let workspace = Workspace::new();
+    let log = |options: &str| {
+        let line = format!(
+            "run ACME --config small.toml --as-of 2026-11-15 --rounds 1 --sandbox in-process --quiet {options}"
+        );
+        let output = workspace.command(&line).env("RUST_LOG", "sandbox_vm=debug").output().unwrap();
+        check(&output, 0).1
+    };
+    let pool = "acquired a sandbox from the pool";
+    let kept = "kept a sandbox for the next invocation";
+    // There is one line for each of the two debates.
+    for (options, of_pool, of_kept) in
+        [("--out a", 0, 0), ("--out b --pool 1", 2, 0), ("--out c --keep-alive", 0, 2)]
+    {
+        let log = log(options);
+        assert_eq!(
+            (log.matches(pool).count(), log.matches(kept).count()),
+            (of_pool, of_kept),
+            "{log}"
+        );
+    }
+    let ranking = |run: &str| {
+        let report = read(&workspace.path(run).join("report.json"));
+        serde_json::from_str::<Value>(&report).unwrap()["ranking"].clone()
+    };
+    assert!(
+        ranking("a").is_object() && ranking("a") == ranking("b") && ranking("a") == ranking("c")
+    );
+    let both = workspace.run("run ACME --pool 1 --keep-alive");
+    check_fails(&both, 2, &["--pool", "cannot be used with"]);
+}
+
 #[track_caller]
 fn check(output: &Output, code: i32) -> (String, String) {
     let text = |it: &[u8]| String::from_utf8(it.to_vec()).unwrap();

@@ -10,9 +10,9 @@ use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream, UdpSocket},
     os::{linux::net::SocketAddrExt, unix::net::UnixStream},
-    path::Path,
-    process::{Command, ExitCode},
-    time::{Duration, SystemTime},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rustix::net::{AddressFamily, SocketType};
@@ -48,6 +48,12 @@ pub fn main(args: &[String]) -> ExitCode {
         ["clock-and-random"] => clock_and_random(),
         ["spin"] => spin(),
         ["leave-a-child"] => leave_a_child(),
+        ["leave-a-session", program] => start_session(program).map(drop),
+        ["in-other-session", program] => {
+            start_session(program).and_then(|mut it| it.wait()).map(drop)
+        }
+        ["as-session-leader", program] => lead_session(program),
+        ["other-processes"] => other_processes(),
         ["orphans", count] => orphans(count.parse().unwrap_or(1)),
         ["fork-bomb"] => fork_bomb(),
         ["eat-memory"] => eat_memory(),
@@ -125,13 +131,63 @@ fn spin() -> io::Result<()> {
     }
 }
 
-fn spawn_self(args: &[&str]) -> io::Result<std::process::Child> {
-    Command::new(std::env::current_exe().unwrap_or_else(|_| PROGRAM.into())).args(args).spawn()
+fn own_path() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| PROGRAM.into())
+}
+
+fn spawn_self(args: &[&str]) -> io::Result<Child> {
+    Command::new(own_path()).args(args).spawn()
 }
 
 /// Starts a process that keeps the standard output open, and exits without waiting for it.
 fn leave_a_child() -> io::Result<()> {
     spawn_self(&["sleep"]).map(drop)
+}
+
+/// Starts one of the programs of this module in a session of its own. Returns when it has left the session of this process.
+fn start_session(program: &str) -> io::Result<Child> {
+    let mut command = Command::new(own_path());
+    let mut child = command.args(["as-session-leader", program]).stdout(Stdio::piped()).spawn()?;
+    let mut mark = [0];
+    child.stdout.take().map_or(Ok(()), |mut it| it.read_exact(&mut mark))?;
+    Ok(child)
+}
+
+/// Leaves the session and the process group, prints a character, and becomes another program.
+fn lead_session(program: &str) -> io::Result<()> {
+    rustix::process::setsid()?;
+    print("!", "")?;
+    io::stdout().flush()?;
+    match program {
+        "sleep" => sleep(),
+        "spin" => spin(),
+        "eat-memory" => eat_memory(),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Waits until this process sees no process but itself and process 1, at most ten seconds, and prints how many it sees.
+/// Killed processes take a moment to disappear.
+fn other_processes() -> io::Result<()> {
+    let own = std::process::id();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut others = 0;
+        for entry in fs::read_dir("/proc")? {
+            let pid = entry?.file_name().to_string_lossy().parse::<u32>();
+            others += u32::from(pid.is_ok_and(|it| it != 1 && it != own && has_memory(it)));
+        }
+        if others == 0 || Instant::now() > deadline {
+            return print(&others.to_string(), "");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Returns whether a process has memory of its own, unlike kernel threads and processes that have just ended.
+fn has_memory(pid: u32) -> bool {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    !statm.is_empty() && !statm.starts_with("0 ")
 }
 
 /// Starts processes that exit only after this program has exited.

@@ -21,6 +21,7 @@ pub(crate) const CHECKS: &[Check] = &[
         [Programs, OwnProcesses],
         cpu_time_of_all
     ),
+    check!("limits: processes in other sessions count", [Programs], other_sessions),
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
     check!("limits: output", [Programs], output),
     check!("limits: memory", [Programs], memory),
@@ -142,6 +143,22 @@ async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
         describe(&outcome)
     );
     Ok(())
+}
+
+/// A process that has left the session of its program must not evade the limits of the program.
+async fn other_sessions(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let limits = ExecLimits {
+        cpu_time: Duration::from_millis(300),
+        wall: Duration::from_secs(60),
+        ..ExecLimits::default()
+    };
+    let spin = program(&cx, "in-other-session").arg("spin").limits(limits);
+    ended_by(sandbox.exec(spin).await, ExceededLimit::CpuTime)?;
+    still_works(&cx, &sandbox).await?;
+    let eat = program(&cx, "in-other-session").arg("eat-memory");
+    ended_by(sandbox.exec(eat).await, ExceededLimit::Memory)?;
+    still_works(&cx, &sandbox).await
 }
 
 async fn cpu_share(cx: TestContext) -> Result<(), Failure> {

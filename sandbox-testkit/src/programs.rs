@@ -18,6 +18,11 @@ pub(crate) const CHECKS: &[Check] = &[
     ),
     check!("exec: a missing program is reported as not found", [Programs], missing),
     check!("exec: processes that a program leaves behind are killed", [Programs], left_behind),
+    check!(
+        "escape: processes that leave their session are killed with their program",
+        [Programs, OwnProcesses],
+        left_session
+    ),
     check!("exec: orphaned processes are reaped", [Programs, OwnProcesses], orphans),
     check!("exec: programs run concurrently", [Programs], concurrent),
 ];
@@ -78,6 +83,16 @@ async fn left_behind(cx: TestContext) -> Result<(), Failure> {
     ensure!(output.success(), "{output:?}");
     ensure!(started.elapsed().as_secs() < 30, "waited for a process that was left behind");
     check_usable(&cx, &sandbox).await
+}
+
+async fn left_session(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let program = Program::new(&*cx.program);
+    let output = sandbox.exec(program.clone().args(["leave-a-session", "sleep"])).await?;
+    ensure!(output.success(), "{output:?}");
+    let output = sandbox.exec(program.arg("other-processes")).await?;
+    ensure!(output.stdout == b"0", "processes are left: {output:?}");
+    Ok(())
 }
 
 async fn orphans(cx: TestContext) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ pub(crate) mod interface;
 pub(crate) mod jail;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod kvm_process;
+mod loaded_files;
 pub(crate) mod microvm;
 mod names;
 pub(crate) mod plan;
@@ -33,8 +34,6 @@ pub use interface::{Backend, Channel, Guest, Handle, Snapshot};
 pub use jail::Jail;
 #[cfg(target_arch = "x86_64")]
 pub use kvm_process::KvmProcess;
-#[cfg(all(target_arch = "x86_64", fuzzing))]
-pub use kvm_process::fuzz_kernel;
 pub use microvm::MicroVm;
 pub(crate) use probe::reject;
 

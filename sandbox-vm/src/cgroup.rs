@@ -1,14 +1,16 @@
 //! Control groups, with which the kernel limits the resources of a guest's processes. Supports cgroup versions 1 and 2.
 //!
 //! A guest's group is created below the group of this process. That works for the root user and for users to whom a
-//! part of the cgroup tree was delegated. If the group cannot be created, or if it lacks a controller, the back end
-//! starts guests anyway, but its report does not list the corresponding guarantees.
+//! part of the cgroup tree was delegated. Otherwise, the user's service manager is asked for a group (see [`scope`]). If
+//! there is no group, or if it lacks a controller, the back end starts guests anyway, but its report does not list the
+//! corresponding guarantees.
 //!
 //! In version 2, a group that enables controllers for its child groups must not contain processes itself, so the group
 //! of this process usually cannot have children. The guest's group is then created in the parent group, beside this
 //! process. The limits of a service therefore apply to its guests only if the parent group belongs to the service.
 //! systemd sets this up for services with `Delegate=yes` and `DelegateSubgroup=`.
 
+mod scope;
 mod tree;
 
 use std::{
@@ -21,15 +23,12 @@ use std::{
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-pub(crate) use self::tree::Controller;
-use self::tree::{Tree, Version};
+pub(crate) use self::{scope::Scope, tree::Controller};
+use self::{
+    scope::Scopes,
+    tree::{PREFIX, ROOT, Tree, Version},
+};
 use crate::limits::{ExceededLimit, Limits, Usage};
-
-/// Mount point of the cgroup file systems.
-const ROOT: &str = "/sys/fs/cgroup";
-
-/// Prefix of the name of a guest's group. The guest's id follows the prefix.
-const PREFIX: &str = "sandbox-vm-";
 
 /// How long [`Cgroup::remove`] waits for the kernel to release the processes of a guest that has ended.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -41,6 +40,8 @@ pub(crate) struct Cgroup {
     /// Directory of the group for each controller. In version 2, all controllers have the same directory.
     dirs: BTreeMap<Controller, PathBuf>,
     version: Version,
+    /// The scope of the user's service manager that is this group. The guest is started in it and need not join it.
+    scope: Option<Box<Scope>>,
     created: Instant,
 }
 
@@ -49,6 +50,7 @@ impl Cgroup {
     pub(crate) fn candidate_dirs(id: &str) -> Vec<PathBuf> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
         let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
+        dirs.extend(Scopes::find().map(|it| it.dir(id)));
         dirs.sort();
         dirs.dedup();
         dirs
@@ -58,8 +60,23 @@ impl Cgroup {
     /// controller is available at all.
     pub(crate) fn create(id: &str, limits: &Limits) -> Option<Self> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
-        let dirs = tree.create(&cgroup_name(id), limits)?;
-        Some(Self { dirs, version: tree.version, created: Instant::now() })
+        let created = Instant::now();
+        let group = tree.create(&cgroup_name(id), limits);
+        let group = group.map(|dirs| Self { dirs, version: tree.version, scope: None, created });
+        if group.as_ref().is_some_and(|it| it.has(Controller::Memory)) {
+            return group;
+        }
+        let Some(scopes) = Scopes::find() else { return group };
+        if let Some(group) = group {
+            group.remove();
+        }
+        let (scope, dirs) = scopes.scope(id, limits);
+        Some(Self { dirs, version: Version::Two, scope: Some(Box::new(scope)), created })
+    }
+
+    /// Returns the scope in which the guest has to be started, if the group is a scope.
+    pub(crate) fn scope(&self) -> Option<&Scope> {
+        self.scope.as_deref()
     }
 
     /// Returns whether the group has this controller.
@@ -75,8 +92,11 @@ impl Cgroup {
         dirs
     }
 
-    /// Returns the files to which a process writes `0` in order to join the group.
+    /// Returns the files to which a process writes `0` in order to join the group. There are none for a scope.
     pub(crate) fn procs_files(&self) -> Vec<PathBuf> {
+        if self.scope.is_some() {
+            return Vec::new();
+        }
         self.dirs().into_iter().map(|it| it.join("cgroup.procs")).collect()
     }
 

@@ -9,11 +9,12 @@ pub(crate) mod kernel_memory;
 use std::{
     collections::{HashMap, HashSet},
     fs,
+    os::fd::OwnedFd,
     time::Duration,
 };
 
 use nix::sys::resource::{UsageWho, getrusage};
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Resources that a set of processes uses at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,7 @@ pub(crate) struct Sample {
 pub(crate) enum ProcessSet {
     /// All processes except the agent, which is process 1.
     AllExceptAgent,
+    /// The processes of a group and all their descendants, also those that have left the group.
     Group(Pid),
     Tree(Pid),
 }
@@ -39,14 +41,28 @@ impl ProcessSet {
         match self {
             Self::AllExceptAgent => processes.retain(|pid, _| *pid != 1),
             Self::Group(group) => {
-                processes.retain(|_, it| it.group == group.as_raw_nonzero().get());
+                let is_member = |it: &Stat| it.group == group.as_raw_nonzero().get();
+                let members = processes.iter().filter(|it| is_member(it.1)).map(|it| *it.0);
+                let tree = descendants(&processes, members.collect());
+                processes.retain(|pid, _| tree.contains(pid));
             }
             Self::Tree(root) => {
-                let tree = descendants(&processes, root.as_raw_nonzero().get());
+                let root = HashSet::from([root.as_raw_nonzero().get()]);
+                let tree = descendants(&processes, root);
                 processes.retain(|pid, _| tree.contains(pid));
             }
         }
         processes
+    }
+
+    /// Opens the processes in the set that are running now.
+    pub(crate) fn open(self) -> Vec<OwnedFd> {
+        let open =
+            |pid: i32| Some((pid, pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?));
+        let opened: Vec<_> = self.stats().into_keys().filter_map(open).collect();
+        // Check the membership again, because an id may have been reused before its process was opened.
+        let members = self.stats();
+        opened.into_iter().filter(|it| members.contains_key(&it.0)).map(|it| it.1).collect()
     }
 }
 
@@ -113,8 +129,8 @@ fn processes() -> HashMap<i32, Stat> {
     processes
 }
 
-fn descendants(processes: &HashMap<i32, Stat>, root: i32) -> HashSet<i32> {
-    let mut found = HashSet::from([root]);
+/// Returns the ids in `found` and those of all descendants of these processes.
+fn descendants(processes: &HashMap<i32, Stat>, mut found: HashSet<i32>) -> HashSet<i32> {
     let mut size = 0;
     while size < found.len() {
         size = found.len();

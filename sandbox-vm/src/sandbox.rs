@@ -187,6 +187,10 @@ impl Sandbox {
         Ok(())
     }
 
+    pub(crate) fn is_paused(&self) -> bool {
+        self.inner.session.is_paused()
+    }
+
     /// Writes the guest's whole state to a directory, if the back end supports it. The sandbox continues to run.
     ///
     /// The directory contains the guest's memory, including any secrets in it, and is accessible only to this user. The
@@ -316,7 +320,7 @@ impl Sandbox {
     /// Returns an error if the sandbox has terminated or is paused, and so cannot accept commands.
     pub(crate) fn ensure_running(&self) -> Result<(), Error> {
         self.ensure_alive()?;
-        match self.inner.session.is_paused() {
+        match self.is_paused() {
             true => Err(Error::Paused { name: self.name().to_owned() }),
             false => Ok(()),
         }

@@ -15,11 +15,12 @@ use tokio::sync::mpsc;
 use self::options::SandboxName;
 pub use self::options::SandboxOptions;
 use crate::{
-    Error, FaultCode, Sandbox, Sandboxes,
+    Error, FaultCode, Sandbox, Sandboxes, Spec,
     protocol::{
         self, EVENT_WINDOW,
         message::{GuestCommand, SubgraphStart},
     },
+    report::Guarantee,
     run::{access::Access, drive, events::EventReader, host_calls::HostCallHandler, quota::Quota},
     session::{REPLY_TIMEOUT, ReceiveWindow},
 };
@@ -31,7 +32,8 @@ use crate::{
 /// [`StateGraph::node`](graph_core::StateGraph::node) and [`Context::run_graph`](graph_core::Context::run_graph). The
 /// agent must have a graph with the name of `graph`: see [`Agent::graph`](crate::guest::Agent::graph).
 ///
-/// Each invocation runs in its own sandbox, which is deleted when the invocation ends. Checkpoints, events and interrupts
+/// Each invocation runs in its own sandbox, which is deleted when the invocation ends, unless
+/// [`SandboxOptions::keep_alive`] is set. Checkpoints, events and interrupts
 /// travel to the run of the parent, so its thread, stream and trace are the same as if the subgraph ran in the host's
 /// process. If a guest dies, another one resumes from the last stored checkpoint. If no checkpoint is stored,
 /// because the run has no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
@@ -141,18 +143,60 @@ impl SandboxRunner {
             let name: String = spec.name.chars().take(95).collect();
             spec.name = format!("{name}-{}", CheckpointId::next());
         }
-        let sandbox = DeletedOnDrop(Some(self.sandboxes.create_if_not_exists(spec).await?));
+        let sandbox = DeletedOnDrop(Some(self.sandbox(spec).await?));
         let access = Access::Subgraph(call.clone());
         let result = self.run_in(sandbox.get(), &access, call, start).await;
         if let Some(before_delete) = &self.options.before_delete {
             before_delete.0(sandbox.get().clone()).await;
         }
-        sandbox.delete().await;
+        if self.options.keeps_sandbox && result.is_ok() {
+            self.keep(sandbox).await;
+        } else {
+            sandbox.delete().await;
+        }
         if result.as_ref().is_ok_and(RemoteOutcome::is_done) {
             // A completed invocation repeats no tasks, so its answers are no longer needed.
             self.options.policy.forget_thread(&access.journal_scope());
         }
         result
+    }
+
+    /// Creates a sandbox, or returns the one that an earlier invocation has kept.
+    async fn sandbox(&self, spec: Spec) -> Result<Sandbox, Error> {
+        let sandbox = self.sandboxes.create_if_not_exists(spec.clone()).await?;
+        if !self.options.keeps_sandbox {
+            return Ok(sandbox);
+        }
+        sandbox.restart_expiry();
+        if !sandbox.is_paused() || sandbox.resume().await.is_ok() {
+            return Ok(sandbox);
+        }
+        sandbox.delete().await;
+        self.sandboxes.create_if_not_exists(spec).await
+    }
+
+    /// Deletes the files of a sandbox and pauses it. Deletes the sandbox if that fails.
+    async fn keep(&self, sandbox: DeletedOnDrop) {
+        let kept = async {
+            for entry in sandbox.get().fs().list("").await? {
+                sandbox.get().fs().remove(&entry.name).await?;
+            }
+            match self.sandboxes.can(Guarantee::Pause) {
+                true => sandbox.get().pause().await,
+                false => Ok(()),
+            }
+        };
+        match kept.await {
+            Ok(()) => {
+                let name = sandbox.get().name();
+                tracing::debug!(sandbox = name, "kept a sandbox for the next invocation");
+                sandbox.release();
+            }
+            Err(error) => {
+                tracing::warn!(graph = self.graph, %error, "cannot keep a sandbox; deleting it");
+                sandbox.delete().await;
+            }
+        }
     }
 
     async fn run_in(
@@ -220,13 +264,18 @@ struct DeletedOnDrop(Option<Sandbox>);
 
 impl DeletedOnDrop {
     fn get(&self) -> &Sandbox {
-        self.0.as_ref().expect("the sandbox is taken only by `delete`")
+        self.0.as_ref().expect("the sandbox is taken only by `delete` and `release`")
     }
 
     async fn delete(mut self) {
         if let Some(sandbox) = self.0.take() {
             sandbox.delete().await;
         }
+    }
+
+    /// Leaves the sandbox to the next invocation.
+    fn release(mut self) {
+        self.0 = None;
     }
 }
 

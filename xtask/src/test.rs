@@ -64,6 +64,7 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
     }
 
     let mut after_tests = vec![conformance(), eager_conformance()];
+    after_tests.extend((depth == Depth::Nightly).then(fuzzing));
     after_tests.extend(machine.examples.iter().map(example));
     after_tests.extend(deny());
     after_tests.push(package::package(depth));
@@ -113,6 +114,15 @@ const CASES_AHEAD: usize = 44;
 fn eager_conformance() -> Step {
     let args = format!("--eager --min-ahead {CASES_AHEAD} {CASES}");
     Step::built("LangGraph conformance of eager graphs", "debug/conformance", &args)
+}
+
+/// Returns the step that runs a million inputs for each fuzz target. In the usual tests, the targets run with a few inputs.
+fn fuzzing() -> Step {
+    let step = Step::cargo(
+        "fuzzing",
+        "test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture",
+    );
+    step.env("FUZZ_INPUTS", "1000000")
 }
 
 fn example(name: &String) -> Step {
@@ -255,6 +265,7 @@ GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 target/debug/conformance {CASES}
 target/debug/conformance --eager --min-ahead {CASES_AHEAD} {CASES}
+FUZZ_INPUTS=1000000 cargo test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture
 target/debug/examples/a
 target/debug/examples/b
 cargo fetch --locked

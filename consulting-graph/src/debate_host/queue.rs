@@ -34,6 +34,11 @@ impl DebateQueue {
         Self { concurrency: concurrency.max(1), state: watch::Sender::default() }
     }
 
+    /// Returns the maximum number of concurrent debates.
+    pub(super) fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+
     /// Sets the moves whose debates are to be run.
     pub(crate) fn set_unfinished(&self, moves: impl IntoIterator<Item = MoveId>) {
         self.state.send_modify(|it| it.unfinished = moves.into_iter().collect());

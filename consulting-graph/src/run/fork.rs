@@ -7,7 +7,7 @@ mod point;
 use std::path::PathBuf;
 
 use app_support::{files, lock::DirLock};
-use graph_core::{AsNode, Checkpointer, ThreadState};
+use graph_core::{AsNode, ThreadState};
 use graph_store::sqlite::SqliteSaver;
 use llm::{RecordMode, Recording};
 use sandbox_vm::Isolation;
@@ -17,7 +17,7 @@ use super::{
     manifest::{ForkOrigin, Manifest, RunConfig},
     options::ResumeOptions,
     resources::RunResources,
-    run_dir::{CALLS_FILE, PIPELINE_THREAD, REVIEWED_FILE, Run},
+    run_dir::{CALLS_FILE, REVIEWED_FILE, Run},
     settings::apply_settings,
     threads::{load_debate_states, load_debates, load_pipeline_state, newest_ancestor},
 };
@@ -129,17 +129,11 @@ impl Run {
             ForkPoint::Round { move_id, .. } => it == move_id || only || it < move_id,
         };
         let (node, before) = match at {
-            ForkPoint::Layer(0) => {
-                saver.delete_thread(PIPELINE_THREAD).await.map_err(graph_core::RunError::from)?;
-                ("", "")
-            }
+            ForkPoint::Layer(0) => ("layer_0_gather", "__start__"),
             ForkPoint::Layer(1) => ("inference_agent", "layer_0_gather"),
             ForkPoint::Layer(_) => ("analyst_agent", "layer_1_reduce"),
             ForkPoint::Round { .. } => ("sandbox_orchestrator", "layer_2_reduce"),
         };
-        if node.is_empty() {
-            return Ok(());
-        }
         let is_match = |it: &ThreadState<PipelineState>| it.next.iter().any(|it| it == node);
         let checkpoint =
             newest_ancestor(&pipeline, is_match).await?.ok_or_else(|| not_reached(at))?;

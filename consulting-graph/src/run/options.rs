@@ -4,6 +4,7 @@ use llm::{Llm, RecordMode};
 use sandbox_vm::Isolation;
 
 use crate::{
+    debate_host::SandboxReuse,
     models::{CallLimits, Limit},
     pipeline::ReviewDecision,
 };
@@ -19,6 +20,8 @@ pub struct ResumeOptions {
     pub isolation: Option<Isolation>,
     /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub backend: Option<String>,
+    /// How the debates share sandboxes.
+    pub sandbox_reuse: SandboxReuse,
     /// Spending limit of the whole run, if it should differ from the stored one.
     pub limit: Limit,
     /// Whether recorded calls are replayed, and whether unrecorded calls are made.
@@ -39,6 +42,7 @@ impl Default for ResumeOptions {
             concurrency: 1,
             isolation: None,
             backend: None,
+            sandbox_reuse: SandboxReuse::None,
             limit: Limit::default(),
             calls: RecordMode::ReplayOrRecord,
             review: None,

@@ -14,7 +14,7 @@ use super::{
     run_dir::{CALLS_FILE, PIPELINE_THREAD, Run},
 };
 use crate::{
-    debate_host::{self, DebateHost, DebateQueue, IsolationRecord, MonitoredSaver},
+    debate_host::{self, DebateHost, DebateQueue, IsolationRecord, MonitoredSaver, SandboxSupply},
     fence::Fence,
     models::{Limit, Models},
     pipeline::{self, Deps, PipelineState},
@@ -61,6 +61,7 @@ impl Run {
             models: models.clone(),
             fallback: fallback_sandboxes(isolation).await?,
             sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
+            supply: SandboxSupply::new(options.sandbox_reuse),
             isolation,
             saver: monitored.clone(),
             queue: DebateQueue::new(options.concurrency),

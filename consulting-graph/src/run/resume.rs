@@ -15,7 +15,6 @@ use super::{
     outcome::collect_outcome,
     resources::RunResources,
     result_files,
-    retry::Continuation,
     run_dir::{CLUSTER_FILE, REVIEWED_FILE, Run},
     threads::unfinished_debates,
 };
@@ -82,10 +81,8 @@ impl Run {
                 && !(is_waiting && is_decided)
                 && self.has_retryable_failures(&head.values, resources.limit_raised)
             {
-                input = match self.rewind_failures(&resources, &head.values).await? {
-                    Continuation::Proceed => Input::proceed(),
-                    Continuation::Restart(state) => self.first_input(*state),
-                };
+                self.rewind_failures(&resources, &head.values).await?;
+                input = Input::proceed();
             } else if head.is_done() {
                 let report = self.write_results(head.values).await?;
                 return Ok(RunOutcome::Complete { report, was_complete: true, trace: None });
@@ -141,18 +138,13 @@ impl Run {
             None => {}
         }
         if head.is_none() {
-            return Ok(self.first_input(PipelineState::default()));
+            let company_ticker = self.manifest.run_config.ticker.clone();
+            return Ok(Input::from(PipelineState { company_ticker, ..PipelineState::default() }));
         }
         match self.stored_review()? {
             Some(review) if is_waiting => Ok(Input::resume(review)?),
             _ => Ok(Input::proceed()),
         }
-    }
-
-    /// Returns the input with which the pipeline starts. It sets the ticker in `state`.
-    fn first_input(&self, state: PipelineState) -> Input<PipelineState> {
-        let company_ticker = self.manifest.run_config.ticker.clone();
-        Input::from(PipelineState { company_ticker, ..state })
     }
 
     /// Stores the reviewer's decision in the run directory, so that a replay does not need the reviewer. Sets the

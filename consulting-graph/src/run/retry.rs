@@ -1,22 +1,14 @@
 //! Prepares a run with failures for another execution, in which the failed parts are tried again.
 
-use graph_core::{AsNode, Checkpointer, ThreadState};
+use graph_core::{AsNode, ThreadState};
 
 use super::{
     error::RunError,
     resources::RunResources,
-    run_dir::{PIPELINE_THREAD, Run},
+    run_dir::Run,
     threads::{load_debates, newest_ancestor},
 };
 use crate::{call::FailureKind, pipeline::PipelineState};
-
-/// How an execution continues from the stored state of the pipeline.
-pub(super) enum Continuation {
-    /// From the newest checkpoint.
-    Proceed,
-    /// From the input, which contains the stored state of the debates.
-    Restart(Box<PipelineState>),
-}
 
 impl Run {
     /// Returns whether some failures can be tried again. Calls that the budget did not cover can only be made with a
@@ -34,7 +26,7 @@ impl Run {
         &self,
         resources: &RunResources,
         head: &PipelineState,
-    ) -> Result<Continuation, RunError> {
+    ) -> Result<(), RunError> {
         let inherited = self.inherited_failures();
         let is_match = |it: &ThreadState<PipelineState>| {
             it.values.failures.len() <= inherited && previous_node(&it.next).is_some()
@@ -44,18 +36,13 @@ impl Run {
         let earlier_debates = load_debates(thread, saver, head).await?;
         let previous = checkpoint.as_ref().and_then(|it| previous_node(&it.next));
         let (Some(checkpoint), Some(previous)) = (checkpoint, previous) else {
-            let deleted = saver.delete_thread(PIPELINE_THREAD).await;
-            deleted.map_err(graph_core::RunError::from)?;
-            return Ok(Continuation::Restart(Box::new(PipelineState {
-                held_in: head.held_in.clone(),
-                earlier_debates,
-                ..PipelineState::default()
-            })));
+            let problem = "the run has no checkpoint before its first failure";
+            return Err(RunError::Internal(problem.to_owned()));
         };
         let update =
             PipelineState::update().held_in(head.held_in.clone()).earlier_debates(earlier_debates);
         thread.at(checkpoint.id).update_state(update, AsNode::node(previous)).await?;
-        Ok(Continuation::Proceed)
+        Ok(())
     }
 
     /// Returns the number of failures before the fork point, if the run is a fork.
@@ -67,6 +54,7 @@ impl Run {
 /// Returns the node whose edges lead to the next nodes. Returns `None` if the pipeline cannot be rewound to this point.
 fn previous_node(next: &[String]) -> Option<&'static str> {
     match next.first()?.as_str() {
+        "layer_0_gather" => Some("__start__"),
         "inference_agent" => Some("layer_0_gather"),
         "analyst_agent" => Some("layer_1_reduce"),
         "sandbox_orchestrator" => Some("layer_2_reduce"),

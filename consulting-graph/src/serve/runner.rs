@@ -19,6 +19,7 @@ use super::{
     wire::{RecommendedMove, ResumeOrder, StoredInput, StoredOutcome},
 };
 use crate::{
+    debate_host::SandboxReuse,
     event::NumberedEvent,
     models::Limit,
     moves::Move,
@@ -38,6 +39,8 @@ pub(super) struct PipelineRunner {
     pub(super) isolation: Isolation,
     /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub(super) backend: Option<String>,
+    /// How the debates of a run share sandboxes.
+    pub(super) sandbox_reuse: SandboxReuse,
     /// Upper bound for the spending limit of every run.
     pub(super) max_limit: Limit,
 }
@@ -67,6 +70,7 @@ impl PipelineRunner {
                 _ => self.isolation,
             }),
             backend: self.backend.clone(),
+            sandbox_reuse: self.sandbox_reuse,
             limit: order
                 .limit
                 .limit()

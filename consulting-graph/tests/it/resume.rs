@@ -17,6 +17,8 @@ use consulting_graph::{
     run::{ResumeOptions, Run, RunConfig, RunError, RunOutcome},
     score::{Mark, MoveScore},
 };
+use graph_core::Checkpointer;
+use graph_store::sqlite::SqliteSaver;
 use llm::{Llm, Request};
 use sandbox_vm::Isolation;
 
@@ -100,6 +102,36 @@ async fn resuming_a_complete_run_debates_moves_without_a_score() {
         run.resume(ResumeOptions { model_override, ..resume_options() }, |_| {}).await.unwrap();
     assert!(matches!(result, RunOutcome::Complete { was_complete: true, .. }), "{result:?}");
     assert_eq!(answered.count(), 0);
+}
+
+/// Returns the namespaces of the pipeline's thread, which contain the checkpoints of the debates.
+async fn namespaces(run: &Run) -> Vec<String> {
+    let saver = SqliteSaver::open(run.dir().join("state.db")).unwrap();
+    let namespaces = saver.namespaces("pipeline").await.unwrap();
+    namespaces.into_iter().map(|it| it.0).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_narration_is_repeated_and_the_history_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, all_calls) = uninterrupted(folder.path(), run_config(2, 2)).await;
+    let run = Run::create(folder.path().join("run"), run_config(2, 2)).unwrap();
+    let narrator = run.config().synthesizers.news.system_prompt.clone();
+    let (model_override, answered) = failing_model(move |it| {
+        it.system.as_ref().is_some_and(|system| system.contains(narrator.trim()))
+    });
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_ne!(report.json(), expected);
+    let (before, history) = (answered.count(), namespaces(&run).await);
+    assert!(history.iter().any(|it| it.starts_with("sandbox_debate:")), "{history:?}");
+
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(report.json(), expected);
+    assert_eq!(before + answered.count(), all_calls);
+    let kept = namespaces(&run).await;
+    assert!(history.iter().all(|it| kept.contains(it)), "{history:?} became {kept:?}");
+    check_replay(&run, &folder.path().join("replay"), &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

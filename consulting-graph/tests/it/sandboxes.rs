@@ -2,6 +2,8 @@
 //! created.
 
 use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
     path::Path,
     sync::{
         Arc, Mutex, OnceLock,
@@ -13,7 +15,7 @@ use async_trait::async_trait;
 use consulting_graph::{
     config::Config,
     debate::{self, SandboxState, SandboxStateUpdate},
-    debate_host::{DebateHost, DebateQueue, MonitoredSaver},
+    debate_host::{DebateHost, DebateQueue, MonitoredSaver, SandboxReuse, SandboxSupply},
     event::PipelineEvent,
     fence::Fence,
     models::{CallLimits, Limit, Models},
@@ -26,7 +28,7 @@ use graph_core::{Context, MemorySaver, NodeError, RunError, RunOutcome, START, S
 use llm::{RecordMode, Recording};
 use sandbox_vm::{
     Error, Isolation, Sandboxes, Spec,
-    backend::{Backend, Guest, InProcess},
+    backend::{Backend, Guest, Handle, InProcess},
     guest::Agent,
     report::{Guarantee, IsolationLevel, Report},
     sandbox_dir::SandboxDir,
@@ -34,7 +36,8 @@ use sandbox_vm::{
 
 use crate::run::run_config;
 
-/// A back end that records the specs of its guests and the sandboxes that exist when each guest starts, claims to isolate them, and fails to start the first ones.
+/// A back end that records the specs of its guests and the sandboxes that exist when each guest starts, claims to isolate
+/// and pause them, and fails to start the first ones.
 #[derive(Debug)]
 struct Observed {
     inner: InProcess,
@@ -42,6 +45,48 @@ struct Observed {
     failures_left: AtomicUsize,
     sandboxes: Arc<OnceLock<Sandboxes>>,
     existing: Arc<Mutex<Vec<usize>>>,
+    pauses: Arc<Pauses>,
+}
+
+/// Number of times that guests were paused and resumed.
+#[derive(Debug, Default)]
+struct Pauses {
+    paused: AtomicUsize,
+    resumed: AtomicUsize,
+}
+
+impl Pauses {
+    fn counts(&self) -> (usize, usize) {
+        (self.paused.load(Ordering::Relaxed), self.resumed.load(Ordering::Relaxed))
+    }
+}
+
+/// A handle that counts pauses.
+#[derive(Debug)]
+struct PausableHandle {
+    handle: Arc<dyn Handle>,
+    pauses: Arc<Pauses>,
+}
+
+#[async_trait]
+impl Handle for PausableHandle {
+    fn backend(&self) -> &'static str {
+        self.handle.backend()
+    }
+
+    async fn kill(&self) {
+        self.handle.kill().await;
+    }
+
+    async fn pause(&self) -> Result<(), Error> {
+        self.pauses.paused.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn resume(&self) -> Result<(), Error> {
+        self.pauses.resumed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 impl Observed {
@@ -49,8 +94,9 @@ impl Observed {
         let started = Arc::new(Mutex::new(Vec::new()));
         let inner = InProcess::new(debate::agent);
         let failures_left = AtomicUsize::new(failures);
-        let (sandboxes, existing) = Default::default();
-        let it = Self { inner, started: started.clone(), failures_left, sandboxes, existing };
+        let (sandboxes, existing, pauses) = Default::default();
+        let it =
+            Self { inner, started: started.clone(), failures_left, sandboxes, existing, pauses };
         (it, started)
     }
 }
@@ -63,7 +109,7 @@ impl Backend for Observed {
 
     async fn probe(&self) -> Report {
         let isolated = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
-        Report::available("observed", isolated)
+        Report::available("observed", isolated.into_iter().chain([Guarantee::Pause]))
     }
 
     async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
@@ -74,7 +120,9 @@ impl Backend for Observed {
         self.started.lock().unwrap().push(spec.clone());
         let existing = self.sandboxes.get().map_or(0, |it| it.list().len());
         self.existing.lock().unwrap().push(existing);
-        self.inner.start(spec, dir).await
+        let Guest { channel, handle } = self.inner.start(spec, dir).await?;
+        let handle = PausableHandle { handle, pauses: self.pauses.clone() };
+        Ok(Guest { channel, handle: Arc::new(handle) })
     }
 }
 
@@ -90,12 +138,14 @@ async fn run_pipeline(
     isolation: Isolation,
     folder: &Path,
 ) -> Result<PipelineState, RunError> {
-    continue_pipeline(sandboxes, fallback, isolation, folder, Vec::new()).await
+    let supply = SandboxSupply::new(SandboxReuse::None);
+    continue_pipeline(sandboxes, supply, fallback, isolation, folder, Vec::new()).await
 }
 
-/// Like [`run_pipeline`], but the debates continue from these states.
+/// Like [`run_pipeline`], but the debates share sandboxes and continue from these states.
 async fn continue_pipeline(
     sandboxes: Sandboxes,
+    supply: SandboxSupply,
     fallback: Option<Sandboxes>,
     isolation: Isolation,
     folder: &Path,
@@ -125,6 +175,7 @@ async fn continue_pipeline(
             fence: Fence::new("7f3a"),
             models,
             sandboxes,
+            supply,
             isolation,
             fallback,
             saver: saver.clone(),
@@ -186,6 +237,63 @@ async fn each_debate_has_its_own_labelled_sandbox_which_is_deleted() {
     assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Process));
 }
 
+/// A run with [`Observed`] guests whose debates share sandboxes.
+struct SharedRun {
+    state: PipelineState,
+    started: Vec<Spec>,
+    sandboxes: Sandboxes,
+    pauses: (usize, usize),
+    _folder: tempfile::TempDir,
+}
+
+async fn run_with(reuse: SandboxReuse) -> SharedRun {
+    let folder = tempfile::tempdir().unwrap();
+    let (backend, started) = Observed::new(0);
+    let pauses = backend.pauses.clone();
+    let sandboxes = open(backend, folder.path(), Isolation::Process).await;
+    let (supply, isolation) = (SandboxSupply::new(reuse), Isolation::Process);
+    let (own, dir) = (sandboxes.clone(), folder.path());
+    let state = continue_pipeline(own, supply, None, isolation, dir, Vec::new()).await.unwrap();
+    let started = started.lock().unwrap().clone();
+    SharedRun { state, started, sandboxes, pauses: pauses.counts(), _folder: folder }
+}
+
+/// Checks that the sandboxes are not named and labelled for single moves, and that the results are the same as without
+/// shared sandboxes.
+async fn check_shared(run: &SharedRun) {
+    for spec in &run.started {
+        assert!(spec.name.starts_with("negotiate-nvda-test-"), "{}", spec.name);
+        assert!(!spec.labels.contains_key("move"), "{:?}", spec.labels);
+        assert_eq!(spec.labels["run"], "test");
+    }
+    let expected = run_with(SandboxReuse::None).await;
+    assert_eq!(expected.started.len(), 3);
+    assert_eq!(run.state.policy_scores, expected.state.policy_scores);
+    assert_eq!(run.state.conversation_logs, expected.state.conversation_logs);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_sandbox_is_paused_between_debates_and_has_no_files() {
+    let run = run_with(SandboxReuse::KeepAlive).await;
+    assert_eq!(run.started.len(), 1, "{:?}", run.started);
+    assert_eq!(run.pauses, (3, 2));
+    check_shared(&run).await;
+    let sandbox = run.sandboxes.get("negotiate-nvda-test-1").unwrap();
+    assert!(matches!(sandbox.ping().await, Err(Error::Paused { .. })));
+    sandbox.resume().await.unwrap();
+    assert!(sandbox.fs().list("").await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn debates_take_their_sandboxes_from_a_pool() {
+    let run = run_with(SandboxReuse::Pool(NonZeroUsize::new(2).unwrap())).await;
+    // The pool starts sandboxes for later debates too, each under its own name.
+    let names: BTreeSet<&str> = run.started.iter().map(|it| it.name.as_str()).collect();
+    assert!(names.len() >= 3 && names.len() == run.started.len(), "{names:?}");
+    assert_eq!(run.pauses, (0, 0));
+    check_shared(&run).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sandbox_that_fails_once_is_created_again_in_the_same_back_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -216,6 +324,17 @@ async fn fallback_without_isolation_is_marked_and_reported() {
     assert_eq!(state.policy_scores.len(), 3);
     assert!(state.policy_scores.iter().all(|it| it.marks.contains(&Mark::NotIsolated)));
     assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Off));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_says_that_memory_is_not_bounded() {
+    let run = run_with(SandboxReuse::None).await;
+    let reason = run.state.status_updates.iter().find_map(|it| match it {
+        PipelineEvent::SandboxDegraded { reason, .. } => Some(reason),
+        _ => None,
+    });
+    let reason = reason.unwrap();
+    assert!(reason.starts_with("memory is NOT BOUNDED") && reason.contains("for VMs"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,7 +406,9 @@ async fn invalid_earlier_states_are_discarded() {
         std::fs::create_dir(&dir).unwrap();
         let sandboxes = open(backend, &dir, Isolation::Process).await;
         let isolation = Isolation::Process;
-        let state = continue_pipeline(sandboxes, None, isolation, &dir, earlier_debates).await;
+        let supply = SandboxSupply::new(SandboxReuse::None);
+        let state =
+            continue_pipeline(sandboxes, supply, None, isolation, &dir, earlier_debates).await;
         let started = started.lock().unwrap().len();
         (state.unwrap(), started)
     };

@@ -10,6 +10,7 @@ mod cycle;
 mod decisions;
 mod extraction;
 mod failing;
+mod fuzz;
 mod graph;
 mod hidden;
 mod judging;

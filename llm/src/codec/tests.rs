@@ -2,5 +2,6 @@
 
 mod cassettes;
 mod encode;
+mod fuzz;
 mod logprobs;
 mod sample_requests;

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "http")]
 mod byte_server;
+mod fuzz;
 mod layers;
 #[cfg(feature = "graph")]
 mod message_stream;

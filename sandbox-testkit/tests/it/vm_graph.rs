@@ -10,10 +10,14 @@ use graph_core::{Checkpointer, MemorySaver, RunOutcome};
 use graph_trace::TraceBuilder;
 use rustix::process::{Signal, kill_process};
 use sandbox_testkit::graphs;
-use sandbox_vm::{CallPolicy, Error, GraphRun, Sandboxes, Spec, backend::Backend};
+use sandbox_vm::{
+    CallPolicy, Error, GraphRun, Sandboxes, Spec,
+    backend::{Backend, MicroVm},
+};
 use serde_json::{Value, json};
 
 use crate::{
+    HOSTILE,
     microvm::{machines, micro_vm},
     sandboxes, traces,
 };
@@ -22,6 +26,14 @@ use crate::{
 async fn vm_graph_trace_matches_in_process_trace() {
     let Some(vm) = micro_vm() else { return };
     traces::check(vm, true).await;
+}
+
+/// The suite's program as Cargo builds it by default, with its libraries in the guest.
+#[tokio::test]
+async fn dynamically_linked_graph_trace_matches_in_process_trace() {
+    if micro_vm().is_some() {
+        traces::check(MicroVm::agent(HOSTILE).with_libraries(), true).await;
+    }
 }
 
 #[tokio::test]

@@ -113,8 +113,8 @@ impl Backend for Jail {
             ),
             Ok(report) if report.has(Guarantee::MemoryLimit) => report,
             Ok(report) => report.with_advice(
-                "delegate a control group to this user, as `systemd-run --user --scope -p Delegate=yes` does; the kernel \
-                 then limits memory and processor share",
+                "log in with a session of `systemd --user`, or delegate a control group of version 2 with the memory \
+                 controller to this user; the kernel then limits memory and processor share",
             ),
         }
     }

@@ -20,8 +20,6 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-#[cfg(fuzzing)]
-pub use kernel::fuzz::fuzz_kernel;
 pub(crate) use monitor::{guest, monitor};
 
 use self::handle::MonitorHandle;

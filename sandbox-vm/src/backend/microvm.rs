@@ -33,6 +33,7 @@ pub(crate) use stage::become_qemu;
 
 use self::{
     handle::VmHandle,
+    initrd::Linking,
     qemu::{Accelerator, Machine, StartMode},
     qemu_files::QemuFiles,
     qmp::QmpClient,
@@ -85,7 +86,7 @@ const QEMU_ADVICE: &str = "install QEMU: `apt-get install qemu-system-x86`, or, 
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // The guests run a statically linked program that calls `guest::enter`.
+/// // The guests run a program that calls `guest::enter`.
 /// let builder = Sandboxes::builder().backend(MicroVm::agent("/usr/local/bin/guest"));
 /// let sandboxes = builder.isolation(Isolation::Vm).open().await?;
 /// assert!(sandboxes.isolated());
@@ -95,6 +96,7 @@ const QEMU_ADVICE: &str = "install QEMU: `apt-get install qemu-system-x86`, or, 
 #[derive(Clone, Debug)]
 pub struct MicroVm {
     agent: PathBuf,
+    linking: Linking,
     images: Option<PathBuf>,
     /// Cached probe report. Probing again would take seconds if the machine is emulated.
     probed: Arc<OnceCell<Report>>,
@@ -113,16 +115,20 @@ struct PreparedImage {
     initrd: Arc<OwnedFd>,
     /// Size of the initrd in bytes.
     initrd_size: u64,
+    /// Name of the dynamic loader that starts the agent, if it is dynamically linked.
+    loader: Option<String>,
     /// Hash of the kernel, followed by the hash of the initrd's content.
     content_hash: String,
 }
 
 impl MicroVm {
-    /// Creates a back end whose VMs run `program` as their first program. The program has to be statically linked and
-    /// call [`guest::enter`](crate::guest::enter) before anything else.
+    /// Creates a back end whose VMs run `program` as their first program. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else. It has to be statically linked, unless
+    /// [`with_libraries`](Self::with_libraries) is called.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self {
             agent: program.into(),
+            linking: Linking::Static,
             images: None,
             probed: Arc::default(),
             accelerator: Arc::default(),
@@ -130,15 +136,21 @@ impl MicroVm {
         }
     }
 
-    /// Creates a back end whose VMs run the current program as their first program. The program has to be statically
-    /// linked and call [`guest::enter`](crate::guest::enter) before anything else.
+    /// Creates a back end whose VMs run the current program as their first program. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
 
+    /// Accepts a dynamically linked program, such as the output of a plain `cargo build`, and adds its dynamic loader and
+    /// its libraries to the guests. Such guests start more slowly, and their programs can read the libraries.
+    pub fn with_libraries(self) -> Self {
+        Self { linking: Linking::Any, images: self.images, ..Self::agent(self.agent) }
+    }
+
     /// Uses the images in this directory instead of the [default one](Images::default_dir).
     pub fn images(self, dir: impl Into<PathBuf>) -> Self {
-        Self { images: Some(dir.into()), ..Self::agent(self.agent) }
+        Self { linking: self.linking, images: Some(dir.into()), ..Self::agent(self.agent) }
     }
 
     async fn prepare(&self, image: &Image) -> Result<PreparedImage, Error> {
@@ -147,7 +159,8 @@ impl MicroVm {
             return Ok(known.clone());
         }
         let (agent, dir, wanted) = (self.agent.clone(), self.images.clone(), image.clone());
-        let work = tokio::task::spawn_blocking(move || prepare(&agent, dir, &wanted));
+        let linking = self.linking;
+        let work = tokio::task::spawn_blocking(move || prepare(&agent, linking, dir, &wanted));
         let new = work.await.map_err(|error| start_error(error.to_string()))??;
         prepared.insert(image.clone(), new.clone());
         Ok(new)
@@ -270,7 +283,8 @@ impl MicroVm {
         let agent_args = GuestArgs::MicroVm(plan).to_kernel_args();
         let accelerator = *self.accelerator();
         let accelerator = accelerator.unwrap_or_else(Accelerator::choose);
-        let machine = Machine::new(accelerator, limits, prepared.initrd_size, start, agent_args);
+        let (size, loader) = (prepared.initrd_size, prepared.loader.clone());
+        let machine = Machine::new(accelerator, limits, size, start, loader, agent_args);
         let identity = MachineIdentity {
             qemu: String::new(),
             content: prepared.content_hash.clone(),
@@ -355,11 +369,16 @@ async fn failure_reason(jail: &mut JailHandle, error: &io::Error) -> String {
     if diagnostics.is_empty() { error.to_string() } else { diagnostics }
 }
 
-fn prepare(agent: &Path, dir: Option<PathBuf>, image: &Image) -> Result<PreparedImage, Error> {
+fn prepare(
+    agent: &Path,
+    linking: Linking,
+    dir: Option<PathBuf>,
+    image: &Image,
+) -> Result<PreparedImage, Error> {
     let refused = |error: ImageError| start_error(error.to_string());
     let images = dir.map_or_else(Images::open_default, Images::open).map_err(refused)?;
     let boot = images.boot_files(image).map_err(refused)?;
-    let agent = initrd::agent_archive(&boot.initramfs, agent)?;
+    let agent = initrd::agent_archive(&boot.initramfs, agent, linking)?;
     let sealed = |name: &str, pieces: &[&[u8]]| {
         let file = stage::sealed_memfd(name, pieces);
         file.map(Arc::new).map_err(Error::io(format!("cannot store the guest's {name} in memory")))
@@ -369,6 +388,7 @@ fn prepare(agent: &Path, dir: Option<PathBuf>, image: &Image) -> Result<Prepared
         kernel: sealed("kernel", &[&boot.kernel])?,
         initrd: sealed("initrd", &[&boot.initramfs, &agent.archive])?,
         initrd_size: (boot.initramfs.len() + agent.archive.len()) as u64,
+        loader: agent.loader,
         content_hash: format!("{} {}", boot.kernel_sha256, agent.hash),
     })
 }

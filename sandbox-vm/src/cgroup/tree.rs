@@ -8,8 +8,14 @@ use std::{
 
 use crate::limits::Limits;
 
+/// Mount point of the cgroup file systems.
+pub(super) const ROOT: &str = "/sys/fs/cgroup";
+
+/// Prefix of the name of a guest's group. The guest's id follows the prefix.
+pub(super) const PREFIX: &str = "sandbox-vm-";
+
 /// Number of processes that the back end itself may need inside the group.
-const BACKEND_PROCESSES: u32 = 16;
+pub(super) const BACKEND_PROCESSES: u32 = 16;
 
 /// A cgroup controller, which limits, counts or controls one kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

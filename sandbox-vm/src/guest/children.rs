@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, pidfd_send_signal};
 use tokio::{
     process::{ChildStderr, ChildStdin, ChildStdout},
     signal::unix::{SignalKind, signal},
@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use crate::{
+    meter::ProcessSet,
     sandbox_dir::{Leftover, LeftoverList},
     sync::lock,
 };
@@ -151,10 +152,16 @@ pub(super) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// Kills the group.
+    /// Kills the group. If the agent is not process 1, also kills the descendants of the group's processes that have
+    /// moved to another group.
     pub(super) fn kill(&self) {
-        // It is not an error if the group no longer exists.
+        let descendants =
+            if self.is_init { Vec::new() } else { ProcessSet::Group(self.pid).open() };
+        // It is not an error if the group or a process no longer exists.
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        for process in descendants {
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+        }
     }
 }
 

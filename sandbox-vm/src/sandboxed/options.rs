@@ -25,6 +25,7 @@ use crate::{CallPolicy, Sandbox, Spec, run::quota};
 pub struct SandboxOptions {
     pub(super) spec: Spec,
     pub(super) name: SandboxName,
+    pub(super) keeps_sandbox: bool,
     pub(super) policy: CallPolicy,
     pub(super) max_guests: u32,
     pub(super) storage_quota: u64,
@@ -66,6 +67,7 @@ impl SandboxOptions {
         Self {
             spec,
             name: SandboxName::Unique,
+            keeps_sandbox: false,
             policy: CallPolicy::deny_all(),
             max_guests: 3,
             storage_quota: quota::DEFAULT_BYTES,
@@ -85,6 +87,21 @@ impl SandboxOptions {
     pub fn exact_name(mut self) -> Self {
         self.name = SandboxName::Exact;
         self
+    }
+
+    /// Keeps the sandbox after a successful invocation, so that the next invocation starts without a new guest. The
+    /// sandbox has exactly the name of the spec: see [`exact_name`](Self::exact_name). Its files are deleted. It is paused
+    /// if the back end supports that, so it takes memory but no processor time.
+    ///
+    /// The sandbox is deleted when it has been idle for longer than its spec allows, when an invocation fails or is
+    /// cancelled, or when the last clone of [`Sandboxes`](crate::Sandboxes) is dropped. Its lifetime restarts with each
+    /// invocation.
+    ///
+    /// A guest that an invocation has taken over can then influence the later ones, whose results it may falsify. Keep
+    /// sandboxes only if all invocations may trust each other.
+    pub fn keep_alive(mut self) -> Self {
+        self.keeps_sandbox = true;
+        self.exact_name()
     }
 
     /// Sets a filter for the events of the graph. An event for which it returns `false` does not reach the stream of the

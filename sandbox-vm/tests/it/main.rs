@@ -2,6 +2,7 @@
 //! `sandbox-testkit`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod fuzz;
 mod handshake;
 mod images;
 mod misbehaving_guests;

@@ -1,6 +1,6 @@
 //! Command-line arguments.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use app_support::args::{at_least_one, dollars};
 use axum::http::HeaderValue;
@@ -8,7 +8,7 @@ use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use consulting_graph::{
     ablate::{Arm, Critics},
-    debate_host::BACKENDS,
+    debate_host::{BACKENDS, SandboxReuse},
     models::{CallLimits, Limit},
     run::ForkPoint,
 };
@@ -177,6 +177,8 @@ pub(crate) struct ExecutionArgs {
     /// Use this sandbox instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
+    #[command(flatten)]
+    pub(crate) reuse: SandboxReuseArgs,
     /// Spend at most DOLLARS on the whole run; part of it is reserved for scoring
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
@@ -185,6 +187,27 @@ pub(crate) struct ExecutionArgs {
     pub(crate) max_tokens: Option<u64>,
     #[command(flatten)]
     pub(crate) timeouts: TimeoutArgs,
+}
+
+/// How the debates of a run share sandboxes.
+#[derive(Debug, Args)]
+pub(crate) struct SandboxReuseArgs {
+    /// Start N sandboxes in advance, each for one debate
+    #[arg(long, value_name = "N")]
+    pool: Option<NonZeroUsize>,
+    /// Pause the sandbox of a debate after it and use it for the next debate of the run
+    #[arg(long, conflicts_with = "pool")]
+    keep_alive: bool,
+}
+
+impl SandboxReuseArgs {
+    pub(crate) fn sandbox_reuse(&self) -> SandboxReuse {
+        match self.pool {
+            Some(size) => SandboxReuse::Pool(size),
+            None if self.keep_alive => SandboxReuse::KeepAlive,
+            None => SandboxReuse::None,
+        }
+    }
 }
 
 /// Time limits of model calls.
@@ -570,6 +593,8 @@ pub(crate) struct ServeArgs {
     /// Use this sandbox instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
+    #[command(flatten)]
+    pub(crate) reuse: SandboxReuseArgs,
     /// Let each run cost at most DOLLARS
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,

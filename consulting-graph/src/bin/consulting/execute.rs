@@ -121,6 +121,7 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
         concurrency: args.concurrency,
         isolation: args.isolation,
         backend: args.sandbox.clone(),
+        sandbox_reuse: args.reuse.sandbox_reuse(),
         limit: args.limit(),
         call_limits: args.timeouts.call_limits(),
         ..ResumeOptions::default()

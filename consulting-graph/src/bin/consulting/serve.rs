@@ -43,6 +43,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         concurrency: args.concurrency.into(),
         isolation: args.isolation.unwrap_or(Isolation::Preferred),
         backend: args.sandbox.clone(),
+        sandbox_reuse: args.reuse.sandbox_reuse(),
         capacity: Capacity {
             concurrent: args.max_runs.unwrap_or_else(default_max_runs),
             queued: MAX_QUEUED,

@@ -23,7 +23,7 @@ use crate::{
         interface::Guest,
         plan::{self, GuestArgs, GuestLimits, JailPlan, OuterPlan},
     },
-    cgroup::{Cgroup, Controller},
+    cgroup::{Cgroup, Controller, Scope},
     sandbox_dir::{Leftover, SandboxDir},
     spec::{Image, Spec},
 };
@@ -91,6 +91,7 @@ pub(in crate::backend) async fn launch_with_files(
     if plan::was_started_as_guest() {
         return Err(start(format!("this process was itself started as a guest; {ENTER_HINT}")));
     }
+    let scope = cgroup.as_ref().and_then(|it| it.scope()).cloned();
     let cgroup_files = cgroup.as_ref().map(Cgroup::procs_files).unwrap_or_default();
     let plan = OuterPlan { cgroup_files, next: Box::new(next) };
     let (host_side, guest_side) =
@@ -99,10 +100,11 @@ pub(in crate::backend) async fn launch_with_files(
         fd_passing::send(&host_side, b"f", files)
             .map_err(Error::io("cannot send the guest its open files"))?;
     }
-    let mut child =
-        spawn(launcher.program, plan, guest_side).map_err(|error| start(error.to_string()))?;
+    let mut child = spawn(launcher.program, scope.as_ref(), plan, guest_side)
+        .map_err(|error| start(error.to_string()))?;
+    let outer_pid = child.id();
     let mut handle = JailHandle::new(launcher.backend, cgroup, child.stderr.take());
-    if let Some(pid) = child.id() {
+    if let Some(pid) = outer_pid {
         sandbox_dir.record_leftovers(Leftover::process(pid))?;
     }
     let lifeline = child.stdout.take();
@@ -121,15 +123,32 @@ pub(in crate::backend) async fn launch_with_files(
             false => diagnostics,
         }));
     }
+    if scope.zip(outer_pid).is_some_and(|(scope, pid)| !scope.limits_process(pid)) {
+        handle.collect_diagnostics_and_kill().await;
+        let problem = "the user's service manager did not limit its memory as requested";
+        return Err(start(problem.to_owned()));
+    }
     let channel = connect(host_side).map_err(Error::io("cannot open the channel to the guest"))?;
     Ok((channel, handle))
 }
 
-fn spawn(program: &Path, plan: OuterPlan, channel: StdStream) -> io::Result<Child> {
-    let mut command = std::process::Command::new(program);
-    GuestArgs::JailOuter(plan).apply(&mut command)?;
+fn spawn(
+    program: &Path,
+    scope: Option<&Scope>,
+    plan: OuterPlan,
+    channel: StdStream,
+) -> io::Result<Child> {
     // The guest must not see the host's environment.
-    command.env_clear().current_dir("/");
+    let mut command = match scope {
+        Some(scope) => scope.command(program),
+        None => {
+            let mut command = std::process::Command::new(program);
+            command.env_clear();
+            command
+        }
+    };
+    GuestArgs::JailOuter(plan).apply(&mut command)?;
+    command.current_dir("/");
     command.stdin(std::os::fd::OwnedFd::from(channel));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Command::from(command).kill_on_drop(true).spawn()

@@ -10,7 +10,7 @@ mod descriptor_calls;
 mod descriptors;
 mod dispatch;
 mod files;
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 pub(super) mod fuzz;
 mod host;
 mod layout;

@@ -5,7 +5,7 @@
 //! the guest itself could not read or write. Page tables are never freed. An entry that refers to a table keeps
 //! referring to it forever, so only entries at the last level change.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 mod audit;
 mod ranges;
 mod runs;

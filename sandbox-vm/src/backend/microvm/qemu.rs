@@ -6,6 +6,7 @@ use std::{os::fd::RawFd, os::unix::fs::MetadataExt, path::Path};
 use rustix::process::Gid;
 use serde::{Deserialize, Serialize};
 
+use super::initrd::LIBRARY_DIR;
 use crate::{backend::host::KVM_DEVICE, limits::Limits};
 
 /// Name of the QEMU program.
@@ -67,6 +68,8 @@ pub(in crate::backend) struct Machine {
     processors: u32,
     /// Whether the machine waits for the state of a snapshot instead of booting its kernel.
     awaits_state: bool,
+    /// Name of the dynamic loader that starts the agent, or `None` if the agent is statically linked.
+    loader: Option<String>,
     /// Arguments of the agent in the guest.
     agent_args: String,
 }
@@ -100,6 +103,7 @@ impl Machine {
         limits: &Limits,
         initrd_size: u64,
         start: StartMode,
+        loader: Option<String>,
         agent_args: String,
     ) -> Self {
         Self {
@@ -107,6 +111,7 @@ impl Machine {
             memory: machine_memory(limits, initrd_size).div_ceil(1 << 20),
             processors: limits.cpus.ceil().max(1.0) as u32,
             awaits_state: start == StartMode::AwaitState,
+            loader,
             agent_args,
         }
     }
@@ -172,7 +177,14 @@ impl Machine {
             // rates.
             line += " tsc_early_khz=2000000 lpj=8000000 no_timer_check";
         }
-        format!("{line} -- {}", self.agent_args)
+        let args = &self.agent_args;
+        match &self.loader {
+            None => format!("{line} -- {args}"),
+            // The kernel starts the loader, which loads the agent.
+            Some(loader) => format!(
+                "{line} rdinit=/{LIBRARY_DIR}/{loader} -- --library-path /{LIBRARY_DIR} /agent {args}"
+            ),
+        }
     }
 }
 

@@ -1,15 +1,11 @@
 //! Finds the files that QEMU needs, so that QEMU's root directory contains no others.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::qemu::PROGRAM;
-use crate::backend::host::find_in_path;
+use crate::backend::{host::find_in_path, loaded_files::LoadedFiles};
 
 /// Directories where distributions install the modules that QEMU loads on demand.
 const MODULE_DIRS: [&str; 3] =
@@ -40,7 +36,7 @@ impl QemuFiles {
         })?;
         let program = path.canonicalize()?;
         let mut paths = vec![program.clone()];
-        paths.extend(libraries(&program)?);
+        paths.extend(LoadedFiles::of(&program)?.into_paths());
         paths.extend(accelerators());
         // QEMU looks for its data relative to its own directory.
         let relative = program.parent().map(|it| it.join("../share/qemu"));
@@ -53,39 +49,9 @@ impl QemuFiles {
     }
 }
 
-/// Returns the shared libraries of a program. The environment variable `LD_TRACE_LOADED_OBJECTS` makes the dynamic
-/// loader list them instead of starting the program. A statically linked program ignores the variable and prints its
-/// version.
-fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut command = Command::new(program);
-    command.arg("--version").env_clear().env("LD_TRACE_LOADED_OBJECTS", "1").current_dir("/");
-    let output = command.output()?;
-    Ok(parse_loader_output(&String::from_utf8_lossy(&output.stdout)))
-}
-
-/// Returns the paths in lines like `libz.so.1 => /lib/libz.so.1 (0x7f00)` and `/lib64/ld-linux-x86-64.so.2 (0x7f00)`.
-fn parse_loader_output(lines: &str) -> Vec<PathBuf> {
-    let path =
-        |line: &str| line.split_whitespace().find(|it| it.starts_with('/')).map(PathBuf::from);
-    lines.lines().filter_map(path).collect()
-}
-
 fn accelerators() -> Vec<PathBuf> {
     let files = MODULE_DIRS.iter().filter_map(|it| fs::read_dir(it).ok()).flatten().flatten();
     let modules =
         files.filter(|it| it.file_name().to_string_lossy().starts_with(ACCELERATOR_PREFIX));
     modules.map(|it| it.path()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    #[test]
-    fn libraries_are_parsed_from_loader_output() {
-        let lines = "\tlinux-vdso.so.1 (0x01)\n\tlibz.so.1 => /lib/libz.so.1 (0x02)\n\tgone.so => not found\n\
-                     \t/lib64/ld-linux-x86-64.so.2 (0x03)\nQEMU emulator version 7.2\n";
-        let expected = ["/lib/libz.so.1", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);
-        assert_eq!(super::parse_loader_output(lines), expected);
-    }
 }

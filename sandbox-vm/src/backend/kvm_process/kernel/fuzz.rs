@@ -1,7 +1,10 @@
-//! A guest whose actions are determined by a byte string. Used by the fuzzer and by the property test of the kernel.
+//! Fuzz target for a hostile guest, whose actions are determined by a byte string.
 
-use std::{collections::VecDeque, fs::File, os::unix::fs::FileExt, rc::Rc, time::Duration};
+use std::{
+    collections::VecDeque, fs::File, os::unix::fs::FileExt, rc::Rc, sync::LazyLock, time::Duration,
+};
 
+use fuzz_testkit::Fuzzer;
 use nix::libc;
 use rustix::io::Errno;
 
@@ -23,8 +26,8 @@ const MAX_ACTIONS: usize = 200;
 
 /// Runs a guest whose actions are determined by the bytes. An action is a system call, a write to the guest's own
 /// memory, or the arrival of data from the host. Panics if the bookkeeping of memory or files becomes inconsistent.
-#[cfg_attr(test, expect(unreachable_pub, reason = "it is public for the fuzz target"))]
-pub fn fuzz_kernel(bytes: &[u8]) {
+/// Returns the actions, without numbers that are not errors.
+fn run_guest(bytes: &[u8]) -> Vec<Action> {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);
     // Write paths and an I/O vector to guest memory, so that pointers in the script can refer to valid data.
@@ -33,14 +36,45 @@ pub fn fuzz_kernel(bytes: &[u8]) {
     for (page, content) in [(1, &texts[..]), (2, &piece)] {
         let _ = kernel.space.write(PAGES + page * PAGE, content);
     }
-    for _ in 0..MAX_ACTIONS {
-        if script.0.is_empty() || act(&mut kernel, &mut script).is_none() {
+    let mut actions = Vec::new();
+    while actions.len() < MAX_ACTIONS && !script.0.is_empty() {
+        let action = act(&mut kernel, &mut script);
+        actions.push(action);
+        if action == Action::Exit {
             break;
         }
     }
     kernel.space.audit();
     let (all, free) = kernel.disk.capacity_and_free();
     assert!(free.bytes <= all.bytes && free.files <= all.files, "{free:?} of {all:?} are free");
+    // Neither the order of the actions nor their number is a new behaviour.
+    actions.sort_unstable();
+    actions.dedup();
+    actions
+}
+
+#[test]
+fn guest_behaviour_keeps_the_monitor_consistent() {
+    let call = |number: libc::c_long, args: &[u8]| {
+        let number = (number as u16).to_le_bytes();
+        [&[2][..], &number, args].concat()
+    };
+    let pointer = |offset: u16| [&[6][..], &offset.to_le_bytes()].concat();
+    let path = [vec![0, 0], pointer(PAGE as u16)].concat();
+    let seeds = [
+        call(libc::SYS_openat, &[&path[..], &[13, 3]].concat()),
+        call(libc::SYS_mmap, &[0, 0, 0, 8, 0, 3, 13, 15]),
+        call(libc::SYS_write, &[&[0, 1][..], &pointer(0), &[0, 9]].concat()),
+        call(libc::SYS_brk, &[13, 7]),
+        call(libc::SYS_mkdirat, &path),
+        call(libc::SYS_getdents64, &[0, 3]),
+        call(libc::SYS_writev, &[&[0, 1][..], &pointer(2 * PAGE as u16), &[0, 1]].concat()),
+        call(libc::SYS_exit_group, &[0, 0]),
+        vec![1, 4, b'p', b'i', b'n', b'g'],
+    ];
+    let all = seeds.concat();
+    let numbers = (0..340u16).map(|it| [&[2][..], &it.to_le_bytes()].concat());
+    Fuzzer::new("monitor").seeds(seeds).seed(all).words(numbers).run(run_guest);
 }
 
 /// Returns a kernel with low limits, so that every limit is reached soon.
@@ -53,34 +87,53 @@ pub(super) fn small_kernel() -> Kernel<FakeHost> {
     Kernel::new(space, HEAP, vec![Rc::new(library)], capacity, FakeHost::default())
 }
 
-/// Returns a file of two and a half pages.
+/// Returns a file of two and a half pages. All guests share it, because they cannot write to it.
 fn library_file() -> File {
-    let file = tempfile::tempfile().expect("a temporary file can be created");
-    file.write_all_at(&[b'l'; 2 * PAGE as usize + 2048], 0).expect("it can be written");
-    file
+    static LIBRARY: LazyLock<File> = LazyLock::new(|| {
+        let file = tempfile::tempfile().expect("a temporary file can be created");
+        file.write_all_at(&[b'l'; 2 * PAGE as usize + 2048], 0).expect("it can be written");
+        file
+    });
+    LIBRARY.try_clone().expect("its descriptor can be duplicated")
 }
 
-/// Performs one action. Returns `None` once the guest has ended.
-fn act(kernel: &mut Kernel<FakeHost>, script: &mut Script<'_>) -> Option<()> {
+/// What a guest did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Action {
+    Write,
+    Receive,
+    /// A system call by its number, and its error.
+    Call(u64, Option<u64>),
+    SetThreadPointer,
+    Exit,
+}
+
+fn act(kernel: &mut Kernel<FakeHost>, script: &mut Script<'_>) -> Action {
     match script.byte() % 8 {
         0 => {
             let (at, len) = (script.argument(), script.byte());
             // Ignore a fault, because it affects only the guest itself.
             let _ = kernel.space.write(at, script.take(len.into()));
+            Action::Write
         }
         1 => {
             let len = script.byte();
             kernel.host.inbox.extend(script.take(len.into()));
+            Action::Receive
         }
         _ => {
             let number = u64::from(u16::from_le_bytes([script.byte(), script.byte()])) % 340;
             let args = std::array::from_fn(|_| script.argument());
-            if let CallOutcome::Exit(_) = kernel.call(Call { number, args }) {
-                return None;
+            match kernel.call(Call { number, args }) {
+                CallOutcome::Return(value) => {
+                    let is_error = (-4095..0).contains(&value.cast_signed());
+                    Action::Call(number, is_error.then_some(value))
+                }
+                CallOutcome::SetThreadPointer(_) => Action::SetThreadPointer,
+                CallOutcome::Exit(_) => Action::Exit,
             }
         }
     }
-    Some(())
 }
 
 /// The bytes of a script that have not been interpreted yet.

@@ -1,10 +1,9 @@
 use nix::libc;
-use proptest::prelude::*;
 use rustix::io::Errno;
 
 use super::{
     Call, CallOutcome, GuestExit, Kernel,
-    fuzz::{FakeHost, PAGES, fuzz_kernel, small_kernel as kernel},
+    fuzz::{FakeHost, PAGES, small_kernel as kernel},
 };
 use crate::backend::kvm_process::{ram::PAGE, space::USER};
 
@@ -227,14 +226,5 @@ fn unlisted_calls_fail_with_enosys() {
         i64::MIN,
     ] {
         assert_eq!(call(&mut kernel, number, &[]), Err(Errno::NOSYS), "{number}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn arbitrary_guest_behaviour_keeps_the_monitor_consistent(
-        bytes in proptest::collection::vec(any::<u8>(), 0..4096),
-    ) {
-        fuzz_kernel(&bytes);
     }
 }

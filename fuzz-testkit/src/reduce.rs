@@ -1,0 +1,35 @@
+//! Reduces an input that fails.
+
+use std::panic;
+
+/// Maximum number of attempts, because each one runs the target.
+const MAX_ATTEMPTS: usize = 2_000;
+
+/// Removes pieces of the input, first long ones, as long as it still fails.
+pub(crate) fn reduce(mut input: Vec<u8>, fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    // Each attempt that fails would print its panic.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let mut attempts = 0;
+    let mut len = input.len().div_ceil(2);
+    while len > 0 {
+        let mut at = 0;
+        let mut has_changed = false;
+        while at < input.len() && attempts < MAX_ATTEMPTS {
+            let mut shorter = input.clone();
+            shorter.drain(at..(at + len).min(input.len()));
+            attempts += 1;
+            if fails(&shorter) {
+                input = shorter;
+                has_changed = true;
+            } else {
+                at += len;
+            }
+        }
+        if !has_changed || attempts == MAX_ATTEMPTS {
+            len /= 2;
+        }
+    }
+    panic::set_hook(hook);
+    input
+}

@@ -1,0 +1,132 @@
+//! Fuzz target for the messages of a hostile guest: no bytes make the host panic.
+
+use std::mem::{Discriminant, discriminant};
+
+use fuzz_testkit::Fuzzer;
+use graph_core::{
+    EventKind,
+    checkpoint::{
+        CheckpointId, CheckpointKey, CheckpointWrite, HistoryQuery, Lookup, TaskEvent, TaskId,
+        TaskRecord,
+    },
+};
+use sandbox_vm::protocol::{
+    Assembler, Frame, Kind, ProtocolError, frame,
+    from_guest::{self, GuestMessage},
+    message::{
+        Entry, ExecResult, ExternalCall, Fault, FaultCode, FileContents, GraphEvent, GraphOutcome,
+        GuestHello, HostCall, HostCallRequest,
+    },
+};
+use serde::Serialize;
+use serde_json::json;
+
+/// What the host makes of a message.
+type Behaviour = Result<(Discriminant<GuestMessage>, [bool; 4]), String>;
+
+/// Parses bytes as the host does, until the first error. Returns what was parsed.
+fn target(mut bytes: &[u8]) -> Vec<Behaviour> {
+    let mut assembler = Assembler::default();
+    let mut behaviours = Vec::new();
+    while let Ok(Some(frame)) = Frame::take(&mut bytes) {
+        let message = match assembler.push(frame) {
+            Ok(Some(message)) => message,
+            Ok(None) => continue,
+            Err(error) => {
+                behaviours.push(Err(kind(&error)));
+                break;
+            }
+        };
+        let _ = from_guest::request_id(&message);
+        match from_guest::parse(message) {
+            Ok(message) => {
+                let replies = match &message {
+                    GuestMessage::Reply(_, payload) => decode_reply(payload),
+                    _ => [false; 4],
+                };
+                behaviours.push(Ok((discriminant(&message), replies)));
+            }
+            Err(error) => {
+                behaviours.push(Err(kind(&error)));
+                break;
+            }
+        }
+    }
+    behaviours
+}
+
+/// Returns as which of the types of replies a payload can be decoded.
+fn decode_reply(payload: &[u8]) -> [bool; 4] {
+    [
+        from_guest::reply::<ExecResult>(payload).is_ok(),
+        from_guest::reply::<GraphOutcome>(payload).is_ok(),
+        from_guest::reply::<Vec<Entry>>(payload).is_ok(),
+        from_guest::reply::<FileContents>(payload).is_ok(),
+    ]
+}
+
+/// Returns the error without the numbers in it, which would make every error a new behaviour.
+fn kind(error: &ProtocolError) -> String {
+    error.to_string().replace(|it: char| it.is_ascii_digit(), "")
+}
+
+fn encoded(kind: Kind, id: u64, message: &impl Serialize) -> Vec<u8> {
+    frame::encode(kind, id, &rmp_serde::to_vec_named(message).unwrap())
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let call = |call: HostCall| encoded(Kind::Request, 7, &HostCallRequest { run: 1, call });
+    let (task, id) = (TaskId::from_parts(&[]), CheckpointId::from_bytes([1; 16]));
+    let key = CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id };
+    let event = TaskEvent::Effect { key: "k".to_owned(), result: json!([1, 2.5, { "a": null }]) };
+    let record = TaskRecord { task, node: "n".to_owned(), event };
+    let external = ExternalCall {
+        kind: "llm.chat".to_owned(),
+        request: json!({ "a": [1, "x"] }),
+        key: "k".to_owned(),
+        task,
+        node: "n".to_owned(),
+        namespace: String::new(),
+        checkpoint: id,
+    };
+    let fault = Fault::new(FaultCode::NotFound, "no such file");
+    let event = GraphEvent {
+        namespace: "a:1".to_owned(),
+        step: 2,
+        task: Some(task),
+        node: Some("n".to_owned()),
+        handled_task: None,
+        parent_task: None,
+        kind: EventKind::Custom(json!({ "a": 1 })),
+    };
+    let mut seeds = vec![
+        encoded(Kind::Hello, 0, &GuestHello { version: 1, nonce: 5, graphs: vec!["a".to_owned()] }),
+        encoded(Kind::Failure, 3, &fault),
+        encoded(Kind::Event, 4, &event),
+        encoded(Kind::Reply, 5, &GraphOutcome::Done(json!({ "a": [true, null, -1] }))),
+        encoded(Kind::Reply, 5, &FileContents { bytes: vec![1, 2, 3] }),
+        encoded(Kind::Reply, 5, &json!([{ "name": "a", "kind": "file", "size": 3 }])),
+        frame::encode(Kind::Stdout, 6, b"output"),
+        call(HostCall::Store(vec![CheckpointWrite::Record(key, vec![record])])),
+        call(HostCall::Get(Lookup::head("t", ""))),
+        call(HostCall::List(HistoryQuery::new("t", ""))),
+        call(HostCall::Heartbeat),
+        call(HostCall::External(Box::new(external))),
+    ];
+    seeds.push(seeds.concat());
+    seeds
+}
+
+/// Markers of MessagePack whose lengths follow in one, two or four bytes.
+const MARKERS: [u8; 12] = [0x80, 0x8f, 0x90, 0x9f, 0xc4, 0xc6, 0xd9, 0xdb, 0xdc, 0xdd, 0xde, 0xdf];
+
+#[test]
+fn messages_of_a_guest_do_not_panic() {
+    for seed in seeds() {
+        let behaviours = target(&seed);
+        assert!(!behaviours.is_empty() && behaviours.iter().all(Result::is_ok), "{behaviours:?}");
+    }
+    let kinds = (1..=10).map(|kind| vec![kind]);
+    let words = kinds.chain(MARKERS.map(|it| vec![it])).chain([vec![0xdd, 0xff, 0xff, 0xff, 0xff]]);
+    Fuzzer::new("guest_messages").seeds(seeds()).words(words).run(target);
+}
