@@ -19,7 +19,7 @@ use graph_core::{Context, Event, EventKind, NodeError, Persistence};
 use sandbox_vm::{Sandbox, SandboxOptions, Sandboxes, Spec, report::IsolationLevel, sandboxed};
 
 use crate::{
-    config::{Config, Group, Persona},
+    config::{Config, Group, Persona, Summaries},
     debate::{self, Participant, SandboxState, Terms},
     event::PipelineEvent,
     fence::Fence,
@@ -406,8 +406,11 @@ pub(crate) fn debate_terms(
     baseline: bool,
 ) -> Terms {
     let settings = |group, persona: &Persona| choice.call_settings(config, group, &persona.id);
-    let participant =
-        |group, it: &Persona| Participant { settings: settings(group, it), persona: it.clone() };
+    let participant = |group, it: &Persona| Participant {
+        settings: settings(group, it),
+        summaries: (config.summaries == Summaries::Model).then(|| settings(Group::Summaries, it)),
+        persona: it.clone(),
+    };
     let makers = &config.decision_makers;
     Terms {
         critic: participant(Group::Critic, &config.critic),

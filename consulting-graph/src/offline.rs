@@ -96,6 +96,7 @@ impl Board {
                 let writer = writer(&debated.draft.title, *round);
                 debate::maker_turn(debated, &agent.name, messages, writer)
             }
+            Work::Summary { debated } => debate::summary(debated, messages),
             Work::Scores { debated, metrics, round } => {
                 let title = &debated.draft.title;
                 let (writer, quality) = (writer(title, *round), format!("{}\n{title}", self.seed));

@@ -68,6 +68,16 @@ pub(super) fn maker_turn(
     say(&writer, &[&open, argument, "settles", &close], &names)
 }
 
+/// Writes a summary of earlier rounds: the concerns that the critic raised in them.
+pub(super) fn summary(debated: &DebatedMove, messages: &[Message]) -> String {
+    let text: String = messages.iter().map(Message::text).collect();
+    let concerns = TEXTS.phrases.get("concern").map_or(&[][..], Vec::as_slice);
+    let raised: Vec<&str> =
+        concerns.iter().map(String::as_str).filter(|it| text.contains(it)).collect();
+    let raised = if raised.is_empty() { "the risk".to_owned() } else { raised.join("; ") };
+    format!("The critic questioned \u{201c}{}\u{201d} on these points: {raised}.", debated.draft.title)
+}
+
 /// Writes the scores of a decision maker. About one answer in fifteen does not have the requested form. `quality` is
 /// the seed for the quality of the move, which is the same for all decision makers.
 pub(super) fn scores(

@@ -32,6 +32,7 @@ mod sample;
 mod sandboxes;
 mod score;
 mod snapshot;
+mod summaries;
 mod synthetic;
 mod ticker;
 mod transcript;
