@@ -2,9 +2,12 @@
 
 use minijinja::{Value, context};
 
-use super::writer::{MoveText, TEXTS, Writer};
+use super::{
+    figures::FILING_EVENTS,
+    writer::{MoveText, TEXTS, Writer},
+};
 use crate::{
-    finding::{Direction, Finding, Findings, Inference, Kind},
+    finding::{Direction, Evidence, Finding, Findings, Inference, Kind},
     moves::{MoveDraft, MovesDraft, Risk, Step},
 };
 
@@ -161,7 +164,9 @@ impl<'a> MoveEvidence<'a> {
             Kind::Analyst,
             Kind::Prediction,
         ];
-        self.findings.iter().any(|it| kinds.contains(&it.draft.kind))
+        let is_filing = |it: &Evidence| it.section == FILING_EVENTS;
+        let from_news = |it: &&Finding| !it.draft.evidence.iter().any(is_filing);
+        self.findings.iter().any(|it| kinds.contains(&it.draft.kind) && from_news(it))
     }
 
     /// Returns one of the findings of a set, or one of all findings if the set is empty. Findings without a topic are

@@ -8,6 +8,7 @@
 mod canned;
 mod citation;
 mod config;
+mod current_reports;
 mod debate;
 mod diff;
 mod edgar;
