@@ -30,7 +30,7 @@ use crate::{
     score::{MakerScore, Mark},
 };
 
-pub use backends::{BACKENDS, open_sandboxes};
+pub use backends::{BACKENDS, BackendOpener, open_sandboxes};
 use event_quota::EventQuota;
 pub use isolation::IsolationRecord;
 pub use monitored_saver::MonitoredSaver;
@@ -60,6 +60,8 @@ pub struct DebateHost {
     pub sandboxes: Sandboxes,
     /// Isolation requirement, which also applies to the back ends that are tried if a sandbox cannot be created.
     pub isolation: sandbox_vm::Isolation,
+    /// Opens the other back ends that are tried if a sandbox cannot be created.
+    pub opener: BackendOpener,
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
     pub fallback: Option<Sandboxes>,
@@ -260,7 +262,7 @@ impl DebateHost {
                 required => required,
             };
             for name in BACKENDS.into_iter().filter(|it| *it != self.backend()) {
-                let opened = open_sandboxes(required, Some(name)).await;
+                let opened = self.opener.open(required, name).await;
                 if let Ok(sandboxes) = opened
                     && create(&sandboxes).await.is_ok()
                 {

@@ -108,7 +108,8 @@ impl Turn<'_> {
         };
         let FittedRequest { request: with_computed_summary, summarised } = fitted;
         let is_shortened = !summarised.is_empty();
-        let summary = self.model_summary(debate, cx, &log[summarised.clone()], summary_calls).await?;
+        let summary =
+            self.model_summary(debate, cx, &log[summarised.clone()], summary_calls).await?;
         let with_model_summary = summary.and_then(|summary| {
             let before = log[..summarised.start].iter().map(TranscriptItem::Round);
             let after = log[summarised.end..].iter().map(TranscriptItem::Round);

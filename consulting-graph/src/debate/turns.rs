@@ -9,9 +9,7 @@ use llm::overflow::TranscriptItem;
 use super::{
     files,
     host_client::HostClient,
-    state::{
-        Conversation, LoggedTurn, SandboxState, SandboxStateUpdate, log_name, transcripts,
-    },
+    state::{Conversation, LoggedTurn, SandboxState, SandboxStateUpdate, log_name, transcripts},
     turn::{Turn, TurnOutcome},
 };
 use crate::{

@@ -75,7 +75,10 @@ pub(super) fn summary(debated: &DebatedMove, messages: &[Message]) -> String {
     let raised: Vec<&str> =
         concerns.iter().map(String::as_str).filter(|it| text.contains(it)).collect();
     let raised = if raised.is_empty() { "the risk".to_owned() } else { raised.join("; ") };
-    format!("The critic questioned \u{201c}{}\u{201d} on these points: {raised}.", debated.draft.title)
+    format!(
+        "The critic questioned \u{201c}{}\u{201d} on these points: {raised}.",
+        debated.draft.title
+    )
 }
 
 /// Writes the scores of a decision maker. About one answer in fifteen does not have the requested form. `quality` is

@@ -45,7 +45,8 @@ fn submissions() -> String {
 }
 
 fn copy_facts(folder: &Path) {
-    let facts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/edgar/EXMP.json");
+    let facts =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/edgar/EXMP.json");
     fs::copy(facts, folder.join("EXMP.json")).unwrap();
 }
 
@@ -86,7 +87,9 @@ fn the_document_on_trends_lists_items_with_their_titles() {
     ] {
         assert!(document.contains(line), "{line}\n{document}");
     }
-    assert!(document.contains("- 2024-05-20: the 8-K/A on an event of 2024-05-17 reports Item 5.02, Departure of"));
+    assert!(document.contains(
+        "- 2024-05-20: the 8-K/A on an event of 2024-05-17 reports Item 5.02, Departure of"
+    ));
     assert!(!document.contains("9.01"), "{document}");
 }
 
@@ -102,7 +105,8 @@ async fn findings_and_report_use_the_reports() {
     let run = Run::create(folder.path().join("run"), config).unwrap();
     let (report, _) = finish(&run, resume_options()).await;
     let f2 = report.outcome.findings.iter().find(|it| it.inference == Inference::F2).unwrap();
-    let events: Vec<&Finding> = f2.findings.iter().filter(|it| it.draft.kind == Kind::Event).collect();
+    let events: Vec<&Finding> =
+        f2.findings.iter().filter(|it| it.draft.kind == Kind::Event).collect();
     assert_eq!(events.len(), 3, "{:?}", f2.findings);
     assert!(events[0].draft.claim.contains("Material Impairments"), "{}", events[0].draft.claim);
     assert_eq!(events[0].draft.direction, Direction::Negative);

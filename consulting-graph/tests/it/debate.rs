@@ -366,7 +366,10 @@ async fn a_model_can_summarise_the_rounds_that_do_not_fit() {
 #[tokio::test]
 async fn summaries_are_computed_if_the_model_gives_no_usable_one() {
     let settings = || CallSettings { temperature: 0.0, max_tokens: 200, window: None };
-    let small = CallSettings { window: Some(ContextWindow::new(ModelId::new("a", "b"), 900)), ..settings() };
+    let small = CallSettings {
+        window: Some(ContextWindow::new(ModelId::new("a", "b"), 900)),
+        ..settings()
+    };
     let failing: AnswerFn = |call| match call.group {
         Group::Summaries => {
             Err(CallFailure { kind: FailureKind::ModelFailed, reason: "down".to_owned() })

@@ -134,8 +134,7 @@ async fn downloaded_files_are_read_from_the_cache() {
     let mut files: Vec<_> =
         fs::read_dir(cache.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     files.sort();
-    let cached =
-        ["CIK0000000001-submissions.json", "CIK0000000001.json", "company_tickers.json"];
+    let cached = ["CIK0000000001-submissions.json", "CIK0000000001.json", "company_tickers.json"];
     assert_eq!(files, cached);
 }
 
