@@ -9,6 +9,7 @@ mod monitored_saver;
 mod queue;
 mod request;
 mod result;
+mod sandbox_creation;
 
 use std::{
     path::{Path, PathBuf},
@@ -30,7 +31,7 @@ use crate::{
     score::{MakerScore, Mark},
 };
 
-pub use backends::{BACKENDS, BackendOpener, open_sandboxes};
+pub use backends::{BACKENDS, open_sandboxes};
 use event_quota::EventQuota;
 pub use isolation::IsolationRecord;
 pub use monitored_saver::MonitoredSaver;
@@ -60,8 +61,6 @@ pub struct DebateHost {
     pub sandboxes: Sandboxes,
     /// Isolation requirement, which also applies to the back ends that are tried if a sandbox cannot be created.
     pub isolation: sandbox_vm::Isolation,
-    /// Opens the other back ends that are tried if a sandbox cannot be created.
-    pub opener: BackendOpener,
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
     pub fallback: Option<Sandboxes>,
@@ -220,7 +219,14 @@ impl DebateHost {
     ) -> Result<DebateResult, NodeError> {
         let the_move = &debate.the_move;
         let _reserve = self.models.reserve_scoring(the_move.move_id);
-        let (sandboxes, created) = self.create_sandbox(the_move).await;
+        let (sandboxes, created) = sandbox_creation::create_sandbox(
+            &self.sandbox_spec(the_move),
+            &self.sandboxes,
+            self.isolation,
+            |isolation, name| open_sandboxes(isolation, Some(name)),
+            self.fallback.as_ref(),
+        )
+        .await;
         let (backend, level) = (sandboxes.backend(), sandboxes.level());
         let mut sent = Vec::new();
         let mut result = match created {
@@ -237,44 +243,6 @@ impl DebateHost {
         (result.backend, result.level) = (backend.to_owned(), level);
         result.status_updates.splice(0..0, sent);
         Ok(result)
-    }
-
-    /// Creates the sandbox of a debate. Tries the back end twice, because a guest may die at its start for a passing
-    /// reason, then the other back ends that provide the required isolation, and at last the in-process back end, if the
-    /// run allows it. At this point no debate runs yet, so no guest can influence how its debate is isolated.
-    ///
-    /// Returns the back end and, if it does not isolate guests, an event that states why it is used.
-    async fn create_sandbox(
-        &self,
-        the_move: &Move,
-    ) -> (Sandboxes, Result<Option<PipelineEvent>, sandbox_vm::Error>) {
-        let create =
-            async |it: &Sandboxes| it.create_if_not_exists(self.sandbox_spec(the_move)).await;
-        if create(&self.sandboxes).await.is_ok() {
-            return (self.sandboxes.clone(), Ok(None));
-        }
-        let Err(error) = create(&self.sandboxes).await else {
-            return (self.sandboxes.clone(), Ok(None));
-        };
-        if self.sandboxes.isolated() {
-            let required = match self.isolation {
-                sandbox_vm::Isolation::Preferred => sandbox_vm::Isolation::Process,
-                required => required,
-            };
-            for name in BACKENDS.into_iter().filter(|it| *it != self.backend()) {
-                let opened = self.opener.open(required, name).await;
-                if let Ok(sandboxes) = opened
-                    && create(&sandboxes).await.is_ok()
-                {
-                    return (sandboxes, Ok(None));
-                }
-            }
-        }
-        let Some(fallback) = &self.fallback else { return (self.sandboxes.clone(), Err(error)) };
-        let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
-        let isolation = fallback.level();
-        let degraded = PipelineEvent::SandboxDegraded { backend, isolation, reason };
-        (fallback.clone(), create(fallback).await.map(|_| Some(degraded)))
     }
 
     /// Runs a debate as a subgraph of the task, in its sandbox from `sandboxes`.
@@ -373,9 +341,10 @@ impl DebateHost {
     }
 }
 
-/// Copies the transcripts and scores of a debate from its sandbox into a directory.
+/// Copies the transcripts and scores of a debate from its sandbox into a directory. The sandbox also has the transcripts
+/// as JSON, which is part of the report.
 async fn copy_files(sandbox: Sandbox, logs: Vec<String>, dir: PathBuf) {
-    let logs = logs.iter().flat_map(|it| [format!("{it}.md"), format!("{it}.json")]);
+    let logs = logs.iter().map(|it| format!("{it}.md"));
     let files = logs.map(|it| (format!("{}/{it}", debate::LOGS_DIR), it));
     let scores = (debate::SCORES_FILE.to_owned(), debate::SCORES_FILE.to_owned());
     for (from, to) in files.chain([scores]) {

@@ -1,8 +1,5 @@
 //! Sandbox back ends for debates.
 
-use std::{fmt, sync::Arc};
-
-use futures_util::future::BoxFuture;
 #[cfg(target_arch = "x86_64")]
 use sandbox_vm::backend::KvmProcess;
 use sandbox_vm::{
@@ -14,47 +11,6 @@ use crate::debate;
 
 /// Names of the back ends that can run debates, strongest first.
 pub const BACKENDS: [&str; 5] = ["microvm", "kvm-process", "gvisor", "jail", "in-process"];
-
-/// Opens the back ends that are tried if the sandbox of a debate cannot be created. By default, these are all back ends
-/// that can run debates.
-#[derive(Clone)]
-pub struct BackendOpener(Arc<OpenBackend>);
-
-type OpenBackend =
-    dyn Fn(Isolation, &'static str) -> BoxFuture<'static, Result<Sandboxes, Error>> + Send + Sync;
-
-impl BackendOpener {
-    /// Creates an opener from a function that opens the back end with the given name, which is one of [`BACKENDS`], if
-    /// it provides the required isolation.
-    pub fn new(
-        open: impl Fn(Isolation, &'static str) -> BoxFuture<'static, Result<Sandboxes, Error>>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        Self(Arc::new(open))
-    }
-
-    pub(super) async fn open(
-        &self,
-        isolation: Isolation,
-        name: &'static str,
-    ) -> Result<Sandboxes, Error> {
-        (self.0)(isolation, name).await
-    }
-}
-
-impl Default for BackendOpener {
-    fn default() -> Self {
-        Self::new(|isolation, name| Box::pin(open_sandboxes(isolation, Some(name))))
-    }
-}
-
-impl fmt::Debug for BackendOpener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BackendOpener").finish_non_exhaustive()
-    }
-}
 
 /// Opens the back end called `name`. If `name` is `None`, opens the in-process back end if isolation is off, otherwise
 /// the strongest available one.

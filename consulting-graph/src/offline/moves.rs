@@ -72,14 +72,14 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
         let inference = if idx < 2 { Inference::F1 } else { Inference::F2 };
         evidence.get(text.findings[idx]).or_else(|| any(inference, idx))
     });
-    // Without news, any unfavourable trend is an objection.
+    let also = [Inference::F1, Inference::F2].map(|it| any(it, 4));
+    let market = any(Inference::F2, 5);
+    // Without news, any unfavourable trend is an objection, except the one that supports the argument.
     let against = if evidence.has_outside_view() {
         against
     } else {
-        evidence.any_negative(turn, writer).or(against)
+        evidence.any_negative_except(market, turn, writer).or(against)
     };
-    let also = [Inference::F1, Inference::F2].map(|it| any(it, 4));
-    let market = any(Inference::F2, 5);
     let (why_now, view) = if evidence.has_outside_view() {
         ("why_now", "outside_view")
     } else {
@@ -183,9 +183,16 @@ impl<'a> MoveEvidence<'a> {
         order.get(idx % order.len().max(1)).map(|it| *some[*it])
     }
 
-    /// Returns one of the unfavourable findings. `idx` selects the finding.
-    fn any_negative(&self, idx: usize, writer: &Writer) -> Option<&'a Finding> {
-        let is_negative = |it: &&&Finding| it.draft.direction == Direction::Negative;
+    /// Returns one of the unfavourable findings, but not `except`. `idx` selects the finding.
+    fn any_negative_except(
+        &self,
+        except: Option<&Finding>,
+        idx: usize,
+        writer: &Writer,
+    ) -> Option<&'a Finding> {
+        let is_other = |it: &Finding| except.is_none_or(|except| except.id != it.id);
+        let is_negative =
+            |it: &&&Finding| it.draft.direction == Direction::Negative && is_other(it);
         let of_f2 = |it: &&&Finding| it.id.inference == Inference::F2;
         let negative: Vec<_> = self.findings.iter().filter(is_negative).filter(of_f2).collect();
         let order = writer.order("negative", negative.len());

@@ -14,7 +14,7 @@ use super::{
     run_dir::{CALLS_FILE, PIPELINE_THREAD, Run},
 };
 use crate::{
-    debate_host::{self, BackendOpener, DebateHost, DebateQueue, IsolationRecord, MonitoredSaver},
+    debate_host::{self, DebateHost, DebateQueue, IsolationRecord, MonitoredSaver},
     fence::Fence,
     models::{Limit, Models},
     pipeline::{self, Deps, PipelineState},
@@ -62,7 +62,6 @@ impl Run {
             fallback: fallback_sandboxes(isolation).await?,
             sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
             isolation,
-            opener: BackendOpener::default(),
             saver: monitored.clone(),
             queue: DebateQueue::new(options.concurrency),
             run_id: self.manifest.run_config.run_id.clone(),

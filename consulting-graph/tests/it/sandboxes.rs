@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use consulting_graph::{
     config::Config,
     debate::{self, SandboxState, SandboxStateUpdate},
-    debate_host::{BACKENDS, BackendOpener, DebateHost, DebateQueue, MonitoredSaver},
+    debate_host::{DebateHost, DebateQueue, MonitoredSaver},
     event::PipelineEvent,
     fence::Fence,
     models::{CallLimits, Limit, Models},
@@ -78,40 +78,6 @@ impl Backend for Observed {
     }
 }
 
-/// A back end whose guests die as soon as they have started. It claims to isolate them.
-#[derive(Debug, Default)]
-struct DyingGuests {
-    started: Arc<AtomicUsize>,
-}
-
-#[async_trait]
-impl Backend for DyingGuests {
-    fn name(&self) -> &'static str {
-        "dying"
-    }
-
-    async fn probe(&self) -> Report {
-        let isolated = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
-        Report::available("dying", isolated)
-    }
-
-    async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
-        self.started.fetch_add(1, Ordering::Relaxed);
-        let guest = InProcess::new(debate::agent).start(spec, dir).await?;
-        guest.handle.kill().await;
-        Ok(guest)
-    }
-}
-
-/// Returns an opener of other back ends that finds none.
-fn no_other_backends() -> BackendOpener {
-    BackendOpener::new(|_, _| Box::pin(async { Err(unavailable()) }))
-}
-
-fn unavailable() -> Error {
-    Error::Start { backend: "none", problem: "there is no other back end".to_owned() }
-}
-
 async fn open(backend: impl Backend + 'static, folder: &Path, isolation: Isolation) -> Sandboxes {
     let builder = Sandboxes::builder().backend(backend).isolation(isolation);
     builder.state_dir(folder.join("sandboxes")).open().await.unwrap()
@@ -124,14 +90,12 @@ async fn run_pipeline(
     isolation: Isolation,
     folder: &Path,
 ) -> Result<PipelineState, RunError> {
-    let opener = no_other_backends();
-    continue_pipeline(sandboxes, opener, fallback, isolation, folder, Vec::new()).await
+    continue_pipeline(sandboxes, fallback, isolation, folder, Vec::new()).await
 }
 
-/// Like [`run_pipeline`], but with other back ends, and the debates continue from these states.
+/// Like [`run_pipeline`], but the debates continue from these states.
 async fn continue_pipeline(
     sandboxes: Sandboxes,
-    opener: BackendOpener,
     fallback: Option<Sandboxes>,
     isolation: Isolation,
     folder: &Path,
@@ -162,7 +126,6 @@ async fn continue_pipeline(
             models,
             sandboxes,
             isolation,
-            opener,
             fallback,
             saver: saver.clone(),
             queue: DebateQueue::new(1),
@@ -228,51 +191,6 @@ async fn sandbox_that_fails_once_is_created_again_in_the_same_back_end() {
     let sandboxes = open(backend, folder.path(), Isolation::Process).await;
     let state = run_pipeline(sandboxes, None, Isolation::Process, folder.path()).await.unwrap();
     assert_eq!((state.policy_scores.len(), started.lock().unwrap().len()), (3, 3));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn guests_that_die_at_their_start_are_replaced_in_the_next_back_end_that_isolates() {
-    let folder = tempfile::tempdir().unwrap();
-    let dying = DyingGuests::default();
-    let died = dying.started.clone();
-    let sandboxes = open(dying, folder.path(), Isolation::Process).await;
-    // The second of the other back ends is available.
-    let requested = Arc::new(Mutex::new(Vec::new()));
-    let (requests, dir) = (requested.clone(), folder.path().to_owned());
-    let opener = BackendOpener::new(move |isolation, name| {
-        requests.lock().unwrap().push((isolation, name));
-        let dir = dir.join(name);
-        Box::pin(async move {
-            match name == BACKENDS[1] {
-                true => Ok(open(Observed::new(0).0, &dir, isolation).await),
-                false => Err(unavailable()),
-            }
-        })
-    });
-    // The run prefers isolation, so that it could fall back to this process.
-    let fallback = Some(open(InProcess::new(debate::agent), folder.path(), Isolation::Off).await);
-    let isolation = Isolation::Preferred;
-    let state =
-        continue_pipeline(sandboxes, opener, fallback, isolation, folder.path(), Vec::new());
-    let state = state.await.unwrap();
-    assert_eq!(state.policy_scores.len(), 3);
-    let used: Vec<_> = state.held_in.iter().map(|it| (it.backend.as_str(), it.level)).collect();
-    assert_eq!(used, [("observed", IsolationLevel::Process); 3]);
-    assert!(state.policy_scores.iter().all(|it| !it.marks.contains(&Mark::NotIsolated)));
-    // Each of the three debates tries the first back end twice, and then the others in order. None of these may be one
-    // without isolation.
-    assert_eq!(died.load(Ordering::Relaxed), 3 * 2);
-    let requested = requested.lock().unwrap().clone();
-    assert_eq!(requested, [0, 1].map(|idx| (Isolation::Process, BACKENDS[idx])).repeat(3));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn guests_that_always_die_fail_the_run_if_isolation_is_required() {
-    let folder = tempfile::tempdir().unwrap();
-    let sandboxes = open(DyingGuests::default(), folder.path(), Isolation::Process).await;
-    let result = run_pipeline(sandboxes, None, Isolation::Process, folder.path()).await;
-    let error = result.unwrap_err().to_string();
-    assert!(error.contains("dying"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -367,9 +285,7 @@ async fn invalid_earlier_states_are_discarded() {
         std::fs::create_dir(&dir).unwrap();
         let sandboxes = open(backend, &dir, Isolation::Process).await;
         let isolation = Isolation::Process;
-        let opener = no_other_backends();
-        let state =
-            continue_pipeline(sandboxes, opener, None, isolation, &dir, earlier_debates).await;
+        let state = continue_pipeline(sandboxes, None, isolation, &dir, earlier_debates).await;
         let started = started.lock().unwrap().len();
         (state.unwrap(), started)
     };

@@ -196,9 +196,9 @@ fn confidence(report: &Report) -> Vec<Block> {
         let names: Vec<String> =
             it.depends_on.iter().map(|id| scores::display_name(report, id)).collect();
         points.push(format!(
-            "{} would lose its place without {}.",
+            "{} would lose its place if {} did not count.",
             it.move_id,
-            names.join(" or without ")
+            names.join(" or ")
         ));
     }
     points.push(match report.flags.len() {
