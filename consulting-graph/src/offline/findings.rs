@@ -1,5 +1,7 @@
 //! Findings of the offline board.
 
+use std::cmp::Ordering;
+
 use minijinja::context;
 
 use super::{
@@ -171,7 +173,11 @@ fn amount(value: Value) -> f64 {
 fn balance(company: &Company, item: Item, strength: u8) -> Option<Candidate> {
     let [.., before, after] = company.annuals.as_slice() else { return None };
     let (from, to) = (before.get(item)?, after.get(item)?);
-    let change = if from < to { "rose" } else { "did not rise" };
+    let change = match from.cmp(&to) {
+        Ordering::Less => "rose",
+        Ordering::Equal => "did not change",
+        Ordering::Greater => "fell",
+    };
     let (label, direction) = (item.label(), good_if(from >= to));
     let (from, to) = (number::dollars(from), number::dollars(to));
     let (before, after) = (before.period, after.period);

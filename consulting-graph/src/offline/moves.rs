@@ -54,9 +54,12 @@ fn choose(
     let moves: Vec<&'static MoveText> = TEXTS.moves.iter().filter(fits).collect();
     let order = writer.order(&format!("{risk:?}"), moves.len()).into_iter().map(|it| moves[it]);
     let unknown_names = evidence.unknown_names();
+    // Without news, no move has findings on the topics from F2.
+    let n_topics = if evidence.has_outside_view() { 4 } else { 2 };
     order.min_by_key(|it| {
         let is_vague = unknown_names.iter().any(|name| it.refers_to(name));
-        (is_vague, it.findings.iter().filter(|kind| evidence.get(**kind).is_none()).count())
+        let topics = it.findings.iter().take(n_topics);
+        (is_vague, topics.filter(|kind| evidence.get(**kind).is_none()).count())
     })
 }
 
@@ -121,7 +124,7 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
     MoveDraft {
         title: fill(&text.title),
         risk_level: text.risk,
-        thesis: format!("{} {}.", fill(&text.thesis), cite(first)),
+        thesis: format!("{} {} {}.", fill(&text.thesis), phrase("thesis_figure"), cite(first)),
         why_now: format!("{} {}.", phrase(why_now), cite(outside)),
         reasoning,
         citations: citations.map(|it| it.id.to_string()).collect(),
