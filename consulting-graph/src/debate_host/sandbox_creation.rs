@@ -125,11 +125,14 @@ mod tests {
         let (first, started) = open_claiming(dir.path(), "first", dying).await;
         let fallback = in_process(dir.path()).await;
         let requested = Mutex::new(Vec::new());
-        let open = async |isolation, name: &'static str| {
+        let open = |isolation, name: &'static str| {
             requested.lock().unwrap().push((isolation, name));
-            match available == Some(name) {
-                true => Ok(open_claiming(dir.path(), name, 0).await.0),
-                false => Err(Error::Start { backend: "none", problem: "missing".to_owned() }),
+            let dir = dir.path();
+            async move {
+                match available == Some(name) {
+                    true => Ok(open_claiming(dir, name, 0).await.0),
+                    false => Err(Error::Start { backend: "none", problem: "missing".to_owned() }),
+                }
             }
         };
         let spec = Spec::new("debate");
