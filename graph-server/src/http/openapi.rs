@@ -83,7 +83,9 @@ fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 
 #[cfg(test)]
 mod tests {
-    use utoipa::openapi::{HttpMethod, OpenApiBuilder, Paths, RequestBody, path::OperationBuilder};
+    use utoipa::openapi::{
+        HttpMethod, OpenApiBuilder, Paths, path::OperationBuilder, request_body::RequestBody,
+    };
 
     use super::*;
     use crate::http::KeyHash;
