@@ -95,7 +95,7 @@ mod tests {
         let query = Parameter::builder().name("limit").parameter_in(ParameterIn::Query);
         let own = ResponseBuilder::new().description("Too many runs");
         let plain = OperationBuilder::new().response("429", own);
-        let with_query = OperationBuilder::new().parameter(query);
+        let with_query = OperationBuilder::new().parameter(query.build());
         let with_body = OperationBuilder::new().request_body(Some(RequestBody::new()));
         let mut paths = Paths::new();
         for (method, operation) in
