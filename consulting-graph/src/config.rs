@@ -9,7 +9,8 @@ mod schema;
 pub use check::ConfigViolation;
 pub use parse::ConfigError;
 pub use schema::{
-    Config, Group, Inferences, Metric, ModelSetting, Persona, ResolvedModel, Synthesizers,
+    Config, Group, Inferences, Metric, ModelSetting, Persona, ResolvedModel, Summaries,
+    Synthesizers,
 };
 
 /// The built-in configuration, which users can copy and edit.

@@ -5,6 +5,7 @@
 //! computed here, never by a model.
 
 mod company;
+mod current_report;
 pub mod edgar;
 pub(crate) mod filing;
 pub mod folder;
@@ -24,6 +25,7 @@ mod ticker;
 pub(crate) mod trend;
 
 pub use company::{Company, Document, Note, Price, SectorRatio, Source, Split, Subject};
+pub use current_report::CurrentReport;
 pub use item::{Item, Unit};
 pub use news::{Competitor, ForumThread, News, NewsItem, PredictionMarket, Rating, Sentiment};
 pub use origin::{Fact, Origin};

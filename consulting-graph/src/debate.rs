@@ -18,6 +18,7 @@ mod files;
 mod host_client;
 mod scoring;
 mod state;
+mod turn;
 mod turns;
 
 use graph_core::{BuildError, CompiledGraph, END, Route, START, StateGraph};
@@ -28,7 +29,7 @@ pub use host_client::HostClient;
 use scoring::{score_before, score_move};
 pub(crate) use state::transcripts;
 pub use state::{LoggedTurn, Participant, SandboxState, SandboxStateUpdate, Terms};
-pub(crate) use turns::MAX_SHORTENED;
+pub(crate) use turn::MAX_SHORTENED;
 use turns::{critic_individual, critic_round_1, dm_respond};
 
 /// Name of the debate graph, as registered with the guest agent.

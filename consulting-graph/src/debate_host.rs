@@ -9,6 +9,7 @@ mod monitored_saver;
 mod queue;
 mod request;
 mod result;
+mod sandbox_creation;
 mod sandbox_supply;
 
 use std::{
@@ -20,7 +21,7 @@ use graph_core::{Context, Event, EventKind, NodeError, Persistence};
 use sandbox_vm::{Sandbox, SandboxOptions, Sandboxes, Spec, report::IsolationLevel, sandboxed};
 
 use crate::{
-    config::{Config, Group, Persona},
+    config::{Config, Group, Persona, Summaries},
     debate::{self, Participant, SandboxState, Terms},
     event::PipelineEvent,
     fence::Fence,
@@ -235,7 +236,14 @@ impl DebateHost {
         let concurrency = self.queue.concurrency();
         let (own, shared) = (self.sandbox_spec(the_move), self.shared_spec(the_move));
         let reserved = self.supply.reserve(&self.sandboxes, own, shared, concurrency).await;
-        let (sandboxes, created) = self.create_sandbox(reserved.spec()).await;
+        let (sandboxes, created) = sandbox_creation::create_sandbox(
+            reserved.spec(),
+            &self.sandboxes,
+            self.isolation,
+            |isolation, name| open_sandboxes(isolation, Some(name)),
+            self.fallback.as_ref(),
+        )
+        .await;
         let (backend, level) = (sandboxes.backend(), sandboxes.level());
         let mut sent = Vec::new();
         let mut result = match created {
@@ -252,43 +260,6 @@ impl DebateHost {
         (result.backend, result.level) = (backend.to_owned(), level);
         result.status_updates.splice(0..0, sent);
         Ok(result)
-    }
-
-    /// Creates the sandbox of a debate. Tries the back end twice, because a guest may die at its start for a passing
-    /// reason, then the other back ends that provide the required isolation, and at last the in-process back end, if the
-    /// run allows it. At this point no debate runs yet, so no guest can influence how its debate is isolated.
-    ///
-    /// Returns the back end and, if it does not isolate guests, an event that states why it is used.
-    async fn create_sandbox(
-        &self,
-        spec: &Spec,
-    ) -> (Sandboxes, Result<Option<PipelineEvent>, sandbox_vm::Error>) {
-        let create = async |it: &Sandboxes| it.create_if_not_exists(spec.clone()).await;
-        if create(&self.sandboxes).await.is_ok() {
-            return (self.sandboxes.clone(), Ok(None));
-        }
-        let Err(error) = create(&self.sandboxes).await else {
-            return (self.sandboxes.clone(), Ok(None));
-        };
-        if self.sandboxes.isolated() {
-            let required = match self.isolation {
-                sandbox_vm::Isolation::Preferred => sandbox_vm::Isolation::Process,
-                required => required,
-            };
-            for name in BACKENDS.into_iter().filter(|it| *it != self.backend()) {
-                let opened = open_sandboxes(required, Some(name)).await;
-                if let Ok(sandboxes) = opened
-                    && create(&sandboxes).await.is_ok()
-                {
-                    return (sandboxes, Ok(None));
-                }
-            }
-        }
-        let Some(fallback) = &self.fallback else { return (self.sandboxes.clone(), Err(error)) };
-        let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
-        let isolation = fallback.level();
-        let degraded = PipelineEvent::SandboxDegraded { backend, isolation, reason };
-        (fallback.clone(), create(fallback).await.map(|_| Some(degraded)))
     }
 
     /// Runs a debate as a subgraph of the task, in its sandbox from `sandboxes`.
@@ -403,9 +374,10 @@ impl DebateHost {
     }
 }
 
-/// Copies the transcripts and scores of a debate from its sandbox into a directory.
+/// Copies the transcripts and scores of a debate from its sandbox into a directory. The sandbox also has the transcripts
+/// as JSON, which is part of the report.
 async fn copy_files(sandbox: Sandbox, logs: Vec<String>, dir: PathBuf) {
-    let logs = logs.iter().flat_map(|it| [format!("{it}.md"), format!("{it}.json")]);
+    let logs = logs.iter().map(|it| format!("{it}.md"));
     let files = logs.map(|it| (format!("{}/{it}", debate::LOGS_DIR), it));
     let scores = (debate::SCORES_FILE.to_owned(), debate::SCORES_FILE.to_owned());
     for (from, to) in files.chain([scores]) {
@@ -438,8 +410,11 @@ pub(crate) fn debate_terms(
     baseline: bool,
 ) -> Terms {
     let settings = |group, persona: &Persona| choice.call_settings(config, group, &persona.id);
-    let participant =
-        |group, it: &Persona| Participant { settings: settings(group, it), persona: it.clone() };
+    let participant = |group, it: &Persona| Participant {
+        settings: settings(group, it),
+        summaries: (config.summaries == Summaries::Model).then(|| settings(Group::Summaries, it)),
+        persona: it.clone(),
+    };
     let makers = &config.decision_makers;
     Terms {
         critic: participant(Group::Critic, &config.critic),

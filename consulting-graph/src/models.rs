@@ -50,7 +50,7 @@ pub struct Models {
 
 #[derive(Debug)]
 struct LayeredModel {
-    /// Model for debate turns. It refuses calls that would use the budget reserved for scoring.
+    /// Model for debate turns and summaries. It refuses calls that would use the budget reserved for scoring.
     turns: Llm,
     /// Model for all other calls.
     others: Llm,
@@ -114,7 +114,7 @@ impl Models {
             return CallOutcome::Failed(CallFailure { kind: FailureKind::ModelFailed, reason });
         };
         let llm = match call.group {
-            Group::Critic | Group::DecisionMakers => &model.turns,
+            Group::Critic | Group::DecisionMakers | Group::Summaries => &model.turns,
             _ => &model.others,
         };
         // Asks for a stream, so that a slow answer does not exceed the time limit for the first byte.

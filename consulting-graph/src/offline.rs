@@ -96,9 +96,12 @@ impl Board {
                 let writer = writer(&debated.draft.title, *round);
                 debate::maker_turn(debated, &agent.name, messages, writer)
             }
+            Work::Summary { debated } => debate::summary(debated, messages),
             Work::Scores { debated, metrics, round } => {
                 let title = &debated.draft.title;
-                let (writer, quality) = (writer(title, *round), format!("{}\n{title}", self.seed));
+                // The thesis states a figure, so that a move is not equally good for all companies.
+                let quality = format!("{}\n{title}\n{}", self.seed, debated.draft.thesis);
+                let writer = writer(title, *round);
                 debate::scores(debated, metrics, *round == 0, messages, &quality, &writer)
             }
         }

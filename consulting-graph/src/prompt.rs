@@ -14,7 +14,7 @@ mod scoring;
 
 pub use brief::Brief;
 pub(crate) use debate::maker_conversation;
-pub use debate::{critic_opening, critic_reply, maker_reply};
+pub use debate::{critic_opening, critic_reply, maker_reply, summary};
 pub(crate) use layers::inference_retry;
 pub use layers::{Chunk, analyst, analyst_retry, inference, synthesizer};
 pub(crate) use request::request_for;

@@ -159,7 +159,8 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         OpenApiRouter::new().routes(routes!(setup)).routes(routes!(ready)).routes(routes!(health));
     let (public, mut api) = public.with_state(app).split_for_parts();
     api.merge(protected_api);
-    let document = ApiDocument::openapi().merge_from(api);
+    let mut document = ApiDocument::openapi().merge_from(api);
+    Guard::add_error_responses(&mut document);
     let public = public
         .route("/openapi.json", get(move || async move { Json(document) }))
         .merge(page(page::file));
@@ -170,8 +171,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
 ///
 /// If a required API key is missing, the response contains only `needs_key` and `version`.
 #[utoipa::path(get, path = "/api/setup", tag = "server", responses(
-    (status = 200, description = "Settings of new runs", body = Setup),
-    (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody)))]
+    (status = 200, description = "Settings of new runs", body = Setup)))]
 async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<Setup>, Problem> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let setup = Setup { needs_key: app.guard.needs_key(), version, ..Setup::default() };
@@ -198,8 +198,7 @@ async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<S
 
 /// Returns the graphs of the pipeline and of the debates.
 #[utoipa::path(get, path = "/api/graph", tag = "server", responses(
-    (status = 200, description = "`pipeline` and `debate`, as nodes and edges", body = Object),
-    (status = "4XX", description = "Missing or invalid API key", body = ProblemBody)))]
+    (status = 200, description = "`pipeline` and `debate`, as nodes and edges", body = Object)))]
 async fn graph() -> Result<Json<Value>, Problem> {
     let saver = Arc::new(MemorySaver::new());
     let internal = |error: graph_core::BuildError| Problem::internal(&error);
@@ -210,8 +209,7 @@ async fn graph() -> Result<Json<Value>, Problem> {
 
 /// Returns whether the server is alive.
 #[utoipa::path(get, path = "/health", tag = "server", responses(
-    (status = 200, description = "The server is alive", body = String),
-    (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody)))]
+    (status = 200, description = "The server is alive", body = String)))]
 async fn health() -> &'static str {
     "ok\n"
 }
@@ -219,7 +217,6 @@ async fn health() -> &'static str {
 /// Returns whether the server accepts new runs.
 #[utoipa::path(get, path = "/ready", tag = "server", responses(
     (status = 200, description = "The server accepts new runs", body = String),
-    (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody),
     (status = 503, description = "The server does not accept new runs", body = ProblemBody)))]
 async fn ready(State(app): State<AppState>) -> Result<&'static str, Problem> {
     app.service.check_ready().await?;
@@ -228,8 +225,7 @@ async fn ready(State(app): State<AppState>) -> Result<&'static str, Problem> {
 
 /// Returns metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
-    (status = 200, description = "Metrics in OpenMetrics format", body = String, content_type = "application/openmetrics-text"),
-    (status = "4XX", description = "Missing or invalid API key", body = ProblemBody)))]
+    (status = 200, description = "Metrics in OpenMetrics format", body = String, content_type = "application/openmetrics-text")))]
 async fn prometheus(State(app): State<AppState>) -> Result<Response, Problem> {
     app.metrics.render(&app.service).await
 }

@@ -34,7 +34,8 @@
 //! let graphs = Graphs::new(registry.clone()).add("essays", essays, || ());
 //! let service = Service::open(registry, Arc::new(graphs.clone()), Capacity::default()).await?;
 //! let metrics = Metrics::default();
-//! let (locked, document) = routes(graphs, service.clone(), 1000, metrics.clone());
+//! let (locked, mut document) = routes(graphs, service.clone(), 1000, metrics.clone());
+//! Guard::add_error_responses(&mut document);
 //! let open = Router::new()
 //!     .route("/health", get(async || "ok"))
 //!     .route("/openapi.json", get(async move || Json(document)));

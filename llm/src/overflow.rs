@@ -8,6 +8,7 @@ pub(crate) use self::estimate::text_tokens;
 pub use self::{
     estimate::estimate_tokens,
     round::{Entry, Round},
+    summary::add_summary_heading,
 };
 
 mod estimate;
@@ -129,7 +130,7 @@ pub async fn fit_rounds_with(
         let omitted = &rounds[summarised.clone()];
         let short = match omitted.is_empty() {
             true => String::new(),
-            false => summary::under_heading(omitted, &summarise(omitted).await?),
+            false => summary::add_summary_heading(omitted, &summarise(omitted).await?),
         };
         let fitted = build_request(rounds, summarised, &short, &request);
         if window.fits(&fitted.request) {

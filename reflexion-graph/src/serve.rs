@@ -106,7 +106,8 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
     options.guard.add_security_schemes(&mut locked_api);
     let (open, mut api) = routes::open().with_state(state).split_for_parts();
     api.merge(locked_api);
-    let document = ApiDoc::openapi().merge_from(api);
+    let mut document = ApiDoc::openapi().merge_from(api);
+    Guard::add_error_responses(&mut document);
     let open = open
         .route("/openapi.json", get(move || async move { Json(document) }))
         .merge(single_page(page::file));

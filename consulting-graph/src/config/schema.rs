@@ -11,6 +11,9 @@ pub struct Config {
     pub moves_per_analyst: u16,
     /// Number of moves to recommend.
     pub top_k: usize,
+    /// How the rounds of a debate that do not fit the context window are summarised.
+    #[serde(default)]
+    pub summaries: Summaries,
     /// Personas that write the two source documents.
     pub synthesizers: Synthesizers,
     /// Personas that derive findings from the documents.
@@ -26,6 +29,17 @@ pub struct Config {
     pub metrics: Vec<Metric>,
     /// Model settings. A key is a persona id, a group name or `default`.
     pub models: BTreeMap<String, ModelSetting>,
+}
+
+/// Authors of the summaries that replace earlier rounds of a debate in prompts that would not fit the context window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Summaries {
+    /// The program extracts first sentences, concessions and citations.
+    #[default]
+    Computed,
+    /// A model writes the summary. If its answer cannot be used, the summary is computed.
+    Model,
 }
 
 /// Personas that write the two source documents.
@@ -119,6 +133,8 @@ pub enum Group {
     DecisionMakers,
     /// The decision makers when they score the moves.
     Scoring,
+    /// The critic and the decision makers when earlier rounds are summarised for them.
+    Summaries,
 }
 
 impl Config {
@@ -160,6 +176,7 @@ impl Config {
     }
 
     /// Returns all agents, each with its group. Decision makers appear twice, once as participants and once as scorers.
+    /// If a model summarises earlier rounds, each participant of the debates appears once more.
     pub fn agents(&self) -> Vec<(Group, String)> {
         let one = |group, it: &str| (group, it.to_owned());
         let mut agents = vec![
@@ -172,6 +189,10 @@ impl Config {
         agents.push(one(Group::Critic, &self.critic.id));
         for group in [Group::DecisionMakers, Group::Scoring] {
             agents.extend(self.decision_makers.iter().map(|it| one(group, &it.id)));
+        }
+        if self.summaries == Summaries::Model {
+            let participants = [&self.critic].into_iter().chain(&self.decision_makers);
+            agents.extend(participants.map(|it| one(Group::Summaries, &it.id)));
         }
         agents
     }
@@ -209,13 +230,14 @@ impl Config {
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Synthesizers,
         Self::Inferences,
         Self::Analysts,
         Self::Critic,
         Self::DecisionMakers,
         Self::Scoring,
+        Self::Summaries,
     ];
 
     /// Returns the group's name in the configuration file.
@@ -227,6 +249,7 @@ impl Group {
             Self::Critic => "critic",
             Self::DecisionMakers => "decision_makers",
             Self::Scoring => "scoring",
+            Self::Summaries => "summaries",
         }
     }
 
@@ -234,6 +257,7 @@ impl Group {
     pub(crate) fn role(self, agent_id: &str) -> String {
         match self {
             Self::Scoring => format!("{agent_id} scoring"),
+            Self::Summaries => format!("{agent_id} summaries"),
             _ => agent_id.to_owned(),
         }
     }

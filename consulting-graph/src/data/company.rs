@@ -4,6 +4,7 @@ use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    current_report::CurrentReport,
     news::News,
     origin::Origin,
     statement::{Period, Statement},
@@ -45,6 +46,9 @@ pub struct Company {
     pub guidance: Vec<Note>,
     /// Recent corporate events.
     pub events: Vec<Note>,
+    /// Filings of form 8-K, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub current_reports: Vec<CurrentReport>,
     /// News and sentiment, if the source has any.
     pub news: Option<News>,
     /// The user's documents, which are passed on unchanged.
@@ -138,6 +142,7 @@ impl Company {
             metrics: Vec::new(),
             guidance: Vec::new(),
             events: Vec::new(),
+            current_reports: Vec::new(),
             news: None,
             documents: Vec::new(),
             warnings: Vec::new(),

@@ -1,4 +1,5 @@
-//! Reads SEC filings from a company's *companyfacts* JSON.
+//! Reads SEC filings from a company's *companyfacts* JSON, and the dates and items of its 8-K filings from its
+//! *submissions* JSON, if that is present.
 //!
 //! The file lists every value that the company ever reported. Each quarter appears again in later filings, restated
 //! values appear next to the original ones, the XBRL tag for revenue changes over the years, cash flows are cumulative
@@ -17,6 +18,7 @@ mod facts;
 mod fetch;
 mod file_names;
 mod series;
+mod submissions;
 mod ticker_list;
 
 use std::{
@@ -29,7 +31,7 @@ use chrono::NaiveDate;
 use self::{
     calendar::Calendar,
     facts::CompanyFacts,
-    file_names::{TICKER_LIST_FILE, facts_file},
+    file_names::{SUBMISSIONS_ENDING, TICKER_LIST_FILE, facts_file, submissions_file},
     series::Series,
     ticker_list::TickerList,
 };
@@ -39,6 +41,7 @@ pub use self::{
 };
 use super::{
     company::{Company, Source},
+    current_report::CurrentReport,
     item::{Item, Unit},
     origin::Fact,
     statement::{Period, Statement},
@@ -53,10 +56,29 @@ const MAX_QUARTERS: usize = 12;
 /// Reads a company from a directory that has one companyfacts file per company. The file is named after the ticker
 /// (`NVDA.json`) or after the CIK number (`CIK0001045810.json`). The latter requires the SEC's `company_tickers.json`
 /// in the same directory.
+///
+/// The SEC's list of a company's filings may be next to the companyfacts file, as `NVDA-submissions.json` or
+/// `CIK0001045810-submissions.json`. Filings of form 8-K are read from it.
 pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, EdgarError> {
     let path = find(folder, ticker)?;
     let json = read_text(&path)?;
-    company(ticker, &json, as_of)
+    let mut company = company(ticker, &json, as_of)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let submissions = folder.join(submissions_file(&name));
+    if submissions.is_file() {
+        company.current_reports = current_reports(ticker, &read_text(&submissions)?, as_of)?;
+    }
+    Ok(company)
+}
+
+/// Reads the filings of form 8-K from submissions JSON, newest first, ignoring everything filed after `as_of`.
+pub fn current_reports(
+    ticker: &Ticker,
+    json: &str,
+    as_of: NaiveDate,
+) -> Result<Vec<CurrentReport>, EdgarError> {
+    submissions::current_reports(json, as_of)
+        .map_err(|source| EdgarError::SubmissionsJson { ticker: ticker.clone(), source })
 }
 
 /// Builds a company from companyfacts JSON, ignoring everything filed after `as_of`.
@@ -172,7 +194,8 @@ fn available_tickers(folder: &Path) -> Vec<String> {
         let path = it.ok()?.path();
         let json = path.extension().is_some_and(|it| it == "json");
         let stem = path.file_stem()?.to_str()?;
-        (json && stem != "company_tickers" && Ticker::parse(stem).is_ok()).then(|| stem.to_owned())
+        let is_facts = stem != "company_tickers" && !stem.ends_with(SUBMISSIONS_ENDING);
+        (json && is_facts && Ticker::parse(stem).is_ok()).then(|| stem.to_owned())
     });
     let mut tickers: Vec<String> = tickers.collect();
     tickers.sort();

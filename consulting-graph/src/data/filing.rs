@@ -1,4 +1,4 @@
-//! Events that the filings of a company show: reports, restated values and changed tags.
+//! Events that the filings of a company show: 8-K filings, periodic reports, restated values and changed tags.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,11 @@ use super::{
     statement::Statement,
 };
 
-/// Maximum number of reports and of restated values that are listed.
+/// Maximum number of events of each kind that are listed, except 8-K filings.
 const MAX_EVENTS: usize = 6;
+
+/// Maximum number of 8-K filings that are listed.
+const MAX_CURRENT_REPORTS: usize = 12;
 
 /// An event in a company's filings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +35,11 @@ pub(crate) enum FilingEventKind {
     Restatement,
     /// A line item that is filed under another XBRL tag than before.
     ChangedTag,
+    /// A filing of form 8-K.
+    CurrentReport {
+        /// Whether the filing is bad news for the company, whatever the details.
+        is_unfavourable: bool,
+    },
 }
 
 /// Returns the events in the filings, newest first. Data from other sources has none.
@@ -39,6 +47,7 @@ pub(crate) fn events(company: &Company) -> Vec<FilingEvent> {
     let mut events = reports(company);
     events.extend(restatements(company));
     events.extend(changed_tags(company));
+    events.extend(current_reports(company));
     events.sort_by(|a, b| b.cmp(a));
     events
 }
@@ -48,6 +57,13 @@ fn newest(mut events: Vec<FilingEvent>) -> Vec<FilingEvent> {
     events.dedup();
     events.truncate(MAX_EVENTS);
     events
+}
+
+fn current_reports(company: &Company) -> impl Iterator<Item = FilingEvent> {
+    company.current_reports.iter().take(MAX_CURRENT_REPORTS).map(|it| {
+        let kind = FilingEventKind::CurrentReport { is_unfavourable: it.is_unfavourable() };
+        FilingEvent { filed: it.filed, kind, text: it.sentence() }
+    })
 }
 
 fn reports(company: &Company) -> Vec<FilingEvent> {

@@ -42,9 +42,9 @@ pub(crate) fn cents(value: i64) -> String {
     format!("{sign}${}.{:02}", grouped(size / 100), size % 100)
 }
 
-/// Formats a multiple: `2.4x`.
+/// Formats a multiple: `2.4x`. Small ones have a second decimal place: `0.05x`.
 pub(crate) fn multiple(value: f64) -> String {
-    format!("{value:.1}x")
+    if value.abs() < 0.1 { format!("{value:.2}x") } else { format!("{value:.1}x") }
 }
 
 /// Formats a whole number with thousands separators: `1,234,567`.

@@ -77,11 +77,12 @@ impl DataSource {
     /// Reads the company, downloading its SEC data first if necessary.
     pub async fn read(&self, ticker: &Ticker) -> Result<Company, DataError> {
         let (origin, as_of, ticker) = (self.origin.clone(), self.as_of, ticker.clone());
-        if let DataOrigin::EdgarOnline(downloader) = &origin {
-            downloader.fetch(&ticker).await?;
-        }
+        let warning = match &origin {
+            DataOrigin::EdgarOnline(downloader) => downloader.fetch(&ticker).await?,
+            _ => None,
+        };
         let read = move || {
-            Ok(match origin {
+            let mut company = match origin {
                 DataOrigin::Included => match snapshot::company(&ticker, as_of) {
                     Some(company) => company?,
                     None => synthetic::company(&ticker, as_of),
@@ -92,7 +93,9 @@ impl DataSource {
                     edgar::read(&folder, &ticker, as_of)?
                 }
                 DataOrigin::Dir { folder } => folder::read(&folder, &ticker, as_of)?,
-            })
+            };
+            company.warnings.extend(warning);
+            Ok(company)
         };
         // The files can have several megabytes, so they are read and parsed on a blocking thread.
         tokio::task::spawn_blocking(read).await.unwrap_or(Err(DataError::Aborted))

@@ -126,10 +126,16 @@ impl Trend {
             n => format!("; {than} than a year before in each of the last {n} {unit}"),
         };
         let ((period, value), (then, was)) = (now, before);
-        let is_plural = ["Diluted shares", "Earnings per share"].contains(&self.name);
-        let (name, verb) = (self.name, if is_plural { "were" } else { "was" });
+        let is_plural =
+            ["Accounts receivable", "Diluted shares", "Earnings per share"].contains(&self.name);
+        let (name, verb) = (spell_out(self.name), if is_plural { "were" } else { "was" });
         Some(format!("{name} {verb} {value} in {period}, {moved} from {was} in {then}{run}."))
     }
+}
+
+/// Returns the name of a figure as it is written in sentences, without abbreviations.
+pub(crate) fn spell_out(name: &str) -> String {
+    name.replace("(YoY)", "over the year before")
 }
 
 impl TrendValue {

@@ -14,7 +14,7 @@ use super::{
     files,
     host_client::HostClient,
     state::{Conversation, Participant, SandboxState, SandboxStateUpdate},
-    turns::{Turn, TurnOutcome},
+    turn::{Turn, TurnOutcome},
 };
 use crate::{
     call::{Answer, CallOutcome, CallUsage, Failure},
@@ -104,7 +104,7 @@ async fn score(
 ) -> Result<ScoringResult, NodeError> {
     let (persona, terms) = (&conversation.maker.persona, &debate.terms);
     let settings = terms.scoring.get(conversation.idx).cloned().unwrap_or_default();
-    let scorer = Participant { persona: persona.clone(), settings };
+    let scorer = Participant { settings, ..conversation.maker.clone() };
     let metrics = metrics(debate);
     // Uses the last round of this conversation, which may have ended before the other conversations.
     let rounds = conversation.log.last().map_or(0, |it| it.round);
@@ -128,8 +128,10 @@ async fn score(
         request.schema(request_schema(&metrics))
     };
     let log = if time == ScoringTime::Before { &[][..] } else { &conversation.log };
-    let TurnOutcome { outcome, request, is_shortened } = turn.run(debate, cx, request, log).await?;
-    let mut result = ScoringResult { is_shortened, ..ScoringResult::default() };
+    let TurnOutcome { outcome, request, is_shortened, summary_calls } =
+        turn.run(debate, cx, request, log).await?;
+    let mut result =
+        ScoringResult { is_shortened, calls: summary_calls, ..ScoringResult::default() };
     let place = format!("scoring, {}", persona.id);
     let Answer { text, usage, .. } = match outcome {
         CallOutcome::Answered(answer) => answer,

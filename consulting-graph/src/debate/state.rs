@@ -90,6 +90,9 @@ pub struct Participant {
     /// Role and system prompt.
     pub persona: Persona,
     pub settings: CallSettings,
+    /// Model settings of the calls that summarise earlier rounds for this participant. `None` if summaries are computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summaries: Option<CallSettings>,
 }
 
 /// The conversation between the critic and one decision maker.

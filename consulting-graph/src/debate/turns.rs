@@ -1,29 +1,24 @@
-//! Nodes and turns of a debate.
+//! Nodes of a debate: the turns of the critic and of the decision makers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
-use llm::{
-    ModelId, Request,
-    overflow::{ContextWindow, TranscriptItem, estimate_tokens, fit_rounds},
-};
+use llm::overflow::TranscriptItem;
 
 use super::{
     files,
     host_client::HostClient,
-    state::{
-        Conversation, LoggedTurn, Participant, SandboxState, SandboxStateUpdate, log_name,
-        transcripts,
-    },
+    state::{Conversation, LoggedTurn, SandboxState, SandboxStateUpdate, log_name, transcripts},
+    turn::{Turn, TurnOutcome},
 };
 use crate::{
-    call::{Answer, CallFailure, CallOutcome, CallUsage, Failure, FailureKind, ModelCall},
+    call::{Answer, CallOutcome, CallUsage, Failure, FailureKind},
     config::Group,
     event::{PipelineEvent, RoundStatus},
     prompt,
     score::Mark,
-    transcript::{ConversationEntry, Speaker, rounds},
+    transcript::{ConversationEntry, Speaker},
 };
 
 /// Asks the critic to open the debate with one statement for all decision makers.
@@ -123,104 +118,6 @@ async fn critic_turn<'a>(
     Ok((conversation, outcome))
 }
 
-/// Maximum number of times that a turn is repeated with a shorter transcript.
-pub(crate) const MAX_SHORTENED: u32 = 3;
-
-#[derive(Clone, Copy)]
-pub(super) struct Turn<'a> {
-    pub(super) participant: &'a Participant,
-    pub(super) group: Group,
-    /// Key that distinguishes the calls of one node in the journal, which stores their answers for restarts.
-    pub(super) key: &'a str,
-    pub(super) round: u32,
-    /// Id of the decision maker that the critic replies to. `None` for all other turns.
-    pub(super) reply_to: Option<&'a str>,
-}
-
-pub(super) struct TurnOutcome {
-    pub(super) outcome: CallOutcome,
-    /// The request that was sent. `None` if it did not fit the context window.
-    pub(super) request: Option<Request>,
-    /// Whether the transcript was shortened to fit the context window.
-    pub(super) is_shortened: bool,
-}
-
-impl Turn<'_> {
-    /// Makes the call, with as much of the transcript as fits the context window.
-    pub(super) async fn run(
-        &self,
-        debate: &SandboxState,
-        cx: &Context<HostClient>,
-        request: impl Fn(&[TranscriptItem<'_>]) -> Request,
-        log: &[ConversationEntry],
-    ) -> Result<TurnOutcome, NodeError> {
-        let settings = &self.participant.settings;
-        let build = |log: &[TranscriptItem<'_>]| settings.apply(request(log));
-        let log = rounds(log);
-        let (request, is_shortened) = match &settings.window {
-            Some(window) => match fit(window, &log, build) {
-                Ok(fitted) => fitted,
-                Err(reason) => {
-                    let outcome =
-                        CallOutcome::Failed(CallFailure { kind: FailureKind::TooLong, reason });
-                    return Ok(TurnOutcome { outcome, request: None, is_shortened: true });
-                }
-            },
-            None => (build(&log.iter().map(TranscriptItem::Round).collect::<Vec<_>>()), false),
-        };
-        let mut turn = TurnOutcome {
-            outcome: self.call(debate, cx, request.clone()).await?,
-            request: Some(request),
-            is_shortened,
-        };
-        // The context window is unknown, or the estimate of the tokens is too low: tries a shorter transcript.
-        for attempt in 1..=MAX_SHORTENED {
-            let too_long =
-                matches!(&turn.outcome, CallOutcome::Failed(it) if it.kind == FailureKind::TooLong);
-            let Some(sent) = turn.request.as_ref().filter(|_| too_long) else { break };
-            let Ok((shorter, _)) = fit(&smaller_window(sent), &log, build) else { break };
-            let key = format!("{} shortened {attempt}", self.key);
-            let outcome = Turn { key: &key, ..*self }.call(debate, cx, shorter.clone()).await?;
-            turn = TurnOutcome { outcome, request: Some(shorter), is_shortened: true };
-        }
-        Ok(turn)
-    }
-
-    /// Makes a call through the host.
-    pub(super) async fn call(
-        &self,
-        debate: &SandboxState,
-        cx: &Context<HostClient>,
-        request: Request,
-    ) -> Result<CallOutcome, NodeError> {
-        let call = ModelCall {
-            agent_id: self.participant.persona.id.clone(),
-            group: self.group,
-            move_id: Some(debate.brief.move_id.clone()),
-            round: self.round,
-            reply_to: self.reply_to.map(str::to_owned),
-            request,
-        };
-        cx.deps().call(cx, self.key, call).await
-    }
-}
-
-/// Returns a context window for which a request is too long, so that about a third of the prompt has to be omitted.
-fn smaller_window(request: &Request) -> ContextWindow {
-    let model = ModelId::new("unknown", "unknown");
-    let prompt = estimate_tokens(&model.provider, request);
-    ContextWindow::new(model, prompt * 2 / 3 + u64::from(request.max_tokens))
-}
-
-fn fit(
-    window: &ContextWindow,
-    log: &[llm::overflow::Round],
-    request: impl Fn(&[TranscriptItem<'_>]) -> Request,
-) -> Result<(Request, bool), String> {
-    let fitted = fit_rounds(window, log, request).map_err(|error| error.to_string())?;
-    Ok((fitted.request, !fitted.summarised.is_empty()))
-}
-
 /// State changes of half a round, which consists either of the critic's turns or of the decision makers' turns.
 struct RoundUpdate {
     number: u32,
@@ -296,6 +193,7 @@ impl RoundUpdate {
 
     /// Records the tokens and cost of a turn. Called only once for the opening, which all conversations share.
     fn record_usage(&mut self, turn: &TurnOutcome) {
+        self.calls.extend(turn.summary_calls.iter().cloned());
         if let CallOutcome::Answered(Answer { usage, .. }) = &turn.outcome {
             self.calls.push(usage.clone());
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     call::{CallOutcome, LLM, ModelCall},
-    config::{Config, Group},
+    config::{Config, Group, Summaries},
     debate::MAX_SHORTENED,
     finding::Findings,
     models::Models,
@@ -46,8 +46,8 @@ pub(super) fn call_policy(
     };
     let makers = config.decision_makers.len() as u64;
     // Adds three calls per decision maker: the baseline scoring call, its retry, and the retry of the final scoring
-    // call. Each call may be repeated with a shorter prompt.
-    let calls = (config.calls_per_move() + 3 * makers) * (1 + u64::from(MAX_SHORTENED));
+    // call. Each call may be repeated with a shorter prompt, and each prompt may need a summary.
+    let calls = (config.calls_per_move() + 3 * makers) * 2 * (1 + u64::from(MAX_SHORTENED));
     CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
 }
 
@@ -61,11 +61,12 @@ fn authorize(
 ) -> Result<ModelCall, CallError> {
     let mut call: ModelCall = serde_json::from_value(request)
         .map_err(|error| CallError::terminal(format!("invalid model call: {error}")))?;
+    let is_critic = config.critic.id == call.agent_id;
+    let is_maker = config.decision_makers.iter().any(|it| it.id == call.agent_id);
     let known = match call.group {
-        Group::Critic => config.critic.id == call.agent_id,
-        Group::DecisionMakers | Group::Scoring => {
-            config.decision_makers.iter().any(|it| it.id == call.agent_id)
-        }
+        Group::Critic => is_critic,
+        Group::DecisionMakers | Group::Scoring => is_maker,
+        Group::Summaries => config.summaries == Summaries::Model && (is_critic || is_maker),
         Group::Synthesizers | Group::Inferences | Group::Analysts => false,
     };
     if !known {
@@ -89,6 +90,7 @@ fn task(call: &ModelCall, config: &Config, debated: Arc<DebatedMove>) -> Task {
     let work = match call.group {
         Group::DecisionMakers => Work::MakerTurn { debated, round },
         Group::Scoring => Work::Scores { debated, metrics: config.metrics.clone(), round },
+        Group::Summaries => Work::Summary { debated },
         _ => Work::CriticTurn { debated, maker: call.reply_to.clone(), round },
     };
     Task { agent, work }

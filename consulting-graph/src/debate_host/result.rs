@@ -75,10 +75,15 @@ impl DebateResult {
         if !are_valid_scores(&self.scores, config) || !are_valid_scores(&self.baseline, config) {
             return invalid("scores");
         }
-        let max_calls = config.calls_per_move() + 3 * config.decision_makers.len() as u64;
+        let requests = config.calls_per_move() + 3 * config.decision_makers.len() as u64;
+        // Each request may be repeated with a shorter prompt, and each of these prompts may contain a summary.
+        let max_calls = requests * (2 + u64::from(debate::MAX_SHORTENED));
         let is_valid_call = |it: &CallUsage| {
             it.move_id.as_deref() == Some(move_id)
-                && matches!(it.group, Group::Critic | Group::DecisionMakers | Group::Scoring)
+                && matches!(
+                    it.group,
+                    Group::Critic | Group::DecisionMakers | Group::Scoring | Group::Summaries
+                )
                 && it.input.max(it.output).max(it.cached) <= MAX_TOKENS
         };
         if self.calls.len() as u64 > max_calls || !self.calls.iter().all(is_valid_call) {

@@ -1,6 +1,6 @@
 //! Turns and scores of the offline board in debates.
 
-use llm::Message;
+use llm::{Message, Role};
 use minijinja::{Value, context};
 use serde_json::{Map, json};
 
@@ -68,8 +68,22 @@ pub(super) fn maker_turn(
     say(&writer, &[&open, argument, "settles", &close], &names)
 }
 
+/// Writes a summary of earlier rounds: the concerns that the critic raised in them.
+pub(super) fn summary(debated: &DebatedMove, messages: &[Message]) -> String {
+    let text: String = messages.iter().map(Message::text).collect();
+    let concerns = TEXTS.phrases.get("concern").map_or(&[][..], Vec::as_slice);
+    let raised: Vec<&str> =
+        concerns.iter().map(String::as_str).filter(|it| text.contains(it)).collect();
+    let raised = if raised.is_empty() { "the risk".to_owned() } else { raised.join("; ") };
+    format!(
+        "The critic questioned \u{201c}{}\u{201d} on these points: {raised}.",
+        debated.draft.title
+    )
+}
+
 /// Writes the scores of a decision maker. About one answer in fifteen does not have the requested form. `quality` is
-/// the seed for the quality of the move, which is the same for all decision makers.
+/// the seed for the quality of the move, which is the same for all decision makers. The scores are lower if the decision
+/// maker conceded more than the critic did in their debate, and higher if it is the other way round.
 pub(super) fn scores(
     debated: &DebatedMove,
     metrics: &[Metric],
@@ -79,13 +93,22 @@ pub(super) fn scores(
     writer: &Writer,
 ) -> String {
     let names = context! { worry => latest_concern(messages), ..names(debated) };
-    let view = writer.phrase(if is_baseline { "first_view" } else { "verdict" }, &names);
+    let change = if is_baseline { 0 } else { change_of_view(messages) };
+    let view = writer.phrase(
+        match change {
+            _ if is_baseline => "first_view",
+            ..0 => "verdict_lower",
+            0 => "verdict_same",
+            _ => "verdict_higher",
+        },
+        &names,
+    );
     let score = |metric: &Metric| {
         // A feasible move is not necessarily a good one, so the quality for this metric is drawn separately.
         let is_ease = metric.id == "feasibility";
         let mut rng = SeededRng::from_text(&format!("{quality}\n{is_ease}"));
         let (low, high) = QUALITIES[rng.between(0, 4) as usize];
-        writer.number(low, high)
+        writer.number(low, high) + change
     };
     let form = |score: &dyn Fn(&Metric) -> serde_json::Value| {
         let scores = metrics.iter().map(|it| (it.id.clone(), score(it)));
@@ -108,6 +131,18 @@ pub(super) fn scores(
         7 => format!("I would prefer not to put a number on it. {view}"),
         _ => requested,
     }
+}
+
+/// Returns the effect of a debate on the scores of a decision maker: -1 if it conceded more often than the critic, 1 if
+/// the critic did, otherwise 0.
+fn change_of_view(messages: &[Message]) -> i64 {
+    let concessions = |role: Role, list: &str| {
+        let phrases = TEXTS.phrases.get(list).map_or(&[][..], Vec::as_slice);
+        let turns = messages.iter().filter(|it| it.role == role).map(Message::text);
+        turns.filter(|text| phrases.iter().any(|it| text.contains(it))).count() as i64
+    };
+    let own = concessions(Role::Assistant, "maker_concedes");
+    (concessions(Role::User, "critic_concedes") - own).signum()
 }
 
 /// Fills in one phrase from each list and joins the phrases.

@@ -1,6 +1,6 @@
 //! Findings of the offline board from the trends of the figures and from filings, for companies without news.
 
-use super::candidate::{Candidate, good_if};
+use super::candidate::{Candidate, bad_if, good_if};
 use crate::{
     data::{
         Company,
@@ -13,6 +13,12 @@ use crate::{
 /// Maximum number of findings about trends, few enough that filings are among the findings too.
 const MAX_TRENDS: usize = 8;
 
+/// Maximum number of findings about 8-K filings. They replace findings about trends.
+const MAX_CURRENT_REPORTS: usize = 3;
+
+/// Section of the document that lists the filings.
+pub(super) const FILING_EVENTS: &str = "Filing Events";
+
 /// Returns the findings that the trends and the filings support, most important first.
 pub(super) fn candidates(company: &Company) -> Vec<Candidate> {
     let (quarterly, annual) = (trend::quarterly(company), trend::annual(company));
@@ -20,8 +26,10 @@ pub(super) fn candidates(company: &Company) -> Vec<Candidate> {
         quarterly.iter().chain(&annual).filter_map(from_trend).collect();
     // Trends over several periods first. The sort is stable.
     trends.sort_by_key(|it| std::cmp::Reverse(it.draft.strength));
-    let mut candidates = balanced(trends, MAX_TRENDS);
     let events = filing::events(company);
+    let current_reports = current_reports(&events);
+    let mut candidates = balanced(trends, MAX_TRENDS - current_reports.len());
+    candidates.extend(current_reports.into_iter().map(from_filing));
     let newest = |kind| events.iter().find(|it| it.kind == kind).map(from_filing);
     let filings = [FilingEventKind::Restatement, FilingEventKind::Report].map(newest);
     candidates.extend(filings.into_iter().flatten());
@@ -43,6 +51,20 @@ fn balanced(candidates: Vec<Candidate>, n: usize) -> Vec<Candidate> {
     }
     selected.truncate(n);
     selected
+}
+
+/// Selects 8-K filings: unfavourable ones first, then the newest ones.
+fn current_reports(events: &[FilingEvent]) -> Vec<&FilingEvent> {
+    let is_unfavourable = |it: &FilingEvent| match it.kind {
+        FilingEventKind::CurrentReport { is_unfavourable } => Some(is_unfavourable),
+        _ => None,
+    };
+    let mut reports: Vec<&FilingEvent> =
+        events.iter().filter(|it| is_unfavourable(it).is_some()).collect();
+    // The sort is stable, so the newest of equally important filings comes first.
+    reports.sort_by_key(|it| is_unfavourable(it) != Some(true));
+    reports.truncate(MAX_CURRENT_REPORTS);
+    reports
 }
 
 fn from_trend(trend: &Trend) -> Option<Candidate> {
@@ -68,8 +90,14 @@ fn from_trend(trend: &Trend) -> Option<Candidate> {
 }
 
 fn from_filing(event: &FilingEvent) -> Candidate {
-    let FilingEvent { filed, text, .. } = event;
+    let FilingEvent { filed, text, kind } = event;
     let quote = format!("{filed}: {text}");
     let claim = format!("A filing of {filed} shows this: {text}.");
-    Candidate::new(Kind::Other, claim, "Filing Events", quote)
+    match kind {
+        FilingEventKind::CurrentReport { is_unfavourable } => {
+            let candidate = Candidate::new(Kind::Event, claim, FILING_EVENTS, quote);
+            candidate.direction(bad_if(*is_unfavourable)).strength(2)
+        }
+        _ => Candidate::new(Kind::Other, claim, FILING_EVENTS, quote),
+    }
 }

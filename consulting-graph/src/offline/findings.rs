@@ -1,5 +1,7 @@
 //! Findings of the offline board.
 
+use std::cmp::Ordering;
+
 use minijinja::context;
 
 use super::{
@@ -12,6 +14,7 @@ use crate::{
         Company, ForumThread, Item, NewsItem, Note, PredictionMarket, Rating, Sentiment, Source,
         Split, Subject, number,
         ratio_table::{self, Ratio, Value},
+        trend::spell_out,
     },
     finding::{
         Direction, FindingViolation, FindingsDraft, Inference, Kind, TensionDraft, violations,
@@ -42,13 +45,14 @@ pub(super) fn draft(
         candidates.retain(|it| !it.is_filler);
     }
     candidates.truncate(writer.number(10, 14) as usize);
-    let position = |label: &str| {
-        let position = candidates.iter().position(|it| it.label == label)?;
-        u8::try_from(position + 1).ok()
-    };
+    let position = |label: &str| candidates.iter().position(|it| it.label == label);
     let tensions = TEXTS.tensions.iter().filter_map(|it| {
-        let [one, other] = &it.between;
-        let between = vec![position(one)?, position(other)?];
+        let [one, other] = [position(&it.between[0])?, position(&it.between[1])?];
+        // Two findings that are good, bad or neither for the company do not contradict each other.
+        if candidates[one].draft.direction == candidates[other].draft.direction {
+            return None;
+        }
+        let between = [one, other].map(|it| u8::try_from(it + 1).unwrap_or(u8::MAX)).to_vec();
         Some(TensionDraft { between, text: writer.fill(&it.text, &context! {})? })
     });
     let tensions = tensions.take(writer.number(1, 3) as usize).collect();
@@ -114,6 +118,7 @@ fn ratio_finding(ratio: &Ratio, kind: Kind, writer: &Writer) -> Candidate {
     let Ratio { name, period, value, sector, .. } = ratio;
     let (amount, is_negative) = (amount(*value), amount(*value) < 0.0);
     let verb = writer.pick(&["amounted to", "stood at", "was"]);
+    let described = spell_out(name);
     let (claim, direction) = match (*name, sector) {
         ("Net debt", _) => {
             let meaning = if is_negative {
@@ -146,11 +151,11 @@ fn ratio_finding(ratio: &Ratio, kind: Kind, writer: &Writer) -> Candidate {
             let position = if is_below { "below" } else { "at or above" };
             let is_good = is_below == (*name == "Debt to equity");
             let claim = format!(
-                "{name} {verb} {value} in {period}, {position} the sector figure of {sector}."
+                "{described} {verb} {value} in {period}, {position} the sector figure of {sector}."
             );
             (claim, good_if(is_good))
         }
-        (_, None) => (format!("{name} {verb} {value} in {period}."), bad_if(is_negative)),
+        (_, None) => (format!("{described} {verb} {value} in {period}."), bad_if(is_negative)),
     };
     let sector = sector.map(|it| format!(" | {it}")).unwrap_or_default();
     let quote = format!("{name} | {period} | {value}{sector}");
@@ -168,7 +173,11 @@ fn amount(value: Value) -> f64 {
 fn balance(company: &Company, item: Item, strength: u8) -> Option<Candidate> {
     let [.., before, after] = company.annuals.as_slice() else { return None };
     let (from, to) = (before.get(item)?, after.get(item)?);
-    let change = if from < to { "rose" } else { "did not rise" };
+    let change = match from.cmp(&to) {
+        Ordering::Less => "rose",
+        Ordering::Equal => "did not change",
+        Ordering::Greater => "fell",
+    };
     let (label, direction) = (item.label(), good_if(from >= to));
     let (from, to) = (number::dollars(from), number::dollars(to));
     let (before, after) = (before.period, after.period);

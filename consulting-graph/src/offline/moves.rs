@@ -2,9 +2,12 @@
 
 use minijinja::{Value, context};
 
-use super::writer::{MoveText, TEXTS, Writer};
+use super::{
+    figures::FILING_EVENTS,
+    writer::{MoveText, TEXTS, Writer},
+};
 use crate::{
-    finding::{Direction, Finding, Findings, Inference, Kind},
+    finding::{Direction, Evidence, Finding, Findings, Inference, Kind},
     moves::{MoveDraft, MovesDraft, Risk, Step},
 };
 
@@ -51,9 +54,12 @@ fn choose(
     let moves: Vec<&'static MoveText> = TEXTS.moves.iter().filter(fits).collect();
     let order = writer.order(&format!("{risk:?}"), moves.len()).into_iter().map(|it| moves[it]);
     let unknown_names = evidence.unknown_names();
+    // Without news, no move has findings on the topics from F2.
+    let n_topics = if evidence.has_outside_view() { 4 } else { 2 };
     order.min_by_key(|it| {
         let is_vague = unknown_names.iter().any(|name| it.refers_to(name));
-        (is_vague, it.findings.iter().filter(|kind| evidence.get(**kind).is_none()).count())
+        let topics = it.findings.iter().take(n_topics);
+        (is_vague, topics.filter(|kind| evidence.get(**kind).is_none()).count())
     })
 }
 
@@ -69,14 +75,14 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
         let inference = if idx < 2 { Inference::F1 } else { Inference::F2 };
         evidence.get(text.findings[idx]).or_else(|| any(inference, idx))
     });
-    // Without news, any unfavourable trend is an objection.
+    let also = [Inference::F1, Inference::F2].map(|it| any(it, 4));
+    let market = any(Inference::F2, 5);
+    // Without news, any unfavourable trend is an objection, except the one that supports the argument.
     let against = if evidence.has_outside_view() {
         against
     } else {
-        evidence.any_negative(turn, writer).or(against)
+        evidence.any_negative_except(market, turn, writer).or(against)
     };
-    let also = [Inference::F1, Inference::F2].map(|it| any(it, 4));
-    let market = any(Inference::F2, 5);
     let (why_now, view) = if evidence.has_outside_view() {
         ("why_now", "outside_view")
     } else {
@@ -118,7 +124,7 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
     MoveDraft {
         title: fill(&text.title),
         risk_level: text.risk,
-        thesis: format!("{} {}.", fill(&text.thesis), cite(first)),
+        thesis: format!("{} {} {}.", fill(&text.thesis), phrase("thesis_figure"), cite(first)),
         why_now: format!("{} {}.", phrase(why_now), cite(outside)),
         reasoning,
         citations: citations.map(|it| it.id.to_string()).collect(),
@@ -161,7 +167,9 @@ impl<'a> MoveEvidence<'a> {
             Kind::Analyst,
             Kind::Prediction,
         ];
-        self.findings.iter().any(|it| kinds.contains(&it.draft.kind))
+        let is_filing = |it: &Evidence| it.section == FILING_EVENTS;
+        let from_news = |it: &&Finding| !it.draft.evidence.iter().any(is_filing);
+        self.findings.iter().any(|it| kinds.contains(&it.draft.kind) && from_news(it))
     }
 
     /// Returns one of the findings of a set, or one of all findings if the set is empty. Findings without a topic are
@@ -178,9 +186,16 @@ impl<'a> MoveEvidence<'a> {
         order.get(idx % order.len().max(1)).map(|it| *some[*it])
     }
 
-    /// Returns one of the unfavourable findings. `idx` selects the finding.
-    fn any_negative(&self, idx: usize, writer: &Writer) -> Option<&'a Finding> {
-        let is_negative = |it: &&&Finding| it.draft.direction == Direction::Negative;
+    /// Returns one of the unfavourable findings, but not `except`. `idx` selects the finding.
+    fn any_negative_except(
+        &self,
+        except: Option<&Finding>,
+        idx: usize,
+        writer: &Writer,
+    ) -> Option<&'a Finding> {
+        let is_other = |it: &Finding| except.is_none_or(|except| except.id != it.id);
+        let is_negative =
+            |it: &&&Finding| it.draft.direction == Direction::Negative && is_other(it);
         let of_f2 = |it: &&&Finding| it.id.inference == Inference::F2;
         let negative: Vec<_> = self.findings.iter().filter(is_negative).filter(of_f2).collect();
         let order = writer.order("negative", negative.len());

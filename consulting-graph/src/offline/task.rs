@@ -25,6 +25,7 @@ impl Task {
         match &self.work {
             Work::CriticTurn { debated, .. }
             | Work::MakerTurn { debated, .. }
+            | Work::Summary { debated }
             | Work::Scores { debated, .. } => Some(debated.move_id),
             Work::Document { .. } | Work::Findings { .. } | Work::Moves { .. } => None,
         }
@@ -71,6 +72,11 @@ pub enum Work {
         debated: Arc<DebatedMove>,
         /// Round of the debate, starting at 1.
         round: u32,
+    },
+    /// Summarise earlier rounds of a debate.
+    Summary {
+        /// The move.
+        debated: Arc<DebatedMove>,
     },
     /// Score a move.
     Scores {

@@ -62,6 +62,22 @@ pub fn maker_reply(
     request_for(maker, fence, messages)
 }
 
+/// Builds the request to a model for a summary of rounds that are left out of a longer prompt.
+pub fn summary(brief: &Brief, fence: &Fence, rounds: &[Round]) -> Request {
+    let turn = |round: &Round, it: &Entry| format_turn(round.number, &it.speaker, &it.text);
+    let turns = rounds.iter().flat_map(|round| round.entries.iter().map(move |it| turn(round, it)));
+    let turns = fence.wrap("earlier turns", &turns.collect::<Vec<_>>().join("\n\n"));
+    let message = format!(
+        "These are earlier turns of a debate about move {} for {}.\n\n{turns}\n\nSummarise them in at most 200 words \
+         for participants who can no longer read them. State the arguments of each side, what it conceded, and which \
+         questions are open. Keep the figures, dates and citations, such as [F1-07], that the arguments rely on. Do not \
+         judge, and add nothing that was not said.",
+        brief.move_id, brief.ticker
+    );
+    let system = format!("You write neutral summaries of debates.\n\n{}", fence.instruction());
+    Request::conversation(vec![Message::user(message)]).system(system)
+}
+
 /// Returns the messages that every prompt for a decision maker starts with. In later rounds, messages are only
 /// appended.
 pub(crate) fn maker_conversation(

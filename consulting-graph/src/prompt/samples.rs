@@ -5,7 +5,7 @@ use llm::{Request, overflow::TranscriptItem};
 
 use super::{
     brief::Brief,
-    debate::{critic_opening, critic_reply, maker_reply},
+    debate::{critic_opening, critic_reply, maker_reply, summary},
     layers::{Chunk, analyst, analyst_retry, inference, inference_retry, synthesizer},
     scoring::{baseline, repair, score},
 };
@@ -34,6 +34,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
     let brief = Brief { ticker: ticker.to_string(), move_id: "m1".to_owned(), document, evidence };
     let log = append_to_log(&[], Speaker::Critic, "No.", 1);
     let log = rounds(&append_to_log(&log, Speaker::DecisionMaker(one.id.clone()), "Yes.", 1));
+    let summary = summary(&brief, &fence, &log);
     let log: Vec<TranscriptItem<'_>> = log.iter().map(TranscriptItem::Round).collect();
     let chunk = Some(Chunk { number: 1, of: 2 });
     let findings = |of, chunk| inference(&one, &ticker, of, "A document.", chunk, &fence);
@@ -52,6 +53,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
         ("critic opening", critic_opening(&critic, &brief, &fence)),
         ("critic reply", critic_reply(&critic, &brief, &fence, &one, &log, 2)),
         ("decision maker reply", maker_reply(&one, &brief, &fence, &log, 1)),
+        ("summary", summary),
         ("score", scores.clone()),
         ("score before", baseline(&one, &brief, &fence, &metrics)),
         ("score again", repair(&scores, "Hm.", &metrics)),

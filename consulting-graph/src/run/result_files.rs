@@ -40,7 +40,8 @@ pub(super) fn write_results(
     write_logs(&dir.join("logs"), state, report)
 }
 
-/// Writes the transcripts and scores of the debates in the same format as the sandboxes do. Files copied from the
+/// Writes the transcripts and scores of the debates in the same format as the sandboxes do. The JSON of the transcripts
+/// is part of `report.json`. Files copied from the
 /// sandboxes may already exist, but the state is authoritative, so files that differ from it are replaced.
 fn write_logs(dir: &Path, state: &PipelineState, report: &Report) -> Result<(), FileError> {
     let names = debate::log_names(report.outcome.decision_makers.len());
@@ -49,7 +50,6 @@ fn write_logs(dir: &Path, state: &PipelineState, report: &Report) -> Result<(), 
         create_dir(&logs)?;
         for (name, log) in debate.logs.iter().filter(|it| names.contains(it.0)) {
             replace_sandbox_file(&logs.join(format!("{name}.md")), &debate::log_markdown(log))?;
-            replace_sandbox_file(&logs.join(format!("{name}.json")), &debate::pretty_json(log))?;
         }
     }
     for score in &state.policy_scores {

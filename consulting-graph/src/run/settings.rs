@@ -39,7 +39,7 @@ fn apply_setting(table: &mut Table, setting: &str) -> Result<(), String> {
     let last = if *last == "persona" { "system_prompt" } else { last };
     let current_value = current.get(last);
     if current_value.is_none()
-        && !["model", "temperature", "max_tokens", "chunk_lines"].contains(&last)
+        && !["model", "temperature", "max_tokens", "context_tokens", "chunk_lines"].contains(&last)
     {
         let names: Vec<&str> = current.keys().map(String::as_str).collect();
         return Err(format!("unknown setting `{last}`; use one of: {}", names.join(", ")));

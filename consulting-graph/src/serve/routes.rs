@@ -79,7 +79,7 @@ fn unreadable(error: &io::Error) -> Problem {
 /// Starts a run.
 #[utoipa::path(post, path = "/api/analyze", tag = "runs", request_body = AnalyzeRequest, responses(
     (status = 202, description = "The run was started", body = RunStarted),
-    (status = "4XX", description = "The request is invalid, or the queue is full", body = ProblemBody),
+    (status = 429, description = "Too many requests, or the queue is full", body = ProblemBody),
     (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn analyze(
     State(app): State<AppState>,
@@ -95,7 +95,8 @@ async fn analyze(
     (status = 200, description = "Server-sent events, one per event; the last one has the status of the run",
         body = Message, content_type = "text/event-stream"),
     (status = 204, description = "The run has ended, and the client has received all its events"),
-    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 429, description = "Too many requests, or too many open streams", body = ProblemBody)))]
 async fn events_live(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -115,7 +116,7 @@ async fn events_live(
 #[utoipa::path(get, path = "/api/results/{id}", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The status, and the report once the run is complete", body = Results),
-    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody)))]
 async fn results_of(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -139,7 +140,7 @@ async fn results_of(
 /// Lists runs, newest first.
 #[utoipa::path(get, path = "/api/runs", tag = "runs", params(RunsQuery), responses(
     (status = 200, description = "A page of runs", body = RunPage),
-    (status = "4XX", description = "A parameter is invalid", body = ProblemBody)))]
+    (status = 404, description = "The run in `before` does not exist", body = ProblemBody)))]
 async fn runs(
     State(app): State<AppState>,
     Params(request): Params<RunsQuery>,
@@ -163,7 +164,7 @@ async fn runs(
 #[utoipa::path(get, path = "/api/runs/{id}", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The status, settings and spending of the run", body = RunDetail),
-    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody)))]
 async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<RunDetail>> {
     let (info, dir) = app.find_run(&id).await?;
     let (run, titles) = blocking(move || {
@@ -209,7 +210,8 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<
 #[utoipa::path(delete, path = "/api/runs/{id}", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 204, description = "The run was deleted"),
-    (status = "4XX", description = "The run does not exist or is active", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run is active", body = ProblemBody)))]
 async fn delete(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<StatusCode> {
     app.delete_run(&id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -219,7 +221,7 @@ async fn delete(State(app): State<AppState>, Path(id): Path<String>) -> HttpResu
 #[utoipa::path(get, path = "/api/runs/{id}/events", tag = "runs",
     params(("id" = String, Path, description = "Id of the run"), EventsQuery), responses(
     (status = 200, description = "Events, in order", body = EventPage),
-    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody)))]
 async fn events(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -242,7 +244,8 @@ async fn events(
 #[utoipa::path(get, path = "/api/runs/{id}/trace", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The trace of the pipeline, with the debates inside it", body = Object),
-    (status = "4XX", description = "The run does not exist or is not complete", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run is not complete, or this server cannot replay it", body = ProblemBody)))]
 async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
     let (_, dir) = find_complete_run(&app, &id).await?;
     let _permit = app.whole_file_permit().await?;
@@ -256,7 +259,8 @@ async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpRe
     params(("id" = String, Path, description = "Id of the run"),
         ("name" = String, Path, description = "`pipeline`, or the id of a move")), responses(
     (status = 200, description = "The page, which loads no other files", body = String, content_type = "text/html"),
-    (status = "4XX", description = "The trace does not exist, or the run is not complete", body = ProblemBody)))]
+    (status = 404, description = "The run or its trace does not exist", body = ProblemBody),
+    (status = 409, description = "The run is not complete, or this server cannot replay it", body = ProblemBody)))]
 async fn trace_page(
     State(app): State<AppState>,
     Path((id, name)): Path<(String, String)>,
@@ -280,7 +284,7 @@ async fn find_complete_run(app: &AppState, id: &str) -> HttpResult<(RunInfo, Pat
 #[utoipa::path(get, path = "/api/runs/{id}/calls", tag = "runs",
     params(("id" = String, Path, description = "Id of the run"), CallsQuery), responses(
     (status = 200, description = "The calls, in order of completion", body = CallList),
-    (status = "4XX", description = "The run or the agent does not exist", body = ProblemBody)))]
+    (status = 404, description = "The run or the agent does not exist", body = ProblemBody)))]
 async fn calls(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -299,7 +303,8 @@ async fn calls(
 #[utoipa::path(get, path = "/api/runs/{id}/review", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The moves to review", body = Object),
-    (status = "4XX", description = "The run does not exist or is not waiting for a review", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run is not waiting for a review", body = ProblemBody)))]
 async fn review(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<Value>> {
     let (_, dir) = app.find_run(&id).await?;
     let read = move || {
@@ -316,7 +321,10 @@ async fn review(State(app): State<AppState>, Path(id): Path<String>) -> HttpResu
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), request_body = Option<ResumeRequest>, responses(
     (status = 202, description = "The run was resumed", body = RunStarted),
-    (status = "4XX", description = "The run cannot be resumed, or the request is invalid", body = ProblemBody),
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run is active or complete, or this server cannot resume it", body = ProblemBody),
+    (status = 422, description = "The request is invalid, or does not fit the state of the run", body = ProblemBody),
+    (status = 429, description = "Too many requests, or the queue is full", body = ProblemBody),
     (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn resume(
     State(app): State<AppState>,
@@ -354,7 +362,9 @@ async fn resume(
 #[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), request_body = ForkRequest, responses(
     (status = 202, description = "The fork was started", body = RunStarted),
-    (status = "4XX", description = "The run cannot be forked, or the request is invalid", body = ProblemBody),
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run is not complete, or this server cannot fork it", body = ProblemBody),
+    (status = 429, description = "Too many requests, or the queue is full", body = ProblemBody),
     (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn fork(
     State(app): State<AppState>,
@@ -369,7 +379,8 @@ async fn fork(
 #[utoipa::path(post, path = "/api/runs/{id}/cancel", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 202, description = "The run was cancelled", body = RunStarted),
-    (status = "4XX", description = "The run does not exist or is not active", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run is not active", body = ProblemBody)))]
 async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
     let run = app.service.cancel(&id).await?;
     Ok((StatusCode::ACCEPTED, Json(RunStarted::of(&run))).into_response())
@@ -378,7 +389,8 @@ async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> HttpResu
 /// Compares two complete runs.
 #[utoipa::path(get, path = "/api/compare", tag = "runs", params(Pair), responses(
     (status = 200, description = "Settings, the first difference, scores, ranks and cost", body = Object),
-    (status = "4XX", description = "The runs cannot be compared", body = ProblemBody)))]
+    (status = 404, description = "A run does not exist", body = ProblemBody),
+    (status = 409, description = "A run is not complete", body = ProblemBody)))]
 async fn compare(
     State(app): State<AppState>,
     Params(pair): Params<Pair>,
@@ -399,8 +411,7 @@ async fn compare(
 
 /// Estimates the calls, tokens, cost and time of a run.
 #[utoipa::path(get, path = "/api/plan", tag = "runs", params(PlanQuery), responses(
-    (status = 200, description = "Calls, tokens, cost and time, per role and in total", body = Object),
-    (status = "4XX", description = "A parameter is invalid", body = ProblemBody)))]
+    (status = 200, description = "Calls, tokens, cost and time, per role and in total", body = Object)))]
 async fn plan(
     State(app): State<AppState>,
     Params(request): Params<PlanQuery>,
@@ -415,7 +426,7 @@ async fn plan(
 #[utoipa::path(get, path = "/api/runs/{id}/files", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "Names and sizes of the files", body = FileList),
-    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+    (status = 404, description = "The run does not exist", body = ProblemBody)))]
 async fn files(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<FileList>> {
     let (_, dir) = app.find_run(&id).await?;
     let read = move || results::files(&dir).map_err(|error| unreadable(&error));
@@ -428,7 +439,7 @@ async fn files(State(app): State<AppState>, Path(id): Path<String>) -> HttpResul
     responses(
     (status = 200, description = "The file, as an attachment", content((String = "text/markdown"), (String = "text/html"),
         (String = "text/csv"), (String = "text/plain"), (Object = "application/json"))),
-    (status = "4XX", description = "The file does not exist", body = ProblemBody)))]
+    (status = 404, description = "The run or the file does not exist", body = ProblemBody)))]
 async fn file(
     State(app): State<AppState>,
     Path((id, name)): Path<(String, String)>,

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// Checks that the path parameters of every operation are those in its path, that operation ids are unique, and that
-/// every reference has a target.
+/// Checks that the path parameters of every operation are those in its path, that operation ids are unique, that every
+/// response has a single status and not a range such as `4XX`, and that every reference has a target.
 pub(crate) fn check(document: &Value) {
     let version = document["openapi"].as_str().unwrap();
     assert!(version.starts_with("3.1"), "{version}");
@@ -27,7 +27,13 @@ pub(crate) fn check(document: &Value) {
             assert_eq!(described, in_path, "{place}");
             let id = operation["operationId"].as_str().unwrap();
             assert!(ids.insert(id), "{place}: {id} is used twice");
-            assert!(operation["responses"].as_object().is_some_and(|it| !it.is_empty()), "{place}");
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(!responses.is_empty(), "{place}");
+            for (status, response) in responses {
+                let number: u16 = status.parse().unwrap_or_else(|_| panic!("{place}: {status}"));
+                assert!((200..600).contains(&number), "{place}: {status}");
+                assert!(response["description"].is_string(), "{place}: {status}");
+            }
         }
     }
     check_references(document, document);

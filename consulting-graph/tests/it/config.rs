@@ -123,7 +123,7 @@ fn validation_errors_name_the_setting() {
     check(
         "[models.scoring]",
         "[models.judges]",
-        "models.judges: not a known persona or group; use default, synthesizers, inferences, analysts, critic, decision_makers, scoring, or the id of a persona",
+        "models.judges: not a known persona or group; use default, synthesizers, inferences, analysts, critic, decision_makers, scoring, summaries, or the id of a persona",
     );
     check(
         "temperature = 0.7",

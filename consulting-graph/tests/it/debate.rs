@@ -79,6 +79,7 @@ fn state(rounds: u32, brief: Brief) -> SandboxState {
     let participant = |it: &consulting_graph::config::Persona| Participant {
         persona: it.clone(),
         settings: settings.clone(),
+        summaries: None,
     };
     SandboxState {
         brief,
@@ -308,19 +309,100 @@ async fn prompts_that_the_provider_rejects_as_too_long_are_shortened() {
     assert_eq!(record.state["marks"], json!(["truncated"]));
 }
 
-#[tokio::test]
-async fn transcripts_are_shortened_to_the_configured_window() {
+/// Context window that a debate of eight rounds with long turns exceeds.
+fn small_window() -> ContextWindow {
+    ContextWindow::new(ModelId::new("local", "small"), 4000)
+}
+
+/// Returns the state of a debate of eight rounds whose participants have small context windows, with the settings for
+/// summaries by a model.
+fn state_with_window(summaries: Option<CallSettings>) -> SandboxState {
     let mut state = state(8, brief());
-    let window = ContextWindow::new(ModelId::new("local", "small"), 4000);
     let terms = &mut state.terms;
     for it in terms.decision_makers.iter_mut().chain([&mut terms.critic]) {
-        it.settings.window = Some(window.clone());
+        it.settings.window = Some(small_window());
+        it.summaries = summaries.clone();
     }
-    let answer_fn: AnswerFn = |call| match call.group {
+    state
+}
+
+/// Returns the answer to all calls except those for summaries, with turns that are long enough to exceed the window.
+fn long_answer(call: &ModelCall) -> Result<String, CallFailure> {
+    match call.group {
         Group::Scoring => default_answer(call),
         _ => Ok(format!("{}: {}", call.agent_id, "It will pay for itself. ".repeat(40))),
+    }
+}
+
+fn is_summary(call: &&ModelCall) -> bool {
+    call.group == Group::Summaries
+}
+
+#[tokio::test]
+async fn a_model_can_summarise_the_rounds_that_do_not_fit() {
+    let settings = CallSettings { temperature: 0.0, max_tokens: 200, window: None };
+    let answer_fn: AnswerFn = |call| match call.group {
+        Group::Summaries => Ok("The cost is still open [F1-07].".to_owned()),
+        _ => long_answer(call),
     };
-    let record = run_debate(state, answer_fn).await;
+    let record = run_debate(state_with_window(Some(settings)), answer_fn).await;
+    assert_eq!(record.state["current_round"], 8);
+    assert_eq!(record.state["marks"], json!(["truncated"]));
+    let text = |it: &ModelCall| it.request.messages.iter().map(|it| it.text()).collect::<String>();
+    let summaries: Vec<&ModelCall> = record.calls.iter().filter(is_summary).collect();
+    let written = "summarised]\nThe cost is still open [F1-07].";
+    let with_summary = record.calls.iter().filter(|it| text(it).contains(written));
+    assert!(with_summary.count() >= 3, "{summaries:?}");
+    for call in summaries {
+        assert!(text(call).contains("**[Round 2] CRITIC:**"), "{call:?}");
+        assert_eq!(call.request.max_tokens, 200);
+    }
+    let computed = record.calls.iter().filter(|it| text(it).contains("Round 2, critic: critic:"));
+    assert_eq!(computed.count(), 0, "no prompt contains a computed summary");
+    // Every call is counted, including those for summaries.
+    assert_eq!(record.state["calls"].as_array().unwrap().len(), record.calls.len());
+}
+
+#[tokio::test]
+async fn summaries_are_computed_if_the_model_gives_no_usable_one() {
+    let settings = || CallSettings { temperature: 0.0, max_tokens: 200, window: None };
+    let small = CallSettings {
+        window: Some(ContextWindow::new(ModelId::new("a", "b"), 900)),
+        ..settings()
+    };
+    let failing: AnswerFn = |call| match call.group {
+        Group::Summaries => {
+            Err(CallFailure { kind: FailureKind::ModelFailed, reason: "down".to_owned() })
+        }
+        _ => long_answer(call),
+    };
+    let too_long: AnswerFn = |call| match call.group {
+        Group::Summaries => Ok("The cost is still open. ".repeat(600)),
+        _ => long_answer(call),
+    };
+    let requests = |record: &DebateRecord| {
+        let calls = record.calls.iter().filter(|it| !is_summary(it));
+        let mut requests: Vec<String> = calls.map(|it| json!(it.request).to_string()).collect();
+        requests.sort();
+        requests
+    };
+    let computed = run_debate(state_with_window(None), long_answer).await;
+    assert_eq!(computed.calls.iter().filter(is_summary).count(), 0);
+    for (settings, answer_fn, expects_calls) in
+        [(settings(), failing, true), (settings(), too_long, true), (small, failing, false)]
+    {
+        let record = run_debate(state_with_window(Some(settings)), answer_fn).await;
+        assert_eq!(record.calls.iter().any(|it| is_summary(&it)), expects_calls);
+        assert_eq!(requests(&record), requests(&computed));
+        assert_eq!(record.state["turns"], computed.state["turns"]);
+        assert_eq!(record.state["failures"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn transcripts_are_shortened_to_the_configured_window() {
+    let window = small_window();
+    let record = run_debate(state_with_window(None), long_answer).await;
     assert_eq!(record.state["current_round"], 8);
     assert_eq!(record.state["marks"], json!(["truncated"]));
     assert!(

@@ -28,6 +28,9 @@ const TICKERS: &str = r#"{
     "4": {"cik_str": 320193, "ticker": "AAPL", "title": "Apple Inc."}
 }"#;
 
+const SUBMISSIONS: &str = r#"{"filings": {"recent": {"accessionNumber": ["0000000001-24-000007"],
+    "filingDate": ["2024-08-01"], "reportDate": ["2024-07-31"], "form": ["8-K"], "items": ["1.01"]}}}"#;
+
 /// A mock server whose answers depend on the path of the request. It records all requests.
 struct Server {
     address: String,
@@ -67,6 +70,7 @@ impl Server {
             Some(match path {
                 "/files/company_tickers.json" => answer("200 OK", TICKERS),
                 "/api/xbrl/companyfacts/CIK0000000001.json" => answer("200 OK", &example()),
+                "/submissions/CIK0000000001.json" => answer("200 OK", SUBMISSIONS),
                 _ => answer("404 Not Found", "<html>"),
             })
         })
@@ -115,9 +119,11 @@ async fn downloaded_files_are_read_from_the_cache() {
         let company = source.read(&ticker("EXMP")).await.unwrap();
         let last = company.annuals.last().unwrap();
         assert_eq!(last.get(Item::Revenue), Some(1_110_000_000));
+        assert_eq!(company.current_reports[0].items, ["1.01"]);
     }
     let facts = "/api/xbrl/companyfacts/CIK0000000001.json";
-    assert_eq!(server.paths(), ["/files/company_tickers.json", facts]);
+    let submissions = "/submissions/CIK0000000001.json";
+    assert_eq!(server.paths(), ["/files/company_tickers.json", facts, submissions]);
     let requests = server.requests.lock().unwrap().clone();
     assert!(requests.iter().all(|it| {
         it.0.to_lowercase().contains("user-agent: example research jane@example.com\r\n")
@@ -128,7 +134,29 @@ async fn downloaded_files_are_read_from_the_cache() {
     let mut files: Vec<_> =
         fs::read_dir(cache.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     files.sort();
-    assert_eq!(files, ["CIK0000000001.json", "company_tickers.json"]);
+    let cached = ["CIK0000000001-submissions.json", "CIK0000000001.json", "company_tickers.json"];
+    assert_eq!(files, cached);
+}
+
+#[tokio::test]
+async fn a_missing_list_of_filings_is_a_warning() {
+    let server = Server::start(|path| {
+        Some(match path {
+            "/files/company_tickers.json" => answer("200 OK", TICKERS),
+            "/api/xbrl/companyfacts/CIK0000000001.json" => answer("200 OK", &example()),
+            _ => answer("503 Service Unavailable", ""),
+        })
+    })
+    .await;
+    let cache = temp_dir();
+    let source = DataSource {
+        origin: DataOrigin::EdgarOnline(server.online(cache.path())),
+        as_of: date(2024, 12, 31),
+    };
+    let company = source.read(&ticker("EXMP")).await.unwrap();
+    let warning = company.warnings.last().unwrap();
+    assert!(warning.starts_with("8-K filings are missing: cannot download "), "{warning}");
+    assert!(warning.contains("/submissions/CIK0000000001.json: 503"), "{warning}");
 }
 
 #[tokio::test]

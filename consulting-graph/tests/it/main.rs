@@ -8,6 +8,7 @@
 mod canned;
 mod citation;
 mod config;
+mod current_reports;
 mod debate;
 mod diff;
 mod edgar;
@@ -32,6 +33,7 @@ mod sample;
 mod sandboxes;
 mod score;
 mod snapshot;
+mod summaries;
 mod synthetic;
 mod ticker;
 mod transcript;

@@ -301,6 +301,33 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
 
 /// Sends the same scoring request to boards with different seeds and counts the formats of the answers.
 #[tokio::test]
+async fn scores_follow_from_what_was_conceded() {
+    let study = Study::new(3, "7f3a", invented("NVDA"));
+    let layers = study.layers().await;
+    let maker = &study.config.decision_makers[1];
+    let mut compared = 0;
+    for the_move in &layers.moves {
+        let subject = DebateSubject::new(the_move, &layers.findings);
+        let score_after = async |critic: &str, own: &str| {
+            let log = append_to_log(&[], Speaker::Critic, critic, 1);
+            let log = append_to_log(&log, Speaker::DecisionMaker(maker.id.clone()), own, 1);
+            study.score(maker, &subject, &rounds(&log)).await
+        };
+        let same = score_after("No.", "Yes.").await;
+        if same.score_source != ScoreSource::Schema || !same.adjustments.is_empty() {
+            continue;
+        }
+        compared += 1;
+        let lower = score_after("No.", "I concede your point.").await;
+        let higher = score_after("You are right about that.", "Yes.").await;
+        let metrics = study.config.metrics.len() as u32;
+        assert_eq!(lower.total() + metrics, same.total(), "{lower:?}");
+        assert_eq!(higher.total(), same.total() + metrics, "{higher:?}");
+    }
+    assert!(compared > 5, "{compared}");
+}
+
+#[tokio::test]
 async fn some_scores_deviate_from_the_requested_format() {
     let mut study = Study::new(1, "7f3a", invented("NVDA"));
     let layers = study.layers().await;

@@ -113,6 +113,7 @@ fn prompts_of_the_debate() {
             shown(&prompt::maker_reply(maker, &brief(), &fence(), &whole(&log(3)), 2))
         );
     }
+    insta::assert_snapshot!("summary", shown(&prompt::summary(&brief(), &fence(), &log(4))));
     let score = prompt::score(maker, &brief(), &fence(), &whole(&log(4)), &config.metrics, 2);
     insta::assert_snapshot!("score", shown(&score));
     insta::assert_snapshot!(

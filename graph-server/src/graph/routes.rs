@@ -116,7 +116,9 @@ impl RunView {
     }
 }
 
-/// Returns all routes and their OpenAPI document. At most `streams` event streams may be open at the same time.
+/// Returns all routes and their OpenAPI document, which lacks the errors of the guard and of the extractors: see
+/// [`Guard::add_error_responses`](crate::http::Guard::add_error_responses). At most `streams` event streams may be open
+/// at the same time.
 pub fn routes(
     graphs: Graphs,
     service: Service,
@@ -147,7 +149,8 @@ async fn list(State(app): State<AppState>) -> Json<Vec<String>> {
 
 /// Returns the nodes and edges of a graph.
 #[utoipa::path(get, path = "/graphs/{graph}", params(("graph" = String, Path)), responses(
-    (status = 200, body = Object), (status = "4XX", body = ProblemBody)))]
+    (status = 200, body = Object),
+    (status = 404, description = "The graph does not exist", body = ProblemBody)))]
 async fn describe(
     State(app): State<AppState>,
     Path(graph): Path<String>,
@@ -158,7 +161,10 @@ async fn describe(
 /// Starts a run.
 #[utoipa::path(post, path = "/graphs/{graph}/runs", params(("graph" = String, Path)),
     request_body = Option<StartRequest>, responses(
-    (status = 202, body = RunView), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    (status = 202, body = RunView),
+    (status = 404, description = "The graph does not exist", body = ProblemBody),
+    (status = 429, description = "Too many requests, or the queue is full", body = ProblemBody),
+    (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn start(
     State(app): State<AppState>,
     Path(graph): Path<String>,
@@ -183,7 +189,8 @@ async fn start(
 /// Returns the state of a thread.
 #[utoipa::path(get, path = "/graphs/{graph}/threads/{thread}/state",
     params(("graph" = String, Path), ("thread" = String, Path)), responses(
-    (status = 200, body = Object), (status = "4XX", body = ProblemBody)))]
+    (status = 200, body = Object),
+    (status = 404, description = "The graph or the thread does not exist", body = ProblemBody)))]
 async fn state(
     State(app): State<AppState>,
     Path((graph, thread)): Path<(String, String)>,
@@ -197,7 +204,8 @@ async fn state(
 /// Lists the checkpoints of a thread, newest first.
 #[utoipa::path(get, path = "/graphs/{graph}/threads/{thread}/history",
     params(("graph" = String, Path), ("thread" = String, Path), LimitQuery), responses(
-    (status = 200, body = Vec<Object>), (status = "4XX", body = ProblemBody)))]
+    (status = 200, body = Vec<Object>),
+    (status = 404, description = "The graph does not exist", body = ProblemBody)))]
 async fn history(
     State(app): State<AppState>,
     Path((graph, thread)): Path<(String, String)>,
@@ -209,7 +217,7 @@ async fn history(
 
 /// Lists runs, newest first.
 #[utoipa::path(get, path = "/runs", params(LimitQuery), responses(
-    (status = 200, body = Vec<RunView>), (status = "4XX", body = ProblemBody)))]
+    (status = 200, body = Vec<RunView>)))]
 async fn runs(
     State(app): State<AppState>,
     Params(limit): Params<LimitQuery>,
@@ -220,7 +228,8 @@ async fn runs(
 
 /// Returns a run.
 #[utoipa::path(get, path = "/runs/{id}", params(("id" = String, Path)), responses(
-    (status = 200, body = RunView), (status = "4XX", body = ProblemBody)))]
+    (status = 200, body = RunView),
+    (status = 404, description = "The run does not exist", body = ProblemBody)))]
 async fn run(State(app): State<AppState>, Path(id): Path<String>) -> ApiResult<Json<RunView>> {
     Ok(Json(RunView::of(app.service.get(&id).await?)))
 }
@@ -229,7 +238,9 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> ApiResult<J
 /// number are sent.
 #[utoipa::path(get, path = "/runs/{id}/events",
     params(("id" = String, Path), LastEventId), responses(
-    (status = 200, body = Message, content_type = "text/event-stream"), (status = "4XX", body = ProblemBody)))]
+    (status = 200, body = Message, content_type = "text/event-stream"),
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 429, description = "Too many requests, or too many open streams", body = ProblemBody)))]
 async fn events(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -241,7 +252,11 @@ async fn events(
 /// Resumes a run that is waiting for answers, has failed or was cancelled.
 #[utoipa::path(post, path = "/runs/{id}/resume", params(("id" = String, Path)),
     request_body = Option<ResumeRequest>, responses(
-    (status = 202, body = RunView), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    (status = 202, body = RunView),
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run cannot be resumed with these answers", body = ProblemBody),
+    (status = 429, description = "Too many requests, or the queue is full", body = ProblemBody),
+    (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn resume(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -282,7 +297,9 @@ async fn resume(
 
 /// Cancels a run. The run may be waiting for an answer. A cancelled run can be resumed.
 #[utoipa::path(post, path = "/runs/{id}/cancel", params(("id" = String, Path)), responses(
-    (status = 202, body = RunView), (status = "4XX", body = ProblemBody)))]
+    (status = 202, body = RunView),
+    (status = 404, description = "The run does not exist", body = ProblemBody),
+    (status = 409, description = "The run is not active", body = ProblemBody)))]
 async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> ApiResult<Response> {
     let run = app.service.cancel(&id).await?;
     Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())

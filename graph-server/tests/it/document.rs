@@ -74,6 +74,7 @@ async fn server() -> Server {
     let guard = Guard::new().key(KeyHash::of("right")).rate_limit(u32::MAX);
     let (locked, mut document) = routes(graphs, service.clone(), 100, metrics.clone());
     guard.add_security_schemes(&mut document);
+    Guard::add_error_responses(&mut document);
     let open = Router::new().route("/openapi.json", get(move || async move { Json(document) }));
     Server::start(guard.wrap(open, locked, metrics), service).await
 }

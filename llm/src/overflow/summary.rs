@@ -30,11 +30,12 @@ pub(crate) fn summarise(rounds: &[Round]) -> String {
             .iter()
             .map(|it| format!("Round {}, {}: {}", round.number, it.speaker, shorten(&it.text)))
     });
-    under_heading(rounds, &entries.collect::<Vec<_>>().join("\n"))
+    add_summary_heading(rounds, &entries.collect::<Vec<_>>().join("\n"))
 }
 
-/// Adds a heading that states which rounds the summary covers.
-pub(crate) fn under_heading(rounds: &[Round], summary: &str) -> String {
+/// Adds a heading to a summary, such as `[Rounds 2–6 summarised]`, that states which rounds it covers. Returns an empty
+/// text if there are no rounds.
+pub fn add_summary_heading(rounds: &[Round], summary: &str) -> String {
     match rounds {
         [] => String::new(),
         [round] => format!("[Round {} summarised]\n{summary}", round.number),

@@ -53,7 +53,7 @@ pub(super) fn open() -> OpenApiRouter<AppState> {
 /// Accepts a job.
 #[utoipa::path(post, path = "/execute", request_body = ExecuteRequest, responses(
     (status = 202, description = "The job was accepted", body = JobAccepted),
-    (status = "4XX", description = "The request is invalid or the server is full", body = ProblemBody),
+    (status = 429, description = "Too many requests, or the server is full", body = ProblemBody),
     (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn execute(
     State(state): State<AppState>,
@@ -111,8 +111,7 @@ struct ListParams {
 
 /// Lists the jobs, newest first.
 #[utoipa::path(get, path = "/jobs", params(ListParams), responses(
-    (status = 200, description = "A page of jobs", body = Vec<JobListItem>),
-    (status = "4XX", description = "The page parameters are invalid", body = ProblemBody)))]
+    (status = 200, description = "A page of jobs", body = Vec<JobListItem>)))]
 async fn jobs(
     State(state): State<AppState>,
     Params(params): Params<ListParams>,
@@ -128,7 +127,7 @@ async fn jobs(
 /// Returns a job and, once it is complete, its result.
 #[utoipa::path(get, path = "/jobs/{id}", params(("id" = String, Path, description = "The job")), responses(
     (status = 200, description = "The job's status and, once it is complete, its result", body = JobView),
-    (status = "4XX", description = "The job does not exist", body = ProblemBody)))]
+    (status = 404, description = "The job does not exist", body = ProblemBody)))]
 async fn job(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Json<JobView>> {
     let info = state.service.get(&id).await?;
     let result = if info.status == graph_server::Status::Complete {
@@ -152,7 +151,7 @@ async fn job(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Js
     (status = 200, description = "Server-sent events: each has its number as `id` and an object as `data`. \
         The last event is named `end` and carries the job's status.", body = String,
         content_type = "text/event-stream"),
-    (status = "4XX", description = "The job does not exist", body = ProblemBody)))]
+    (status = 404, description = "The job does not exist", body = ProblemBody)))]
 async fn events(
     State(state): State<AppState>,
     Path(id): Path<String>,
@@ -164,7 +163,8 @@ async fn events(
 /// Cancels a job. It can be resumed later.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", params(("id" = String, Path, description = "The job")), responses(
     (status = 202, description = "The job is being cancelled", body = JobAccepted),
-    (status = "4XX", description = "The job does not exist or is not active", body = ProblemBody)))]
+    (status = 404, description = "The job does not exist", body = ProblemBody),
+    (status = 409, description = "The job is not active", body = ProblemBody)))]
 async fn cancel(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Response> {
     let info = state.service.cancel(&id).await?;
     Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response())
@@ -173,7 +173,10 @@ async fn cancel(State(state): State<AppState>, Path(id): Path<String>) -> Answer
 /// Resumes a failed or cancelled job. Completed calls and executions are not repeated.
 #[utoipa::path(post, path = "/jobs/{id}/resume", params(("id" = String, Path, description = "The job")), responses(
     (status = 202, description = "The job was resumed", body = JobAccepted),
-    (status = "4XX", description = "The job does not exist, is active or is complete", body = ProblemBody)))]
+    (status = 404, description = "The job does not exist", body = ProblemBody),
+    (status = 409, description = "The job is active or complete", body = ProblemBody),
+    (status = 429, description = "Too many requests, or the server is full", body = ProblemBody),
+    (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn resume(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Response> {
     let info = state.service.resume(&id, json!({})).await?;
     Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response())
@@ -194,8 +197,7 @@ async fn health(State(state): State<AppState>) -> Json<Health> {
 
 /// Returns statistics of the jobs and of the sandbox pool.
 #[utoipa::path(get, path = "/stats", responses(
-    (status = 200, description = "The statistics", body = Stats),
-    (status = "4XX", description = "The API key is missing or wrong", body = ProblemBody)))]
+    (status = 200, description = "The statistics", body = Stats)))]
 async fn stats(State(state): State<AppState>) -> Answer<Json<Stats>> {
     let jobs = state.service.count_by_status().await?;
     let executor = state.sessions.deps.executor.stats();
@@ -220,8 +222,7 @@ async fn stats(State(state): State<AppState>) -> Answer<Json<Stats>> {
 
 /// Returns metrics in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, description = "The statistics", body = String),
-    (status = "4XX", description = "The API key is missing or wrong", body = ProblemBody)))]
+    (status = 200, description = "The statistics", body = String)))]
 async fn prometheus(State(state): State<AppState>) -> Answer<Response> {
     state.metrics.render(&state.service).await
 }

@@ -20,6 +20,10 @@ pub enum EdgarError {
     #[error("the data of {ticker} is not companyfacts JSON ({source}); download the file again")]
     Json { ticker: Ticker, source: serde_json::Error },
     #[error(
+        "the list of filings of {ticker} is not submissions JSON ({source}); download the file again, or delete it"
+    )]
+    SubmissionsJson { ticker: Ticker, source: serde_json::Error },
+    #[error(
         "{0:?} is not a valid contact for the SEC: it has no email address; use a form such as \"Example Research \
          jane@example.com\""
     )]

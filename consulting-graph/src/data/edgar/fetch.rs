@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{
     super::ticker::Ticker,
     error::EdgarError,
-    file_names::{TICKER_LIST_FILE, facts_file},
+    file_names::{TICKER_LIST_FILE, facts_file, submissions_file},
     ticker_list::TickerList,
 };
 
@@ -29,7 +29,8 @@ const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Downloads SEC data into a cache directory.
 ///
 /// A cached file is never downloaded again. To refresh a file, delete it from the cache: `company_tickers.json` to find
-/// newly listed companies, `CIK….json` to get a company's new filings.
+/// newly listed companies, `CIK….json` to get a company's new filings, `CIK…-submissions.json` to get its new 8-K
+/// filings.
 ///
 /// The URLs are taken from the SEC's documentation. The tests use a local server, so they do not verify how the SEC's
 /// servers behave.
@@ -54,7 +55,7 @@ pub struct Downloader {
 pub struct Hosts {
     /// Base URL of the server that provides `files/company_tickers.json`.
     pub files: String,
-    /// Base URL of the server that provides `api/xbrl/companyfacts`.
+    /// Base URL of the server that provides `api/xbrl/companyfacts` and `submissions`.
     pub data: String,
 }
 
@@ -85,7 +86,10 @@ impl Downloader {
     }
 
     /// Downloads a company's data into the cache unless it is already there. [`super::read`] can then read it.
-    pub async fn fetch(&self, ticker: &Ticker) -> Result<(), EdgarError> {
+    ///
+    /// A company can be read without the list of its filings, so a failed download of that list is not an error.
+    /// Returns a warning in that case.
+    pub async fn fetch(&self, ticker: &Ticker) -> Result<Option<String>, EdgarError> {
         let agent = self.user_agent_header()?;
         let problem = |source| EdgarError::Io { path: self.cache.clone(), source };
         tokio::fs::create_dir_all(&self.cache).await.map_err(problem)?;
@@ -104,7 +108,11 @@ impl Downloader {
         let file = facts_file(cik);
         let host = self.hosts.data.trim_end_matches('/');
         let address = format!("{host}/api/xbrl/companyfacts/{file}");
-        self.download_if_missing(&self.cache.join(file), &address, &agent).await
+        self.download_if_missing(&self.cache.join(&file), &address, &agent).await?;
+        let address = format!("{host}/submissions/{file}");
+        let path = self.cache.join(submissions_file(file.trim_end_matches(".json")));
+        let downloaded = self.download_if_missing(&path, &address, &agent).await;
+        Ok(downloaded.err().map(|error| format!("8-K filings are missing: {error}")))
     }
 
     /// Checks that the contact has an email address.

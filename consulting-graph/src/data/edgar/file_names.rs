@@ -3,6 +3,15 @@
 /// File name of the SEC's list of companies.
 pub(super) const TICKER_LIST_FILE: &str = "company_tickers.json";
 
+/// Ending of the names of submissions files. The SEC gives them the same names as companyfacts files.
+pub(super) const SUBMISSIONS_ENDING: &str = "-submissions";
+
+/// Returns the name of the submissions file of the company whose companyfacts file has the name `facts` without its
+/// extension.
+pub(super) fn submissions_file(facts: &str) -> String {
+    format!("{facts}{SUBMISSIONS_ENDING}.json")
+}
+
 /// Returns the name of the companyfacts file for a CIK number.
 pub(super) fn facts_file(cik: u64) -> String {
     format!("CIK{cik:010}.json")

@@ -22,6 +22,11 @@ pub(super) fn trends(company: &Company) -> String {
         "The source has no news, forum threads, prediction markets, competitors or analyst ratings. The sections below \
          are computed from the figures and from their filing dates.\n",
     );
+    if !company.current_reports.is_empty() {
+        text.push_str(
+            "Filings of form 8-K are listed with their dates and the titles of their items. Their texts were not read.\n",
+        );
+    }
     let (quarterly, annual) = (trend::quarterly(company), trend::annual(company));
     let sentences: String = quarterly
         .iter()

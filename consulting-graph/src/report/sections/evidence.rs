@@ -6,9 +6,10 @@ use super::super::{
     document::{Block, Cell, Link, Row, dash},
     evaluation::Report,
     evidence::{Figure, figures, filing_address, filing_id, filings},
+    outcome::Outcome,
 };
 use crate::{
-    data::number,
+    data::{Company, CurrentReport, number},
     finding::{Direction, Finding, FindingId, Inference, Tension},
 };
 
@@ -30,6 +31,7 @@ pub(super) fn evidence(report: &Report) -> Vec<Block> {
         blocks.extend(figures_table(&used));
         blocks.extend(filings_table(report, &used));
     }
+    blocks.extend(current_reports_table(report));
     blocks
 }
 
@@ -125,13 +127,9 @@ fn filings_table(report: &Report, used: &[(Figure<'_>, Vec<FindingId>)]) -> Vec<
         if figures.is_empty() {
             return None;
         }
-        let number = match filing_address(company, accession) {
-            Some(address) => Cell::Links(vec![Link { text: (*accession).to_owned(), address }]),
-            None => Cell::text(*accession),
-        };
         let links = figures.iter().map(|it| Link::to(&it.name(), &it.id())).collect();
         let cells = vec![
-            number,
+            accession_cell(company, accession),
             Cell::text(&filing.form),
             Cell::Text(filing.filed.to_string()),
             Cell::Text(number::grouped(figures.len() as u64)),
@@ -159,6 +157,47 @@ fn filings_table(report: &Report, used: &[(Figure<'_>, Vec<FindingId>)]) -> Vec<
             rows.into_iter().map(without_last_cell).collect(),
         )]),
     ]
+}
+
+/// Lists the 8-K filings that findings quote.
+fn current_reports_table(report: &Report) -> Vec<Block> {
+    let Outcome { company, findings, .. } = &report.outcome;
+    let row = |it: &CurrentReport| {
+        let is_quoted = |finding: &&Finding| {
+            finding.draft.evidence.iter().any(|evidence| evidence.quote.contains(&it.accession))
+        };
+        let findings = findings.iter().flat_map(|it| &it.findings).filter(is_quoted);
+        let findings: Vec<String> = findings.map(|it| it.id.to_string()).collect();
+        let cells = vec![
+            accession_cell(company, &it.accession),
+            Cell::text(&it.form),
+            Cell::Text(it.filed.to_string()),
+            Cell::Text(it.items.join(", ")),
+            Cell::references(findings.clone()),
+        ];
+        (!findings.is_empty()).then(|| Row::with_id(filing_id(&it.accession), cells))
+    };
+    let rows: Vec<Row> = company.current_reports.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        Block::Heading(3, "Events reported to the SEC".to_owned()),
+        Block::Legend(
+            "Form 8-K reports an event between two periodic reports. Items: the kinds of events, as numbered in the form; \
+             the findings state their titles. Only dates and items were read, not the texts."
+                .to_owned(),
+        ),
+        Block::rows(&["Accession number", "Form", "Filed", "Items", "Used by"], rows),
+    ]
+}
+
+/// Returns a cell with an accession number that leads to the filing at the SEC, if its address is known.
+fn accession_cell(company: &Company, accession: &str) -> Cell {
+    match filing_address(company, accession) {
+        Some(address) => Cell::Links(vec![Link { text: accession.to_owned(), address }]),
+        None => Cell::text(accession),
+    }
 }
 
 fn without_last_cell(mut row: Row) -> Row {

@@ -184,21 +184,22 @@ fn confidence(report: &Report) -> Vec<Block> {
         ));
     }
     if let (Some(last), Some(next)) = (recommended.last(), report.ranking.other.first()) {
-        points.push(format!(
-            "The last recommended move is {} of {} points ahead of the next one, “{}” ({}).",
-            last.total_score.saturating_sub(next.total_score),
-            report.outcome.best_score,
-            title(report, next),
-            next.move_id
-        ));
+        let next_one = format!("the next one, “{}” ({})", title(report, next), next.move_id);
+        points.push(match last.total_score.saturating_sub(next.total_score) {
+            0 => format!("The last recommended move has the same score as {next_one}."),
+            ahead => format!(
+                "The last recommended move is {ahead} of {} points ahead of {next_one}.",
+                report.outcome.best_score
+            ),
+        });
     }
     for it in recommended.iter().filter_map(standing).filter(|it| !it.depends_on.is_empty()) {
         let names: Vec<String> =
             it.depends_on.iter().map(|id| scores::display_name(report, id)).collect();
         points.push(format!(
-            "{} would lose its place without {}.",
+            "{} would lose its place if {} did not count.",
             it.move_id,
-            names.join(" or without ")
+            names.join(" or ")
         ));
     }
     points.push(match report.flags.len() {

@@ -1,0 +1,178 @@
+//! Creates the sandbox of a debate, with another back end if necessary.
+
+use std::future::Future;
+
+use sandbox_vm::{Error, Isolation, Sandboxes, Spec};
+
+use super::backends::BACKENDS;
+use crate::event::PipelineEvent;
+
+/// Creates the sandbox of a debate. Tries the first back end twice, because a guest may die at its start for a passing
+/// reason, then the other back ends that provide the required isolation, and at last `fallback`, which does not isolate.
+/// At this point no debate runs yet, so no guest can influence how its debate is isolated.
+///
+/// `open` opens the back end with a name in [`BACKENDS`], if it provides the given isolation.
+///
+/// Returns the back end and, if it does not isolate guests, an event that states why it is used.
+pub(super) async fn create_sandbox<F: Future<Output = Result<Sandboxes, Error>>>(
+    spec: &Spec,
+    first: &Sandboxes,
+    isolation: Isolation,
+    open: impl Fn(Isolation, &'static str) -> F,
+    fallback: Option<&Sandboxes>,
+) -> (Sandboxes, Result<Option<PipelineEvent>, Error>) {
+    let create = async |it: &Sandboxes| it.create_if_not_exists(spec.clone()).await;
+    if create(first).await.is_ok() {
+        return (first.clone(), Ok(None));
+    }
+    let Err(error) = create(first).await else { return (first.clone(), Ok(None)) };
+    if first.isolated() {
+        let required = match isolation {
+            Isolation::Preferred => Isolation::Process,
+            required => required,
+        };
+        for name in BACKENDS.into_iter().filter(|it| *it != first.backend()) {
+            if let Ok(sandboxes) = open(required, name).await
+                && create(&sandboxes).await.is_ok()
+            {
+                return (sandboxes, Ok(None));
+            }
+        }
+    }
+    let Some(fallback) = fallback else { return (first.clone(), Err(error)) };
+    let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
+    let isolation = fallback.level();
+    let degraded = PipelineEvent::SandboxDegraded { backend, isolation, reason };
+    (fallback.clone(), create(fallback).await.map(|_| Some(degraded)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        path::Path,
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use async_trait::async_trait;
+    use sandbox_vm::{
+        Error, Isolation, Sandboxes, Spec,
+        backend::{Backend, Guest, InProcess},
+        report::{Guarantee, Report},
+        sandbox_dir::SandboxDir,
+    };
+
+    use super::{BACKENDS, create_sandbox};
+    use crate::{debate, event::PipelineEvent};
+
+    /// A back end that claims to isolate its guests. The first ones die as soon as they have started.
+    #[derive(Debug)]
+    struct Claiming {
+        name: &'static str,
+        dying: usize,
+        started: Arc<AtomicUsize>,
+    }
+
+    #[async_trait]
+    impl Backend for Claiming {
+        fn name(&self) -> &'static str {
+            self.name
+        }
+
+        async fn probe(&self) -> Report {
+            let isolated = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
+            Report::available(self.name, isolated)
+        }
+
+        async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
+            let guest = InProcess::new(debate::agent).start(spec, dir).await?;
+            if self.started.fetch_add(1, Ordering::Relaxed) < self.dying {
+                guest.handle.kill().await;
+            }
+            Ok(guest)
+        }
+    }
+
+    async fn open_claiming(
+        dir: &Path,
+        name: &'static str,
+        dying: usize,
+    ) -> (Sandboxes, Arc<AtomicUsize>) {
+        let started = Arc::new(AtomicUsize::new(0));
+        let backend = Claiming { name, dying, started: started.clone() };
+        let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Process);
+        (builder.state_dir(dir.join(name)).open().await.unwrap(), started)
+    }
+
+    async fn in_process(dir: &Path) -> Sandboxes {
+        let builder = Sandboxes::builder().backend(InProcess::new(debate::agent));
+        builder.isolation(Isolation::Off).state_dir(dir.join("off")).open().await.unwrap()
+    }
+
+    /// Creates a sandbox whose first back end starts `dying` guests that die. Of the other back ends, only `available`
+    /// can be opened. Returns the name of the back end of the sandbox, the number of guests that the first one started,
+    /// the requested back ends, and the event.
+    async fn check(
+        dying: usize,
+        isolation: Isolation,
+        available: Option<&'static str>,
+        has_fallback: bool,
+    ) -> (&'static str, usize, Vec<(Isolation, &'static str)>, Result<Option<PipelineEvent>, Error>)
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, started) = open_claiming(dir.path(), "first", dying).await;
+        let fallback = in_process(dir.path()).await;
+        let requested = Mutex::new(Vec::new());
+        let open = |isolation, name: &'static str| {
+            requested.lock().unwrap().push((isolation, name));
+            let dir = dir.path();
+            async move {
+                match available == Some(name) {
+                    true => Ok(open_claiming(dir, name, 0).await.0),
+                    false => Err(Error::Start { backend: "none", problem: "missing".to_owned() }),
+                }
+            }
+        };
+        let spec = Spec::new("debate");
+        let fallback = has_fallback.then_some(&fallback);
+        let (used, result) = create_sandbox(&spec, &first, isolation, open, fallback).await;
+        let requested = requested.lock().unwrap().clone();
+        (used.backend(), started.load(Ordering::Relaxed), requested, result)
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_dies_at_its_start_is_tried_again_in_the_same_back_end() {
+        let (backend, started, requested, result) =
+            check(1, Isolation::Preferred, None, true).await;
+        assert_eq!((backend, started, requested), ("first", 2, Vec::new()));
+        assert_eq!(result.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn the_next_back_end_that_isolates_is_used_before_this_process() {
+        let available = Some(BACKENDS[1]);
+        let (backend, started, requested, result) =
+            check(usize::MAX, Isolation::Preferred, available, true).await;
+        assert_eq!((backend, started), (BACKENDS[1], 2));
+        assert_eq!(requested, [0, 1].map(|idx| (Isolation::Process, BACKENDS[idx])));
+        assert_eq!(result.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn this_process_is_used_only_if_isolation_is_not_required() {
+        let (backend, _, requested, result) =
+            check(usize::MAX, Isolation::Preferred, None, true).await;
+        assert_eq!((backend, requested.len()), ("in-process", BACKENDS.len()));
+        let event = result.unwrap().unwrap();
+        assert!(
+            matches!(event, PipelineEvent::SandboxDegraded { backend, .. } if backend == "in-process")
+        );
+        let (backend, started, requested, result) =
+            check(usize::MAX, Isolation::Kernel, None, false).await;
+        assert_eq!((backend, started), ("first", 2));
+        assert!(requested.iter().all(|it| it.0 == Isolation::Kernel), "{requested:?}");
+        assert!(result.is_err());
+    }
+}
