@@ -71,11 +71,12 @@ impl ThreadFeed {
         self.counter.load(Ordering::Relaxed)
     }
 
-    /// Adds runs that were started before those of the feed.
+    /// Adds runs that were started earlier, in the order of their events.
     pub(super) fn add_earlier(&self, mut earlier: Vec<Arc<LiveRun>>) {
         self.runs.send_modify(|runs| {
             earlier.retain(|it| !runs.iter().any(|run| run.facts.run == it.facts.run));
-            runs.splice(0..0, earlier);
+            runs.append(&mut earlier);
+            runs.sort_by_key(|it| it.buffer.first_seq().unwrap_or(u64::MAX));
         });
     }
 

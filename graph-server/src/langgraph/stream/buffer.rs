@@ -70,6 +70,11 @@ impl EventBuffer {
         self.lock().len()
     }
 
+    /// Returns the number of the first buffered event.
+    pub(in crate::langgraph) fn first_seq(&self) -> Option<u64> {
+        self.lock().front().map(|it| it.seq)
+    }
+
     /// Returns the number of the last event, or 0 before the first event.
     pub(in crate::langgraph) fn last_seq(&self) -> u64 {
         self.end.borrow().0
