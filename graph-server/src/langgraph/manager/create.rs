@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{LiveRun, Manager, expiry::check_not_reserved};
 use crate::langgraph::{
@@ -64,7 +65,7 @@ impl Manager {
     }
 
     /// Cancels those of the runs that this process executes.
-    fn cancel_here(&self, runs: &[uuid::Uuid], cancellation: &Cancellation) {
+    fn cancel_here(&self, runs: &[Uuid], cancellation: &Cancellation) {
         let live_runs = self.lock();
         let live = runs.iter().filter_map(|it| live_runs.live.get(it));
         live.for_each(|it| it.request_cancel(cancellation.clone()));

@@ -12,6 +12,10 @@ use crate::langgraph::{cancellation::Cancellation, error::ApiResult};
 
 /// A stored event of a run.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "only PostgreSQL shares events between replicas")
+)]
 pub(in crate::langgraph) enum StoredEvent {
     /// An event with its number.
     Item { seq: u64, body: String },
@@ -21,6 +25,10 @@ pub(in crate::langgraph) enum StoredEvent {
 
 /// A change that a replica announces to all replicas, including itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "only PostgreSQL shares events between replicas")
+)]
 pub(in crate::langgraph) enum Notice {
     /// A replica claimed a run.
     Started { thread: Uuid, run: Uuid },
