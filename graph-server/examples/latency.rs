@@ -54,7 +54,7 @@ async fn main() -> Result<()> {
     let graph =
         StateGraph::<Word>::new().node(first).node(second).edge(START, first).edge(first, second);
     let graphs = Graphs::new(saver, store).add("word", graph, Schemas::default())?;
-    let api = LangGraphApi::open(graphs, files.path().join("api.db"))?;
+    let api = LangGraphApi::open(graphs, files.path().join("api.db")).await?;
     let guard = Guard::new().rate_limit(u32::MAX);
     let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
     let listener = TcpListener::bind("127.0.0.1:0").await?;

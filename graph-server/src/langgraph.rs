@@ -31,7 +31,7 @@
 //! let store = Arc::new(SqliteStore::new(&database));
 //! let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
 //! let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
-//! let api = LangGraphApi::open(graphs, "api.db")?;
+//! let api = LangGraphApi::open(graphs, "api.db").await?;
 //! let guarded = Guard::new().wrap(api.open_routes(), api.routes(), api.metrics());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8123").await?;
 //! let shutdown = async {
@@ -46,6 +46,7 @@
 mod access;
 mod any_graph;
 mod assistants;
+mod cancellation;
 mod database;
 mod drawing;
 mod edit;
@@ -59,6 +60,7 @@ mod request;
 mod routes;
 mod schemas;
 mod state_json;
+mod storage;
 mod stream;
 mod time;
 mod webhook;
@@ -68,7 +70,7 @@ use std::{path::Path, sync::Arc};
 use axum::Router;
 
 pub use self::{error::NamedError, graphs::Graphs, schemas::Schemas};
-use self::{manager::Manager, webhook::Webhooks};
+use self::{manager::Manager, storage::Storage, webhook::Webhooks};
 use crate::http::Metrics;
 
 /// LangGraph's API for a set of graphs.
@@ -96,7 +98,7 @@ use crate::http::Metrics;
 /// # let path = dir.path().join("api.db");
 /// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
 /// let graphs = Graphs::in_memory().add("essays", essays, Schemas::default())?;
-/// let api = LangGraphApi::open(graphs, path)?;
+/// let api = LangGraphApi::open(graphs, path).await?;
 ///
 /// // Pass the routes to `Guard::wrap` and `serve_until`. A test can call them directly:
 /// let request = Request::post("/runs/wait")
@@ -115,15 +117,31 @@ pub struct LangGraphApi {
 }
 
 /// Options of the API.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ApiOptions {
     /// Whether webhooks may have loopback and private addresses. If clients are not trusted, it should be `false`,
     /// because a client could otherwise reach services inside the server's network.
     pub private_webhooks: bool,
+    /// Maximum number of runs that this process executes at a time. Further runs wait in the queue, where another
+    /// replica can take them.
+    pub max_concurrent_runs: usize,
+}
+
+impl Default for ApiOptions {
+    fn default() -> Self {
+        Self { private_webhooks: false, max_concurrent_runs: 256 }
+    }
 }
 
 impl ApiOptions {
+    /// Sets the maximum number of runs that this process executes at a time, which is at least 1.
+    #[must_use]
+    pub fn max_concurrent_runs(mut self, runs: usize) -> Self {
+        self.max_concurrent_runs = runs.max(1);
+        self
+    }
+
     /// Sets whether webhooks may have loopback and private addresses.
     #[must_use]
     pub fn private_webhooks(mut self, allowed: bool) -> Self {
@@ -138,28 +156,79 @@ impl ApiOptions {
 pub struct OpenApiError(String);
 
 impl LangGraphApi {
-    /// Opens the API with a database of threads, runs and assistants at `path`, and resumes the runs that were active
-    /// when an earlier process ended. Must be called within a tokio runtime.
-    pub fn open(graphs: Graphs, path: impl AsRef<Path>) -> Result<Self, OpenApiError> {
-        Self::open_with(graphs, path, ApiOptions::default())
+    /// Opens the API with a SQLite database of threads, runs and assistants at `path`, and resumes the runs that were
+    /// active when an earlier process ended. Only one process can use the database.
+    pub async fn open(graphs: Graphs, path: impl AsRef<Path>) -> Result<Self, OpenApiError> {
+        Self::open_with(graphs, path, ApiOptions::default()).await
     }
 
     /// Opens the API like [`open`](Self::open), with options.
-    pub fn open_with(
+    pub async fn open_with(
         graphs: Graphs,
         path: impl AsRef<Path>,
         options: ApiOptions,
     ) -> Result<Self, OpenApiError> {
-        let failed = |error: &dyn std::fmt::Display| OpenApiError(error.to_string());
+        let storage = storage::open(path.as_ref());
+        let storage = storage.map_err(|error| OpenApiError(error.to_string()))?;
+        Self::start(graphs, storage, options).await
+    }
+
+    /// Opens the API with a PostgreSQL database at `postgresql://user:password@host:port/database`, which several
+    /// replicas can share. The tables are in the schema `graph_server`, and are created if they are missing.
+    ///
+    /// The replicas share the runs: each run is executed by one replica, and every replica can stream, join and cancel
+    /// it. If a replica is killed, the others resume its runs within seconds. All replicas must host the same graphs,
+    /// with a checkpointer and a store that they share too, such as those of `graph-store` for PostgreSQL:
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use graph_core::{START, State, StateGraph};
+    /// use graph_server::langgraph::{ApiOptions, Graphs, LangGraphApi, Schemas};
+    /// use graph_store::{Postgres, PostgresSaver, PostgresStore};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Essay {
+    /// #     topic: String,
+    /// #     text: String,
+    /// # }
+    /// # async fn write(essay: &Essay) -> EssayUpdate {
+    /// #     Essay::update().text(format!("On {}", essay.topic))
+    /// # }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let url = "postgresql://graphs:secret@db.example.org/graphs";
+    /// let database = Postgres::connect(url).await?;
+    /// let saver = Arc::new(PostgresSaver::new(&database));
+    /// let store = Arc::new(PostgresStore::new(&database));
+    /// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
+    /// let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
+    /// let api = LangGraphApi::connect(graphs, url, ApiOptions::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "postgres")]
+    pub async fn connect(
+        graphs: Graphs,
+        url: &str,
+        options: ApiOptions,
+    ) -> Result<Self, OpenApiError> {
+        let storage = storage::connect(url).await;
+        let storage = storage.map_err(|error| OpenApiError(error.to_string()))?;
+        Self::start(graphs, storage, options).await
+    }
+
+    async fn start(
+        graphs: Graphs,
+        storage: Storage,
+        options: ApiOptions,
+    ) -> Result<Self, OpenApiError> {
         let webhooks = Webhooks { allow_private: options.private_webhooks };
-        let manager = Manager::open(graphs, path.as_ref(), webhooks);
-        let manager = manager.map_err(|error| failed(&error))?;
+        let manager = Manager::new(graphs, storage, webhooks, options.max_concurrent_runs);
         let created = assistants::create_system_assistants(&manager.graphs, &manager.database);
-        created.map_err(|error| failed(&error))?;
-        let resumed = manager.recover().map_err(|error| failed(&error))?;
-        if resumed > 0 {
-            tracing::info!(resumed, "resumed the runs of an earlier process");
-        }
+        created.await.map_err(|error| OpenApiError(error.to_string()))?;
+        manager.start();
         routes::start_timer(&manager);
         Ok(Self { manager })
     }
@@ -180,7 +249,7 @@ impl LangGraphApi {
         self.manager.metrics.clone()
     }
 
-    /// Stops all runs. They continue when the API is opened again.
+    /// Stops all runs of this process. They continue on another replica, or when the API is opened again.
     pub async fn shut_down(&self) {
         self.manager.shut_down().await;
     }

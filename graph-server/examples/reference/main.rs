@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let index = IndexConfig::new(Arc::new(Words), words::DIMENSIONS);
     let store = Arc::new(SqliteStore::new(&database).with_index(index));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
-    let api = LangGraphApi::open(graphs, directory.join("api.db"))?;
+    let api = LangGraphApi::open(graphs, directory.join("api.db")).await?;
     let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(16 << 20);
     let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;

@@ -92,8 +92,11 @@ fn name(scope: Scope) -> &'static str {
 
 impl Manager {
     /// Fails if the client may not change an object that it sees, such as the assistant of a graph.
-    pub(super) fn check_change<T: super::database::Document>(&self, id: &str) -> ApiResult<()> {
-        match self.database.is_hidden::<T>(id)? {
+    pub(super) async fn check_change<T: super::database::Document>(
+        &self,
+        id: &str,
+    ) -> ApiResult<()> {
+        match self.database.is_hidden::<T>(id).await? {
             true => Err(ApiError::forbidden(format!(
                 "`{id}` belongs to the server; only admins may change it"
             ))),

@@ -21,8 +21,9 @@ use super::{
 
 /// Interval between attempts to lease a thread. A cancelled run keeps its lease until its queued writes are stored.
 const LEASE_RETRY: Duration = Duration::from_millis(10);
-/// Maximum time for which a run waits for the lease on its thread.
-const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time for which a run waits for the lease on its thread. PostgreSQL releases the lease of a machine that was
+/// lost within half a minute.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A run of a graph.
 pub(super) struct GraphRun<'a> {

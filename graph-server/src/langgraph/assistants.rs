@@ -13,10 +13,13 @@ use super::{
 };
 
 /// Creates the system assistants of all graphs that do not have one yet.
-pub(super) fn create_system_assistants(graphs: &Graphs, database: &Database) -> ApiResult<()> {
+pub(super) async fn create_system_assistants(
+    graphs: &Graphs,
+    database: &Database,
+) -> ApiResult<()> {
     for graph in graphs.names() {
         let id = system_assistant(graph);
-        if database.get::<Assistant>(&id.to_string())?.is_some() {
+        if database.get::<Assistant>(&id.to_string()).await?.is_some() {
             continue;
         }
         let now = now();
@@ -32,30 +35,30 @@ pub(super) fn create_system_assistants(graphs: &Graphs, database: &Database) -> 
             updated_at: now,
             version: 1,
         };
-        store_version(database, &assistant)?;
+        store_version(database, &assistant).await?;
     }
     Ok(())
 }
 
 /// Stores a new version of an assistant and makes it the current one.
-pub(super) fn store_version(database: &Database, assistant: &Assistant) -> ApiResult<()> {
-    database.put(&AssistantVersion(assistant.clone()))?;
-    database.put(assistant)?;
+pub(super) async fn store_version(database: &Database, assistant: &Assistant) -> ApiResult<()> {
+    database.put(&AssistantVersion(assistant.clone())).await?;
+    database.put(assistant).await?;
     Ok(())
 }
 
 /// Returns all versions of an assistant, newest first.
-pub(super) fn versions(database: &Database, id: Uuid) -> ApiResult<Vec<Assistant>> {
+pub(super) async fn versions(database: &Database, id: Uuid) -> ApiResult<Vec<Assistant>> {
     let id = id.to_string();
     let select = Select { parent: Some(&id), ..Select::default() };
     let mut versions: Vec<_> =
-        database.list::<AssistantVersion>(select)?.into_iter().map(|it| it.0).collect();
+        database.list::<AssistantVersion>(select).await?.into_iter().map(|it| it.0).collect();
     versions.sort_by_key(|it| std::cmp::Reverse(it.version));
     Ok(versions)
 }
 
 /// Finds an assistant by its id, or the system assistant of a graph by the graph's name.
-pub(super) fn find_assistant(
+pub(super) async fn find_assistant(
     graphs: &Graphs,
     database: &Database,
     id_or_graph: &str,
@@ -72,7 +75,8 @@ pub(super) fn find_assistant(
         }
     };
     database
-        .get(&id.to_string())?
+        .get(&id.to_string())
+        .await?
         .ok_or_else(|| ApiError::not_found(format!("assistant {id} does not exist")))
 }
 

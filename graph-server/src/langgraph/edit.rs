@@ -120,7 +120,7 @@ pub(super) async fn apply(
     let checkpoint = graph.edit(&name, at, metadata, steps).await?;
     manager.refresh_thread(id, None, None).await?;
     if let Some(state) = graph.state(&name, None, false).await? {
-        manager.publish_state(id, state_json(id, &state));
+        manager.publish_state(id, state_json(id, &state)).await;
     }
     Ok(checkpoint)
 }

@@ -52,6 +52,11 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
+    /// Creates the response for a new object whose id belongs to an object that the client does not see (409).
+    pub(super) fn id_in_use() -> Self {
+        Self::conflict("the id is already in use; choose another one")
+    }
+
     /// Returns whether this is a failure of the server.
     pub(super) fn is_internal(&self) -> bool {
         self.status.is_server_error()
@@ -95,12 +100,16 @@ impl From<CheckpointError> for ApiError {
 
 impl From<rusqlite::Error> for ApiError {
     fn from(error: rusqlite::Error) -> Self {
-        match error {
-            // See `Database::put`.
-            rusqlite::Error::StatementChangedRows(0) => {
-                Self::conflict("the id is already in use; choose another one")
-            }
-            other => Self::internal(&other),
+        Self::internal(&error)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl From<tokio_postgres::Error> for ApiError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(cause) => Self::internal(cause),
+            None => Self::internal(&error),
         }
     }
 }

@@ -1,36 +1,34 @@
 //! Runs: their queues, their execution and their events.
 //!
-//! The runs of a thread execute one after the other, in the order in which they were created. A worker task exists for
-//! each thread that has active runs. Runs of different threads execute concurrently, up to a limit.
+//! The runs of a thread execute one after the other, in the order in which they were created. Runs of different threads
+//! execute concurrently, up to a limit. The queue, which is in the storage, determines which run executes next.
 //!
 //! A run is stored before its request is answered. Runs that were active when a server was killed are executed again
-//! when it restarts: each continues from the last checkpoint that it stored.
+//! when it restarts, or by another replica: each continues from the last checkpoint that it stored.
 
 mod cancel;
-mod cancellation;
 mod create;
+mod dispatch;
 mod execute;
 mod expiry;
 mod live_run;
+mod live_runs;
 mod protocol_events;
+mod record;
 mod refresh;
-mod schedule;
+mod replica;
+mod start;
 mod thread_events;
 mod thread_feed;
 
-use std::{
-    fs::{File, TryLockError},
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool};
 
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
-use self::schedule::Schedule;
+use self::live_runs::LiveRuns;
 pub(super) use self::{
-    cancellation::{CancelAction, Cancellation},
     live_run::{LiveRun, RunResult},
     protocol_events::ProtocolEvents,
     thread_events::{ThreadEvents, ThreadSelection},
@@ -38,16 +36,14 @@ pub(super) use self::{
 };
 use super::{
     any_graph::AnyGraph,
-    database::{Database, View},
+    database::{Database, View, from_data, to_row},
     error::{ApiError, ApiResult},
     graphs::Graphs,
     records::{Run, Thread},
+    storage::{Notice, RunQueue, SharedEvents, Storage, ThreadChange, ThreadEntry},
     webhook::Webhooks,
 };
 use crate::http::Metrics;
-
-/// Maximum number of runs that execute concurrently.
-const MAX_CONCURRENT: usize = 256;
 
 /// Manages the runs of all threads.
 ///
@@ -61,67 +57,35 @@ pub(super) struct Manager {
     pub(super) metrics: Metrics,
     /// Wakes the timer when a cron or the time to live of a thread was changed.
     pub(super) timer_changed: Arc<Notify>,
-    schedule: Arc<Mutex<Schedule>>,
+    queue: Arc<dyn RunQueue>,
+    /// Events that are shared with other replicas, if the storage is shared.
+    shared_events: Option<Arc<dyn SharedEvents>>,
+    live_runs: Arc<Mutex<LiveRuns>>,
+    /// One permit for each further run that this process may execute.
     slots: Arc<Semaphore>,
     shutting_down: Arc<AtomicBool>,
-    /// Locked while this process uses the database, so that no other process executes the same runs.
-    lock_file: Option<Arc<File>>,
-}
-
-/// The error returned when the manager cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum OpenError {
-    #[error("{path}: {cause}")]
-    Database { path: String, cause: rusqlite::Error },
-    #[error("cannot create or lock the file {path}: {cause}")]
-    LockFile { path: String, cause: std::io::Error },
-    #[error("{path} is locked by another server; stop that server or use another database")]
-    InUse { path: String },
-}
-
-/// Creates and locks the file at `path`.
-fn create_locked(path: &Path) -> Result<File, OpenError> {
-    let shown = path.display().to_string();
-    let failed = |cause| OpenError::LockFile { path: shown.clone(), cause };
-    let file = File::create(path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: shown }),
-        Err(TryLockError::Error(cause)) => Err(failed(cause)),
-    }
 }
 
 impl Manager {
-    /// Opens the database at `path`.
-    pub(super) fn open(
+    /// Creates a manager that executes up to `max_concurrent` runs at a time.
+    pub(super) fn new(
         graphs: Graphs,
-        path: &Path,
+        storage: Storage,
         webhooks: Webhooks,
-    ) -> Result<Arc<Self>, OpenError> {
-        let lock_file = match path.to_str() {
-            // No other process can open a database in memory.
-            Some(":memory:") => None,
-            _ => Some(Arc::new(create_locked(&path.with_extension("lock"))?)),
-        };
-        Ok(Arc::new(Self {
-            lock_file,
+        max_concurrent: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
             graphs: Arc::new(graphs),
-            database: Database::open(path)
-                .map_err(|cause| OpenError::Database { path: path.display().to_string(), cause })?,
+            database: Database::new(storage.documents),
             webhooks,
             metrics: Metrics::default(),
             timer_changed: Arc::default(),
-            schedule: Arc::default(),
-            slots: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            queue: storage.queue,
+            shared_events: storage.shared_events,
+            live_runs: Arc::default(),
+            slots: Arc::new(Semaphore::new(max_concurrent)),
             shutting_down: Arc::default(),
-        }))
-    }
-
-    /// Releases the lock file, so that another process can use the database.
-    fn unlock(&self) {
-        if let Some(Err(error)) = self.lock_file.as_ref().map(|it| it.unlock()) {
-            tracing::warn!(%error, "cannot release the lock file of the database");
-        }
+        })
     }
 
     /// Returns the manager as a client with this view sees it.
@@ -129,76 +93,98 @@ impl Manager {
         Arc::new(Self { database: self.database.with_view(view), ..self.clone() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LiveRuns> {
+        self.live_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a run that is active or ended recently.
-    pub(super) fn live(&self, run: Uuid) -> Option<Arc<LiveRun>> {
-        self.lock().live.get(&run).filter(|it| self.sees(it)).cloned()
-    }
-
-    /// Returns whether the client sees a run.
-    fn sees(&self, run: &LiveRun) -> bool {
-        self.database.view().sees(run.owner.as_deref())
+    /// Returns a run whose events can be read: it is active or ended recently.
+    pub(super) async fn live(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
+        let found = self.lock().live.get(&run).cloned();
+        let live = match &self.shared_events {
+            None => found,
+            Some(shared) => self.live_replica(shared, run, found).await?,
+        };
+        Ok(live.filter(|it| self.database.view().sees(it.owner.as_deref())))
     }
 
     /// Fails if a thread with this id exists that the client does not see.
-    pub(super) fn check_access(&self, thread: Uuid) -> ApiResult<()> {
-        match self.database.is_hidden::<Thread>(&thread.to_string())? {
+    pub(super) async fn check_access(&self, thread: Uuid) -> ApiResult<()> {
+        match self.database.is_hidden::<Thread>(&thread.to_string()).await? {
             true => Err(ApiError::not_found(format!("thread {thread} does not exist"))),
             false => Ok(()),
         }
     }
 
-    /// Returns whether a thread has active runs.
-    pub(super) fn is_busy(&self, thread: Uuid) -> bool {
-        self.lock().queues.contains_key(&thread)
+    /// Returns whether a thread has runs that execute or wait in its queue.
+    pub(super) async fn is_busy(&self, thread: Uuid) -> ApiResult<bool> {
+        Ok(self.queue.active_runs(Some(thread)).await?.iter().any(|it| it.due))
     }
 
     /// Returns the event feed of a thread, and creates it if necessary.
-    pub(super) fn feed(&self, thread: Uuid) -> Arc<ThreadFeed> {
-        self.lock().feed(thread)
+    pub(super) async fn feed(&self, thread: Uuid) -> ApiResult<Arc<ThreadFeed>> {
+        let feed = self.lock().feed(thread);
+        if let Some(shared) = &self.shared_events {
+            self.load_feed(shared, thread, &feed).await?;
+        }
+        Ok(feed)
     }
 
     /// Sends the state of a thread that was edited to the readers of its events.
-    pub(super) fn publish_state(&self, thread: Uuid, state: Value) {
-        if let Some(feed) = self.lock().read_feed(thread) {
-            feed.add_update(state);
+    pub(super) async fn publish_state(&self, thread: Uuid, state: Value) {
+        match &self.shared_events {
+            None => self.lock().add_state(thread, state),
+            // This replica receives its own notice too.
+            Some(shared) => {
+                if let Err(error) = shared.announce(Notice::StateEdited(thread)).await {
+                    tracing::warn!(%thread, %error, "cannot announce the edit of a thread");
+                }
+            }
         }
     }
 
     /// Drops the event feed of a thread that was never created, unless a client reads it.
-    pub(super) fn release_feed(&self, thread: Uuid) {
-        let exists = self.database.get::<Thread>(&thread.to_string()).is_ok_and(|it| it.is_some());
-        if !exists {
+    pub(super) async fn release_feed(&self, thread: Uuid) {
+        let stored = self.database.get::<Thread>(&thread.to_string()).await;
+        if !stored.is_ok_and(|it| it.is_some()) {
             self.lock().release_feed(thread);
         }
     }
 
     /// Returns a thread.
-    pub(super) fn thread(&self, id: Uuid) -> ApiResult<Thread> {
+    pub(super) async fn thread(&self, id: Uuid) -> ApiResult<Thread> {
         self.database
-            .get(&id.to_string())?
+            .get(&id.to_string())
+            .await?
             .ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
     }
 
     /// Changes a thread. Concurrent changes are serialized, so that none is lost.
-    pub(super) fn change_thread(
+    pub(super) async fn change_thread(
         &self,
         id: Uuid,
-        change: impl FnOnce(&mut Thread),
+        change: impl FnOnce(&mut Thread) + Send,
     ) -> ApiResult<Thread> {
-        let _exclusive = self.lock();
-        let mut thread = self.thread(id)?;
-        change(&mut thread);
-        self.database.put(&thread)?;
-        Ok(thread)
+        let owner = self.database.view().restricted_to();
+        let (mut change, mut changed) = (Some(change), None);
+        let mut decide = |entry: ThreadEntry| {
+            let document =
+                entry.document.filter(|_| owner.is_none() || owner == entry.owner.as_deref());
+            let (Some(document), Some(change)) = (document, change.take()) else {
+                return Err(ApiError::not_found(format!("thread {id} does not exist")));
+            };
+            let mut thread: Thread = from_data(&document)?;
+            change(&mut thread);
+            let put = vec![to_row(&thread, None)?];
+            changed = Some(thread);
+            Ok(ThreadChange { put, ..ThreadChange::default() })
+        };
+        self.queue.change_thread(id, &mut decide).await?;
+        changed.ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
     }
 
     /// Returns a run of a thread.
-    pub(super) fn run(&self, thread: Uuid, id: Uuid) -> ApiResult<Run> {
-        let run = self.database.get::<Run>(&id.to_string())?;
+    pub(super) async fn run(&self, thread: Uuid, id: Uuid) -> ApiResult<Run> {
+        let run = self.database.get::<Run>(&id.to_string()).await?;
         run.filter(|it| it.thread_id == thread).ok_or_else(|| {
             ApiError::not_found(format!("run {id} does not exist on thread {thread}"))
         })

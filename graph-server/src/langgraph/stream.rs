@@ -9,6 +9,7 @@ pub(super) mod json;
 pub(super) mod message;
 pub(super) mod protocol;
 pub(super) mod sse;
+pub(super) mod stored;
 pub(super) mod tool_event;
 pub(super) mod tracing_event;
 pub(super) mod ui;

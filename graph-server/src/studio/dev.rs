@@ -133,7 +133,7 @@ impl DevServer {
     /// Serves requests until the process ends.
     #[expect(clippy::print_stdout, reason = "shows the URL to the developer")]
     pub async fn run(self) -> Result<(), DevError> {
-        let api = LangGraphApi::open(self.graphs, &self.database)?;
+        let api = LangGraphApi::open(self.graphs, &self.database).await?;
         let start = get(async || Redirect::temporary("/studio"));
         let open = api.open_routes().merge(routes()).route("/", start);
         let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(MAX_BODY);

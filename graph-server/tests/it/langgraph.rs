@@ -36,7 +36,7 @@ impl Server {
         let saver = Arc::new(SqliteSaver::new(&database));
         let store = Arc::new(SqliteStore::new(&database));
         let graphs = graphs::add_all(Graphs::new(saver, store)).unwrap();
-        let api = LangGraphApi::open(graphs, dir.join("api.db")).unwrap();
+        let api = LangGraphApi::open(graphs, dir.join("api.db")).await.unwrap();
         let guard = Guard::new().rate_limit(u32::MAX);
         let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -55,7 +55,7 @@ impl Server {
         let store = Arc::new(SqliteStore::new(&database));
         let graphs = add(add_all(Graphs::new(saver, store)).unwrap());
         let path = files.path().join("api.db");
-        let api = LangGraphApi::open_with(graphs, path, options).unwrap();
+        let api = LangGraphApi::open_with(graphs, path, options).await.unwrap();
         let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -8,13 +8,12 @@ use std::{
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::{
-    LiveRun, Manager,
-    cancellation::{CancelAction, Cancellation},
-};
+use super::{LiveRun, Manager};
 use crate::langgraph::{
+    cancellation::{CancelAction, Cancellation},
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadTtl},
+    storage::{ActiveRun, CancelOutcome},
 };
 
 /// Interval between attempts to reserve a thread that is to be deleted.
@@ -23,34 +22,37 @@ const RESERVE_RETRY: Duration = Duration::from_millis(5);
 impl Manager {
     /// Cancels an active run.
     pub(in crate::langgraph) async fn cancel(
-        self: &Arc<Self>,
+        &self,
         thread: Uuid,
         run: Uuid,
         cancellation: Cancellation,
     ) -> ApiResult<Arc<LiveRun>> {
-        let live = self.live(run).filter(|it| it.facts.thread == thread && !it.has_ended());
-        let Some(live) = live else {
+        let not_active = || {
             let detail =
                 format!("run {run} is not active on thread {thread}, so it cannot be cancelled");
-            return Err(ApiError::not_found(detail));
+            ApiError::not_found(detail)
         };
-        live.request_cancel(cancellation.clone());
-        let removed = self.lock().remove_pending(&live);
-        if removed {
-            self.end_cancelled(&live, cancellation).await;
+        let live = self.live(run).await?.filter(|it| it.facts.thread == thread && !it.has_ended());
+        let live = live.ok_or_else(not_active)?;
+        match self.queue.request_cancel(run, &cancellation).await? {
+            CancelOutcome::NotActive => return Err(not_active()),
+            CancelOutcome::Requested => live.request_cancel(cancellation),
+            CancelOutcome::Claimed(claim) => {
+                self.execute_here(&claim, &live).await?;
+                self.end_cancelled(&claim, &live, cancellation).await;
+            }
         }
         Ok(live)
     }
 
-    /// Returns the active runs of a thread, or of all threads.
-    pub(in crate::langgraph) fn active(&self, thread: Option<Uuid>) -> Vec<Arc<LiveRun>> {
-        let schedule = self.lock();
-        let active = schedule.live.values().filter(|it| !it.has_ended());
-        let visible = active.filter(|it| self.sees(it));
-        visible
-            .filter(|it| thread.is_none_or(|thread| it.facts.thread == thread))
-            .cloned()
-            .collect()
+    /// Returns the active runs of a thread, or of all threads, that the client sees.
+    pub(in crate::langgraph) async fn active(
+        &self,
+        thread: Option<Uuid>,
+    ) -> ApiResult<Vec<ActiveRun>> {
+        let mut active = self.queue.active_runs(thread).await?;
+        active.retain(|it| self.database.view().sees(it.owner.as_deref()));
+        Ok(active)
     }
 
     /// Cancels the active runs of a thread, waits for their end, and deletes the thread.
@@ -60,13 +62,15 @@ impl Manager {
     ) -> ApiResult<()> {
         let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
         loop {
-            for live in self.active(Some(thread)) {
+            for active in self.active(Some(thread)).await? {
                 // A run that ended in the meantime needs no cancellation.
-                let _ = self.cancel(thread, live.facts.run, cancellation.clone()).await;
-                live.result().await;
+                if let Ok(live) = self.cancel(thread, active.run, cancellation.clone()).await {
+                    live.result().await;
+                }
             }
-            if let Some(_reservation) = self.reserve(thread) {
-                return self.remove_thread(thread).await;
+            if let Some(reservation) = self.reserve(thread).await? {
+                self.remove_thread_with_events(thread).await?;
+                return reservation.release().await;
             }
             if self.shutting_down.load(Ordering::Acquire) {
                 return Err(ApiError::conflict("the server is shutting down; try again later"));
@@ -77,25 +81,41 @@ impl Manager {
         }
     }
 
+    /// Deletes a reserved thread and the events of its runs.
+    pub(super) async fn remove_thread_with_events(&self, thread: Uuid) -> ApiResult<()> {
+        self.remove_thread(thread).await?;
+        match &self.shared_events {
+            Some(shared) => shared.delete_thread(thread).await,
+            None => Ok(()),
+        }
+    }
+
     /// Deletes a thread that is reserved or whose last run is ending.
     pub(super) async fn remove_thread(&self, thread: Uuid) -> ApiResult<()> {
         let id = thread.to_string();
         self.graphs.checkpointer().delete_thread(&id).await?;
-        self.database.delete_children::<Run>(&id)?;
-        self.database.delete::<ThreadTtl>(&id)?;
-        self.database.delete::<Thread>(&id)?;
+        self.database.delete_children::<Run>(&id).await?;
+        self.database.delete::<ThreadTtl>(&id).await?;
+        self.database.delete::<Thread>(&id).await?;
         self.lock().forget_thread(thread);
         Ok(())
     }
 
-    /// Stops all runs without marking them as ended, so that they resume when the server starts again.
+    /// Stops all runs of this process without marking them as ended, so that another replica continues them, or this
+    /// server when it starts again.
     pub(in crate::langgraph) async fn shut_down(&self) {
         self.shutting_down.store(true, Ordering::Release);
-        let active = self.active(None);
+        let active = self.lock().active();
         active.iter().for_each(|it| it.control.cancel());
-        for live in active.iter().filter(|it| it.has_started()) {
-            live.buffer.closed().await;
+        for live in &active {
+            match live.is_executing() {
+                true => live.buffer.closed().await,
+                // Ends the streams of clients, which then connect to another replica.
+                false => live.buffer.close(),
+            }
         }
-        self.unlock();
+        if let Err(error) = self.queue.release_claims().await {
+            tracing::warn!(%error, "cannot release the runs; they continue when their leases expire");
+        }
     }
 }

@@ -1,114 +1,107 @@
-//! Creates runs, and resumes the runs of an earlier process.
+//! Creates runs.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::{
-    LiveRun, Manager,
-    cancellation::{CancelAction, Cancellation},
-};
+use super::{LiveRun, Manager, expiry::check_not_reserved};
 use crate::langgraph::{
-    database::Select,
+    cancellation::{CancelAction, Cancellation},
+    database::{from_data, to_row},
     error::{ApiError, ApiResult},
-    records::{Run, RunStatus, Thread, ThreadStatus},
+    records::{Run, Thread, ThreadStatus},
     request::run::MultitaskStrategy,
-    time::{now, time_until},
+    storage::{NewRun, ThreadChange, ThreadEntry},
+    time::now,
 };
 
 impl Manager {
-    /// Stores a run and starts it, now or when the active runs of its thread have ended. `new_thread` is stored if the
-    /// thread of the run does not exist.
-    pub(in crate::langgraph) fn create(
-        self: &Arc<Self>,
+    /// Stores a run and adds it to the queue of its thread. `new_thread` is stored if the thread of the run does not
+    /// exist.
+    pub(in crate::langgraph) async fn create(
+        &self,
         run: &Run,
         new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
-        self.check_access(run.thread_id)?;
-        let mut schedule = self.lock();
-        schedule.check_not_reserved(run.thread_id)?;
-        let active: Vec<_> =
-            schedule.queues.get(&run.thread_id).into_iter().flatten().cloned().collect();
-        if !active.is_empty() && run.multitask_strategy == MultitaskStrategy::Reject {
-            let detail = "the thread already has an active run; wait for it, cancel it or choose another \
-                          `multitask_strategy`";
-            return Err(ApiError::conflict(detail));
-        }
-        // The thread may have been changed since the caller read it.
-        let id = run.thread_id.to_string();
-        let stored = self.database.get(&id)?;
-        let mut thread: Thread = stored.unwrap_or(new_thread);
-        let graph = Value::from(run.kwargs.graph_id.clone());
-        thread.metadata.insert("graph_id".to_owned(), graph);
-        thread.metadata.insert("assistant_id".to_owned(), json!(run.assistant_id));
-        thread.config = json!(run.kwargs.config);
-        thread.config["configurable"] = json!(run.kwargs.config.configurable);
-        thread.updated_at = now();
-        thread.status = ThreadStatus::Busy;
-        let delay = Duration::try_from_secs_f64(run.kwargs.after_seconds).unwrap_or_default();
-        self.database.put(&thread)?;
-        // The run belongs to the owner of its thread, who can differ from the owner who starts the run.
-        let owner = self.database.owner_of::<Thread>(&id)?.flatten();
-        self.database.put_owned(run, owner.as_deref())?;
-        let counter = schedule.feed(run.thread_id).counter.clone();
-        let live = Arc::new(LiveRun::new(run, owner, counter));
-        if delay.is_zero() {
-            if schedule.enqueue(&live) {
-                tokio::spawn(self.clone().work(live.clone()));
-            }
-        } else {
-            schedule.live.insert(run.run_id, live.clone());
-            tokio::spawn(self.clone().start_later(live.clone(), delay));
-        }
-        drop(schedule);
-        let action = match run.multitask_strategy {
-            MultitaskStrategy::Interrupt => Some(CancelAction::Interrupt),
-            MultitaskStrategy::Rollback => Some(CancelAction::Rollback),
-            MultitaskStrategy::Reject | MultitaskStrategy::Enqueue => None,
-        };
-        if let Some(action) = action {
-            let reason = format!("run {} was created on the same thread", run.run_id);
-            let cancellation = Cancellation::new(action, reason);
-            active.iter().for_each(|it| it.request_cancel(cancellation.clone()));
-        }
-        Ok(live)
-    }
-
-    /// Starts a run after a delay.
-    async fn start_later(self: Arc<Self>, live: Arc<LiveRun>, delay: Duration) {
-        tokio::select! {
-            () = tokio::time::sleep(delay) => {}
-            () = live.wake.notified() => {}
-        }
-        let is_first = self.lock().enqueue(&live);
-        if is_first {
-            self.work(live).await;
-        }
-    }
-
-    /// Starts the runs that were pending or executing when an earlier process ended.
-    pub(in crate::langgraph) fn recover(self: &Arc<Self>) -> ApiResult<usize> {
-        let mut runs = Vec::new();
-        for status in [RunStatus::Running, RunStatus::Pending] {
-            let select = Select { status: Some(status.name()), ..Select::default() };
-            runs.extend(self.database.list::<Run>(select)?);
-        }
-        for run in &runs {
-            let owner = self.database.owner_of::<Run>(&run.run_id.to_string())?.flatten();
-            let mut schedule = self.lock();
-            let counter = schedule.feed(run.thread_id).counter.clone();
-            let live = Arc::new(LiveRun::new(run, owner, counter));
-            let delay = match run.status {
-                RunStatus::Pending => time_until(&run.created_at, run.kwargs.after_seconds),
-                _ => Duration::ZERO,
+        self.check_access(run.thread_id).await?;
+        let (mut new_thread, mut created) = (Some(new_thread), None);
+        let mut cancelled = Vec::new();
+        let mut decide = |entry: ThreadEntry| {
+            check_admission(run, &entry)?;
+            let active: Vec<_> = entry.active.iter().filter(|it| it.due).collect();
+            // The run belongs to the owner of its thread, which can differ from the owner that starts the run.
+            let owner = match &entry.document {
+                Some(_) => entry.owner.clone(),
+                None => self.database.view().owner().map(str::to_owned),
             };
-            if !delay.is_zero() {
-                schedule.live.insert(run.run_id, live.clone());
-                tokio::spawn(self.clone().start_later(live, delay));
-            } else if schedule.enqueue(&live) {
-                tokio::spawn(self.clone().work(live));
-            }
+            // The thread may have been changed since the caller read it.
+            let stored: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
+            let Some(mut thread) = stored.or_else(|| new_thread.take()) else {
+                return Err(ApiError::internal("the change of a thread was decided twice"));
+            };
+            prepare_thread(&mut thread, run);
+            // The run is added before it can be claimed, so that it is executed under the same `LiveRun`.
+            created = Some(self.lock().add(run, owner.clone()));
+            let cancel = cancellation_of_others(run).filter(|_| !active.is_empty());
+            cancelled.extend(active.iter().map(|it| it.run));
+            let delay = Duration::try_from_secs_f64(run.kwargs.after_seconds).unwrap_or_default();
+            Ok(ThreadChange {
+                put: vec![to_row(&thread, owner.as_deref())?, to_row(run, owner.as_deref())?],
+                run: Some(NewRun { run: run.run_id, owner, delay }),
+                cancel,
+                reserve: false,
+            })
+        };
+        let changed = self.queue.change_thread(run.thread_id, &mut decide).await;
+        if let Err(error) = changed {
+            self.lock().live.remove(&run.run_id);
+            return Err(error);
         }
-        Ok(runs.len())
+        if let Some(cancellation) = cancellation_of_others(run) {
+            self.cancel_here(&cancelled, &cancellation);
+        }
+        created.ok_or_else(|| ApiError::internal("the run was not created"))
     }
+
+    /// Cancels those of the runs that this process executes.
+    fn cancel_here(&self, runs: &[Uuid], cancellation: &Cancellation) {
+        let live_runs = self.lock();
+        let live = runs.iter().filter_map(|it| live_runs.live.get(it));
+        live.for_each(|it| it.request_cancel(cancellation.clone()));
+    }
+}
+
+/// Fails if a run cannot be created on a thread.
+fn check_admission(run: &Run, entry: &ThreadEntry) -> ApiResult<()> {
+    check_not_reserved(run.thread_id, entry)?;
+    let is_busy = entry.active.iter().any(|it| it.due);
+    if is_busy && run.multitask_strategy == MultitaskStrategy::Reject {
+        let detail = "the thread already has an active run; wait for it, cancel it or choose another \
+                      `multitask_strategy`";
+        return Err(ApiError::conflict(detail));
+    }
+    Ok(())
+}
+
+/// Sets the fields of a thread that depend on its latest run.
+fn prepare_thread(thread: &mut Thread, run: &Run) {
+    let graph = Value::from(run.kwargs.graph_id.clone());
+    thread.metadata.insert("graph_id".to_owned(), graph);
+    thread.metadata.insert("assistant_id".to_owned(), json!(run.assistant_id));
+    thread.config = json!(run.kwargs.config);
+    thread.config["configurable"] = json!(run.kwargs.config.configurable);
+    thread.updated_at = now();
+    thread.status = ThreadStatus::Busy;
+}
+
+/// Returns the cancellation of the other runs of the thread, if the run demands it.
+fn cancellation_of_others(run: &Run) -> Option<Cancellation> {
+    let action = match run.multitask_strategy {
+        MultitaskStrategy::Interrupt => CancelAction::Interrupt,
+        MultitaskStrategy::Rollback => CancelAction::Rollback,
+        MultitaskStrategy::Reject | MultitaskStrategy::Enqueue => return None,
+    };
+    let reason = format!("run {} was created on the same thread", run.run_id);
+    Some(Cancellation::new(action, reason))
 }

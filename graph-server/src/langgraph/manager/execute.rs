@@ -5,78 +5,122 @@ use std::sync::{Arc, atomic::Ordering};
 use graph_core::RunError;
 use serde_json::{Value, json};
 
-use super::{
-    LiveRun, Manager, RunResult,
-    cancellation::{CancelAction, Cancellation},
-};
+use super::{LiveRun, Manager, RunResult, record::Recorder};
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphRun},
+    cancellation::{CancelAction, Cancellation},
+    database::to_row,
     error::{ApiResult, NamedError},
     id::parse_checkpoint,
     records::{Run, RunStatus},
+    storage::Claim,
     stream::{collect::Collector, item::Body, json::interrupts_json},
     time::now,
 };
 
 impl Manager {
-    /// Executes the runs of a thread until its queue is empty. `first` is the first run of the queue.
-    pub(super) async fn work(self: Arc<Self>, first: Arc<LiveRun>) {
-        let mut next = Some(first);
-        while let Some(live) = next {
-            let thread = live.facts.thread;
-            if let Err(error) = self.execute(&live).await {
-                tracing::error!(run = %live.facts.run, ?error, "cannot execute a run");
-                let failure = NamedError::new(
-                    "StorageError",
-                    "the server cannot store the run; see the server log",
-                );
-                let output = json!({ "__error__": failure });
-                live.end(RunResult { output });
-            }
-            if self.shutting_down.load(Ordering::Acquire) {
-                return;
-            }
-            let mut schedule = self.lock();
-            schedule.keep_ended(live);
-            next = schedule.advance(thread);
+    /// Executes a claimed run.
+    pub(super) async fn execute(&self, claim: Claim) {
+        let Err(error) = self.try_execute(&claim).await else { return };
+        tracing::error!(run = %claim.run, %error, "cannot execute a run");
+        if let Err(error) = self.fail(&claim).await {
+            // If the storage is shared, the run is executed again when its lease expires.
+            tracing::error!(run = %claim.run, %error, "cannot store the failure of a run");
+            let live = self.lock().live.get(&claim.run).cloned();
+            live.iter().for_each(|it| self.abandon(it));
         }
     }
 
-    async fn execute(&self, live: &Arc<LiveRun>) -> ApiResult<()> {
-        // The semaphore is never closed.
-        let Ok(_slot) = self.slots.acquire().await else { return Ok(()) };
-        let id = live.facts.run.to_string();
-        let Some(mut run) = self.database.get::<Run>(&id)? else {
-            live.buffer.close();
+    async fn try_execute(&self, claim: &Claim) -> ApiResult<()> {
+        let id = claim.run.to_string();
+        let Some(mut run) = self.database.get::<Run>(&id).await? else {
+            // The run was deleted.
+            self.queue.end_run(claim, &json!({})).await?;
+            let live = self.lock().live.remove(&claim.run);
+            live.iter().for_each(|it| it.end(RunResult { output: json!({}) }));
             return Ok(());
         };
+        let live = self.live_claimed(claim, &run).await?;
         if let Some(cancellation) = live.cancellation() {
-            self.end_cancelled(live, cancellation).await;
+            self.end_cancelled(claim, &live, cancellation).await;
             return Ok(());
         }
         if self.shutting_down.load(Ordering::Acquire) {
             live.buffer.close();
             return Ok(());
         }
-        live.started.store(true, Ordering::Release);
+        if !matches!(run.status, RunStatus::Pending | RunStatus::Running) {
+            // Another replica was killed after it had stored the status.
+            return self
+                .finish_run(claim, &live, run, RunResult { output: Value::Null }, None)
+                .await;
+        }
         run.status = RunStatus::Running;
-        run.attempt = live.facts.attempt;
+        run.attempt += 1;
         run.updated_at = now();
-        self.database.put(&run)?;
-        self.lock().feed(live.facts.thread).add(live.clone());
-        live.buffer.push(Body::Started(run.kwargs.input.clone()));
-        let outcome = self.run_graph(live, &run).await;
-        if self.shutting_down.load(Ordering::Acquire) && live.cancellation().is_none() {
-            // The stored status stays `running`, so the run continues when the server starts again.
-            live.buffer.close();
+        live.facts.attempt.store(run.attempt, Ordering::Relaxed);
+        if !self.queue.put_run(claim, to_row(&run, None)?).await? {
+            self.abandon(&live);
             return Ok(());
         }
-        match (outcome, live.cancellation()) {
-            (Err(RunError::Cancelled), Some(cancellation)) => {
-                self.end_cancelled(live, cancellation).await;
-            }
-            (outcome, _) => self.end(live, run, outcome).await?,
+        self.lock().feed(claim.thread).add(live.clone());
+        let shared = self.shared_events.clone();
+        let recorder = shared.map(|it| Recorder::start(it, claim.clone(), live.clone()));
+        live.buffer.push(Body::Started(run.kwargs.input.clone()));
+        let outcome = self.run_graph(&live, &run).await;
+        let is_stopping = self.shutting_down.load(Ordering::Acquire);
+        let ended = match (outcome, live.cancellation()) {
+            _ if !live.is_executing() => None,
+            (_, None) if is_stopping => None,
+            (Err(RunError::Cancelled), Some(cancellation)) => Some(Err(cancellation)),
+            (outcome, _) => Some(Ok(outcome_of(&live, outcome))),
+        };
+        if let Some(recorder) = recorder {
+            recorder.finish().await;
         }
+        match ended {
+            _ if !live.is_executing() => self.abandon(&live),
+            // The stored status stays `running`, so the run continues on another replica or when the server starts
+            // again.
+            None => live.buffer.close(),
+            Some(Err(cancellation)) => self.end_cancelled(claim, &live, cancellation).await,
+            Some(Ok((status, output, error))) => {
+                run.status = status;
+                run.updated_at = now();
+                self.finish_run(claim, &live, run, RunResult { output }, error).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a claimed run, ready to be executed by this process.
+    async fn live_claimed(&self, claim: &Claim, run: &Run) -> ApiResult<Arc<LiveRun>> {
+        let found = self.lock().live.get(&claim.run).cloned();
+        let live = match found {
+            Some(live) => live,
+            None => {
+                let owner = self.database.owner_of::<Run>(&claim.run.to_string()).await?;
+                self.lock().add(run, owner.flatten())
+            }
+        };
+        self.execute_here(claim, &live).await?;
+        claim.cancellation.iter().for_each(|it| live.request_cancel(it.clone()));
+        Ok(live)
+    }
+
+    /// Ends a run that failed because of the storage.
+    async fn fail(&self, claim: &Claim) -> ApiResult<()> {
+        let failure =
+            NamedError::new("StorageError", "the server cannot store the run; see the server log");
+        if let Some(mut run) = self.database.get::<Run>(&claim.run.to_string()).await? {
+            run.status = RunStatus::Error;
+            run.updated_at = now();
+            self.queue.put_run(claim, to_row(&run, None)?).await?;
+        }
+        let output = json!({ "__error__": failure });
+        self.queue.end_run(claim, &output).await?;
+        let live = self.lock().live.get(&claim.run).cloned();
+        live.into_iter().for_each(|it| self.end_here(it, RunResult { output: output.clone() }));
         Ok(())
     }
 
@@ -104,40 +148,15 @@ impl Manager {
         graph.run(request, &mut publish).await
     }
 
-    /// Stores the outcome of a run and ends its streams.
-    async fn end(
-        &self,
-        live: &Arc<LiveRun>,
-        mut run: Run,
-        outcome: Result<GraphEnd, RunError>,
-    ) -> ApiResult<()> {
-        let (status, output, error) = match outcome {
-            Ok(GraphEnd { mut output, interrupts }) => {
-                live.buffer.push(Body::Finished(output.clone()));
-                if !interrupts.is_empty() {
-                    output["__interrupt__"] = interrupts_json(&interrupts);
-                }
-                (RunStatus::Success, output, None)
-            }
-            Err(error) => {
-                let status = match error {
-                    RunError::StepTimeout { .. } => RunStatus::Timeout,
-                    _ => RunStatus::Error,
-                };
-                let error = NamedError::of_run(&error);
-                live.buffer.push(Body::Failed(error.clone()));
-                (status, json!({ "__error__": error }), Some(error))
-            }
-        };
-        run.status = status;
-        run.updated_at = now();
-        self.finish_run(live, run, RunResult { output }, error).await
-    }
-
     /// Ends a run that was cancelled.
-    pub(super) async fn end_cancelled(&self, live: &Arc<LiveRun>, cancellation: Cancellation) {
-        if let Err(error) = self.try_end_cancelled(live, cancellation).await {
-            tracing::error!(run = %live.facts.run, ?error, "cannot store the cancellation of a run");
+    pub(super) async fn end_cancelled(
+        &self,
+        claim: &Claim,
+        live: &Arc<LiveRun>,
+        cancellation: Cancellation,
+    ) {
+        if let Err(error) = self.try_end_cancelled(claim, live, cancellation).await {
+            tracing::error!(run = %claim.run, ?error, "cannot store the cancellation of a run");
         }
         // The streams end even if the storage failed.
         live.end(RunResult { output: json!({}) });
@@ -145,37 +164,43 @@ impl Manager {
 
     async fn try_end_cancelled(
         &self,
+        claim: &Claim,
         live: &Arc<LiveRun>,
         cancellation: Cancellation,
     ) -> ApiResult<()> {
-        let id = live.facts.run.to_string();
-        let Some(mut run) = self.database.get::<Run>(&id)? else { return Ok(()) };
+        let id = claim.run.to_string();
+        let stored = self.database.get::<Run>(&id).await?;
+        let (Some(mut run), CancelAction::Interrupt) = (stored, cancellation.action) else {
+            self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
+            self.database.delete::<Run>(&id).await?;
+            self.refresh_thread(claim.thread, Some(claim.run), None).await?;
+            let output = json!({});
+            self.queue.end_run(claim, &output).await?;
+            self.end_here(live.clone(), RunResult { output });
+            return Ok(());
+        };
         run.status = RunStatus::Interrupted;
         run.cancel_reason = Some(cancellation.reason);
         run.updated_at = now();
-        if cancellation.action == CancelAction::Rollback {
-            self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
-            self.database.delete::<Run>(&id)?;
-            self.refresh_thread(live.facts.thread, Some(live.facts.run), None).await?;
-            return Ok(());
-        }
-        let result = RunResult { output: Value::Null };
-        self.finish_run(live, run, result, None).await
+        self.finish_run(claim, live, run, RunResult { output: Value::Null }, None).await
     }
 
     /// Stores a run that has ended, updates its thread, and ends the streams. The status is stored first, because
     /// clients read it when a stream ends.
     async fn finish_run(
         &self,
+        claim: &Claim,
         live: &Arc<LiveRun>,
         run: Run,
         mut result: RunResult,
         error: Option<NamedError>,
     ) -> ApiResult<()> {
-        self.database.put(&run)?;
-        let (thread, ended) = (live.facts.thread, Some(live.facts.run));
+        if !self.queue.put_run(claim, to_row(&run, None)?).await? {
+            self.abandon(live);
+            return Ok(());
+        }
         let failure = error.clone();
-        let values = self.refresh_thread(thread, ended, error).await?;
+        let values = self.refresh_thread(claim.thread, Some(claim.run), error).await?;
         let webhook = run.kwargs.webhook.clone().map(|url| {
             let mut body = json!(run);
             body["values"] = json!(values);
@@ -189,13 +214,45 @@ impl Manager {
             result.output = values.unwrap_or_else(|| json!({}));
         }
         if run.kwargs.temporary {
-            self.remove_thread(live.facts.thread).await?;
+            self.remove_thread(claim.thread).await?;
         }
-        live.end(result);
+        self.queue.end_run(claim, &result.output).await?;
+        self.end_here(live.clone(), result);
         if let Some((url, body)) = webhook {
             let webhooks = self.webhooks;
             tokio::spawn(async move { webhooks.post(&url, &body).await });
         }
         Ok(())
+    }
+
+    /// Ends the streams of a run that this process has executed, and keeps its events for a while.
+    fn end_here(&self, live: Arc<LiveRun>, result: RunResult) {
+        live.end(result);
+        self.lock().keep_ended(live);
+    }
+}
+
+/// Returns the status, the output and the error of a run, and adds its last event.
+fn outcome_of(
+    live: &LiveRun,
+    outcome: Result<GraphEnd, RunError>,
+) -> (RunStatus, Value, Option<NamedError>) {
+    match outcome {
+        Ok(GraphEnd { mut output, interrupts }) => {
+            live.buffer.push(Body::Finished(output.clone()));
+            if !interrupts.is_empty() {
+                output["__interrupt__"] = interrupts_json(&interrupts);
+            }
+            (RunStatus::Success, output, None)
+        }
+        Err(error) => {
+            let status = match error {
+                RunError::StepTimeout { .. } => RunStatus::Timeout,
+                _ => RunStatus::Error,
+            };
+            let error = NamedError::of_run(&error);
+            live.buffer.push(Body::Failed(error.clone()));
+            (status, json!({ "__error__": error }), Some(error))
+        }
     }
 }

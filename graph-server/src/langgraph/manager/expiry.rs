@@ -8,20 +8,38 @@ use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
-    database::Select,
-    error::ApiResult,
+    database::{Select, to_row},
+    error::{ApiError, ApiResult},
     records::{ThreadTtl, TtlStrategy},
+    storage::{Notice, ThreadChange, ThreadEntry},
 };
 
-/// A thread that is being deleted or pruned. Dropping the value allows runs on the thread again.
+/// A thread that is being deleted or pruned, so that no run can be created on it.
 pub(super) struct Reservation {
     manager: Arc<Manager>,
     thread: Uuid,
+    is_released: bool,
+}
+
+impl Reservation {
+    /// Allows runs on the thread again.
+    pub(super) async fn release(mut self) -> ApiResult<()> {
+        self.is_released = true;
+        self.manager.queue.release_thread(self.thread).await
+    }
 }
 
 impl Drop for Reservation {
+    /// Releases the thread if the operation was cancelled or has failed.
     fn drop(&mut self) {
-        self.manager.lock().reserved.remove(&self.thread);
+        if !self.is_released {
+            let (queue, thread) = (self.manager.queue.clone(), self.thread);
+            tokio::spawn(async move {
+                if let Err(error) = queue.release_thread(thread).await {
+                    tracing::error!(%thread, %error, "cannot release a thread");
+                }
+            });
+        }
     }
 }
 
@@ -34,7 +52,7 @@ impl Manager {
         now: DateTime<Utc>,
     ) -> ApiResult<Option<Duration>> {
         let mut next = None;
-        for ttl in self.database.list::<ThreadTtl>(Select::default())? {
+        for ttl in self.database.list::<ThreadTtl>(Select::default()).await? {
             match (ttl.expires_at - now).to_std() {
                 Ok(left) if !left.is_zero() => {
                     next = Some(next.map_or(left, |it: Duration| it.min(left)));
@@ -50,48 +68,84 @@ impl Manager {
     }
 
     /// Stores the time to live of a thread. Fails if the thread is being deleted or pruned.
-    pub(in crate::langgraph) fn set_ttl(&self, ttl: &ThreadTtl) -> ApiResult<()> {
-        let schedule = self.lock();
-        schedule.check_not_reserved(ttl.thread_id)?;
-        self.database.put(ttl)?;
-        drop(schedule);
-        self.timer_changed.notify_one();
+    pub(in crate::langgraph) async fn set_ttl(&self, ttl: &ThreadTtl) -> ApiResult<()> {
+        let owner = self.database.view().owner();
+        let mut decide = |entry: ThreadEntry| {
+            check_not_reserved(ttl.thread_id, &entry)?;
+            Ok(ThreadChange { put: vec![to_row(ttl, owner)?], ..ThreadChange::default() })
+        };
+        self.queue.change_thread(ttl.thread_id, &mut decide).await?;
+        self.wake_timer().await;
         Ok(())
+    }
+
+    /// Deletes the stored events of runs that ended long ago.
+    pub(in crate::langgraph) async fn delete_old_events(&self) -> ApiResult<()> {
+        match &self.shared_events {
+            Some(shared) => shared.delete_old().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Wakes the timers of all replicas, because a cron or the time to live of a thread was changed.
+    pub(in crate::langgraph) async fn wake_timer(&self) {
+        self.timer_changed.notify_one();
+        if let Some(shared) = &self.shared_events
+            && let Err(error) = shared.announce(Notice::Timer).await
+        {
+            tracing::warn!(%error, "cannot wake the timers of other replicas");
+        }
     }
 
     /// Reserves a thread, so that no run starts on it and its time to live does not change. Returns `None` if the
     /// thread has active runs or is reserved.
-    pub(super) fn reserve(self: &Arc<Self>, thread: Uuid) -> Option<Reservation> {
-        let mut schedule = self.lock();
-        if schedule.has_active_runs(thread) || !schedule.reserved.insert(thread) {
-            return None;
-        }
-        drop(schedule);
-        Some(Reservation { manager: self.clone(), thread })
+    pub(super) async fn reserve(self: &Arc<Self>, thread: Uuid) -> ApiResult<Option<Reservation>> {
+        let mut reserve = false;
+        let mut decide = |entry: ThreadEntry| {
+            reserve = entry.active.is_empty() && !entry.reserved;
+            Ok(ThreadChange { reserve, ..ThreadChange::default() })
+        };
+        self.queue.change_thread(thread, &mut decide).await?;
+        let new = || Reservation { manager: self.clone(), thread, is_released: false };
+        Ok(reserve.then(new))
     }
 
     /// Reserves a thread whose time to live has ended. Returns `None` if the thread has active runs or is reserved, or
     /// if its time to live is no longer `ttl`.
-    fn start_expiry(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<Option<Reservation>> {
-        let Some(reservation) = self.reserve(ttl.thread_id) else { return Ok(None) };
-        let stored = self.database.get::<ThreadTtl>(&ttl.thread_id.to_string())?;
-        Ok(Some(reservation).filter(|_| stored.as_ref() == Some(ttl)))
+    async fn start_expiry(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<Option<Reservation>> {
+        let Some(reservation) = self.reserve(ttl.thread_id).await? else { return Ok(None) };
+        let stored = self.database.get::<ThreadTtl>(&ttl.thread_id.to_string()).await?;
+        if stored.as_ref() == Some(ttl) {
+            return Ok(Some(reservation));
+        }
+        reservation.release().await?;
+        Ok(None)
     }
 
     async fn expire(self: &Arc<Self>, ttl: &ThreadTtl) -> ApiResult<()> {
-        let Some(_reservation) = self.start_expiry(ttl)? else { return Ok(()) };
+        let Some(reservation) = self.start_expiry(ttl).await? else { return Ok(()) };
         let id = ttl.thread_id.to_string();
         match ttl.strategy {
-            TtlStrategy::Delete => self.remove_thread(ttl.thread_id).await,
+            TtlStrategy::Delete => self.remove_thread_with_events(ttl.thread_id).await?,
             TtlStrategy::KeepLatest => {
                 self.graphs
                     .checkpointer()
                     .prune(std::slice::from_ref(&id), Keep::Newest(1))
                     .await?;
-                self.database.delete::<ThreadTtl>(&id)?;
-                Ok(())
+                self.database.delete::<ThreadTtl>(&id).await?;
             }
         }
+        reservation.release().await
+    }
+}
+
+/// Fails if a thread is being deleted or pruned.
+pub(super) fn check_not_reserved(thread: Uuid, entry: &ThreadEntry) -> ApiResult<()> {
+    match entry.reserved {
+        true => Err(ApiError::conflict(format!(
+            "thread {thread} is being deleted or pruned; try again when this is done"
+        ))),
+        false => Ok(()),
     }
 }
 
@@ -108,14 +162,15 @@ mod tests {
         id::new_id,
         records::{Run, RunStatus, Thread, ThreadStatus},
         request::run::RunCreate,
-        time,
+        storage, time,
         webhook::Webhooks,
     };
 
     /// Returns a manager with a thread, and the thread's time to live, which has ended.
-    fn manager_with_expired_thread() -> (Arc<Manager>, ThreadTtl) {
+    async fn manager_with_expired_thread() -> (Arc<Manager>, ThreadTtl) {
         let webhooks = Webhooks { allow_private: false };
-        let manager = Manager::open(Graphs::in_memory(), Path::new(":memory:"), webhooks).unwrap();
+        let storage = storage::open(Path::new(":memory:")).unwrap();
+        let manager = Manager::new(Graphs::in_memory(), storage, webhooks, 16);
         let now = time::now();
         let thread = Thread {
             thread_id: new_id(),
@@ -129,14 +184,14 @@ mod tests {
             error: None,
             interrupts: Map::new(),
         };
-        manager.database.put(&thread).unwrap();
+        manager.database.put(&thread).await.unwrap();
         let ttl = ThreadTtl {
             thread_id: thread.thread_id,
             strategy: TtlStrategy::Delete,
             ttl_minutes: 1.0,
             expires_at: DateTime::UNIX_EPOCH,
         };
-        manager.set_ttl(&ttl).unwrap();
+        manager.set_ttl(&ttl).await.unwrap();
         (manager, ttl)
     }
 
@@ -160,57 +215,63 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_whose_time_to_live_was_changed_is_kept() {
-        let (manager, ttl) = manager_with_expired_thread();
+        let (manager, ttl) = manager_with_expired_thread().await;
         let changed = ThreadTtl { ttl_minutes: 2.0, ..ttl.clone() };
-        manager.set_ttl(&changed).unwrap();
+        manager.set_ttl(&changed).await.unwrap();
         manager.expire(&ttl).await.unwrap();
-        assert!(manager.thread(ttl.thread_id).is_ok());
-        manager.set_ttl(&ttl).unwrap();
+        assert!(manager.thread(ttl.thread_id).await.is_ok());
+        manager.set_ttl(&ttl).await.unwrap();
         manager.expire(&ttl).await.unwrap();
-        assert!(manager.thread(ttl.thread_id).is_err());
+        assert!(manager.thread(ttl.thread_id).await.is_err());
     }
 
     #[tokio::test]
     async fn an_expiring_thread_admits_no_runs_and_no_new_time_to_live() {
-        let (manager, ttl) = manager_with_expired_thread();
-        let expiring = manager.start_expiry(&ttl).unwrap().unwrap();
-        let thread = manager.thread(ttl.thread_id).unwrap();
+        let (manager, ttl) = manager_with_expired_thread().await;
+        let expiring = manager.start_expiry(&ttl).await.unwrap().unwrap();
+        let thread = manager.thread(ttl.thread_id).await.unwrap();
         let run = new_run(ttl.thread_id);
-        let refused = manager.create(&run, thread.clone()).unwrap_err();
+        let refused = manager.create(&run, thread.clone()).await.unwrap_err();
         assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
-        let refused = manager.set_ttl(&ttl).unwrap_err();
+        let refused = manager.set_ttl(&ttl).await.unwrap_err();
         assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
-        drop(expiring);
-        manager.create(&run, thread).unwrap();
-        assert!(manager.start_expiry(&ttl).unwrap().is_none(), "the thread has an active run");
+        expiring.release().await.unwrap();
+        manager.create(&run, thread).await.unwrap();
+        assert!(
+            manager.start_expiry(&ttl).await.unwrap().is_none(),
+            "the thread has an active run"
+        );
     }
 
     #[tokio::test]
     async fn a_thread_that_is_being_deleted_admits_no_runs() {
-        let (manager, ttl) = manager_with_expired_thread();
-        let thread = manager.thread(ttl.thread_id).unwrap();
+        let (manager, ttl) = manager_with_expired_thread().await;
+        let thread = manager.thread(ttl.thread_id).await.unwrap();
         let run = new_run(ttl.thread_id);
-        let reservation = manager.reserve(ttl.thread_id).unwrap();
+        let reservation = manager.reserve(ttl.thread_id).await.unwrap().unwrap();
         let deleting = tokio::spawn({
             let (manager, thread) = (manager.clone(), ttl.thread_id);
             async move { manager.delete_thread(thread).await }
         });
-        let refused = manager.create(&run, thread.clone()).unwrap_err();
+        let refused = manager.create(&run, thread.clone()).await.unwrap_err();
         assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
-        drop(reservation);
+        reservation.release().await.unwrap();
         deleting.await.unwrap().unwrap();
-        assert!(manager.thread(ttl.thread_id).is_err());
-        manager.create(&run, thread).unwrap();
-        assert!(manager.reserve(ttl.thread_id).is_none(), "the thread has an active run");
+        assert!(manager.thread(ttl.thread_id).await.is_err());
+        manager.create(&run, thread).await.unwrap();
+        assert!(
+            manager.reserve(ttl.thread_id).await.unwrap().is_none(),
+            "the thread has an active run"
+        );
     }
 
     #[tokio::test]
     async fn a_thread_whose_run_waits_for_its_start_time_is_kept() {
-        let (manager, ttl) = manager_with_expired_thread();
+        let (manager, ttl) = manager_with_expired_thread().await;
         let mut run = new_run(ttl.thread_id);
         run.kwargs.after_seconds = 60.0;
-        manager.create(&run, manager.thread(ttl.thread_id).unwrap()).unwrap();
+        manager.create(&run, manager.thread(ttl.thread_id).await.unwrap()).await.unwrap();
         manager.expire(&ttl).await.unwrap();
-        assert!(manager.thread(ttl.thread_id).is_ok());
+        assert!(manager.thread(ttl.thread_id).await.is_ok());
     }
 }

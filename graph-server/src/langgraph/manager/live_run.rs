@@ -2,16 +2,12 @@
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
 };
 
-use graph_core::RunControl;
-use serde_json::Value;
-use tokio::sync::Notify;
-
-use super::cancellation::Cancellation;
 use crate::langgraph::{
-    records::Run,
+    cancellation::Cancellation,
+    records::{Run, RunStatus},
     stream::{
         buffer::{BufferReader, EventBuffer},
         encode::Selection,
@@ -19,6 +15,8 @@ use crate::langgraph::{
         sse::{EventId, RunEvents},
     },
 };
+use graph_core::RunControl;
+use serde_json::Value;
 
 /// A run that is active or ended recently.
 #[derive(Debug)]
@@ -30,9 +28,12 @@ pub(in crate::langgraph) struct LiveRun {
     /// Events that the request to create the run selected.
     pub(in crate::langgraph) selection: Selection,
     pub(super) control: RunControl,
-    pub(super) started: AtomicBool,
-    /// Notified on cancellation, to wake a run that waits for its start time.
-    pub(super) wake: Notify,
+    /// Number of this process's claim on the run plus one, or 0 if another replica may execute the run.
+    claim: AtomicI64,
+    /// Locked while events of another replica are read.
+    pub(super) following: tokio::sync::Mutex<()>,
+    /// Whether another replica has announced events that were not read yet.
+    pub(super) is_stale: AtomicBool,
     cancelled: Mutex<Option<Cancellation>>,
     result: OnceLock<RunResult>,
 }
@@ -53,7 +54,7 @@ impl LiveRun {
             graph: run.kwargs.graph_id.clone(),
             name: run.kwargs.config.run_name.as_ref().unwrap_or(&run.kwargs.graph_id).clone(),
             tags: run.kwargs.config.tags.clone(),
-            attempt: run.attempt + 1,
+            attempt: AtomicU32::new(run.attempt + u32::from(run.status == RunStatus::Pending)),
             metadata: run.metadata.clone(),
         };
         Self {
@@ -65,8 +66,9 @@ impl LiveRun {
                 subgraphs: run.kwargs.subgraphs,
             },
             control: RunControl::new(),
-            started: AtomicBool::new(false),
-            wake: Notify::new(),
+            claim: AtomicI64::new(0),
+            following: tokio::sync::Mutex::default(),
+            is_stale: AtomicBool::new(false),
             cancelled: Mutex::default(),
             result: OnceLock::new(),
         }
@@ -75,16 +77,9 @@ impl LiveRun {
     /// Requests the cancellation of the run. The first request wins, except that a rollback overrides an interrupt.
     pub(super) fn request_cancel(&self, cancellation: Cancellation) {
         let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
-        let overrides = match &*cancelled {
-            None => true,
-            Some(earlier) => earlier.action < cancellation.action,
-        };
-        if overrides {
-            *cancelled = Some(cancellation);
-        }
+        Cancellation::add(&mut cancelled, cancellation);
         drop(cancelled);
         self.control.cancel();
-        self.wake.notify_one();
     }
 
     /// Returns the requested cancellation, if there is one.
@@ -92,8 +87,26 @@ impl LiveRun {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(in crate::langgraph) fn has_started(&self) -> bool {
-        self.started.load(Ordering::Acquire)
+    /// Marks the run as executed by this process, under the claim with this number.
+    pub(super) fn set_executing(&self, fence: i64) {
+        self.claim.store(fence + 1, Ordering::Release);
+    }
+
+    /// Marks the run as claimed by another replica, and stops its execution.
+    pub(super) fn set_lost(&self) {
+        self.claim.store(0, Ordering::Release);
+        self.control.cancel();
+    }
+
+    /// Returns the number of this process's claim, if it executes the run.
+    pub(super) fn claim(&self) -> Option<i64> {
+        let claim = self.claim.load(Ordering::Acquire);
+        (claim > 0).then(|| claim - 1)
+    }
+
+    /// Returns whether this process executes the run.
+    pub(super) fn is_executing(&self) -> bool {
+        self.claim().is_some()
     }
 
     /// Sets the result and ends the event streams. Does nothing if the run has already ended.

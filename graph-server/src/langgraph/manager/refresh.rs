@@ -5,9 +5,11 @@ use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
+    database::{from_data, to_row},
     error::{ApiResult, NamedError},
     id::wire_id,
     records::{Thread, ThreadStatus},
+    storage::{ThreadChange, ThreadEntry},
     stream::json::interrupts_json,
     time::now,
 };
@@ -22,33 +24,37 @@ impl Manager {
         error: Option<NamedError>,
     ) -> ApiResult<Option<Value>> {
         let key = id.to_string();
-        let Some(thread) = self.database.get::<Thread>(&key)? else { return Ok(None) };
+        let Some(thread) = self.database.get::<Thread>(&key).await? else { return Ok(None) };
         let graph = thread.graph().and_then(|it| self.graphs.get(it));
         let state = match graph {
             Some(graph) => graph.state(&key, None, false).await?,
             None => None,
         };
-        let schedule = self.lock();
-        // The thread is read again, because it may have been changed while the state was read.
-        let Some(mut thread) = self.database.get::<Thread>(&key)? else { return Ok(None) };
-        thread.updated_at = now();
-        thread.state_updated_at = thread.updated_at.clone();
-        thread.values = state.as_ref().map(|it| it.values.clone());
-        thread.interrupts = state.as_ref().map_or_else(Map::new, |state| {
+        let values = state.as_ref().map(|it| it.values.clone());
+        let interrupts = state.as_ref().map_or_else(Map::new, |state| {
             let tasks = state.tasks.iter().filter(|it| !it.interrupts.is_empty());
             tasks.map(|it| (wire_id(it.id), interrupts_json(&it.interrupts))).collect()
         });
         let waits = state.is_some_and(|it| !it.next.is_empty());
-        let queue = schedule.queues.get(&id);
-        let is_busy = queue.is_some_and(|it| it.iter().any(|run| Some(run.facts.run) != ended));
-        thread.status = match (&error, waits) {
-            _ if is_busy => ThreadStatus::Busy,
-            (Some(_), _) => ThreadStatus::Error,
-            (None, true) => ThreadStatus::Interrupted,
-            (None, false) => ThreadStatus::Idle,
+        let mut decide = |entry: ThreadEntry| {
+            // The thread may have been deleted or changed while the state was read.
+            let Some(document) = entry.document else { return Ok(ThreadChange::default()) };
+            let mut thread: Thread = from_data(&document)?;
+            thread.updated_at = now();
+            thread.state_updated_at = thread.updated_at.clone();
+            thread.values.clone_from(&values);
+            thread.interrupts.clone_from(&interrupts);
+            let is_busy = entry.active.iter().any(|it| it.due && Some(it.run) != ended);
+            thread.status = match (&error, waits) {
+                _ if is_busy => ThreadStatus::Busy,
+                (Some(_), _) => ThreadStatus::Error,
+                (None, true) => ThreadStatus::Interrupted,
+                (None, false) => ThreadStatus::Idle,
+            };
+            thread.error.clone_from(&error);
+            Ok(ThreadChange { put: vec![to_row(&thread, None)?], ..ThreadChange::default() })
         };
-        thread.error = error;
-        self.database.put(&thread)?;
-        Ok(thread.values)
+        self.queue.change_thread(id, &mut decide).await?;
+        Ok(values)
     }
 }

@@ -24,6 +24,8 @@ pub(in crate::langgraph) struct ThreadFeed {
     pub(in crate::langgraph) runs: watch::Sender<Vec<Arc<LiveRun>>>,
     /// Recent edits of the state, oldest first.
     pub(super) updates: watch::Sender<Vec<Arc<StateUpdate>>>,
+    /// Whether the feed contains the runs of other replicas.
+    pub(super) is_loaded: tokio::sync::Mutex<bool>,
 }
 
 /// An edit of a thread's state.
@@ -50,6 +52,7 @@ impl ThreadFeed {
             counter: Arc::new(AtomicU64::new(first)),
             runs: watch::Sender::new(Vec::new()),
             updates: watch::Sender::new(Vec::new()),
+            is_loaded: tokio::sync::Mutex::default(),
         }
     }
 
@@ -68,9 +71,21 @@ impl ThreadFeed {
         self.counter.load(Ordering::Relaxed)
     }
 
+    /// Adds runs that were started earlier, in the order of their events.
+    pub(super) fn add_earlier(&self, mut earlier: Vec<Arc<LiveRun>>) {
+        self.runs.send_modify(|runs| {
+            earlier.retain(|it| !runs.iter().any(|run| run.facts.run == it.facts.run));
+            runs.append(&mut earlier);
+            runs.sort_by_key(|it| it.buffer.first_seq().unwrap_or(u64::MAX));
+        });
+    }
+
     /// Adds a run that is about to start.
     pub(super) fn add(&self, run: Arc<LiveRun>) {
         self.runs.send_modify(|runs| {
+            if runs.iter().any(|it| it.facts.run == run.facts.run) {
+                return;
+            }
             runs.push(run);
             if runs.len() > MAX_RUNS {
                 runs.remove(0);

@@ -75,7 +75,7 @@ async fn create(
 ) -> ApiResult<Json<Assistant>> {
     manager.graph(&body.graph_id)?;
     let id = body.assistant_id.unwrap_or_else(new_id);
-    if let Some(existing) = manager.database.get::<Assistant>(&id.to_string())? {
+    if let Some(existing) = manager.database.get::<Assistant>(&id.to_string()).await? {
         return match body.if_exists {
             IfExists::DoNothing => Ok(Json(existing)),
             IfExists::Raise => Err(ApiError::conflict(format!(
@@ -97,7 +97,7 @@ async fn create(
         updated_at: now,
         version: 1,
     };
-    store_version(&manager.database, &assistant)?;
+    store_version(&manager.database, &assistant).await?;
     Ok(Json(assistant))
 }
 
@@ -134,8 +134,8 @@ async fn update(
     Path(id): Path<String>,
     Body(body): Body<UpdateAssistant>,
 ) -> ApiResult<Json<Assistant>> {
-    let mut assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
-    manager.check_change::<Assistant>(&assistant.assistant_id.to_string())?;
+    let mut assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
+    manager.check_change::<Assistant>(&assistant.assistant_id.to_string()).await?;
     if let Some(graph) = body.graph_id {
         manager.graph(&graph)?;
         assistant.graph_id = graph;
@@ -147,10 +147,10 @@ async fn update(
     assistant.metadata.extend(body.metadata);
     assistant.name = body.name.unwrap_or(assistant.name);
     assistant.description = body.description.or(assistant.description);
-    let newest = versions(&manager.database, assistant.assistant_id)?;
+    let newest = versions(&manager.database, assistant.assistant_id).await?;
     assistant.version = newest.first().map_or(1, |it| it.version + 1);
     assistant.updated_at = now();
-    store_version(&manager.database, &assistant)?;
+    store_version(&manager.database, &assistant).await?;
     Ok(Json(assistant))
 }
 
@@ -161,17 +161,18 @@ async fn delete(
 ) -> ApiResult<StatusCode> {
     let with_threads = query.flag("delete_threads")?;
     query.finish()?;
-    let id = find_assistant(&manager.graphs, &manager.database, &id)?.assistant_id.to_string();
-    manager.check_change::<Assistant>(&id)?;
+    let id =
+        find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();
+    manager.check_change::<Assistant>(&id).await?;
     if with_threads {
-        let threads = manager.database.list::<Thread>(Select::default())?;
+        let threads = manager.database.list::<Thread>(Select::default()).await?;
         let own = threads.iter().filter(|it| it.metadata.get("assistant_id") == Some(&json!(id)));
         for thread in own {
             manager.delete_thread(thread.thread_id).await?;
         }
     }
-    manager.database.delete_children::<AssistantVersion>(&id)?;
-    manager.database.delete::<Assistant>(&id)?;
+    manager.database.delete_children::<AssistantVersion>(&id).await?;
+    manager.database.delete::<Assistant>(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -233,10 +234,10 @@ const FIELDS: [&str; 10] = [
 ];
 
 impl SearchAssistants {
-    fn find(&self, manager: &Manager) -> ApiResult<Vec<Assistant>> {
+    async fn find(&self, manager: &Manager) -> ApiResult<Vec<Assistant>> {
         check_fields(&self.select, &FIELDS)?;
         let name = self.name.as_deref().map(str::to_lowercase);
-        let mut found = manager.database.list::<Assistant>(Select::default())?;
+        let mut found = manager.database.list::<Assistant>(Select::default()).await?;
         found.retain(|it| {
             contains_all(&it.metadata, &self.metadata)
                 && self.graph_id.as_ref().is_none_or(|graph| *graph == it.graph_id)
@@ -251,7 +252,7 @@ async fn search(
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let found = body.find(&manager)?;
+    let found = body.find(&manager).await?;
     let mut found: Vec<_> =
         found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
     sort(&mut found, body.sort_by.field(), body.sort_order);
@@ -264,7 +265,7 @@ async fn count(
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    Ok(Json(body.find(&manager)?.len()))
+    Ok(Json(body.find(&manager).await?.len()))
 }
 
 #[derive(Deserialize)]
@@ -284,8 +285,8 @@ async fn list_versions(
     Body(body): Body<ListVersions>,
 ) -> ApiResult<Json<Vec<Assistant>>> {
     let page = Page::new(body.limit, body.offset)?;
-    let assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
-    let mut versions = versions(&manager.database, assistant.assistant_id)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
+    let mut versions = versions(&manager.database, assistant.assistant_id).await?;
     versions.retain(|it| contains_all(&it.metadata, &body.metadata));
     Ok(Json(page.of(versions)))
 }
@@ -303,10 +304,11 @@ async fn set_latest(
     Body(body): Body<SetLatest>,
 ) -> ApiResult<Json<Assistant>> {
     let id = parse_id("assistant", &id)?;
-    let stored = manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version))?;
+    let stored =
+        manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version)).await?;
     let missing = || ApiError::not_found(format!("assistant {id} has no version {}", body.version));
     let assistant = stored.ok_or_else(missing)?.0;
-    manager.check_change::<Assistant>(&id.to_string())?;
-    manager.database.put(&assistant)?;
+    manager.check_change::<Assistant>(&id.to_string()).await?;
+    manager.database.put(&assistant).await?;
     Ok(Json(assistant))
 }

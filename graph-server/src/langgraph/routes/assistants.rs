@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 }
 
 async fn read(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Assistant>> {
-    find_assistant(&manager.graphs, &manager.database, &id).map(Json)
+    find_assistant(&manager.graphs, &manager.database, &id).await.map(Json)
 }
 
 /// Largest depth to which subgraphs are expanded.
@@ -40,7 +40,7 @@ async fn graph(
 ) -> ApiResult<Json<Value>> {
     let xray = query.text("xray")?.map(|it| it.to_ascii_lowercase());
     query.finish()?;
-    let assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
     let depth = match xray.as_deref() {
         None | Some("false") => 0,
         Some("true") => MAX_DEPTH,
@@ -52,7 +52,7 @@ async fn graph(
 }
 
 async fn schemas(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Value>> {
-    let assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
     let mut schemas = schemas_json(manager.graph(&assistant.graph_id)?.schemas());
     schemas["graph_id"] = json!(assistant.graph_id);
     Ok(Json(schemas))
@@ -75,7 +75,7 @@ async fn subgraphs(
 ) -> ApiResult<Json<Value>> {
     let recurse = query.flag("recurse")?;
     query.finish()?;
-    subgraphs_json(&manager, &id, None, recurse).map(Json)
+    subgraphs_json(&manager, &id, None, recurse).await.map(Json)
 }
 
 async fn subgraph(
@@ -85,18 +85,18 @@ async fn subgraph(
 ) -> ApiResult<Json<Value>> {
     let recurse = query.flag("recurse")?;
     query.finish()?;
-    subgraphs_json(&manager, &id, Some(&namespace), recurse).map(Json)
+    subgraphs_json(&manager, &id, Some(&namespace), recurse).await.map(Json)
 }
 
 /// Returns the schemas of the subgraphs of an assistant by namespace. The names of nested subgraphs are joined with
 /// `|`. A subgraph whose schemas were not registered has null schemas.
-fn subgraphs_json(
+async fn subgraphs_json(
     manager: &Manager,
     id: &str,
     namespace: Option<&str>,
     recurse: bool,
 ) -> ApiResult<Value> {
-    let assistant = find_assistant(&manager.graphs, &manager.database, id)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, id).await?;
     let depth = if recurse || namespace.is_some() { MAX_DEPTH } else { 0 };
     let graph = manager.graph(&assistant.graph_id)?;
     let (drawing, schemas) = (graph.drawing(depth), graph.schemas());

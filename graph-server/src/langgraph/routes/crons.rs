@@ -65,7 +65,7 @@ struct Settings {
 }
 
 async fn create(Access(manager): Access, Body(body): Body<Settings>) -> ApiResult<Json<Cron>> {
-    create_cron(&manager, None, body)
+    create_cron(&manager, None, body).await
 }
 
 async fn create_for_thread(
@@ -73,11 +73,11 @@ async fn create_for_thread(
     Path(thread): Path<String>,
     Body(body): Body<Settings>,
 ) -> ApiResult<Json<Cron>> {
-    let thread = manager.thread(parse_id("thread", &thread)?)?.thread_id;
-    create_cron(&manager, Some(thread), body)
+    let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id;
+    create_cron(&manager, Some(thread), body).await
 }
 
-fn create_cron(
+async fn create_cron(
     manager: &Arc<Manager>,
     thread: Option<Uuid>,
     body: Settings,
@@ -86,7 +86,7 @@ fn create_cron(
     let assistant = assistant.ok_or_else(|| {
         ApiError::invalid("`assistant_id` is missing; set it to an assistant id or a graph name")
     })?;
-    let assistant = find_assistant(&manager.graphs, &manager.database, assistant)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, assistant).await?;
     if body.schedule.is_none() {
         return Err(ApiError::invalid("`schedule` is missing; it must be a cron expression"));
     }
@@ -108,11 +108,11 @@ fn create_cron(
         metadata: Metadata::new(),
         enabled: true,
     };
-    store(manager, cron, body)
+    store(manager, cron, body).await
 }
 
 /// Applies settings to a cron and stores it.
-fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiResult<Json<Cron>> {
+async fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiResult<Json<Cron>> {
     if body.on_run_completed.is_some() && cron.thread_id.is_some() {
         let detail = "`on_run_completed` applies only to crons without a thread; leave it out";
         return Err(ApiError::invalid(detail));
@@ -134,21 +134,22 @@ fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiResult<Js
     if let Some(url) = cron.payload.get("webhook").and_then(Value::as_str) {
         manager.webhooks.check(url)?;
     }
-    manager.database.put(&cron)?;
-    manager.timer_changed.notify_one();
+    manager.database.put(&cron).await?;
+    manager.wake_timer().await;
     Ok(Json(cron))
 }
 
-fn find(manager: &Manager, id: &str) -> ApiResult<Cron> {
+async fn find(manager: &Manager, id: &str) -> ApiResult<Cron> {
     let id = parse_id("cron", id)?;
     manager
         .database
-        .get(&id.to_string())?
+        .get(&id.to_string())
+        .await?
         .ok_or_else(|| ApiError::not_found(format!("cron {id} does not exist")))
 }
 
 async fn read(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Cron>> {
-    find(&manager, &id).map(Json)
+    find(&manager, &id).await.map(Json)
 }
 
 async fn update(
@@ -156,18 +157,18 @@ async fn update(
     Path(id): Path<String>,
     Body(body): Body<Settings>,
 ) -> ApiResult<Json<Cron>> {
-    let cron = find(&manager, &id)?;
+    let cron = find(&manager, &id).await?;
     if body.payload.contains_key("assistant_id") {
         return Err(ApiError::invalid(
             "the assistant of a cron cannot be changed; create another cron",
         ));
     }
-    store(&manager, cron, body)
+    store(&manager, cron, body).await
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {
-    let cron = find(&manager, &id)?;
-    manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
+    let cron = find(&manager, &id).await?;
+    manager.database.delete::<Cron>(&cron.cron_id.to_string()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -232,13 +233,15 @@ impl SearchCrons {
         Ok(field)
     }
 
-    fn find(&self, manager: &Manager) -> ApiResult<Vec<Cron>> {
+    async fn find(&self, manager: &Manager) -> ApiResult<Vec<Cron>> {
         check_fields(&self.select, &FIELDS)?;
         let assistant = match &self.assistant_id {
-            Some(id) => Some(find_assistant(&manager.graphs, &manager.database, id)?.assistant_id),
+            Some(id) => {
+                Some(find_assistant(&manager.graphs, &manager.database, id).await?.assistant_id)
+            }
             None => None,
         };
-        let mut found = manager.database.list::<Cron>(Select::default())?;
+        let mut found = manager.database.list::<Cron>(Select::default()).await?;
         found.retain(|it| {
             assistant.is_none_or(|assistant| assistant == it.assistant_id)
                 && self.thread_id.is_none_or(|thread| it.thread_id == Some(thread))
@@ -252,7 +255,7 @@ impl SearchCrons {
 async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
     let sort_by = body.sort_field()?;
-    let found = body.find(&manager)?;
+    let found = body.find(&manager).await?;
     let mut found: Vec<_> =
         found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
     sort(&mut found, sort_by, body.sort_order);
@@ -263,5 +266,5 @@ async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiRe
 async fn count(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
     body.sort_field()?;
-    Ok(Json(body.find(&manager)?.len()))
+    Ok(Json(body.find(&manager).await?.len()))
 }

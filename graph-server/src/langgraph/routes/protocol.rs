@@ -34,7 +34,7 @@ async fn run_command(
     Body(body): Body<CommandRequest>,
 ) -> ApiResult<Json<Value>> {
     let thread = parse_id("thread", &thread)?;
-    manager.check_access(thread)?;
+    manager.check_access(thread).await?;
     execute(&manager, thread, body).await.map(Json)
 }
 
@@ -46,9 +46,9 @@ async fn stream(
     Body(filter): Body<Filter>,
 ) -> ApiResult<Response> {
     let thread = parse_id("thread", &thread)?;
-    manager.check_access(thread)?;
+    manager.check_access(thread).await?;
     filter.check()?;
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse().ok());
-    let events = ProtocolEvents::new(manager.feed(thread), filter.after(last));
+    let events = ProtocolEvents::new(manager.feed(thread).await?, filter.after(last));
     Ok(respond(events, ReleaseFeed { manager, thread }))
 }

@@ -18,10 +18,11 @@ use super::run_response::{
 };
 use crate::langgraph::{
     access::Access,
+    cancellation::{CancelAction, Cancellation},
     database::Select,
     error::{ApiError, ApiResult},
     id::parse_id,
-    manager::{CancelAction, Cancellation, Manager},
+    manager::Manager,
     records::{Run, RunStatus},
     request::{
         body::Body,
@@ -30,6 +31,7 @@ use crate::langgraph::{
         query::Query,
         run::OnDisconnect,
     },
+    storage::ActiveRun,
     stream::sse::{EventId, empty_stream, parse_event_id},
 };
 
@@ -69,9 +71,9 @@ async fn list(
     let status: Option<RunStatus> = query.choice("status")?;
     let fields = query.list("select");
     query.finish()?;
-    let thread = manager.thread(parse_id("thread", &thread)?)?.thread_id.to_string();
+    let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id.to_string();
     let select_runs = Select { parent: Some(&thread), status: status.map(RunStatus::name) };
-    let mut runs = manager.database.list::<Run>(select_runs)?;
+    let mut runs = manager.database.list::<Run>(select_runs).await?;
     runs.reverse();
     let runs = page.of(runs);
     runs.iter().map(|it| select(it, &fields, &FIELDS)).collect::<ApiResult<_>>().map(Json)
@@ -86,7 +88,7 @@ async fn read(
     Path((thread, run)): Path<(String, String)>,
 ) -> ApiResult<Json<Run>> {
     let (thread, run) = ids(&thread, &run)?;
-    manager.run(thread, run).map(Json)
+    manager.run(thread, run).await.map(Json)
 }
 
 /// Deletes a run. An active run is cancelled first. Its checkpoints are kept.
@@ -95,12 +97,12 @@ async fn delete(
     Path((thread, run)): Path<(String, String)>,
 ) -> ApiResult<StatusCode> {
     let (thread, run) = ids(&thread, &run)?;
-    manager.run(thread, run)?;
+    manager.run(thread, run).await?;
     let cancellation = Cancellation::new(CancelAction::Interrupt, "the run was deleted");
     if let Ok(live) = manager.cancel(thread, run, cancellation).await {
         live.result().await;
     }
-    manager.database.delete::<Run>(&run.to_string())?;
+    manager.database.delete::<Run>(&run.to_string()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -148,14 +150,14 @@ async fn cancel_many(
 ) -> ApiResult<StatusCode> {
     let action: CancelAction = query.choice("action")?.unwrap_or_default();
     query.finish()?;
-    let mut active = manager.active(body.thread_id);
+    let mut active = manager.active(body.thread_id).await?;
     match (&body.run_ids, body.status) {
         (Some(ids), None) if body.thread_id.is_some() => {
-            active.retain(|it| ids.contains(&it.facts.run));
+            active.retain(|it| ids.contains(&it.run));
         }
         (None, Some(status)) => active.retain(|it| match status {
-            CancelStatus::Pending => !it.has_started(),
-            CancelStatus::Running => it.has_started(),
+            CancelStatus::Pending => !it.started,
+            CancelStatus::Running => it.started,
             CancelStatus::All => true,
         }),
         _ => {
@@ -166,10 +168,10 @@ async fn cancel_many(
     if active.is_empty() {
         return Err(ApiError::not_found("no active run matches the request"));
     }
-    for live in active {
+    for ActiveRun { thread, run, .. } in active {
         // A run that ended in the meantime needs no cancellation.
         let cancellation = Cancellation::new(action, BY_REQUEST);
-        let _ = manager.cancel(live.facts.thread, live.facts.run, cancellation).await;
+        let _ = manager.cancel(thread, run, cancellation).await;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -183,14 +185,14 @@ async fn join(
     let on_disconnect = on_disconnect(&mut query)?;
     query.finish()?;
     let (thread, run) = ids(&thread, &run)?;
-    let response = match manager.live(run).filter(|it| it.facts.thread == thread) {
+    let response = match manager.live(run).await?.filter(|it| it.facts.thread == thread) {
         Some(live) => {
             let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
             wait_for_run(&live, guard)
         }
         None => {
-            let run = manager.run(thread, run)?;
-            let thread = manager.thread(thread)?;
+            let run = manager.run(thread, run).await?;
+            let thread = manager.thread(thread).await?;
             let output = match (run.status, thread.error) {
                 (RunStatus::Error | RunStatus::Timeout, Some(error)) => {
                     json!({ "__error__": error })
@@ -235,12 +237,12 @@ async fn join_stream(
     query.finish()?;
     let seen = last_event_id(&headers)?;
     let (thread, run) = ids(&thread, &run)?;
-    let stored = manager.run(thread, run)?;
+    let stored = manager.run(thread, run).await?;
     let mut selection = selection(&stored);
     if !modes.is_empty() {
         selection.modes = parse_modes(&modes)?;
     }
-    let response = match manager.live(run) {
+    let response = match manager.live(run).await? {
         Some(live) => {
             let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
             let seen =

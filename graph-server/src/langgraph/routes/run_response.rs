@@ -15,9 +15,10 @@ use uuid::Uuid;
 use super::threads::new_thread;
 use crate::langgraph::{
     assistants::{find_assistant, recursion_limit, settings},
+    cancellation::{CancelAction, Cancellation},
     error::{ApiError, ApiResult},
     id::new_id,
-    manager::{CancelAction, Cancellation, LiveRun, Manager},
+    manager::{LiveRun, Manager},
     records::{Run, RunStatus, Thread},
     request::run::{IfNotExists, OnDisconnect, RunCreate},
     stream::{
@@ -35,12 +36,12 @@ const OWNER_KEY: &str = "langgraph_auth_user_id";
 
 /// Checks a request to create a run, and returns the run and its thread. If `thread` is `None`, the returned thread is
 /// a new one.
-pub(super) fn check_run(
+pub(super) async fn check_run(
     manager: &Manager,
     thread: Option<Uuid>,
     body: &RunCreate,
 ) -> ApiResult<(Run, Thread)> {
-    let assistant = find_assistant(&manager.graphs, &manager.database, &body.assistant_id)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, &body.assistant_id).await?;
     let graph = manager.graph(&assistant.graph_id)?;
     let mut kwargs =
         body.kwargs(assistant.graph_id.clone(), thread.is_none(), settings(&assistant))?;
@@ -50,7 +51,7 @@ pub(super) fn check_run(
     if let Some(url) = &kwargs.webhook {
         manager.webhooks.check(url)?;
     }
-    let thread = thread_of_run(manager, thread, body)?;
+    let thread = thread_of_run(manager, thread, body).await?;
     if let Some(owner) = manager.database.view().owner() {
         // Nodes read the owner under the name that LangGraph uses. A client cannot override it.
         kwargs.config.configurable.insert(OWNER_KEY.to_owned(), json!(owner));
@@ -78,13 +79,13 @@ pub(super) fn check_run(
 }
 
 /// Creates a run. If `thread` is `None`, creates a thread for it.
-pub(super) fn create_run(
+pub(super) async fn create_run(
     manager: &Arc<Manager>,
     thread: Option<Uuid>,
     body: &RunCreate,
 ) -> ApiResult<(Run, Arc<LiveRun>)> {
-    let (run, thread) = check_run(manager, thread, body)?;
-    let live = manager.create(&run, thread)?;
+    let (run, thread) = check_run(manager, thread, body).await?;
+    let live = manager.create(&run, thread).await?;
     Ok((run, live))
 }
 
@@ -98,9 +99,13 @@ pub(super) fn selection(run: &Run) -> Selection {
     Selection { modes: run.kwargs.stream_mode.clone(), subgraphs: run.kwargs.subgraphs }
 }
 
-fn thread_of_run(manager: &Manager, thread: Option<Uuid>, body: &RunCreate) -> ApiResult<Thread> {
+async fn thread_of_run(
+    manager: &Manager,
+    thread: Option<Uuid>,
+    body: &RunCreate,
+) -> ApiResult<Thread> {
     let Some(id) = thread else { return Ok(new_thread(new_id(), body.metadata.clone())) };
-    match manager.database.get(&id.to_string())? {
+    match manager.database.get(&id.to_string()).await? {
         Some(thread) => Ok(thread),
         None if body.if_not_exists == IfNotExists::Create => {
             Ok(new_thread(id, body.metadata.clone()))

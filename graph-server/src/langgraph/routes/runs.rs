@@ -32,7 +32,7 @@ async fn create(
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
 ) -> ApiResult<Response> {
-    let (run, _) = create_run(&manager, Some(parse_id("thread", &thread)?), &body)?;
+    let (run, _) = create_run(&manager, Some(parse_id("thread", &thread)?), &body).await?;
     Ok(with_location(Json(&run).into_response(), &address(&run), None))
 }
 
@@ -41,7 +41,7 @@ async fn wait(
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
 ) -> ApiResult<Response> {
-    let (run, live) = create_run(&manager, Some(parse_id("thread", &thread)?), &body)?;
+    let (run, live) = create_run(&manager, Some(parse_id("thread", &thread)?), &body).await?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     Ok(with_location(wait_for_run(&live, guard), &address(&run), Some("join")))
 }
@@ -51,7 +51,7 @@ async fn stream(
     Path(thread): Path<String>,
     Body(body): Body<RunCreate>,
 ) -> ApiResult<Response> {
-    let (run, live) = create_run(&manager, Some(parse_id("thread", &thread)?), &body)?;
+    let (run, live) = create_run(&manager, Some(parse_id("thread", &thread)?), &body).await?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     let response = stream_run(&live, selection(&run), None, guard);
     Ok(with_location(response, &address(&run), Some("stream")))

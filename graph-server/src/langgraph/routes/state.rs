@@ -45,7 +45,7 @@ async fn read(
 ) -> ApiResult<Json<Value>> {
     let (subgraphs, fields) = (query.flag("subgraphs")?, query.list("select"));
     query.finish()?;
-    let thread = manager.thread(parse_id("thread", &id)?)?;
+    let thread = manager.thread(parse_id("thread", &id)?).await?;
     let state = state_of(&manager, &thread, None, "", subgraphs).await?;
     select_state(&state, &fields).map(Json)
 }
@@ -57,7 +57,7 @@ async fn read_at(
 ) -> ApiResult<Json<Value>> {
     let (subgraphs, fields) = (query.flag("subgraphs")?, query.list("select"));
     query.finish()?;
-    let thread = manager.thread(parse_id("thread", &id)?)?;
+    let thread = manager.thread(parse_id("thread", &id)?).await?;
     let at = Some(parse_checkpoint(&checkpoint)?);
     let state = state_of(&manager, &thread, at, "", subgraphs).await?;
     select_state(&state, &fields).map(Json)
@@ -79,7 +79,7 @@ async fn read_checkpoint(
     Path(id): Path<String>,
     Body(body): Body<ReadCheckpoint>,
 ) -> ApiResult<Json<Value>> {
-    let thread = manager.thread(parse_id("thread", &id)?)?;
+    let thread = manager.thread(parse_id("thread", &id)?).await?;
     let (at, namespace) = (body.checkpoint.id()?, body.checkpoint.namespace());
     let state = state_of(&manager, &thread, at, &namespace, body.subgraphs).await?;
     select_state(&state, &body.select).map(Json)
@@ -121,7 +121,7 @@ async fn update(
     Path(id): Path<String>,
     Body(body): Body<UpdateRequest>,
 ) -> ApiResult<Json<Value>> {
-    let thread = manager.thread(parse_id("thread", &id)?)?;
+    let thread = manager.thread(parse_id("thread", &id)?).await?;
     let (at, edit) = body.into_edit()?;
     let checkpoint = apply(&manager, &thread, at, vec![vec![edit]]).await?;
     Ok(Json(reference(thread.thread_id, checkpoint)))
@@ -168,7 +168,7 @@ async fn list_history(
     fields: &[String],
 ) -> ApiResult<Vec<Value>> {
     let page = Page::new(limit, None)?;
-    let thread = manager.thread(parse_id("thread", id)?)?;
+    let thread = manager.thread(parse_id("thread", id)?).await?;
     let Some(graph) = thread.graph() else { return Ok(Vec::new()) };
     // A filter by metadata can skip checkpoints, so it needs all of them.
     let mut filter = HistoryFilter::from(metadata.is_empty().then(|| page.limit()));

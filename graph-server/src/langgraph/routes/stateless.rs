@@ -44,18 +44,18 @@ fn short_address(run: &Run) -> String {
 }
 
 async fn create(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult<Response> {
-    let (run, _) = create_run(&manager, None, &body)?;
+    let (run, _) = create_run(&manager, None, &body).await?;
     Ok(with_location(Json(&run).into_response(), &short_address(&run), None))
 }
 
 async fn wait(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult<Response> {
-    let (run, live) = create_run(&manager, None, &body)?;
+    let (run, live) = create_run(&manager, None, &body).await?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     Ok(with_location(wait_for_run(&live, guard), &address(&run), Some("join")))
 }
 
 async fn stream(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult<Response> {
-    let (run, live) = create_run(&manager, None, &body)?;
+    let (run, live) = create_run(&manager, None, &body).await?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
     let response = stream_run(&live, selection(&run), None, guard);
     Ok(with_location(response, &short_address(&run), Some("stream")))
@@ -73,10 +73,13 @@ async fn batch(
         return Err(ApiError::invalid(format!("a batch has at most {MAX_BATCH} runs; split it")));
     }
     for body in &bodies {
-        check_run(&manager, None, body)?;
+        check_run(&manager, None, body).await?;
     }
-    let runs = bodies.iter().map(|body| Ok(create_run(&manager, None, body)?.0));
-    runs.collect::<ApiResult<_>>().map(Json)
+    let mut runs = Vec::new();
+    for body in &bodies {
+        runs.push(create_run(&manager, None, body).await?.0);
+    }
+    Ok(Json(runs))
 }
 
 /// Streams the events of a run that is active or ended recently.
@@ -91,7 +94,7 @@ async fn join_stream(
             "run {run} is not active, and its events are no longer in memory"
         ))
     };
-    let live = manager.live(run).ok_or_else(missing)?;
+    let live = manager.live(run).await?.ok_or_else(missing)?;
     let guard = CancelOnDrop::new(&manager, &live, OnDisconnect::Continue);
     let response = stream_run(&live, live.selection.clone(), last_event_id(&headers)?, guard);
     Ok(with_location(response, &format!("/runs/{run}"), Some("stream")))

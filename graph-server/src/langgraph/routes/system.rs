@@ -40,7 +40,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 /// Reports that the server runs. With `check_db=1`, also reads from the database.
 async fn ok(State(manager): State<Arc<Manager>>, mut query: Query) -> ApiResult<Json<Value>> {
     if query.flag("check_db")? {
-        manager.database.count_by_status::<Run>()?;
+        manager.database.count_by_status::<Run>().await?;
     }
     Ok(Json(json!({ "ok": true })))
 }
@@ -55,7 +55,7 @@ async fn info() -> Json<Value> {
 }
 
 async fn metrics(Access(manager): Access) -> ApiResult<Response> {
-    let counts = manager.database.count_by_status::<Run>()?;
+    let counts = manager.database.count_by_status::<Run>().await?;
     for status in RunStatus::ALL {
         let count = counts.iter().find(|it| it.0 == status.name()).map_or(0, |it| it.1);
         manager.metrics.set_runs(status.name(), count);

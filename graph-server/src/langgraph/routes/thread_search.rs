@@ -107,7 +107,7 @@ const FIELDS: [&str; 11] = [
 ];
 
 impl SearchThreads {
-    fn find(&self, manager: &Manager) -> ApiResult<Vec<Thread>> {
+    async fn find(&self, manager: &Manager) -> ApiResult<Vec<Thread>> {
         check_fields(&self.select, &FIELDS)?;
         let excluded = self.exclude_metadata.as_ref().map(Exclusions::filters);
         // An empty filter would match every thread.
@@ -116,7 +116,7 @@ impl SearchThreads {
             return Err(ApiError::invalid(detail));
         }
         let excluded = excluded.unwrap_or_default();
-        let mut found = manager.database.list::<Thread>(Select::default())?;
+        let mut found = manager.database.list::<Thread>(Select::default()).await?;
         found.retain(|it| {
             contains_all(&it.metadata, &self.metadata)
                 && !excluded.iter().any(|filter| contains_all(&it.metadata, filter))
@@ -135,7 +135,7 @@ impl SearchThreads {
 
 async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let found = body.find(&manager)?;
+    let found = body.find(&manager).await?;
     let mut found: Vec<_> =
         found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
     sort(&mut found, body.sort_by.field(), body.sort_order);
@@ -151,7 +151,7 @@ async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> Api
 
 async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    Ok(Json(body.find(&manager)?.len()))
+    Ok(Json(body.find(&manager).await?.len()))
 }
 
 /// Returns the values at paths such as `values.messages[-1].content`, by name. A path that does not exist yields null.

@@ -44,7 +44,7 @@ async fn stream(
     }
     selection.run_events |= modes.is_empty();
     let seen = last_event_id(&headers)?;
-    let thread = manager.thread(parse_id("thread", &thread)?)?.thread_id;
-    let events = ThreadEvents::new(manager.feed(thread), seen, selection);
+    let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id;
+    let events = ThreadEvents::new(manager.feed(thread).await?, seen, selection);
     Ok(respond(events, ()))
 }

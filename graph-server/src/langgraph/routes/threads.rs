@@ -67,7 +67,7 @@ async fn create(
     Body(body): Body<CreateThread>,
 ) -> ApiResult<Json<Thread>> {
     let id = body.thread_id.unwrap_or_else(new_id);
-    if let Some(existing) = manager.database.get::<Thread>(&id.to_string())? {
+    if let Some(existing) = manager.database.get::<Thread>(&id.to_string()).await? {
         return match body.if_exists {
             IfExists::DoNothing => Ok(Json(existing)),
             IfExists::Raise => Err(ApiError::conflict(format!(
@@ -84,9 +84,9 @@ async fn create(
     let steps = steps.collect::<ApiResult<Vec<_>>>()?;
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
     let thread = new_thread(id, metadata);
-    manager.database.put(&thread)?;
+    manager.database.put(&thread).await?;
     if let Some(ttl) = ttl {
-        manager.set_ttl(&ttl)?;
+        manager.set_ttl(&ttl).await?;
     }
     if steps.is_empty() {
         return Ok(Json(thread));
@@ -95,7 +95,7 @@ async fn create(
         manager.delete_thread(id).await?;
         return Err(error);
     }
-    manager.thread(id).map(Json)
+    manager.thread(id).await.map(Json)
 }
 
 /// Returns a thread that has never run.
@@ -122,14 +122,14 @@ async fn read(
 ) -> ApiResult<Json<Value>> {
     let include = query.list("include");
     query.finish()?;
-    let thread = manager.thread(parse_id("thread", &id)?)?;
+    let thread = manager.thread(parse_id("thread", &id)?).await?;
     let mut shown = json!(thread);
     for field in include.iter().flat_map(|it| it.split(',')) {
         if field != "ttl" {
             let detail = format!("cannot include `{field}`; the only field is `ttl`");
             return Err(ApiError::invalid(detail));
         }
-        let ttl = manager.database.get::<ThreadTtl>(&thread.thread_id.to_string())?;
+        let ttl = manager.database.get::<ThreadTtl>(&thread.thread_id.to_string()).await?;
         shown["ttl"] = ttl.map_or(Value::Null, |ttl| {
             json!({
                 "strategy": ttl.strategy,
@@ -157,26 +157,28 @@ async fn update(
 ) -> ApiResult<Json<Thread>> {
     let id = parse_id("thread", &id)?;
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
-    let changed = manager.change_thread(id, |thread| {
-        thread.metadata.extend(body.metadata);
-        thread.updated_at = now();
-    })?;
+    let changed = manager
+        .change_thread(id, |thread| {
+            thread.metadata.extend(body.metadata);
+            thread.updated_at = now();
+        })
+        .await?;
     if let Some(ttl) = ttl {
-        manager.set_ttl(&ttl)?;
+        manager.set_ttl(&ttl).await?;
     }
     Ok(Json(changed))
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {
-    let id = manager.thread(parse_id("thread", &id)?)?.thread_id;
+    let id = manager.thread(parse_id("thread", &id)?).await?.thread_id;
     manager.delete_thread(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Copies a thread with all its checkpoints.
 async fn copy(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
-    let original = manager.thread(parse_id("thread", &id)?)?;
-    if manager.is_busy(original.thread_id) {
+    let original = manager.thread(parse_id("thread", &id)?).await?;
+    if manager.is_busy(original.thread_id).await? {
         let detail = "the thread is busy: a run is in progress; wait for it or cancel it";
         return Err(ApiError::conflict(detail));
     }
@@ -191,7 +193,7 @@ async fn copy(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json
         let (from, to) = (original.thread_id.to_string(), thread.thread_id.to_string());
         manager.graphs.checkpointer().copy_thread(&from, &to).await?;
     }
-    manager.database.put(&thread)?;
+    manager.database.put(&thread).await?;
     Ok(Json(thread))
 }
 
@@ -216,7 +218,7 @@ enum PruneStrategy {
 async fn prune(Access(manager): Access, Body(body): Body<PruneThreads>) -> ApiResult<Json<Value>> {
     let mut pruned = Vec::new();
     for id in body.thread_ids {
-        if manager.database.get::<Thread>(&id.to_string())?.is_some() {
+        if manager.database.get::<Thread>(&id.to_string()).await?.is_some() {
             pruned.push(id);
         }
     }

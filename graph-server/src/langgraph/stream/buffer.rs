@@ -36,12 +36,22 @@ impl EventBuffer {
     pub(in crate::langgraph) fn push(&self, body: Body) {
         let mut items = self.lock();
         let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
-        if items.len() == CAPACITY {
-            items.pop_front();
-        }
-        items.push_back(Arc::new(Item { seq, at: SystemTime::now(), body }));
+        append(&mut items, Item { seq, at: SystemTime::now(), body });
         drop(items);
         self.end.send_modify(|end| end.0 = seq);
+    }
+
+    /// Appends an event that another replica has numbered.
+    pub(in crate::langgraph) fn push_numbered(&self, item: Item) {
+        let seq = item.seq;
+        self.counter.fetch_max(seq, Ordering::Relaxed);
+        append(&mut self.lock(), item);
+        self.end.send_modify(|end| end.0 = seq);
+    }
+
+    /// Makes the numbers of further events greater than `seq`.
+    pub(in crate::langgraph) fn number_after(&self, seq: u64) {
+        self.counter.fetch_max(seq, Ordering::Relaxed);
     }
 
     /// Marks the end of the run. Readers finish when they have read the remaining events.
@@ -58,6 +68,11 @@ impl EventBuffer {
     /// Returns the number of buffered events.
     pub(in crate::langgraph) fn len(&self) -> usize {
         self.lock().len()
+    }
+
+    /// Returns the number of the first buffered event.
+    pub(in crate::langgraph) fn first_seq(&self) -> Option<u64> {
+        self.lock().front().map(|it| it.seq)
     }
 
     /// Returns the number of the last event, or 0 before the first event.
@@ -82,6 +97,13 @@ impl EventBuffer {
     }
 }
 
+fn append(items: &mut VecDeque<Arc<Item>>, item: Item) {
+    if items.len() == CAPACITY {
+        items.pop_front();
+    }
+    items.push_back(Arc::new(item));
+}
+
 /// Reads the events of one run.
 pub(in crate::langgraph) struct BufferReader {
     buffer: Arc<EventBuffer>,
@@ -94,14 +116,20 @@ impl BufferReader {
         Self { buffer, seen: after }
     }
 
+    /// Returns the events that are available now.
+    pub(in crate::langgraph) fn available(&mut self) -> Vec<Arc<Item>> {
+        let items = self.buffer.after(self.seen);
+        self.seen = items.last().map_or(self.seen, |it| it.seq);
+        items
+    }
+
     /// Waits for events. Returns `None` at the end of the run.
     pub(in crate::langgraph) async fn next(&mut self) -> Option<Vec<Arc<Item>>> {
         let mut end = self.buffer.end.subscribe();
         loop {
             let (_, closed) = *end.borrow_and_update();
-            let items = self.buffer.after(self.seen);
-            if let Some(last) = items.last() {
-                self.seen = last.seq;
+            let items = self.available();
+            if !items.is_empty() {
                 return Some(items);
             }
             if closed || end.changed().await.is_err() {

@@ -59,7 +59,7 @@ pub(in crate::langgraph) fn encode(
     };
     match &item.body {
         Body::Started(_) => {
-            send("metadata", "", json!({ "run_id": run.run, "attempt": run.attempt }));
+            send("metadata", "", json!({ "run_id": run.run, "attempt": run.attempt() }));
         }
         Body::Failed(error) => send("error", "", json!(error)),
         _ => {}

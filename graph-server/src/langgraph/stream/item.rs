@@ -1,6 +1,12 @@
 //! Events of a run, in the form in which they are buffered.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::SystemTime,
+};
 
 use graph_core::{Event, Interrupt, stream::Values};
 use serde_json::Value;
@@ -63,7 +69,7 @@ pub(in crate::langgraph) struct Origin {
 }
 
 /// Facts about a run that are part of its events.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::langgraph) struct RunFacts {
     pub(in crate::langgraph) run: Uuid,
     pub(in crate::langgraph) thread: Uuid,
@@ -73,11 +79,17 @@ pub(in crate::langgraph) struct RunFacts {
     pub(in crate::langgraph) name: String,
     /// Tags of the run in the `events` stream.
     pub(in crate::langgraph) tags: Vec<String>,
-    pub(in crate::langgraph) attempt: u32,
+    /// Number of the attempt that executes the run, starting at 1.
+    pub(in crate::langgraph) attempt: AtomicU32,
     pub(in crate::langgraph) metadata: Metadata,
 }
 
 impl RunFacts {
+    /// Returns the number of the attempt that executes the run.
+    pub(in crate::langgraph) fn attempt(&self) -> u32 {
+        self.attempt.load(Ordering::Relaxed)
+    }
+
     /// Returns the metadata of the run's events and checkpoints.
     pub(in crate::langgraph) fn to_metadata(&self) -> Metadata {
         let mut metadata = self.metadata.clone();
@@ -86,7 +98,7 @@ impl RunFacts {
             ("assistant_id", Value::from(self.assistant.to_string())),
             ("run_id", Value::from(self.run.to_string())),
             ("thread_id", Value::from(self.thread.to_string())),
-            ("run_attempt", Value::from(self.attempt)),
+            ("run_attempt", Value::from(self.attempt())),
         ];
         metadata.extend(facts.map(|(key, value)| (key.to_owned(), value)));
         metadata

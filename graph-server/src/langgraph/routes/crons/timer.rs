@@ -34,7 +34,7 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
     loop {
         let Some(manager) = manager.upgrade() else { return };
         let now = SystemTime::now().into();
-        let next_cron = fire_due(&manager, now).unwrap_or_else(|error| {
+        let next_cron = fire_due(&manager, now).await.unwrap_or_else(|error| {
             tracing::error!(%error, "cannot process the crons; retrying");
             MAX_SLEEP
         });
@@ -42,6 +42,9 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
             tracing::error!(%error, "cannot delete the expired threads; retrying");
             None
         });
+        if let Err(error) = manager.delete_old_events().await {
+            tracing::error!(%error, "cannot delete old events; retrying");
+        }
         drop(manager);
         let sleep = next_expiry.map_or(next_cron, |it| it.min(next_cron));
         // Returns early if a cron or a time to live was changed.
@@ -50,18 +53,17 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
 }
 
 /// Starts the runs that are due. Returns the time until the next one.
-fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
+async fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
     let mut sleep = MAX_SLEEP;
-    for mut cron in manager.database.list::<Cron>(Select::default())? {
+    for mut cron in manager.database.list::<Cron>(Select::default()).await? {
         let Some(next) = cron.next_run_date.as_deref().filter(|_| cron.enabled) else { continue };
         if parse_time(next)? <= now {
-            if let Err(error) = fire(manager, &cron) {
-                tracing::error!(cron = %cron.cron_id, %error, "cannot start the run of a cron");
-            }
+            let read = cron.clone();
             cron.next_run_date = next_date(&cron, now)?;
-            // `fire` deletes a cron whose thread was deleted. Such a cron must not be stored again.
-            if manager.database.get::<Cron>(&cron.cron_id.to_string())?.is_some() {
-                manager.database.put(&cron)?;
+            // Only the replica that stores the next date starts the run.
+            let is_ours = manager.database.replace(&cron, &read).await?;
+            if is_ours && let Err(error) = fire(manager, &cron).await {
+                tracing::error!(cron = %cron.cron_id, %error, "cannot start the run of a cron");
             }
         }
         if let Some(next) = &cron.next_run_date {
@@ -71,20 +73,20 @@ fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
     Ok(sleep)
 }
 
-fn fire(manager: &Arc<Manager>, cron: &Cron) -> ApiResult<()> {
+async fn fire(manager: &Arc<Manager>, cron: &Cron) -> ApiResult<()> {
     if let Some(thread) = cron.thread_id
-        && manager.database.get::<Thread>(&thread.to_string())?.is_none()
+        && manager.database.get::<Thread>(&thread.to_string()).await?.is_none()
     {
-        manager.database.delete::<Cron>(&cron.cron_id.to_string())?;
+        manager.database.delete::<Cron>(&cron.cron_id.to_string()).await?;
         return Ok(());
     }
     // The run belongs to the owner of the cron.
-    let owner = manager.database.owner_of::<Cron>(&cron.cron_id.to_string())?.flatten();
+    let owner = manager.database.owner_of::<Cron>(&cron.cron_id.to_string()).await?.flatten();
     let manager = match owner {
         Some(owner) => manager.with_view(View::of_owner(&owner)),
         None => manager.clone(),
     };
-    create_run(&manager, cron.thread_id, &run_request(cron)?)?;
+    create_run(&manager, cron.thread_id, &run_request(cron)?).await?;
     Ok(())
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn execute(
         )),
     };
     // A command that fails does not create its thread, whose event feed must then be dropped.
-    manager.release_feed(thread);
+    manager.release_feed(thread).await;
     Ok(match done {
         Ok((result, seq)) => json!({
             "type": "success",
@@ -84,8 +84,8 @@ fn parse<T: DeserializeOwned>(params: Map<String, Value>) -> CommandResult<T> {
 }
 
 /// Returns the number of the thread's last event.
-fn applied_through(manager: &Manager, thread: Uuid) -> u64 {
-    last_number(manager.feed(thread).last_seq())
+async fn applied_through(manager: &Manager, thread: Uuid) -> ApiResult<u64> {
+    Ok(last_number(manager.feed(thread).await?.last_seq()))
 }
 
 #[derive(Deserialize)]
@@ -121,12 +121,12 @@ async fn start_run(
         Some(answer) if waits => json!({ "command": { "resume": answer } }),
         input => json!({ "input": input }),
     };
-    let seq = applied_through(manager, thread);
-    let run = create(manager, thread, &assistant_id, what, options)?;
+    let seq = applied_through(manager, thread).await?;
+    let run = create(manager, thread, &assistant_id, what, options).await?;
     Ok((json!({ "run_id": run }), seq))
 }
 
-fn create(
+async fn create(
     manager: &Arc<Manager>,
     thread: Uuid,
     assistant: &str,
@@ -149,7 +149,7 @@ fn create(
             ));
         }
     };
-    let (run, _) = create_run(manager, Some(thread), &body)?;
+    let (run, _) = create_run(manager, Some(thread), &body).await?;
     Ok(run.run_id)
 }
 
@@ -202,7 +202,7 @@ async fn respond_to_interrupts(
         let problem = format!("the thread does not wait for an answer to interrupt `{id}`");
         return Err(CommandError("no_such_interrupt", problem));
     }
-    let stored = manager.thread(thread)?;
+    let stored = manager.thread(thread).await?;
     let Some(assistant) = stored.metadata.get("assistant_id").and_then(Value::as_str) else {
         let problem = "the thread has no assistant; start a run first".to_owned();
         return Err(CommandError("no_such_run", problem));
@@ -213,19 +213,20 @@ async fn respond_to_interrupts(
             command[name] = value;
         }
     }
-    let seq = applied_through(manager, thread);
-    let run = create(manager, thread, assistant, json!({ "command": command }), request.options)?;
+    let seq = applied_through(manager, thread).await?;
+    let run =
+        create(manager, thread, assistant, json!({ "command": command }), request.options).await?;
     Ok((json!({ "run_id": run }), seq))
 }
 
 /// Returns the ids of the interrupts for which the thread waits. Waits for the active run to end if it raised an
 /// interrupt: clients answer as soon as they learn of it.
 async fn pending_interrupts(manager: &Manager, thread: Uuid) -> CommandResult<Vec<String>> {
-    let last = manager.feed(thread).runs.borrow().last().cloned();
+    let last = manager.feed(thread).await?.runs.borrow().last().cloned();
     if let Some(run) = last.filter(|it| it.buffer.has_interrupt()) {
         run.result().await;
     }
-    let stored = manager.database.get::<Thread>(&thread.to_string()).map_err(ApiError::from)?;
+    let stored = manager.database.get::<Thread>(&thread.to_string()).await?;
     let interrupts = stored.map(|it| it.interrupts).unwrap_or_default();
     let lists = interrupts.values().filter_map(Value::as_array).flatten();
     Ok(lists.filter_map(|it| it["id"].as_str().map(str::to_owned)).collect())
@@ -250,7 +251,7 @@ async fn read_state(
         let problem = "the state of a subgraph is not available; use an empty `namespace`";
         return Err(CommandError("not_supported", problem.to_owned()));
     }
-    let stored = manager.thread(thread)?;
+    let stored = manager.thread(thread).await?;
     let state = match stored.graph() {
         Some(graph) => {
             let graph = manager.graph(graph)?;
@@ -259,12 +260,12 @@ async fn read_state(
         None => None,
     };
     let Some(state) = state else {
-        return Ok((json!({ "values": {} }), applied_through(manager, thread)));
+        return Ok((json!({ "values": {} }), applied_through(manager, thread).await?));
     };
     let mut values = state.values;
     if let (Some(keys), Value::Object(fields)) = (keys, &mut values) {
         fields.retain(|name, _| keys.contains(name));
     }
     let result = json!({ "values": values, "checkpoint": { "id": wire_id(state.id), "ns": "" } });
-    Ok((result, applied_through(manager, thread)))
+    Ok((result, applied_through(manager, thread).await?))
 }

@@ -14,6 +14,7 @@ pub(super) struct ReleaseFeed {
 
 impl Drop for ReleaseFeed {
     fn drop(&mut self) {
-        self.manager.release_feed(self.thread);
+        let (manager, thread) = (self.manager.clone(), self.thread);
+        tokio::spawn(async move { manager.release_feed(thread).await });
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn open(
     mut request: Request,
 ) -> ApiResult<Response> {
     let thread = parse_id("thread", &thread)?;
-    manager.check_access(thread)?;
+    manager.check_access(thread).await?;
     let accept = accept_key(request.headers())?;
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let upgrade = upgrade
@@ -156,7 +156,7 @@ impl Connection {
         };
         let id = command.id;
         let done = match command.method.as_str() {
-            "subscription.subscribe" => self.subscribe(command.params),
+            "subscription.subscribe" => self.subscribe(command.params).await,
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
             _ => {
                 let answer = execute(&self.manager, self.thread, command).await;
@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    fn subscribe(&mut self, params: Map<String, Value>) -> ApiResult<Value> {
+    async fn subscribe(&mut self, params: Map<String, Value>) -> ApiResult<Value> {
         let filter: Filter = serde_json::from_value(Value::Object(params))
             .map_err(|error| ApiError::invalid(format!("invalid params: {error}")))?;
         filter.check()?;
@@ -185,7 +185,7 @@ impl Connection {
             return Err(ApiError::invalid(detail));
         }
         let subscription = new_id();
-        let events = ProtocolEvents::new(self.manager.feed(self.thread), filter);
+        let events = ProtocolEvents::new(self.manager.feed(self.thread).await?, filter);
         let events = stream::unfold(Some(events), move |events| async move {
             let mut events = events?;
             match events.next().await {

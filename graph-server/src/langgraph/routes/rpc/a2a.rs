@@ -27,10 +27,11 @@ use super::{
 use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
+    cancellation::{CancelAction, Cancellation},
     database::Select,
     error::{ApiError, ApiResult},
     id::new_id,
-    manager::{CancelAction, Cancellation, LiveRun, Manager},
+    manager::{LiveRun, Manager},
     records::{Run, RunStatus, Thread},
     request::{body::Body, query::Query},
     stream::sse::respond,
@@ -52,19 +53,19 @@ async fn handle(
     Path(assistant): Path<String>,
     Body(request): Body<Request>,
 ) -> ApiResult<Response> {
-    let assistant = find_assistant(&manager.graphs, &manager.database, &assistant)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, &assistant).await?;
     let assistant = assistant.assistant_id.to_string();
     let params = &request.params;
     let result = match (request.check(), request.method.as_str()) {
         (Err(error), _) => Err(error),
         (Ok(()), "message/send") => send(&manager, &assistant, params).await,
-        (Ok(()), "message/stream") => match start(&manager, &assistant, params) {
+        (Ok(()), "message/stream") => match start(&manager, &assistant, params).await {
             Ok((task, live)) => {
                 return Ok(respond(TaskEvents::new(request.id, task, live), ()));
             }
             Err(error) => Err(error),
         },
-        (Ok(()), "tasks/get") => read(&manager, params),
+        (Ok(()), "tasks/get") => read(&manager, params).await,
         (Ok(()), "tasks/cancel") => cancel(&manager, params).await,
         (Ok(()), method) => Err(RpcError::unknown_method(method)),
     };
@@ -72,7 +73,7 @@ async fn handle(
 }
 
 /// Starts a run of the assistant on a message.
-fn start(
+async fn start(
     manager: &Arc<Manager>,
     assistant: &str,
     params: &Value,
@@ -90,13 +91,13 @@ fn start(
             .map_err(|_| RpcError::invalid_params("`message.contextId` must be a UUID"))?,
     };
     let input = json!({ "messages": [{ "role": "user", "content": text.join("\n") }] });
-    let (run, live) = start_run(manager, Some(thread), assistant, &input)?;
+    let (run, live) = start_run(manager, Some(thread), assistant, &input).await?;
     Ok((Task { run, thread }, live))
 }
 
 /// Runs the assistant on a message, and returns the run as a task.
 async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result<Value, RpcError> {
-    let (task, live) = start(manager, assistant, params)?;
+    let (task, live) = start(manager, assistant, params).await?;
     let result = live.result().await;
     let output = result
         .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
@@ -106,19 +107,19 @@ async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result
 }
 
 /// Returns the run that the request names.
-fn find_run(manager: &Manager, params: &Value) -> Result<Run, RpcError> {
+async fn find_run(manager: &Manager, params: &Value) -> Result<Run, RpcError> {
     let id = params["id"].as_str().unwrap_or_default();
-    let run = manager.database.get::<Run>(id).map_err(ApiError::from)?;
+    let run = manager.database.get::<Run>(id).await?;
     run.ok_or_else(|| RpcError(UNKNOWN_TASK, format!("task `{id}` does not exist")))
 }
 
-fn read(manager: &Manager, params: &Value) -> Result<Value, RpcError> {
-    let run = find_run(manager, params)?;
-    let stored = manager.thread(run.thread_id)?;
+async fn read(manager: &Manager, params: &Value) -> Result<Value, RpcError> {
+    let run = find_run(manager, params).await?;
+    let stored = manager.thread(run.thread_id).await?;
     let state = match run.status {
         RunStatus::Pending => "submitted",
         RunStatus::Running => "working",
-        RunStatus::Success if waits_for_input(manager, &run, &stored)? => "input-required",
+        RunStatus::Success if waits_for_input(manager, &run, &stored).await? => "input-required",
         RunStatus::Success => "completed",
         RunStatus::Error | RunStatus::Timeout => "failed",
         RunStatus::Interrupted => "canceled",
@@ -129,18 +130,18 @@ fn read(manager: &Manager, params: &Value) -> Result<Value, RpcError> {
 }
 
 /// Returns whether a run ended with an interrupt that no later run has answered.
-fn waits_for_input(manager: &Manager, run: &Run, thread: &Thread) -> Result<bool, RpcError> {
+async fn waits_for_input(manager: &Manager, run: &Run, thread: &Thread) -> Result<bool, RpcError> {
     if thread.interrupts.is_empty() {
         return Ok(false);
     }
     let id = run.thread_id.to_string();
     let select = Select { parent: Some(&id), ..Select::default() };
-    let runs = manager.database.list::<Run>(select).map_err(ApiError::from)?;
+    let runs = manager.database.list::<Run>(select).await?;
     Ok(runs.last().is_some_and(|it| it.run_id == run.run_id))
 }
 
 async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcError> {
-    let run = find_run(manager, params)?;
+    let run = find_run(manager, params).await?;
     let (thread, run) = (run.thread_id, run.run_id);
     let cancellation = Cancellation::new(CancelAction::Interrupt, "a client cancelled the task");
     let live = manager.cancel(thread, run, cancellation).await;
@@ -160,7 +161,7 @@ async fn agent_card(
     query.finish()?;
     let id =
         id.ok_or_else(|| ApiError::invalid("the query parameter `assistant_id` is missing"))?;
-    let assistant = find_assistant(&manager.graphs, &manager.database, &id)?;
+    let assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
     let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
     let host = header("host").unwrap_or("localhost");
     // The server itself speaks plain HTTP. A proxy that terminates TLS reports it with this header.

@@ -81,7 +81,7 @@ async fn call_tool(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcE
         Value::Object(arguments) => json!(arguments),
         _ => return Err(RpcError::invalid_params("`arguments` must be an object")),
     };
-    let (_, live) = start_run(manager, None, name, &input)?;
+    let (_, live) = start_run(manager, None, name, &input).await?;
     let result = live.result().await;
     let output = result
         .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?

@@ -12,7 +12,7 @@ use crate::langgraph::{
 };
 
 /// Starts a run of an assistant. Returns its id and the active run. If `thread` is `None`, a new thread is created.
-pub(super) fn start_run(
+pub(super) async fn start_run(
     manager: &Arc<Manager>,
     thread: Option<Uuid>,
     assistant: &str,
@@ -21,7 +21,7 @@ pub(super) fn start_run(
     let body = json!({ "assistant_id": assistant, "input": input, "if_not_exists": "create" });
     let body =
         serde_json::from_value(body).map_err(|error| ApiError::invalid(error.to_string()))?;
-    let (run, live) = create_run(manager, thread, &body)?;
+    let (run, live) = create_run(manager, thread, &body).await?;
     Ok((run.run_id, live))
 }
 

@@ -119,7 +119,7 @@ async fn run(
     };
     let converted = body.messages.iter().filter_map(|it| from_ag_ui(it).transpose());
     let messages = converted.collect::<Result<_, _>>().map_err(ApiError::invalid)?;
-    let messages = conversation.new_messages(messages)?;
+    let messages = conversation.new_messages(messages).await?;
     if !messages.is_empty() {
         input.insert("messages".to_owned(), Value::Array(messages));
     }
@@ -140,9 +140,9 @@ async fn run(
         }
     }
     let request = serde_json::from_value(request).map_err(|error| ApiError::internal(&error))?;
-    let (mut run, thread) = check_run(&manager, Some(conversation.thread), &request)?;
+    let (mut run, thread) = check_run(&manager, Some(conversation.thread), &request).await?;
     run.kwargs.config.configurable.insert(CONFIG_KEY.to_owned(), extra);
-    let live = manager.create(&run, thread)?;
+    let live = manager.create(&run, thread).await?;
     let guard = CancelOnDrop::new(&manager, &live, OnDisconnect::Cancel);
     let encoder = AgUi::new(body.thread_id, body.run_id);
     Ok(respond(UiEvents::new(live.buffer.clone(), live.facts.clone(), encoder), guard))

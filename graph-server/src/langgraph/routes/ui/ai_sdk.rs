@@ -88,18 +88,18 @@ async fn run(
             let sent = sent.map(message).collect::<ApiResult<Vec<_>>>()?;
             let question = last_id(&sent, "human").map(str::to_owned);
             if let Some(asked) = body.message_id.or(question) {
-                conversation.check_is_last(&asked)?;
+                conversation.check_is_last(&asked).await?;
             }
-            conversation.new_messages(sent)?;
+            conversation.new_messages(sent).await?;
             request["checkpoint_id"] = json!(conversation.before_answer().await?);
         }
         (None, Trigger::SubmitMessage) => {
             let messages = sent.map(message).collect::<ApiResult<_>>()?;
-            request["input"] = json!({ "messages": conversation.new_messages(messages)? });
+            request["input"] = json!({ "messages": conversation.new_messages(messages).await? });
         }
     }
     let request = serde_json::from_value(request).map_err(|error| ApiError::internal(&error))?;
-    let (_, live) = create_run(&manager, Some(conversation.thread), &request)?;
+    let (_, live) = create_run(&manager, Some(conversation.thread), &request).await?;
     let on_disconnect = body.on_disconnect.unwrap_or(OnDisconnect::Cancel);
     Ok(stream(&live, CancelOnDrop::new(&manager, &live, on_disconnect)))
 }
@@ -110,8 +110,12 @@ async fn reconnect(
     Path((assistant, chat)): Path<(String, String)>,
 ) -> ApiResult<Response> {
     let conversation = Conversation::open(&manager, &assistant, &chat).await?;
-    let active = manager.active(Some(conversation.thread)).into_iter().next();
-    let Some(live) = active else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let active = manager.active(Some(conversation.thread)).await?.into_iter().next();
+    let live = match active {
+        Some(active) => manager.live(active.run).await?,
+        None => None,
+    };
+    let Some(live) = live else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     Ok(stream(&live, CancelOnDrop::new(&manager, &live, OnDisconnect::Continue)))
 }
 

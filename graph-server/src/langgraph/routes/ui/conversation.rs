@@ -29,10 +29,10 @@ pub(super) struct Conversation {
 impl Conversation {
     /// Finds the conversation with this id, which the client has chosen. The thread need not exist yet.
     pub(super) async fn open(manager: &Manager, assistant: &str, id: &str) -> ApiResult<Self> {
-        let assistant = find_assistant(&manager.graphs, &manager.database, assistant)?;
+        let assistant = find_assistant(&manager.graphs, &manager.database, assistant).await?;
         let graph = manager.graph(&assistant.graph_id)?.clone();
         let thread = conversation_thread(manager.database.view().owner(), id);
-        manager.check_access(thread)?;
+        manager.check_access(thread).await?;
         let state = graph.state(&thread.to_string(), None, false).await?;
         let values = match state.map(|it| it.values) {
             Some(Value::Object(values)) => values,
@@ -49,14 +49,14 @@ impl Conversation {
     }
 
     /// Returns the runs of the thread, oldest first.
-    fn runs(&self) -> ApiResult<Vec<Run>> {
+    async fn runs(&self) -> ApiResult<Vec<Run>> {
         let thread = self.thread.to_string();
-        Ok(self.database.list(Select { parent: Some(&thread), ..Select::default() })?)
+        self.database.list(Select { parent: Some(&thread), ..Select::default() }).await
     }
 
     /// Returns the messages that the thread does not contain yet. Fails if the user has edited a message that the
     /// thread contains.
-    pub(super) fn new_messages(&self, messages: Vec<Value>) -> ApiResult<Vec<Value>> {
+    pub(super) async fn new_messages(&self, messages: Vec<Value>) -> ApiResult<Vec<Value>> {
         let by_id: HashMap<_, _> =
             self.messages().iter().filter_map(|it| Some((it["id"].as_str()?, it))).collect();
         let stored = |it: &Value| it["id"].as_str().and_then(|id| by_id.get(id));
@@ -70,7 +70,7 @@ impl Conversation {
             return Ok(new);
         }
         // The graph itself can change a message, for example to redact it. The client then still sends the original.
-        let runs = self.runs()?;
+        let runs = self.runs().await?;
         let is_original = |message: &Value| {
             let mut originals = runs.iter().flat_map(input_messages);
             originals.any(|it| it["id"] == message["id"] && same_content(message, it))
@@ -87,12 +87,12 @@ impl Conversation {
 
     /// Fails unless `message` is the last answer or the last message of the user. An answer has the id of its run in the
     /// streams, and its own id in the thread.
-    pub(super) fn check_is_last(&self, message: &str) -> ApiResult<()> {
+    pub(super) async fn check_is_last(&self, message: &str) -> ApiResult<()> {
         let stored = self.messages();
         if [last_id(stored, "ai"), last_id(stored, "human")].contains(&Some(message)) {
             return Ok(());
         }
-        let runs = self.runs()?;
+        let runs = self.runs().await?;
         // If the graph adds messages of the user, the last one in the thread is not the last one that was sent.
         let question = runs.iter().rev().find_map(|it| last_id(input_messages(it), "human"));
         let is_last_run = runs.last().is_some_and(|it| it.run_id.to_string() == message);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// Effect of a cancellation on the progress of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::langgraph) enum CancelAction {
+pub(super) enum CancelAction {
     /// The checkpoints of the run are kept.
     #[default]
     Interrupt,
@@ -15,14 +15,21 @@ pub(in crate::langgraph) enum CancelAction {
 
 /// A request to cancel a run.
 #[derive(Debug, Clone)]
-pub(in crate::langgraph) struct Cancellation {
-    pub(in crate::langgraph) action: CancelAction,
+pub(super) struct Cancellation {
+    pub(super) action: CancelAction,
     /// Reason for the cancellation, which clients see.
-    pub(in crate::langgraph) reason: String,
+    pub(super) reason: String,
 }
 
 impl Cancellation {
-    pub(in crate::langgraph) fn new(action: CancelAction, reason: impl Into<String>) -> Self {
+    pub(super) fn new(action: CancelAction, reason: impl Into<String>) -> Self {
         Self { action, reason: reason.into() }
+    }
+
+    /// Adds a later request: the first one wins, except that a rollback overrides an interrupt.
+    pub(super) fn add(requested: &mut Option<Self>, later: Self) {
+        if requested.as_ref().is_none_or(|it| it.action < later.action) {
+            *requested = Some(later);
+        }
     }
 }

@@ -1,0 +1,94 @@
+//! Stores the events of a run, so that other replicas can read them.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
+
+use super::live_run::LiveRun;
+use crate::langgraph::{
+    storage::{Claim, SharedEvents},
+    stream::{buffer::BufferReader, item::Item, stored},
+};
+
+/// Maximum number of events that are stored at once.
+const BATCH: usize = 256;
+/// Delay before events are stored again after a failure.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+
+/// Stores the events of a run while it executes.
+pub(super) struct Recorder {
+    task: JoinHandle<()>,
+    done: oneshot::Sender<()>,
+}
+
+impl Recorder {
+    /// Starts to store the events that are added from now on.
+    pub(super) fn start(shared: Arc<dyn SharedEvents>, claim: Claim, live: Arc<LiveRun>) -> Self {
+        let reader = BufferReader::new(live.buffer.clone(), live.buffer.last_seq());
+        let (done, is_done) = oneshot::channel();
+        let task = tokio::spawn(record(shared, claim, live, reader, is_done));
+        Self { task, done }
+    }
+
+    /// Stores the remaining events.
+    pub(super) async fn finish(self) {
+        // The task has ended early if the run was lost.
+        let _ = self.done.send(());
+        let _ = self.task.await;
+    }
+}
+
+async fn record(
+    shared: Arc<dyn SharedEvents>,
+    claim: Claim,
+    live: Arc<LiveRun>,
+    mut reader: BufferReader,
+    mut done: oneshot::Receiver<()>,
+) {
+    loop {
+        let (items, is_last) = tokio::select! {
+            biased;
+            _ = &mut done => (reader.available(), true),
+            items = reader.next() => {
+                let is_last = items.is_none();
+                (items.unwrap_or_default(), is_last)
+            }
+        };
+        for batch in items.chunks(BATCH) {
+            if !store(&*shared, &claim, &live, batch).await {
+                return;
+            }
+        }
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Stores events. Tries again after a failure, until this replica loses the run. Returns whether they were stored.
+async fn store(
+    shared: &dyn SharedEvents,
+    claim: &Claim,
+    live: &LiveRun,
+    items: &[Arc<Item>],
+) -> bool {
+    let encode = |item: &Arc<Item>| match stored::to_text(item) {
+        Ok(text) => Some((item.seq, text)),
+        Err(error) => {
+            tracing::error!(run = %claim.run, %error, "cannot encode an event of a run");
+            None
+        }
+    };
+    let events: Vec<_> = items.iter().filter_map(encode).collect();
+    while live.is_executing() {
+        match shared.append(claim, &events).await {
+            Ok(true) => return true,
+            Ok(false) => live.set_lost(),
+            Err(error) => {
+                tracing::warn!(run = %claim.run, %error, "cannot store events; retrying");
+                sleep(RETRY_DELAY).await;
+            }
+        }
+    }
+    false
+}

@@ -1,0 +1,288 @@
+//! Cooperation with other replicas that use the same storage.
+//!
+//! Each run is executed by the replica that claimed it. Other replicas follow the run while their clients read its
+//! events: they read the stored events whenever the executing replica announces some.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Instant,
+};
+
+use tokio::{
+    sync::broadcast::{self, error::RecvError},
+    time::timeout,
+};
+use uuid::Uuid;
+
+use super::{LiveRun, Manager, RunResult, ThreadFeed};
+use crate::langgraph::{
+    error::{ApiError, ApiResult},
+    records::{Run, RunStatus, Thread},
+    state_json::state_json,
+    storage::{Claim, Notice, SharedEvents, StoredEvent},
+    stream::stored,
+};
+
+impl Manager {
+    /// Returns a run whose events can be read. `found` is the run as this process knows it.
+    pub(super) async fn live_replica(
+        &self,
+        shared: &Arc<dyn SharedEvents>,
+        run: Uuid,
+        found: Option<Arc<LiveRun>>,
+    ) -> ApiResult<Option<Arc<LiveRun>>> {
+        if let Some(live) = found {
+            follow_run(&**shared, &live).await?;
+            return Ok(Some(live));
+        }
+        let id = run.to_string();
+        let Some(stored) = self.database.get::<Run>(&id).await? else { return Ok(None) };
+        let owner = self.database.owner_of::<Run>(&id).await?.flatten();
+        let live = self.lock().add(&stored, owner);
+        follow_run(&**shared, &live).await?;
+        // The events of a run that ended long ago are deleted.
+        let is_active = matches!(stored.status, RunStatus::Pending | RunStatus::Running)
+            || self.queue.active_runs(Some(stored.thread_id)).await?.iter().any(|it| it.run == run);
+        if live.has_ended() || !is_active {
+            self.lock().remove_ended(run);
+        }
+        Ok(Some(live).filter(|it| is_active || it.has_ended()))
+    }
+
+    /// Adds the runs of other replicas to the event feed of a thread.
+    pub(super) async fn load_feed(
+        &self,
+        shared: &Arc<dyn SharedEvents>,
+        thread: Uuid,
+        feed: &ThreadFeed,
+    ) -> ApiResult<()> {
+        let mut is_loaded = feed.is_loaded.lock().await;
+        if *is_loaded {
+            return Ok(());
+        }
+        // From now on, runs that start are added. Those that have started are read from the storage.
+        *is_loaded = true;
+        let mut earlier = Vec::new();
+        for run in shared.runs_of_thread(thread).await? {
+            let found = self.lock().live.get(&run).cloned();
+            earlier.extend(self.live_replica(shared, run, found).await?);
+        }
+        feed.add_earlier(earlier);
+        Ok(())
+    }
+
+    /// Takes over the execution of a claimed run, with the events that an earlier replica has stored.
+    pub(super) async fn execute_here(&self, claim: &Claim, live: &LiveRun) -> ApiResult<()> {
+        let _following = live.following.lock().await;
+        if let Some(shared) = &self.shared_events {
+            read_events(&**shared, live).await?;
+        }
+        live.buffer.number_after(claim.last_seq);
+        live.set_executing(claim.fence);
+        Ok(())
+    }
+
+    /// Stops the execution of a run that another replica has claimed. Clients that read its events connect again, and
+    /// then follow the other replica.
+    pub(super) fn abandon(&self, live: &LiveRun) {
+        tracing::warn!(run = %live.facts.run, "another replica has claimed the run");
+        live.set_lost();
+        self.lock().live.remove(&live.facts.run);
+        live.buffer.close();
+    }
+
+    async fn handle_notice(self: &Arc<Self>, shared: &Arc<dyn SharedEvents>, notice: Notice) {
+        match notice {
+            Notice::Events(run) => self.follow_soon(shared, run),
+            Notice::Started { thread, run } => {
+                self.lock().remove_unused(run);
+                let feed = self.lock().existing_feed(thread);
+                if let Some(feed) = feed {
+                    self.add_to_feed(shared, &feed, run).await;
+                }
+            }
+            Notice::StateEdited(thread) => self.publish_current_state(thread).await,
+            Notice::Timer => self.timer_changed.notify_one(),
+            // The task that renews the leases handles it.
+            Notice::Cancelled => {}
+            Notice::Lost => {
+                let (active, feeds) = {
+                    let live_runs = self.lock();
+                    (live_runs.active(), live_runs.feeds())
+                };
+                active.iter().for_each(|it| self.follow_soon(shared, it.facts.run));
+                for (thread, feed) in feeds {
+                    let was_loaded = std::mem::take(&mut *feed.is_loaded.lock().await);
+                    if was_loaded && let Err(error) = self.load_feed(shared, thread, &feed).await {
+                        tracing::error!(%thread, %error, "cannot read the runs of a thread");
+                    }
+                }
+                self.queue.changed().notify_one();
+            }
+        }
+    }
+
+    /// Adds a run that was started to an event feed that contains the runs of other replicas.
+    async fn add_to_feed(&self, shared: &Arc<dyn SharedEvents>, feed: &ThreadFeed, run: Uuid) {
+        if !*feed.is_loaded.lock().await {
+            return;
+        }
+        let found = self.lock().live.get(&run).cloned();
+        match self.live_replica(shared, run, found).await {
+            Ok(live) => live.into_iter().for_each(|it| feed.add(it)),
+            Err(error) => tracing::error!(%run, %error, "cannot follow a run"),
+        }
+    }
+
+    /// Sends the state of a thread to the readers of its events.
+    async fn publish_current_state(&self, thread: Uuid) {
+        let has_readers = self.lock().existing_feed(thread).is_some_and(|it| it.has_readers());
+        if !has_readers {
+            return;
+        }
+        match self.current_state(thread).await {
+            Ok(Some(state)) => self.lock().add_state(thread, state),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%thread, %error, "cannot read the state of a thread"),
+        }
+    }
+
+    async fn current_state(&self, thread: Uuid) -> ApiResult<Option<serde_json::Value>> {
+        let stored = self.database.get::<Thread>(&thread.to_string()).await?;
+        let Some(graph) = stored.as_ref().and_then(Thread::graph) else { return Ok(None) };
+        let state = self.graph(graph)?.state(&thread.to_string(), None, false).await?;
+        Ok(state.map(|it| state_json(thread, &it)))
+    }
+
+    /// Reads the events that another replica has announced, in a separate task.
+    fn follow_soon(self: &Arc<Self>, shared: &Arc<dyn SharedEvents>, run: Uuid) {
+        self.lock().remove_unused(run);
+        let live = self.lock().live.get(&run).cloned();
+        let Some(live) = live.filter(|it| !it.is_executing() && !it.has_ended()) else { return };
+        if live.is_stale.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (manager, shared) = (self.clone(), shared.clone());
+        tokio::spawn(async move {
+            if let Err(error) = follow_run(&*shared, &live).await {
+                tracing::error!(%run, %error, "cannot read the events of a run");
+            }
+            if live.has_ended() {
+                manager.lock().remove_ended(run);
+            }
+        });
+    }
+}
+
+/// Reads the new events of a run, unless this process executes it.
+async fn follow_run(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> {
+    let _following = live.following.lock().await;
+    live.is_stale.store(false, Ordering::Release);
+    match live.is_executing() || live.has_ended() {
+        true => Ok(()),
+        false => read_events(shared, live).await,
+    }
+}
+
+async fn read_events(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> {
+    loop {
+        let events = shared.read(live.facts.run, live.buffer.last_seq()).await?;
+        if events.is_empty() {
+            return Ok(());
+        }
+        for event in events {
+            match event {
+                StoredEvent::Item { seq, body } => {
+                    let item = stored::from_text(seq, &body)
+                        .map_err(|error| ApiError::internal(&error))?;
+                    live.buffer.push_numbered(item);
+                }
+                StoredEvent::End { output } => {
+                    live.end(RunResult { output });
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Handles the notices of all replicas until the manager is dropped.
+pub(super) async fn follow(manager: Weak<Manager>, mut notices: broadcast::Receiver<Notice>) {
+    loop {
+        let notice = match notices.recv().await {
+            Ok(notice) => notice,
+            Err(RecvError::Lagged(_)) => Notice::Lost,
+            Err(RecvError::Closed) => return,
+        };
+        let Some(manager) = manager.upgrade() else { return };
+        if let Some(shared) = manager.shared_events.clone() {
+            manager.handle_notice(&shared, notice).await;
+        }
+    }
+}
+
+/// Extends the leases on the runs that this process executes, and cancels the runs for which it was requested. A run
+/// whose lease cannot be extended in time is abandoned, because another replica may claim it.
+pub(super) async fn renew(manager: Weak<Manager>, shared: Arc<dyn SharedEvents>) {
+    let (interval, mut notices) = (shared.lease() / 3, shared.notices());
+    let mut renewed = HashMap::new();
+    loop {
+        let Some(current) = manager.upgrade() else { return };
+        current.renew_leases(&*shared, &mut renewed).await;
+        drop(current);
+        let cancelled = async {
+            loop {
+                match notices.recv().await {
+                    Ok(Notice::Cancelled | Notice::Lost) | Err(RecvError::Lagged(_)) => return,
+                    Ok(_) => {}
+                    Err(RecvError::Closed) => std::future::pending().await,
+                }
+            }
+        };
+        let _ = timeout(interval, cancelled).await;
+    }
+}
+
+impl Manager {
+    /// Extends the leases. `renewed` contains the times at which the lease on each run was last extended.
+    async fn renew_leases(&self, shared: &dyn SharedEvents, renewed: &mut HashMap<Uuid, Instant>) {
+        let now = Instant::now();
+        let held: HashMap<_, _> = {
+            let live_runs = self.lock();
+            let held = live_runs.live.values().filter(|it| it.is_executing() && !it.has_ended());
+            held.map(|it| (it.facts.run, it.clone())).collect()
+        };
+        renewed.retain(|run, _| held.contains_key(run));
+        held.keys().for_each(|run| {
+            renewed.entry(*run).or_insert(now);
+        });
+        if held.is_empty() {
+            return;
+        }
+        let claims: Vec<_> =
+            held.iter().filter_map(|(run, live)| Some((*run, live.claim()?))).collect();
+        match shared.renew(&claims).await {
+            Ok(kept) => {
+                let kept: HashMap<_, _> = kept.into_iter().collect();
+                for (run, live) in &held {
+                    match kept.get(run) {
+                        Some(cancellation) => {
+                            renewed.insert(*run, now);
+                            cancellation.iter().for_each(|it| live.request_cancel(it.clone()));
+                        }
+                        // The run may have ended in the meantime.
+                        None if live.has_ended() || !live.is_executing() => {}
+                        None => live.set_lost(),
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot extend the leases on runs");
+                let is_expired =
+                    |run: &Uuid| renewed.get(run).is_some_and(|it| it.elapsed() > shared.lease());
+                held.iter().filter(|(run, _)| is_expired(run)).for_each(|(_, it)| it.set_lost());
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Starts the tasks that execute runs.
+
+use std::sync::Arc;
+
+use super::{Manager, dispatch, replica};
+
+impl Manager {
+    /// Spawns the tasks that execute runs. They end when the manager is dropped.
+    pub(in crate::langgraph) fn start(self: &Arc<Self>) {
+        let (changed, slots) = (self.queue.changed(), self.slots.clone());
+        tokio::spawn(dispatch::run(Arc::downgrade(self), changed, slots));
+        if let Some(shared) = &self.shared_events {
+            tokio::spawn(replica::follow(Arc::downgrade(self), shared.notices()));
+            tokio::spawn(replica::renew(Arc::downgrade(self), shared.clone()));
+        }
+    }
+}

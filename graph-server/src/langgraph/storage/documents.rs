@@ -1,0 +1,72 @@
+//! Stored objects of the API, as JSON documents.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::langgraph::error::ApiResult;
+
+/// A document with the columns by which it is found.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct Row {
+    pub(in crate::langgraph) kind: &'static str,
+    pub(in crate::langgraph) id: String,
+    pub(in crate::langgraph) parent: Option<String>,
+    pub(in crate::langgraph) status: Option<String>,
+    pub(in crate::langgraph) data: String,
+    /// Owner of a new document. An existing document keeps its owner.
+    pub(in crate::langgraph) owner: Option<String>,
+}
+
+/// Selects documents of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::langgraph) struct Select<'a> {
+    /// Only documents with this parent.
+    pub(in crate::langgraph) parent: Option<&'a str>,
+    /// Only documents with this status.
+    pub(in crate::langgraph) status: Option<&'a str>,
+}
+
+/// Restricts an operation to the documents that a client sees.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::langgraph) struct Filter<'a> {
+    /// Only documents of this owner. `None`: documents of all owners.
+    pub(in crate::langgraph) owner: Option<&'a str>,
+    /// Whether documents without an owner are included.
+    pub(in crate::langgraph) shared: bool,
+}
+
+/// Stores documents. Each operation is one transaction.
+#[async_trait]
+pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
+    /// Stores a document, replacing an earlier one with the same kind and id. Fails if that one does not belong to
+    /// `owner`. `None` stands for all owners.
+    async fn put(&self, row: Row, owner: Option<&str>) -> ApiResult<()>;
+
+    /// Replaces the content of a document if it still is `expected`. Returns whether it was replaced.
+    async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool>;
+
+    /// Returns the content of a document.
+    async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>>;
+
+    /// Returns the contents of the selected documents, oldest first.
+    async fn list(
+        &self,
+        kind: &str,
+        select: Select<'_>,
+        filter: Filter<'_>,
+    ) -> ApiResult<Vec<String>>;
+
+    /// Returns the owner of a document. The outer option is `None` if the document does not exist.
+    async fn owner_of(&self, kind: &str, id: &str) -> ApiResult<Option<Option<String>>>;
+
+    /// Deletes a document. Returns whether it existed.
+    async fn delete(&self, kind: &str, id: &str, owner: Option<&str>) -> ApiResult<bool>;
+
+    /// Deletes the documents that belong to `parent`.
+    async fn delete_children(&self, kind: &str, parent: &str, owner: Option<&str>)
+    -> ApiResult<()>;
+
+    /// Counts the documents by status.
+    async fn count_by_status(&self, kind: &str) -> ApiResult<Vec<(String, u64)>>;
+}

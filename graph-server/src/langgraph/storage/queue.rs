@@ -1,0 +1,130 @@
+//! The active runs of all threads, in the order in which they execute.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::documents::Row;
+use crate::langgraph::{cancellation::Cancellation, error::ApiResult};
+
+/// A run that executes, waits in the queue of its thread, or waits for its start time.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct ActiveRun {
+    pub(in crate::langgraph) run: Uuid,
+    pub(in crate::langgraph) thread: Uuid,
+    pub(in crate::langgraph) owner: Option<String>,
+    /// Whether a process executes the run.
+    pub(in crate::langgraph) started: bool,
+    /// Whether the start time of the run has come.
+    pub(in crate::langgraph) due: bool,
+}
+
+/// A thread while it is locked for a change.
+#[derive(Debug)]
+pub(in crate::langgraph) struct ThreadEntry {
+    /// The document of the thread, if the thread exists.
+    pub(in crate::langgraph) document: Option<String>,
+    /// Owner of the thread.
+    pub(in crate::langgraph) owner: Option<String>,
+    /// The active runs of the thread, in the order in which they execute.
+    pub(in crate::langgraph) active: Vec<ActiveRun>,
+    /// Whether the thread is being deleted or pruned.
+    pub(in crate::langgraph) reserved: bool,
+}
+
+/// A change of a thread. All parts of it are stored together.
+#[derive(Debug, Default)]
+pub(in crate::langgraph) struct ThreadChange {
+    /// Documents to store.
+    pub(in crate::langgraph) put: Vec<Row>,
+    /// Run to add to the queue.
+    pub(in crate::langgraph) run: Option<NewRun>,
+    /// Cancellation of the active runs that are due.
+    pub(in crate::langgraph) cancel: Option<Cancellation>,
+    /// Whether to reserve the thread, so that no run can be added.
+    pub(in crate::langgraph) reserve: bool,
+}
+
+/// A run that is added to the queue.
+#[derive(Debug)]
+pub(in crate::langgraph) struct NewRun {
+    pub(in crate::langgraph) run: Uuid,
+    pub(in crate::langgraph) owner: Option<String>,
+    /// Time until the run may start.
+    pub(in crate::langgraph) delay: Duration,
+}
+
+/// Decides how a locked thread changes.
+pub(in crate::langgraph) type Decide<'a> =
+    dyn FnMut(ThreadEntry) -> ApiResult<ThreadChange> + Send + 'a;
+
+/// A run that this process executes or ends.
+#[derive(Debug, Clone)]
+pub(in crate::langgraph) struct Claim {
+    pub(in crate::langgraph) run: Uuid,
+    pub(in crate::langgraph) thread: Uuid,
+    /// Number of the claim. Writes with the number of an earlier claim are refused.
+    pub(in crate::langgraph) fence: i64,
+    /// Number of the thread's last stored event, or 0.
+    pub(in crate::langgraph) last_seq: u64,
+    /// Cancellation that was requested before the claim.
+    pub(in crate::langgraph) cancellation: Option<Cancellation>,
+}
+
+/// Next run to execute.
+#[derive(Debug)]
+pub(in crate::langgraph) enum Next {
+    Run(Claim),
+    /// No run can be executed now. A run may become available after this time.
+    Wait(Option<Duration>),
+}
+
+/// Effect of a request to cancel a run.
+#[derive(Debug)]
+pub(in crate::langgraph) enum CancelOutcome {
+    /// The run is not active.
+    NotActive,
+    /// The process that executes the run will cancel it.
+    Requested,
+    /// The run had not started. The caller has claimed it and must end it.
+    Claimed(Claim),
+}
+
+/// The active runs. Runs of one thread execute one after the other.
+#[async_trait]
+pub(in crate::langgraph) trait RunQueue: fmt::Debug + Send + Sync {
+    /// Changes a thread. Concurrent changes of the same thread wait.
+    async fn change_thread(&self, thread: Uuid, decide: &mut Decide<'_>) -> ApiResult<()>;
+
+    /// Allows runs on a reserved thread again.
+    async fn release_thread(&self, thread: Uuid) -> ApiResult<()>;
+
+    /// Returns the active runs of a thread, or of all threads.
+    async fn active_runs(&self, thread: Option<Uuid>) -> ApiResult<Vec<ActiveRun>>;
+
+    /// Claims the next run that may execute.
+    async fn claim_next(&self) -> ApiResult<Next>;
+
+    /// Requests the cancellation of a run. A rollback overrides an interrupt that was requested earlier.
+    async fn request_cancel(
+        &self,
+        run: Uuid,
+        cancellation: &Cancellation,
+    ) -> ApiResult<CancelOutcome>;
+
+    /// Stores the document of a claimed run. Returns `false` if another process has claimed the run.
+    async fn put_run(&self, claim: &Claim, row: Row) -> ApiResult<bool>;
+
+    /// Removes a run that has ended, and announces its output to other processes. Returns `false` if another process
+    /// has claimed the run.
+    async fn end_run(&self, claim: &Claim, output: &Value) -> ApiResult<bool>;
+
+    /// Gives up all claims of this process, so that another process can continue the runs.
+    async fn release_claims(&self) -> ApiResult<()>;
+
+    /// Notified when a run may have become available.
+    fn changed(&self) -> Arc<Notify>;
+}

@@ -1,0 +1,176 @@
+//! Documents in SQLite.
+//!
+//! Each operation is one short transaction. It runs on the calling thread, because a commit takes tens of
+//! microseconds: with `synchronous = NORMAL`, a commit does not wait for the disk. A crash of the process loses
+//! nothing; a power failure can lose the last commits.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::langgraph::{
+    error::{ApiError, ApiResult},
+    storage::{Documents, Filter, Row, Select},
+};
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS documents (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    parent TEXT,
+    status TEXT,
+    data TEXT NOT NULL,
+    owner TEXT,
+    UNIQUE (kind, id)
+) STRICT;
+CREATE INDEX IF NOT EXISTS documents_by_owner ON documents (kind, owner);
+CREATE INDEX IF NOT EXISTS documents_by_parent ON documents (kind, parent);
+CREATE INDEX IF NOT EXISTS documents_by_status ON documents (kind, status);";
+
+/// The connection to a database. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct SqliteDocuments(Arc<Mutex<Connection>>);
+
+impl SqliteDocuments {
+    pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
+        let connection = Connection::open(path)?;
+        connection.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000;",
+        )?;
+        add_owner_column(&connection)?;
+        connection.execute_batch(SCHEMA)?;
+        Ok(Self(Arc::new(Mutex::new(connection))))
+    }
+
+    /// Locks the connection. A poisoned lock is safe to use, because the transaction of the thread that panicked was
+    /// rolled back.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stores a document like [`Documents::put`]. Returns `false` if it does not belong to `owner`.
+pub(super) fn put(
+    connection: &Connection,
+    row: &Row,
+    owner: Option<&str>,
+) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO documents (kind, id, parent, status, data, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+         ON CONFLICT (kind, id) DO UPDATE SET parent = excluded.parent, status = excluded.status, \
+             data = excluded.data WHERE ?7 IS NULL OR documents.owner = ?7",
+    )?;
+    let Row { kind, id, parent, status, data, owner: new_owner } = row;
+    Ok(statement.execute(params![kind, id, parent, status, data, new_owner, owner])? > 0)
+}
+
+/// Returns the content and the owner of a document.
+pub(super) fn find(
+    connection: &Connection,
+    kind: &str,
+    id: &str,
+) -> rusqlite::Result<Option<(String, Option<String>)>> {
+    let mut statement = connection
+        .prepare_cached("SELECT data, owner FROM documents WHERE kind = ?1 AND id = ?2")?;
+    statement.query_row(params![kind, id], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+}
+
+#[async_trait]
+impl Documents for SqliteDocuments {
+    async fn put(&self, row: Row, owner: Option<&str>) -> ApiResult<()> {
+        match put(&self.lock(), &row, owner)? {
+            true => Ok(()),
+            false => Err(ApiError::id_in_use()),
+        }
+    }
+
+    async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "UPDATE documents SET data = ?3 WHERE kind = ?1 AND id = ?2 AND data = ?4",
+        )?;
+        Ok(statement.execute(params![row.kind, row.id, row.data, expected])? > 0)
+    }
+
+    async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT data FROM documents WHERE kind = ?1 AND id = ?2 \
+             AND (?3 IS NULL OR owner = ?3 OR (?4 AND owner IS NULL))",
+        )?;
+        let selected = params![kind, id, filter.owner, filter.shared];
+        Ok(statement.query_row(selected, |row| row.get(0)).optional()?)
+    }
+
+    async fn list(
+        &self,
+        kind: &str,
+        select: Select<'_>,
+        filter: Filter<'_>,
+    ) -> ApiResult<Vec<String>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT data FROM documents WHERE kind = ?1 AND (?2 IS NULL OR parent = ?2) \
+             AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR owner = ?4 OR (?5 AND owner IS NULL)) \
+             ORDER BY number",
+        )?;
+        let selected = params![kind, select.parent, select.status, filter.owner, filter.shared];
+        let rows = statement.query_map(selected, |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    async fn owner_of(&self, kind: &str, id: &str) -> ApiResult<Option<Option<String>>> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare_cached("SELECT owner FROM documents WHERE kind = ?1 AND id = ?2")?;
+        Ok(statement.query_row(params![kind, id], |row| row.get(0)).optional()?)
+    }
+
+    async fn delete(&self, kind: &str, id: &str, owner: Option<&str>) -> ApiResult<bool> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "DELETE FROM documents WHERE kind = ?1 AND id = ?2 AND (?3 IS NULL OR owner = ?3)",
+        )?;
+        Ok(statement.execute(params![kind, id, owner])? > 0)
+    }
+
+    async fn delete_children(
+        &self,
+        kind: &str,
+        parent: &str,
+        owner: Option<&str>,
+    ) -> ApiResult<()> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "DELETE FROM documents WHERE kind = ?1 AND parent = ?2 AND (?3 IS NULL OR owner = ?3)",
+        )?;
+        statement.execute(params![kind, parent, owner])?;
+        Ok(())
+    }
+
+    async fn count_by_status(&self, kind: &str) -> ApiResult<Vec<(String, u64)>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT status, COUNT(*) FROM documents WHERE kind = ?1 AND status IS NOT NULL GROUP BY status",
+        )?;
+        let rows = statement.query_map(params![kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+/// Adds the column `owner` to a database that was created without it.
+fn add_owner_column(connection: &Connection) -> rusqlite::Result<()> {
+    let columns =
+        "SELECT COUNT(*), COALESCE(SUM(name = 'owner'), 0) FROM pragma_table_info('documents')";
+    let (all, owner): (i64, i64) =
+        connection.query_row(columns, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if all > 0 && owner == 0 {
+        connection.execute_batch("ALTER TABLE documents ADD COLUMN owner TEXT")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! Several replicas of a server, each in its own process, that share a PostgreSQL database.
+#![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
+
+mod crons;
+mod kill;
+mod process;
+mod runs;
+mod streams;

@@ -1,0 +1,187 @@
+//! Replicas in their own processes, and an HTTP client for them.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use graph_tests::postgres;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A database that replicas share, and the file to which their runs append lines.
+pub(crate) struct Cluster {
+    server: &'static postgres::Server,
+    database: String,
+    files: TempDir,
+}
+
+impl Cluster {
+    /// Creates a database. Returns `None` if PostgreSQL is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        // The client requires a TLS provider, although these tests use plain HTTP.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let server = postgres::shared()?;
+        let files = tempfile::tempdir().unwrap();
+        Some(Self { server, database: server.fresh_database(), files })
+    }
+
+    fn effects_file(&self) -> PathBuf {
+        self.files.path().join("effects")
+    }
+
+    /// Starts a replica that executes this number of runs at a time.
+    pub(crate) fn replica(&self, concurrent_runs: usize) -> Replica {
+        let test = env::current_exe().unwrap();
+        // The test is `target/<profile>/deps/replicas-<hash>`; examples are in `target/<profile>/examples`.
+        let program = test.ancestors().nth(2).unwrap().join("examples/replica");
+        let mut process = Command::new(program)
+            .args(["--port", "0", "--database", &self.database])
+            .args(["--concurrent-runs", &concurrent_runs.to_string(), "--effects"])
+            .arg(self.effects_file())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        let client = Client::builder().no_proxy().build().unwrap();
+        Replica { process, address, client }
+    }
+
+    /// Returns the lines that runs have appended: the label of the run, the number of the round, and the process.
+    pub(crate) fn effects(&self) -> Vec<(String, u32, u32)> {
+        let text = fs::read_to_string(self.effects_file()).unwrap_or_default();
+        let parse = |line: &str| {
+            let mut words = line.split(' ');
+            let label = words.next().unwrap().to_owned();
+            let mut number = || words.next().unwrap().parse().unwrap();
+            (label, number(), number())
+        };
+        text.lines().map(parse).collect()
+    }
+
+    /// Waits until runs have appended this number of lines.
+    pub(crate) async fn wait_for_effects(&self, count: usize) {
+        while self.effects().len() < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Executes a SQL statement.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        self.server.sql(&self.database, statement)
+    }
+}
+
+/// A process that is killed when the value is dropped.
+pub(crate) struct Replica {
+    process: Child,
+    address: String,
+    client: Client,
+}
+
+impl Replica {
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends a request and returns the status and the body.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.client.request(method, format!("{}{path}", self.address));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        self.send(Method::GET, path, &json!({})).await.1
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.send(Method::POST, path, body).await;
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+        answer
+    }
+
+    /// Creates a thread and returns its path.
+    pub(crate) async fn new_thread(&self) -> String {
+        let thread = self.post("/threads", &json!({})).await;
+        format!("/threads/{}", thread["thread_id"].as_str().unwrap())
+    }
+
+    /// Starts a run on a thread and returns its path.
+    pub(crate) async fn start(&self, thread: &str, body: &Value) -> String {
+        let run = self.post(&format!("{thread}/runs"), body).await;
+        format!("{thread}/runs/{}", run["run_id"].as_str().unwrap())
+    }
+
+    /// Reads the lines of a stream until `found` returns true for those received so far.
+    pub(crate) async fn read_lines(
+        &self,
+        path: &str,
+        body: &Value,
+        found: impl Fn(&[&str]) -> bool,
+    ) {
+        let request = self.client.post(format!("{}{path}", self.address));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let mut response = request.send().await.unwrap();
+        let mut text = String::new();
+        while !found(&text.lines().collect::<Vec<_>>()) {
+            let chunk = response.chunk().await.unwrap().expect("the stream has not ended");
+            text.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    }
+
+    /// Streams the events of a run after the event with this id.
+    pub(crate) async fn stream(&self, run: &str, after: &str) -> Vec<Event> {
+        let url = format!("{}{run}/stream", self.address);
+        let response = self.client.get(url).header("last-event-id", after).send().await.unwrap();
+        Event::parse_all(&response.text().await.unwrap())
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A server-sent event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) data: String,
+}
+
+impl Event {
+    fn parse_all(text: &str) -> Vec<Self> {
+        let events = text.split("\r\n\r\n").filter(|it| it.starts_with("event: "));
+        let parse = |text: &str| {
+            let field = |name: &str| {
+                let line = text.lines().find_map(|it| it.strip_prefix(name));
+                line.unwrap_or_default().to_owned()
+            };
+            Self { id: field("id: "), name: field("event: "), data: field("data: ") }
+        };
+        events.map(parse).collect()
+    }
+}
+
+/// Returns the request for a run of the graph `jobs`.
+pub(crate) fn job(label: &str, rounds: u32, pause_ms: u64) -> Value {
+    json!({
+        "assistant_id": "jobs",
+        "input": { "label": label, "rounds": rounds, "pause": pause_ms },
+        "stream_mode": ["values", "custom"],
+        "durability": "sync",
+    })
+}
