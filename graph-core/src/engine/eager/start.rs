@@ -199,7 +199,7 @@ impl Engine {
                 state.fold(&mut update, &mut fold)?;
             }
         }
-        self.visible_state(plan.node, state).map(Some)
+        Ok(Some(self.visible_state(plan.node, &*state)))
     }
 }
 
