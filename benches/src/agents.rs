@@ -122,7 +122,8 @@ impl ChatModel for InstantModel {
     }
 }
 
-fn agent(calls: usize) -> CompiledAgent {
+/// Builds an agent whose model answers at once, after this number of tool calls.
+pub fn agent(calls: usize) -> CompiledAgent {
     let schema = json!({"properties": {"number": {"type": "integer"}}, "required": ["number"]});
     let double = Tool::dynamic("double", "Doubles a number.", schema, |args, _| async move {
         args["number"].as_i64().unwrap_or_default() * 2

@@ -4,12 +4,13 @@
 use std::{hint::black_box, process::ExitCode};
 
 use graph_benches::{
+    agents,
     eager::{self, Latencies, Mode},
     engine::{self, Log},
     measure::Stopwatch,
 };
 
-const SCENARIOS: [&str; 8] = [
+const SCENARIOS: [&str; 9] = [
     "loop",
     "fan-out",
     "chain",
@@ -18,6 +19,7 @@ const SCENARIOS: [&str; 8] = [
     "json-loop",
     "branches",
     "eager-branches",
+    "agent",
 ];
 
 #[tokio::main(flavor = "current_thread")]
@@ -41,6 +43,7 @@ async fn main() -> ExitCode {
         "json-loop" => engine::run_json_loop(&engine::json_loop_graph(), 20_000).await,
         "branches" => run_branches(Mode::Ordinary).await,
         "eager-branches" => run_branches(Mode::Eager).await,
+        "agent" => run_agent().await,
         _ => {
             eprintln!("error: unknown scenario `{name}`; available: {}", SCENARIOS.join(", "));
             return ExitCode::from(2);
@@ -48,6 +51,16 @@ async fn main() -> ExitCode {
     };
     black_box(result);
     ExitCode::SUCCESS
+}
+
+/// Runs an agent that calls a tool 25 times, several times.
+async fn run_agent() -> u64 {
+    let agent = agents::agent(25);
+    let mut messages = 0;
+    for _ in 0..20 {
+        messages += agent.run("go").await.expect("the agent does not fail").messages.len();
+    }
+    messages as u64
 }
 
 /// Runs ten branches of ten steps several times, so that the construction of the graph has little weight.
