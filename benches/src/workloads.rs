@@ -18,7 +18,7 @@ pub fn on_engine(workload: &str, size: usize) -> Result<Job, String> {
         .ok_or_else(|| unknown(workload))
 }
 
-/// Prepares a work without an engine: loops, functions and tokio.
+/// Prepares a workload without an engine: loops, functions and tokio.
 pub fn by_hand(workload: &str, size: usize) -> Result<Job, String> {
     by_hand::prepare(workload, size)
 }

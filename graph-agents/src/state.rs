@@ -1,6 +1,6 @@
 //! The state of an agent as its tools and middleware see it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use graph_core::{JsonFieldKind, NodeError, json::JsonInput};
 use serde::de::DeserializeOwned;
@@ -32,7 +32,8 @@ pub struct AgentState {
 
 #[derive(Debug)]
 struct Inner {
-    messages: Vec<Message>,
+    /// Empty until the messages are needed: see [`AgentState::split_input`].
+    messages: OnceLock<Vec<Message>>,
     fields: Source,
 }
 
@@ -45,8 +46,15 @@ enum Source {
 impl AgentState {
     /// Reads the state from the input of a node or branch.
     pub fn from_input(input: &JsonInput) -> Result<Self, NodeError> {
+        Ok(Self::new(parse(input.get(MESSAGES))?, Source::Input(input.clone())))
+    }
+
+    /// Reads the messages and the state from the input of a node. Saves a copy of the messages for a caller that needs
+    /// them by value: the state decodes them again, but only if they are requested.
+    pub(crate) fn split_input(input: &JsonInput) -> Result<(Vec<Message>, Self), NodeError> {
         let messages = parse(input.get(MESSAGES))?;
-        Ok(Self { inner: Arc::new(Inner { messages, fields: Source::Input(input.clone()) }) })
+        let inner = Inner { messages: OnceLock::new(), fields: Source::Input(input.clone()) };
+        Ok((messages, Self { inner: Arc::new(inner) }))
     }
 
     /// Like [`from_input`](Self::from_input), but contains only the newest AI message and the messages after it. The
@@ -56,23 +64,27 @@ impl AgentState {
         let newest = all.iter().rposition(|it| it["type"] == "ai").unwrap_or(0);
         let messages = all[newest..].iter().map(message_from_json).collect::<Result<_, _>>();
         let messages = messages.map_err(NodeError::terminal)?;
-        Ok(Self { inner: Arc::new(Inner { messages, fields: Source::Input(input.clone()) }) })
+        Ok(Self::new(messages, Source::Input(input.clone())))
     }
 
     /// Creates a state from its fields.
     pub fn from_fields(fields: Map<String, Value>) -> Result<Self, NodeError> {
-        let messages = parse(fields.get(MESSAGES))?;
-        Ok(Self { inner: Arc::new(Inner { messages, fields: Source::Fields(fields) }) })
+        Ok(Self::new(parse(fields.get(MESSAGES))?, Source::Fields(fields)))
     }
 
     /// Creates a state that holds only messages.
     pub fn from_messages(messages: Vec<Message>) -> Self {
-        Self { inner: Arc::new(Inner { messages, fields: Source::Fields(Map::new()) }) }
+        Self::new(messages, Source::Fields(Map::new()))
+    }
+
+    fn new(messages: Vec<Message>, fields: Source) -> Self {
+        Self { inner: Arc::new(Inner { messages: messages.into(), fields }) }
     }
 
     /// Returns the conversation.
     pub fn messages(&self) -> &[Message] {
-        &self.inner.messages
+        let decode = || parse(self.get(MESSAGES)).expect("`split_input` has decoded the messages");
+        self.inner.messages.get_or_init(decode)
     }
 
     /// Returns the value of a field, or `None` if the field has no value.

@@ -76,6 +76,9 @@ pub trait State: Clone + Send + Sync + 'static {
     /// Sets a field from JSON, for example when a checkpoint is loaded.
     fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError>;
 
+    /// Sets a field to the value that it has in another state.
+    fn copy_field(&mut self, field: usize, from: &Self);
+
     /// Returns the writes of an update as JSON. A checkpointer stores the result of a finished task in this form.
     ///
     /// The default calls [`update_to_writes`](Self::update_to_writes). Override it to check an update against this

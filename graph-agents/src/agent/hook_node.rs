@@ -63,7 +63,7 @@ pub(super) async fn run_hook(
         Hook::AfterAgent => middleware.after_agent(&state, context).await,
     };
     let Some(update) = update? else { return Ok(JsonReturn::Nothing) };
-    stream_messages(&update, state.messages(), &[], context).await;
+    stream_messages(&update, &state, &[], context).await;
     Ok(JsonReturn::Update(update.into_json(schema).map_err(NodeError::terminal)?))
 }
 
@@ -71,14 +71,14 @@ pub(super) async fn run_hook(
 /// streamed before.
 pub(super) async fn stream_messages(
     update: &Update,
-    known: &[Message],
+    state: &AgentState,
     streamed: &[String],
     context: &Context,
 ) {
     for message in update.written_messages().unwrap_or_default() {
-        let is_known = known.iter().any(|it| it.id() == message.id());
         let was_streamed = message.id().is_some_and(|id| streamed.iter().any(|it| it == id));
-        if !is_known && !was_streamed && !matches!(message, Message::Remove { .. }) {
+        let is_known = || state.messages().iter().any(|it| it.id() == message.id());
+        if !was_streamed && !matches!(message, Message::Remove { .. }) && !is_known() {
             context.message(message).await;
         }
     }

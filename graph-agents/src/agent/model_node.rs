@@ -37,9 +37,9 @@ impl ModelNode {
         input: &JsonInput,
         context: Context,
     ) -> Result<JsonReturn, NodeError> {
-        let state = AgentState::from_input(input)?;
-        let repaired = repair(state.messages());
-        let messages = repaired.as_deref().unwrap_or(state.messages()).to_vec();
+        let (messages, state) = AgentState::split_input(input)?;
+        let repaired = repair(&messages);
+        let messages = repaired.clone().unwrap_or(messages);
         let request = ModelRequest {
             model: self.model.clone(),
             system: self.system.clone(),
@@ -57,7 +57,7 @@ impl ModelNode {
         let answer = self.handler.fresh().call_with_commands(request).await?;
         let (update, commands) = self.update(repaired, answer);
         let streamed = streamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        stream_messages(&update, state.messages(), &streamed, &context).await;
+        stream_messages(&update, &state, &streamed, &context).await;
         if commands.is_empty() {
             return Ok(JsonReturn::Update(
                 update.into_json(&self.schema).map_err(NodeError::terminal)?,

@@ -55,7 +55,8 @@ pub(super) enum Plan {
     Replace(usize),
     /// Puts items of the update at these positions, and then removes items.
     Merge {
-        /// Pairs of a position in the list and an index in the update. A position at the end appends.
+        /// Pairs of a position in the list and an index in the update, in ascending order of indexes. A position at the
+        /// end appends.
         puts: Vec<(usize, usize)>,
         /// Positions of removed items, in ascending order.
         removed: Vec<usize>,
@@ -112,15 +113,16 @@ fn appends<T: Item>(current: &[T], update: &[T]) -> Option<Vec<(usize, usize)>> 
 }
 
 /// Applies the effect of an update to the list.
-pub(super) fn apply<T: Item + Clone>(plan: Plan, current: &mut Vec<T>, update: Vec<T>) {
+pub(super) fn apply<T>(plan: Plan, current: &mut Vec<T>, update: Vec<T>) {
     match plan {
         Plan::Replace(from) => {
             *current = update;
             current.drain(..from);
         }
         Plan::Merge { puts, removed } => {
+            let mut items = update.into_iter().enumerate();
             for (position, index) in puts {
-                let item = update[index].clone();
+                let item = items.find(|it| it.0 == index).expect("indexes ascend").1;
                 if position == current.len() {
                     current.push(item)
                 } else {

@@ -19,9 +19,10 @@ pub(super) type Slot = (i64, (bool, u32));
 
 /// The tasks of an eager graph.
 pub(super) struct Ahead {
+    /// The tasks that started before their step, until their step takes their results.
     tasks: BTreeMap<Slot, AheadTask>,
     pool: TaskPool,
-    /// The running tasks, by their number in the pool.
+    /// All running tasks, by their number in the pool.
     running: BTreeMap<usize, Slot>,
     started: usize,
     /// Number of running tasks that wait for their step before they start a subgraph.
@@ -78,7 +79,7 @@ impl Ahead {
         self.tasks.get(&slot)
     }
 
-    /// Returns all tasks that have not been taken, in the order of their steps.
+    /// Returns the tasks that started before their step and have not been taken, in the order of their steps.
     pub(super) fn iter(&self) -> impl Iterator<Item = &AheadTask> {
         self.tasks.values()
     }
@@ -97,9 +98,15 @@ impl Ahead {
         !self.running.is_empty() && !self.pool.must_wait()
     }
 
-    pub(super) fn start(&mut self, slot: Slot, job: Job) {
+    /// Starts a task of a later step.
+    pub(super) fn start_ahead(&mut self, slot: Slot, job: Job) {
         let task = AheadTask { cx: job.cx.clone(), status: Status::Running };
         self.tasks.insert(slot, task);
+        self.start(slot, job);
+    }
+
+    /// Starts a task of the current step.
+    pub(super) fn start(&mut self, slot: Slot, job: Job) {
         self.running.insert(self.started, slot);
         self.pool.start(self.started, job);
         self.started += 1;
@@ -139,7 +146,7 @@ impl Ahead {
         }
     }
 
-    /// Removes a running task that [`next`](Self::next) returned.
+    /// Removes a task that [`next`](Self::next) returned. Does nothing unless the task started before its step.
     pub(super) fn remove(&mut self, slot: Slot) {
         self.tasks.remove(&slot);
     }

@@ -29,7 +29,7 @@ impl Engine {
             while !failed && next < tasks.len() && self.ahead().has_capacity() {
                 let slot = (self.step, tasks[next].plan.order());
                 if tasks[next].outcome.is_none() && self.ahead().get(slot).is_none() {
-                    let job = self.job(&mut tasks[next], false)?;
+                    let job = self.job(&mut tasks[next], false);
                     self.ahead().start(slot, job);
                 }
                 next += 1;

@@ -26,7 +26,7 @@ use crate::{
     state::{
         change::Change,
         erased::{AnyState, ErasedState},
-        field::{FieldError, FieldSet, FieldWrite},
+        field::{FieldSet, FieldWrite},
     },
 };
 
@@ -206,7 +206,7 @@ impl Engine {
                     failed |= task.has_failed();
                 } else if task.outcome.is_none() {
                     let runner = self.runner_for(task.plan.node, tasks_in_step);
-                    pool.start(next, Job { runner, ..self.job(task, alone)? });
+                    pool.start(next, Job { runner, ..self.job(task, alone) });
                 }
                 next += 1;
             }
@@ -219,23 +219,23 @@ impl Engine {
         }
     }
 
-    pub(super) fn job(&self, task: &mut StepTask, alone: bool) -> Result<Job, RunError> {
+    pub(super) fn job(&self, task: &mut StepTask, alone: bool) -> Job {
         let input = match task.plan.payload.take() {
             Some(payload) => TaskInput::Payload(payload),
-            None => TaskInput::State(self.visible_snapshot(task.plan.node)?),
+            None => TaskInput::State(self.visible_snapshot(task.plan.node)),
         };
         let needs_view = self.graph.has_routers(task.plan.node)
             && !self.routes_after_commit(task.plan.node, alone);
-        let view = || self.visible_state(task.plan.node, self.state.values.fork());
-        Ok(Job {
+        let view = || self.visible_state(task.plan.node, &*self.state.values);
+        Job {
             graph: self.graph.clone(),
             node: task.plan.node,
             cx: task.cx.clone(),
             input,
-            view: needs_view.then(view).transpose()?,
+            view: needs_view.then(view),
             failed: task.failed.take(),
             runner: None,
-        })
+        }
     }
 
     /// Returns the runner of a task that runs in another process.
@@ -252,26 +252,23 @@ impl Engine {
     }
 
     /// Returns the state as a node sees it.
-    fn visible_snapshot(&self, node: NodeIdx) -> Result<AnyState, FieldError> {
-        match self.graph.node(node).hides_fields_from_node {
-            true => Ok(self.visible_state(node, self.state.values.fork())?.snapshot()),
-            false => Ok(self.state.values.snapshot()),
+    fn visible_snapshot(&self, node: NodeIdx) -> AnyState {
+        match self.graph.node(node).limits_node_to_view {
+            true => self.visible_state(node, &*self.state.values).snapshot(),
+            false => self.state.values.snapshot(),
         }
     }
 
-    /// Resets the fields of a state that a node and its routers do not see.
+    /// Returns a state as the routers of a node see it.
     pub(super) fn visible_state(
         &self,
         node: NodeIdx,
-        mut state: Box<dyn ErasedState>,
-    ) -> Result<Box<dyn ErasedState>, FieldError> {
-        if let Some(hidden) = &self.graph.node(node).hidden_fields {
-            for (field, value) in &hidden.reset {
-                state.set_value(*field, value.clone())?;
-            }
-            hidden.cleared.iter().for_each(|it| state.clear(it));
+        state: &dyn ErasedState,
+    ) -> Box<dyn ErasedState> {
+        match &self.graph.node(node).view {
+            Some(view) => view.apply(state),
+            None => state.fork(),
         }
-        Ok(state)
     }
 
     /// Returns whether the routers of a node are called after the commit, with the committed state, and not as part of
@@ -321,7 +318,7 @@ impl Engine {
         let body = self.graph.node(task.plan.node).body.as_ref()?;
         let input = match &task.plan.payload {
             Some(payload) => TaskInput::Payload(payload.clone()),
-            None => TaskInput::State(self.visible_snapshot(task.plan.node).ok()?),
+            None => TaskInput::State(self.visible_snapshot(task.plan.node)),
         };
         body.0.input_json(&input, &task.cx)
     }

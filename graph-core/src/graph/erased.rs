@@ -2,8 +2,6 @@
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use serde_json::Value;
-
 use crate::{
     cache::Cache,
     checkpoint::saver::Checkpointer,
@@ -69,10 +67,10 @@ pub(crate) struct NodeEntry {
     pub(crate) options: NodeOptions,
     /// The fields visible to the node, or `None` if all fields are visible.
     pub(crate) reads: Option<Arc<Vec<String>>>,
-    /// The fields that the routers of the node do not see.
-    pub(crate) hidden_fields: Option<HiddenFields>,
-    /// Whether the engine hides these fields from the node itself, too. The function of a view does not need it.
-    pub(crate) hides_fields_from_node: bool,
+    /// The part of the state that the routers of the node see, or `None` if they see all of it.
+    pub(crate) view: Option<FieldView>,
+    /// Whether the engine limits the node itself to this part, too. The function of a view does not need it.
+    pub(crate) limits_node_to_view: bool,
     /// The targets of the node's commands.
     pub(crate) targets: DeclaredTargets,
     /// Targets of plain edges.
@@ -100,13 +98,21 @@ impl NodeEntry {
     }
 }
 
-/// The fields that a node does not see.
-#[derive(Debug, Default)]
-pub(crate) struct HiddenFields {
-    /// Fields that the node sees with the value of the graph's initial state.
-    pub(crate) reset: Vec<(usize, Value)>,
-    /// Fields that the node sees without a value or with their default value.
-    pub(crate) cleared: FieldSet,
+/// The part of the state that a node sees.
+pub(crate) struct FieldView {
+    /// Fields that the node sees with their values.
+    pub(crate) visible: FieldSet,
+    /// A state that contains what the node sees in all other fields.
+    pub(crate) hidden: Box<dyn ErasedState>,
+}
+
+impl FieldView {
+    /// Returns the state as the node sees it.
+    pub(crate) fn apply(&self, state: &dyn ErasedState) -> Box<dyn ErasedState> {
+        let mut view = self.hidden.fork();
+        view.copy_fields(&self.visible, state);
+        view
+    }
 }
 
 /// An edge that is followed after all of its sources have run.

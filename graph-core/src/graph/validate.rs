@@ -14,7 +14,7 @@ use crate::{
     error::{BuildError, BuildProblem},
     graph::{
         declaration::Declaration,
-        erased::{Graph, HiddenFields, Join, NodeEntry, NodeIdx},
+        erased::{FieldView, Graph, Join, NodeEntry, NodeIdx},
         fields::{DeclaredFields, NodeDeclaration},
         stops::Stops,
     },
@@ -130,8 +130,8 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
         body: None,
         subgraph: None,
         reads: None,
-        hidden_fields: None,
-        hides_fields_from_node: false,
+        view: None,
+        limits_node_to_view: false,
         options: NodeOptions::default(),
         targets: DeclaredTargets::default(),
         edges: Vec::new(),
@@ -167,8 +167,8 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
         let reads = parts.body.0.reads();
         nodes.push(NodeEntry {
             label,
-            hidden_fields: hidden_fields(options, reads.as_deref(), &*builder.initial),
-            hides_fields_from_node: options.reads.is_some(),
+            view: field_view(options, reads.as_deref(), &*builder.initial),
+            limits_node_to_view: options.reads.is_some(),
             reads,
             body: Some(parts.body),
             subgraph: parts.subgraph,
@@ -184,27 +184,26 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
     nodes
 }
 
-/// Returns the fields that a node does not declare to read, or `None` if it does not declare any, or if its state type
-/// hides them itself.
-fn hidden_fields(
+/// Returns the part of the state that a node declares to read. `None` if it declares no fields, or if its state type hides
+/// the other fields itself.
+///
+/// Other fields have the value of the initial state. Those that do not keep their value, such as step-scoped ones, are
+/// cleared.
+fn field_view(
     options: &NodeOptions,
     reads: Option<&Vec<String>>,
     initial: &dyn ErasedState,
-) -> Option<HiddenFields> {
+) -> Option<FieldView> {
     let reads = options.reads.as_ref().or(reads.filter(|_| initial.has_fixed_fields()))?;
-    let mut hidden = HiddenFields::default();
+    let mut view = FieldView { visible: FieldSet::default(), hidden: initial.fork() };
     for (index, field) in initial.fields().iter().enumerate() {
         if reads.iter().any(|it| field.name == *it) {
-            continue;
-        }
-        match initial.value(index) {
-            Ok(Some(value)) if field.lifetime == Lifetime::Persistent => {
-                hidden.reset.push((index, value));
-            }
-            _ => drop(hidden.cleared.insert(index)),
+            view.visible.insert(index);
+        } else if field.lifetime != Lifetime::Persistent {
+            view.hidden.clear(index);
         }
     }
-    Some(hidden)
+    Some(view)
 }
 
 fn invalid_name_reason(name: &str) -> Option<&'static str> {
@@ -409,7 +408,7 @@ fn declaration(
     let all = || (0..fields.len()).collect();
     let writes = options.writes.as_ref().map_or_else(all, field_set);
     // The branches of such a node can see every field, whatever the node declares.
-    let has_unlimited_branches = !node.routers.is_empty() && node.hidden_fields.is_none();
+    let has_unlimited_branches = !node.routers.is_empty() && node.view.is_none();
     let waits = options.defer
         || options.cache.is_some()
         || options.handler.is_some()

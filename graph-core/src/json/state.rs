@@ -323,6 +323,10 @@ impl State for JsonState {
         Ok(())
     }
 
+    fn copy_field(&mut self, field: usize, from: &Self) {
+        self.values[field].clone_from(&from.values[field]);
+    }
+
     fn writes(&self, update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
         let write = |(field, value, overwrite): &(usize, Value, bool)| {
             let field = self.local_index(update, *field)?;

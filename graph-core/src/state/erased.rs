@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::state::{
     State,
-    field::{Field, FieldError, FieldWrite},
+    field::{Field, FieldError, FieldSet, FieldWrite},
     fold::{Fold, WriteSet},
     state_json,
 };
@@ -42,7 +42,8 @@ pub(crate) trait ErasedState: Send + Sync {
     fn clone_update(&self, update: &AnyUpdate) -> Result<AnyUpdate, FieldError>;
     fn clear(&mut self, field: usize);
     fn value(&self, field: usize) -> Result<Option<Value>, FieldError>;
-    fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError>;
+    /// Sets fields to the values that they have in another state of the same type.
+    fn copy_fields(&mut self, fields: &FieldSet, from: &dyn ErasedState);
     fn load(&mut self, values: Map<String, Value>) -> Result<(), FieldError>;
     fn writes(&self, update: &AnyUpdate) -> Result<Vec<FieldWrite>, FieldError>;
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError>;
@@ -103,8 +104,10 @@ impl<S: State> ErasedState for TypedState<S> {
         self.0.value(field)
     }
 
-    fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError> {
-        Arc::make_mut(&mut self.0).set_value(field, value)
+    fn copy_fields(&mut self, fields: &FieldSet, from: &dyn ErasedState) {
+        let from = from.as_any().downcast_ref().expect("all states of a graph have one type");
+        let state = Arc::make_mut(&mut self.0);
+        fields.iter().for_each(|it| state.copy_field(it, from));
     }
 
     fn load(&mut self, mut values: Map<String, Value>) -> Result<(), FieldError> {

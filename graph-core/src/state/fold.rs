@@ -107,6 +107,7 @@ pub struct WriteSet {
 
 impl WriteSet {
     /// Adds the field if `write` is `Some`.
+    #[inline]
     pub fn add<U>(&mut self, field: usize, write: &Option<Write<U>>) {
         if let Some(write) = write {
             self.written.insert(field);

@@ -116,6 +116,13 @@ fn state_impl(state: &State) -> TokenStream {
                 ::core::result::Result::Ok(())
             }
 
+            fn copy_field(&mut self, __field: usize, __from: &Self) {
+                match __field {
+                    #(#indices => ::core::clone::Clone::clone_from(&mut self.#idents, &__from.#idents),)*
+                    _ => {}
+                }
+            }
+
             fn update_to_writes(
                 __update: &Self::Update,
             ) -> __Result<::std::vec::Vec<::graph_core::state::FieldWrite>> {

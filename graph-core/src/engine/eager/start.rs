@@ -68,10 +68,12 @@ impl Engine {
     /// Starts all tasks of later steps that can start.
     pub(super) fn run_ahead(&mut self, tasks: &[StepTask]) -> Result<(), RunError> {
         let stops = self.stop_before != Stops::None || self.stop_after != Stops::None;
+        // Only finished tasks lead to tasks of later steps.
+        let leads_nowhere = tasks.iter().all(|it| it.output().is_none());
         // Without a checkpointer, the results are lost if the run ends after the current step.
         let halted = |it: &StepTask| it.outcome.is_some() && it.output().is_none();
         let loses_results = self.scope.writer.is_none() && tasks.iter().any(halted);
-        if stops || loses_results || self.scope.control.is_draining() {
+        if stops || leads_nowhere || loses_results || self.scope.control.is_draining() {
             return Ok(());
         }
         // A recorded result can make further tasks startable.
@@ -115,7 +117,7 @@ impl Engine {
             };
             let job =
                 Job { graph: graph.clone(), node, cx, input, view, failed: None, runner: None };
-            self.ahead().start(slot, job);
+            self.ahead().start_ahead(slot, job);
         }
         Ok(found_result)
     }
@@ -199,7 +201,7 @@ impl Engine {
                 state.fold(&mut update, &mut fold)?;
             }
         }
-        self.visible_state(plan.node, state).map(Some)
+        Ok(Some(self.visible_state(plan.node, &*state)))
     }
 }
 

@@ -1,9 +1,15 @@
 //! What nodes declare to read and write.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use graph_core::{
     Context, Goto, JsonFieldKind, JsonState, JsonStateSchema, MemorySaver, NodeError, NodeExt,
     RunError, RunOutcome, START, State, StateGraph, UndeclaredError, json_node,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::branches::{Branches, join, left, right, thread, two_branches};
@@ -141,4 +147,40 @@ async fn nodes_that_use_untracked_fields_wait_for_their_step() {
         let state = thread.resume("yes").await.unwrap().into_state();
         assert_eq!(state.seen, ["", "second"], "eager: {eager}");
     }
+}
+
+/// A value that counts its copies.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Counted {
+    #[serde(skip)]
+    copies: Arc<AtomicUsize>,
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        self.copies.fetch_add(1, Ordering::Relaxed);
+        Self { copies: self.copies.clone() }
+    }
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Archive {
+    large: Counted,
+    count: u32,
+}
+
+#[tokio::test]
+async fn hidden_field_is_not_copied() {
+    async fn increment(state: &Archive) -> ArchiveUpdate {
+        Archive::update().count(state.count + 1)
+    }
+    let graph = StateGraph::<Archive>::new()
+        .node(increment.reads(["count"]).writes(["count"]))
+        .node_as("again", increment.reads(["count"]).writes(["count"]))
+        .edge(START, increment)
+        .edge(increment, "again");
+    let large = Counted::default();
+    let copies = large.copies.clone();
+    let state = graph.compile().unwrap().invoke(Archive { large, count: 0 }, ()).await.unwrap();
+    assert_eq!((state.count, copies.load(Ordering::Relaxed)), (2, 0));
 }
