@@ -392,7 +392,7 @@ fn a_full_disk_fails_the_run_and_skips_no_move() {
     fs::write(folder.path().join("small.toml"), run_config(3, 4).config_toml).unwrap();
     // Simulates a full disk by limiting the size of files. The recording or the database exceeds the limit during the
     // debates.
-    let full = "trap '' XFSZ; ulimit -f 4000;";
+    let full = "trap '' XFSZ; ulimit -f 2500;";
     let (code, output) = shell(folder.path(), &format!("{full} {SMALL}"));
     assert_eq!(code, Some(1), "{output}");
     assert!(output.contains("calls.jsonl") || output.contains("state.db"), "{output}");
