@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     config::Config,
-    debate_host::{DebateHost, DebateQueue, MonitoredSaver},
+    debate_host::{DebateHost, DebateQueue, MonitoredSaver, SandboxReuse, SandboxSupply},
     fence::Fence,
     models::{CallLimits, Limit, Models},
     pipeline::{self, Deps},
@@ -112,6 +112,7 @@ impl WorkerResources {
             fence: fence.clone(),
             models: models.clone(),
             sandboxes: self.sandboxes.clone(),
+            supply: SandboxSupply::new(SandboxReuse::None),
             isolation: self.isolation,
             fallback: self.fallback.clone(),
             saver: saver.clone(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fuzz_testkit::Fuzzer;
-use llm::{Rung, read_json};
+use llm::{ParseMethod, read_json};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -65,21 +65,23 @@ const WORDS: [&str; 20] = [
     " %",
 ];
 
-fn outcome<T: serde::de::DeserializeOwned + JsonSchema>(text: &str) -> Option<(Rung, usize, T)> {
+fn outcome<T: serde::de::DeserializeOwned + JsonSchema>(
+    text: &str,
+) -> Option<(ParseMethod, usize, T)> {
     let read = read_json::<T>(text).ok()?;
-    Some((read.rung, read.notes.len(), read.value))
+    Some((read.method, read.notes.len(), read.value))
 }
 
 fn target(input: &[u8]) -> impl std::hash::Hash + use<> {
     let text = String::from_utf8_lossy(input);
-    let score = outcome::<Score>(&text).map(|(rung, notes, score)| {
+    let score = outcome::<Score>(&text).map(|(method, notes, score)| {
         let Score { impact, confidence, level, ready, reasoning } = score;
         assert!((1..=10).contains(&impact) && (0.0..=1.0).contains(&confidence), "{text}");
-        (rung, notes, matches!(level, Level::Low), ready, reasoning.is_some())
+        (method, notes, matches!(level, Level::Low), ready, reasoning.is_some())
     });
-    let tree = outcome::<Tree>(&text).map(|(rung, notes, _)| (rung, notes));
+    let tree = outcome::<Tree>(&text).map(|(method, notes, _)| (method, notes));
     let levels = outcome::<Vec<Level>>(&text);
-    let levels = levels.map(|(rung, notes, list)| (rung, notes, list.len()));
+    let levels = levels.map(|(method, notes, list)| (method, notes, list.len()));
     (score, tree, levels)
 }
 

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use graph_core::{
-    Checkpointer, Durability, RunError, RunOptions, START, State, StateGraph, Thread,
-};
+use graph_core::{Checkpointer, Durability, RunError, RunOptions, State, StateGraph, Thread};
 use serde::{Deserialize, Serialize};
 
 /// Counts the applied inputs and the executed steps.
