@@ -23,7 +23,7 @@ pub use self::disk::{describe as describe_disk, scratch_dir};
 use self::{
     database::Databases,
     floor::{CommitProfile, FileSpace, Floor},
-    workload::Workload,
+    workload::StoredWorkload,
 };
 use crate::{data, langgraph::LangGraph};
 
@@ -44,7 +44,7 @@ pub struct Report {
 
 /// Measures the given workloads and returns their results.
 pub fn measure(
-    workloads: &[Workload],
+    workloads: &[StoredWorkload],
     rounds: usize,
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,
@@ -61,7 +61,7 @@ pub fn measure(
             eprintln!("{} {} …", workload.name(), load.message);
             report.timed.push(timed::row(workload, load, rounds, &mut databases, langgraph)?);
         }
-        if workload == Workload::SqliteBytes {
+        if workload == StoredWorkload::SqliteBytes {
             report.sizes = size::rows(scratch_dir.path(), runtime, langgraph)?;
         }
     }

@@ -21,7 +21,7 @@ use graph_benches::{
     data, eager,
     langgraph::{self, LangGraph},
     llm_layers, protocol, sandboxes,
-    storage::{self, workload::Workload},
+    storage::{self, workload::StoredWorkload},
     workloads,
 };
 use sandbox_vm::guest::{self, Agent};
@@ -87,7 +87,7 @@ struct Selection {
     workloads: Vec<&'static Workload>,
     sandboxes: bool,
     build: bool,
-    stored: Vec<Workload>,
+    stored: Vec<StoredWorkload>,
     llm_layers: bool,
     eager: bool,
     quick: bool,
@@ -101,7 +101,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
             "-h" | "--help" => return Ok(None),
             "--quick" => selection.quick = true,
             "workloads" => selection.workloads.extend(WORKLOADS),
-            "storage" => selection.stored.extend(Workload::ALL),
+            "storage" => selection.stored.extend(StoredWorkload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
             sandboxes::NAME => selection.sandboxes = true,
             build::NAME => selection.build = true,
@@ -114,7 +114,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
         selection.sandboxes = true;
         if !selection.quick {
             selection.build = true;
-            selection.stored.extend(Workload::ALL);
+            selection.stored.extend(StoredWorkload::ALL);
             selection.llm_layers = true;
             selection.eager = true;
         }
@@ -128,7 +128,7 @@ impl Selection {
         if let Some(workload) = Workload::named(name) {
             self.workloads.push(workload);
         } else {
-            let mut stored = Workload::ALL.into_iter();
+            let mut stored = StoredWorkload::ALL.into_iter();
             self.stored.push(stored.find(|it| it.name() == name)?);
         }
         Some(())
@@ -269,7 +269,7 @@ fn describe_peers(peers: &[Peer], scratch: &Path) -> String {
     text
 }
 
-fn measure_storage(workloads: &[Workload], rounds: usize, runtime: &Handle) {
+fn measure_storage(workloads: &[StoredWorkload], rounds: usize, runtime: &Handle) {
     match storage::measure(workloads, rounds, runtime, &mut start_langgraph()) {
         Ok(report) => print!("{}", storage::table::text(&report)),
         Err(error) => eprintln!("cannot measure the storage workloads: {error}"),

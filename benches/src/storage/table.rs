@@ -3,7 +3,7 @@
 use super::{
     Report, size,
     timed::{self, Kind},
-    workload::{StorageLoad, Workload},
+    workload::{StorageLoad, StoredWorkload},
 };
 use crate::{
     measure::Cost,
@@ -152,7 +152,7 @@ fn size_cells(row: &size::Row) -> [String; 7] {
     let a_step = |it: u64| number(it / row.steps as u64);
     let none = || "-".to_owned();
     [
-        Workload::SqliteBytes.name().to_owned(),
+        StoredWorkload::SqliteBytes.name().to_owned(),
         group_digits(row.steps),
         number(row.ours),
         a_step(row.ours),
@@ -167,7 +167,7 @@ fn growth(rows: &[size::Row]) -> String {
     let a_step = |row: &size::Row| row.ours as f64 / row.steps as f64;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return String::new() };
     let (name, from, to) =
-        (Workload::SqliteBytes.name(), group_digits(first.steps), group_digits(last.steps));
+        (StoredWorkload::SqliteBytes.name(), group_digits(first.steps), group_digits(last.steps));
     let times = a_step(last) / a_step(first);
     format!(
         "{name}: from {from} to {to} steps, the size per step changes by a factor of {times:.2}\n"
@@ -176,13 +176,13 @@ fn growth(rows: &[size::Row]) -> String {
 
 /// Reports whether the worst row of each workload meets the limits.
 fn verdicts(report: &Report) -> String {
-    let timed = Workload::ALL
+    let timed = StoredWorkload::ALL
         .into_iter()
         .flat_map(|it| [faster(it, &report.timed), near_floor(it, &report.timed)]);
     timed.chain([smaller(&report.sizes)]).flatten().collect()
 }
 
-fn faster(workload: Workload, rows: &[timed::Row]) -> Option<String> {
+fn faster(workload: StoredWorkload, rows: &[timed::Row]) -> Option<String> {
     let limit = workload.min_speedup()?;
     let ratios = rows_of(workload, rows).filter_map(timed::Row::speedup);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::min))?;
@@ -192,7 +192,7 @@ fn faster(workload: Workload, rows: &[timed::Row]) -> Option<String> {
     ))
 }
 
-fn near_floor(workload: Workload, rows: &[timed::Row]) -> Option<String> {
+fn near_floor(workload: StoredWorkload, rows: &[timed::Row]) -> Option<String> {
     let limit = workload.max_floor_ratio()?;
     let ratios = rows_of(workload, rows).filter_map(timed::Row::floor_ratio);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
@@ -202,7 +202,7 @@ fn near_floor(workload: Workload, rows: &[timed::Row]) -> Option<String> {
     ))
 }
 
-fn rows_of(workload: Workload, rows: &[timed::Row]) -> impl Iterator<Item = &timed::Row> {
+fn rows_of(workload: StoredWorkload, rows: &[timed::Row]) -> impl Iterator<Item = &timed::Row> {
     rows.iter().filter(move |it| it.workload == workload)
 }
 
@@ -212,7 +212,7 @@ const SMALLER: (f64, usize) = (10.0, 1_000);
 fn smaller(rows: &[size::Row]) -> Option<String> {
     let (limit, steps) = SMALLER;
     let times = rows.iter().find(|it| it.steps == steps)?.size_ratio()?;
-    let (name, verdict) = (Workload::SqliteBytes.name(), verdict(times >= limit));
+    let (name, verdict) = (StoredWorkload::SqliteBytes.name(), verdict(times >= limit));
     let steps = group_digits(steps);
     Some(format!(
         "{name}: at most 1/{limit} of LangGraph's bytes at {steps} steps: {verdict} (1/{times:.0})\n"
@@ -237,7 +237,7 @@ mod tests {
             ],
             commits_per_step: 1.01,
         };
-        let row = |workload: Workload, load: usize, micros: f64| timed::Row {
+        let row = |workload: StoredWorkload, load: usize, micros: f64| timed::Row {
             workload,
             load: workload.loads()[load],
             ours: Some(ours(micros)),
@@ -247,14 +247,14 @@ mod tests {
             default_sync: None,
         };
         let default_sync = Some(cost(900.0));
-        let absent = row(Workload::PostgresOne, 0, 0.0);
+        let absent = row(StoredWorkload::PostgresOne, 0, 0.0);
         let size = |steps, ours, langgraph| size::Row { steps, ours, langgraph };
         Report {
             notes: vec!["a note".to_owned()],
             timed: vec![
-                row(Workload::SqliteOne, 0, 100.0),
-                row(Workload::SqliteOne, 1, 150.0),
-                timed::Row { default_sync, ..row(Workload::SqliteMany, 0, 100.0) },
+                row(StoredWorkload::SqliteOne, 0, 100.0),
+                row(StoredWorkload::SqliteOne, 1, 150.0),
+                timed::Row { default_sync, ..row(StoredWorkload::SqliteMany, 0, 100.0) },
                 timed::Row { ours: None, langgraph: None, ..absent },
             ],
             sizes: vec![size(1_000, 2_000_000, Some(520_000_000)), size(10_000, 30_000_000, None)],

@@ -13,7 +13,7 @@ use super::{
     floor::{CommitProfile, FileSpace, Floor},
     insert::Insert,
     langgraph::{self, SyncMode},
-    workload::{StorageLoad, Store, Workload},
+    workload::{StorageLoad, Store, StoredWorkload},
 };
 use crate::{
     langgraph::LangGraph,
@@ -26,7 +26,7 @@ const TURNS: usize = 3;
 /// The result of one workload at one load.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    pub(crate) workload: Workload,
+    pub(crate) workload: StoredWorkload,
     pub(crate) load: StorageLoad,
     /// Our costs per step. `None` if the database is not available.
     pub(crate) ours: Option<OurCosts>,
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
 }
 
 pub(crate) fn row(
-    workload: Workload,
+    workload: StoredWorkload,
     load: StorageLoad,
     rounds: usize,
     databases: &mut Databases<'_>,
@@ -185,7 +185,7 @@ fn insert(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Run
 
 /// LangGraph's side of the comparison, with one or two sync modes.
 struct LangGraphSide {
-    workload: Workload,
+    workload: StoredWorkload,
     load: StorageLoad,
     at: String,
     runs: usize,
@@ -194,7 +194,7 @@ struct LangGraphSide {
 
 impl LangGraphSide {
     fn new(
-        workload: Workload,
+        workload: StoredWorkload,
         load: StorageLoad,
         at: String,
         langgraph: &Option<LangGraph>,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
+pub enum StoredWorkload {
     /// One thread in a SQLite file.
     SqliteOne,
     /// Sixteen concurrent threads in a SQLite file.
@@ -40,7 +40,7 @@ impl StorageLoad {
     }
 }
 
-impl Workload {
+impl StoredWorkload {
     /// All workloads, in the order of the tables.
     pub const ALL: [Self; 5] = [
         Self::SqliteOne,

@@ -51,7 +51,8 @@ async fn start() -> String {
     let graph = StateGraph::<Count>::new().node(tick).edge(START, tick);
     let graphs = Graphs::in_memory().add("count", graph, Schemas::default());
     let graphs = graphs.expect("the graph is valid");
-    let api = LangGraphApi::open(graphs, data::database_path()).expect("the file can be created");
+    let api = LangGraphApi::open(graphs, data::database_path()).await;
+    let api = api.expect("the file can be created");
     let guard = Guard::new().rate_limit(u32::MAX);
     let routes = guard.wrap(api.open_routes(), api.routes(), api.metrics());
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");

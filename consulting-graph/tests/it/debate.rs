@@ -316,12 +316,12 @@ fn small_window() -> ContextWindow {
 
 /// Returns the state of a debate of eight rounds whose participants have small context windows, with the settings for
 /// summaries by a model.
-fn state_with_window(summaries: Option<CallSettings>) -> SandboxState {
+fn state_with_window(summaries: Option<&CallSettings>) -> SandboxState {
     let mut state = state(8, brief());
     let terms = &mut state.terms;
     for it in terms.decision_makers.iter_mut().chain([&mut terms.critic]) {
         it.settings.window = Some(small_window());
-        it.summaries = summaries.clone();
+        it.summaries = summaries.cloned();
     }
     state
 }
@@ -345,7 +345,7 @@ async fn a_model_can_summarise_the_rounds_that_do_not_fit() {
         Group::Summaries => Ok("The cost is still open [F1-07].".to_owned()),
         _ => long_answer(call),
     };
-    let record = run_debate(state_with_window(Some(settings)), answer_fn).await;
+    let record = run_debate(state_with_window(Some(&settings)), answer_fn).await;
     assert_eq!(record.state["current_round"], 8);
     assert_eq!(record.state["marks"], json!(["truncated"]));
     let text = |it: &ModelCall| it.request.messages.iter().map(|it| it.text()).collect::<String>();
@@ -391,7 +391,7 @@ async fn summaries_are_computed_if_the_model_gives_no_usable_one() {
     for (settings, answer_fn, expects_calls) in
         [(settings(), failing, true), (settings(), too_long, true), (small, failing, false)]
     {
-        let record = run_debate(state_with_window(Some(settings)), answer_fn).await;
+        let record = run_debate(state_with_window(Some(&settings)), answer_fn).await;
         assert_eq!(record.calls.iter().any(|it| is_summary(&it)), expects_calls);
         assert_eq!(requests(&record), requests(&computed));
         assert_eq!(record.state["turns"], computed.state["turns"]);

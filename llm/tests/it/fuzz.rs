@@ -30,8 +30,8 @@ enum Level {
 enum Tree {
     Leaf(i64),
     Words(String),
-    Branch(Vec<Tree>),
-    Named(BTreeMap<String, Tree>),
+    Branch(Vec<Self>),
+    Named(BTreeMap<String, Self>),
 }
 
 const SEEDS: [&str; 5] = [

@@ -99,8 +99,10 @@ impl History {
         match (run.status, run.holder) {
             (RunStatus::Running, Some(holder)) => holder.until < self.now,
             (RunStatus::Queued, _) => {
-                !self.runs.values().any(|it| it.thread == run.thread && blocks(it))
-                    && !(run.has_tenant && self.runs.values().any(is_tenant_running))
+                let is_blocked = |it: &RunHistory| {
+                    it.thread == run.thread && blocks(it) || run.has_tenant && is_tenant_running(it)
+                };
+                !self.runs.values().any(is_blocked)
             }
             _ => false,
         }
