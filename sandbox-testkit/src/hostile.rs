@@ -50,7 +50,8 @@ pub fn main(args: &[String]) -> ExitCode {
         ["leave-a-child"] => leave_a_child(),
         ["leave-a-session", program] => start_session(program).map(drop),
         ["in-other-session", program] => {
-            start_session(program).and_then(|mut it| it.wait()).map(drop)
+            let status = start_session(program).and_then(|mut it| it.wait());
+            status.and_then(|it| it.success().then_some(()).ok_or(io::ErrorKind::Other.into()))
         }
         ["as-session-leader", program] => lead_session(program),
         ["other-processes"] => other_processes(),

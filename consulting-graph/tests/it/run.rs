@@ -195,7 +195,7 @@ async fn replays_are_identical_and_detect_changed_recordings() {
     let (report, _) = finish(&run, resume_options()).await;
     let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
     assert_eq!(replayed.report.json(), report.json());
-    assert!(replayed.files.len() > 20, "{:?}", replayed.files);
+    assert!(replayed.files.len() >= 20, "{:?}", replayed.files);
 
     // A changed answer in the recording is detected.
     let calls = folder.path().join("run/calls.jsonl");
