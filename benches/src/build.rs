@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeSet,
+    env,
+    ffi::OsStr,
     fs, io,
     path::Path,
     process::{Command, Stdio},
@@ -68,7 +70,7 @@ const PROGRAMS: [Program; 5] = [
 #[derive(Debug)]
 pub struct Build {
     peer: &'static str,
-    /// The cost, or the reason why there is none.
+    /// The cost, or the reason why the build failed.
     cost: Result<Cost, String>,
 }
 
@@ -109,7 +111,10 @@ fn build(program: &Program, dir: &Path) -> io::Result<Cost> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--offline", "--message-format=json", "--target-dir", "target"]);
     // Settings of the user's builds would change the result.
-    cargo.current_dir(dir).env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
+    for (name, _) in env::vars_os().filter(|(name, _)| changes_builds(name)) {
+        cargo.env_remove(name);
+    }
+    cargo.current_dir(dir);
     let (before, start) = (cpu_of_children()?, Instant::now());
     let output = cargo.stdin(Stdio::null()).output()?;
     let (duration, cpu) = (start.elapsed(), cpu_of_children()?.saturating_sub(before));
@@ -119,6 +124,15 @@ fn build(program: &Program, dir: &Path) -> io::Result<Cost> {
         return Err(io::Error::other(format!("failed: {last}")));
     }
     Ok(Cost { packages: count_packages(&String::from_utf8_lossy(&output.stdout)), cpu, duration })
+}
+
+/// Returns whether an environment variable changes how cargo builds.
+fn changes_builds(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let prefixes = ["RUSTC_", "CARGO_PROFILE_", "CARGO_BUILD_"];
+    prefixes.iter().any(|it| name.starts_with(it))
+        || name.ends_with("RUSTFLAGS")
+        || name == "CARGO_INCREMENTAL"
 }
 
 /// Returns the processor time of all child processes that have ended.
@@ -181,6 +195,14 @@ mod tests {
 {"reason":"compiler-artifact","package_id":"b"}
 "#;
         assert_eq!(count_packages(messages), 2);
+    }
+
+    #[test]
+    fn settings_of_builds_are_recognised() {
+        let changes = |it: &&str| changes_builds(OsStr::new(it));
+        let settings = ["RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "CARGO_PROFILE_DEV_DEBUG"];
+        assert!(settings.iter().all(changes));
+        assert!(!["PATH", "CARGO_HOME", "RUSTUP_TOOLCHAIN"].iter().any(changes));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The line protocol between the harness and the programs that execute the workloads, from the side of the program.
 //!
-//! The program prints its version on the first line. Then each line `WORK SIZE RUNS` on standard input is answered by
-//! one line of JSON: `{"answer": …, "seconds": …, "cpu": …, "memory": …}`, or `{"cannot": …}` with a reason. The times
-//! are totals of all runs and exclude the construction of the graph, which is repeated only if another workload or size is
-//! requested. The memory is the growth of the resident memory
-//! during the runs, at its peak, in bytes.
+//! The program prints its version on the first line. Then each line `WORKLOAD SIZE RUNS` on standard input is answered
+//! by one line of JSON: `{"answer": …, "seconds": …, "cpu": …, "memory": …}`, or `{"cannot": …}` with a reason. The
+//! times are totals of all runs and exclude the construction of the graph, which is repeated only if another workload or
+//! size is requested. The memory is the growth of the resident memory during the runs, at its peak, in bytes.
 //!
 //! The programs of the Rust peers, in another workspace, include this file.
 
@@ -38,7 +37,7 @@ pub fn serve(
         let line = line?;
         let words: Vec<&str> = line.split(' ').collect();
         let [workload, size, runs] = words[..] else {
-            return Err(io::Error::other(format!("`{line}` is not `WORK SIZE RUNS`")));
+            return Err(io::Error::other(format!("`{line}` is not `WORKLOAD SIZE RUNS`")));
         };
         let number = |text: &str| text.parse::<usize>().map_err(io::Error::other);
         let request = (workload.to_owned(), number(size)?);

@@ -22,7 +22,7 @@ const STARTS: usize = 20;
 const MIN_STARTS: usize = 3;
 /// Time after which no further start is measured.
 const BUDGET: Duration = Duration::from_secs(4);
-/// Time after which a back end is given up.
+/// Maximum time of the measurement of one back end. If it takes longer, there is no result.
 const LIMIT: Duration = Duration::from_secs(12);
 
 /// The starts of one back end.

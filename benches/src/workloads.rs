@@ -9,6 +9,8 @@ mod stored;
 
 use crate::protocol::{Job, unknown};
 
+pub use five::run_agent;
+
 /// Builds the graph of a workload on the engine.
 pub fn on_engine(workload: &str, size: usize) -> Result<Job, String> {
     simple::prepare(workload, size)

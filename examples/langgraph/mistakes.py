@@ -62,7 +62,7 @@ show(lambda: endless.invoke(ann, {"recursion_limit": 5}))
 config = {"configurable": {"thread_id": "ann"}}
 show(lambda: graph.get_state(config))
 
-# A node asks a question that never reaches anybody.
+# A node raises an interrupt, but the graph has no checkpointer.
 silent = StateGraph(Chat).add_node(confirm).add_edge(START, "confirm").compile()
 show(lambda: silent.invoke(ann))
 

@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     show(endless.invoke(ann(), ()).await);
     show(graph.thread("ann", ()).run(ann()).await);
 
-    // A node asks a question that never reaches anybody.
+    // A node raises an interrupt, but the graph has no checkpointer.
     let silent = StateGraph::<Chat>::new().node(confirm).edge(START, confirm).compile()?;
     show(silent.invoke(ann(), ()).await);
 

@@ -25,7 +25,7 @@ pub use frame::{Assembler, Frame, Kind};
 pub(crate) use sanitize::{escape_controls, sanitize};
 
 /// Version of the protocol. The host and the guest must use the same version.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Number of events that a graph may send before the host has read any of them. The host enforces this limit.
 pub(crate) const EVENT_WINDOW: usize = 16;

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import atexit
 import gc
 import http.client
 import json
@@ -456,6 +457,8 @@ def start_server():
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([*command, "--n-jobs-per-worker", "10"], cwd=directory, **quiet)
+    # If the benchmark is interrupted, it does not end this process, which ends at the end of its input.
+    atexit.register(process.kill)
     connection = http.client.HTTPConnection("127.0.0.1", port)
     while process.poll() is None:
         try:

@@ -30,8 +30,9 @@ use tokio::runtime::{Handle, Runtime};
 const HELP: &str = "\
 Usage: bench [OPTIONS] [NAME...]
 
-Measure the engine and its peers. Without NAME, measure everything, and write benches/results, the
-book's chapter and the README if every peer was measured in at least one workload.
+Measure the engine and its peers. Without NAME, measure everything. If all workloads, the sandboxes
+and the builds are measured, write benches/results, the book's chapter and the README, unless the
+engine is missing at any size or a peer in all workloads.
 
   --quick     Measure the main workloads and the sandboxes in under 4 minutes
   -h, --help  Print this help
@@ -144,9 +145,10 @@ impl Selection {
         if self.quick { Effort::QUICK } else { Effort::FULL }
     }
 
-    /// Returns whether the workloads are measured as thoroughly as published results require.
-    fn has_all_workloads(&self) -> bool {
-        self.workloads.len() == WORKLOADS.len() && !self.quick
+    /// Returns whether everything that is published is measured, as thoroughly as published results require.
+    fn has_all_published(&self) -> bool {
+        let has_workloads = WORKLOADS.iter().all(|it| self.workloads.contains(&it));
+        has_workloads && self.sandboxes && self.build && !self.quick
     }
 }
 
@@ -214,13 +216,13 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
 
 /// Writes the results and returns the path of the file. Only complete results replace those in the repository.
 fn write(selection: &Selection, results: &Results, scratch: &Path) -> io::Result<PathBuf> {
-    let unmeasured = publish::unmeasured_peers(&results.peers, &results.cells);
-    if selection.has_all_workloads() && !unmeasured.is_empty() {
-        let peers = unmeasured.join(", ");
-        eprintln!("the results are not published, because they lack peers: {peers}");
+    let missing = publish::missing(&results.peers, &results.cells);
+    if selection.has_all_published() && !missing.is_empty() {
+        let missing = missing.join(", ");
+        eprintln!("the results are not published, because they lack: {missing}");
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or(io::ErrorKind::NotFound)?;
-    let dir = if selection.has_all_workloads() && unmeasured.is_empty() {
+    let dir = if selection.has_all_published() && missing.is_empty() {
         let dir = root.join("benches/results");
         report::write(&dir, results)?;
         publish::publish(root, &dir, &report::summary(&results.cells))?;

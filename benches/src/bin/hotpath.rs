@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
         "json-loop" => engine::run_json_loop(&engine::json_loop_graph(), 20_000).await,
         "branches" => run_branches(Mode::Ordinary).await,
         "eager-branches" => run_branches(Mode::Eager).await,
-        "agent" => run_agent(),
+        "agent" => workloads::run_agent(25, 20).await,
         _ => {
             eprintln!("error: unknown scenario `{name}`; available: {}", SCENARIOS.join(", "));
             return ExitCode::from(2);
@@ -51,16 +51,6 @@ async fn main() -> ExitCode {
     };
     black_box(result);
     ExitCode::SUCCESS
-}
-
-/// Runs an agent that calls a tool 25 times, several times. The workload has a runtime of its own, which cannot start on
-/// a thread of another one.
-fn run_agent() -> u64 {
-    let run = || {
-        let mut job = workloads::on_engine("agent-loop", 25).expect("the engine has the workload");
-        (0..20).map(|_| job().len() as u64).sum()
-    };
-    std::thread::scope(|scope| scope.spawn(run).join().expect("the agent does not fail"))
 }
 
 /// Runs ten branches of ten steps several times, so that the construction of the graph has little weight.

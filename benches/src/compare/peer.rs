@@ -114,7 +114,7 @@ impl Peer {
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
         // The script is part of the repository, so Python must not write bytecode files next to it.
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("RUST_LOG", "off");
-        // A program may start others, for example a server, which end with it.
+        // A program may start others, for example a server. At the end of the session, all of them are killed.
         command.process_group(0);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -154,19 +154,30 @@ impl Session {
                 Err(io::Error::new(io::ErrorKind::TimedOut, format!("took longer than {limit:?}")))
             }
             Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait()?;
-                Err(io::Error::other(format!("the program ended: {status}")))
+                // A program that closes its output usually ends immediately. It must not keep the benchmark waiting.
+                for _ in 0..20 {
+                    if let Some(status) = self.child.try_wait()? {
+                        return Err(io::Error::other(format!("the program ended: {status}")));
+                    }
+                    thread::sleep(Duration::from_millis(50));
+                }
+                self.kill();
+                Err(io::Error::other("the program closed its output and did not end"))
             }
         }
+    }
+
+    fn kill(&mut self) {
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         // The program may be in the middle of a run that nobody waits for.
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.child.wait();
+        self.kill();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use super::rounds::Cell;
+use super::{peer::Kind, rounds::Cell};
 
 const BEGIN: &str = "<!-- Written by `cargo xtask bench`: begin -->\n";
 const END: &str = "<!-- Written by `cargo xtask bench`: end -->\n";
@@ -19,10 +19,14 @@ pub fn publish(root: &Path, results: &Path, summary: &str) -> io::Result<()> {
     replace(&root.join("README.md"), summary)
 }
 
-/// Returns the peers that were measured in no workload.
-pub fn unmeasured_peers<'a>(peers: &[&'a str], cells: &[Cell]) -> Vec<&'a str> {
-    let is_measured = |peer| cells.iter().any(|it| it.peer == peer && it.cost().is_some());
-    peers.iter().copied().filter(|it| !is_measured(*it)).collect()
+/// Returns what published results must not lack: the peers that were measured in no workload, and the workloads and sizes
+/// at which the engine was not measured.
+pub fn missing(peers: &[&str], cells: &[Cell]) -> Vec<String> {
+    let is_measured = |peer: &str| cells.iter().any(|it| it.peer == peer && it.cost().is_some());
+    let peers = peers.iter().filter(|it| !is_measured(it)).map(|it| (*it).to_owned());
+    let of_engine = cells.iter().filter(|it| it.kind == Kind::Engine && it.cost().is_none());
+    let of_engine = of_engine.map(|it| format!("{} {} {}", it.peer, it.workload.name, it.size));
+    peers.chain(of_engine).collect()
 }
 
 /// Turns the file of results into the text of a section of the chapter, with headings one level lower.
@@ -82,12 +86,19 @@ fn replace(path: &Path, new: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::rounds::sample_cells;
+    use crate::compare::rounds::{Outcome, sample_cells};
 
     #[test]
-    fn peer_without_a_right_answer_is_unmeasured() {
+    fn peer_without_a_right_answer_is_missing() {
         let peers = ["engine", "by hand", "slow", "absent"];
-        assert_eq!(unmeasured_peers(&peers, &sample_cells()), ["slow", "absent"]);
+        assert_eq!(missing(&peers, &sample_cells()), ["slow", "absent"]);
+    }
+
+    #[test]
+    fn size_without_a_result_of_the_engine_is_missing() {
+        let mut cells = sample_cells();
+        cells[3].outcome = Outcome::Absent("failed".to_owned());
+        assert_eq!(missing(&["engine", "by hand"], &cells), ["engine loop 100000"]);
     }
 
     #[test]

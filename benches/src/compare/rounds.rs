@@ -132,7 +132,9 @@ pub fn measure(
             size,
             outcome: side.map_or_else(|it| it, Side::outcome),
         }));
-        clear(scratch)?;
+        if let Err(error) = clear(scratch) {
+            eprintln!("warning: cannot delete the files in {}: {error}", scratch.display());
+        }
     }
     Ok(cells)
 }

@@ -17,7 +17,7 @@ pub struct Workload {
     pub stored: bool,
 }
 
-const WORK: Workload =
+const DEFAULTS: Workload =
     Workload { name: "", about: "", unit: "", sizes: &[], quick: &[], stored: false };
 
 /// All workloads, in the order of the results.
@@ -28,7 +28,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "step",
         sizes: &[1_000, 10_000, 100_000, 1_000_000],
         quick: &[1_000, 100_000],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "fan-out",
@@ -36,7 +36,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "task",
         sizes: &[100, 1_000, 10_000, 100_000],
         quick: &[1_000, 10_000],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "growing-list",
@@ -44,7 +44,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "step",
         sizes: &[100, 1_000, 10_000, 100_000],
         quick: &[1_000, 10_000],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "sequential",
@@ -52,7 +52,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "node",
         sizes: &[10, 1_000, 3_000],
         quick: &[1_000],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "sequential-checkpoint",
@@ -60,7 +60,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "node",
         sizes: &[10, 1_000, 3_000],
         quick: &[],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "fanout-to-subgraph",
@@ -68,7 +68,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "subject",
         sizes: &[10, 100, 1_000],
         quick: &[100],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "fanout-to-subgraph-checkpoint",
@@ -76,7 +76,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "subject",
         sizes: &[10, 100],
         quick: &[],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "wide-state",
@@ -84,7 +84,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "run",
         sizes: &[300, 600, 1_200],
         quick: &[300],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "wide-state-checkpoint",
@@ -92,7 +92,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "run",
         sizes: &[300, 1_200],
         quick: &[],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "react-agent",
@@ -100,7 +100,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "tool call",
         sizes: &[10, 100],
         quick: &[10],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "react-agent-checkpoint",
@@ -108,7 +108,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "tool call",
         sizes: &[10, 100],
         quick: &[],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "agent-loop",
@@ -116,7 +116,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "tool call",
         sizes: &[1, 5, 25],
         quick: &[25],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "nested",
@@ -124,7 +124,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "call",
         sizes: &[100, 1_000, 10_000],
         quick: &[100],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "threads",
@@ -132,7 +132,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "thread",
         sizes: &[10, 100, 1_000],
         quick: &[100],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "cpu-branches",
@@ -140,7 +140,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "branch",
         sizes: &[1, 2, 8, 32],
         quick: &[8],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "sqlite-loop",
@@ -164,7 +164,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "run",
         sizes: &[100, 1_000, 10_000, 100_000],
         quick: &[],
-        ..WORK
+        ..DEFAULTS
     },
     Workload {
         name: "server",
@@ -172,7 +172,7 @@ pub const WORKLOADS: &[Workload] = &[
         unit: "round trip",
         sizes: &[1, 10, 100],
         quick: &[2],
-        ..WORK
+        ..DEFAULTS
     },
 ];
 

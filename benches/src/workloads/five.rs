@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AiMessage, Message, Tool, ToolCall,
+    Agent, AiMessage, CompiledAgent, Message, Tool, ToolCall,
     model::{ChatModel, ChunkSink, Prompt},
 };
 use graph_core::{
@@ -276,6 +276,25 @@ impl ChatModel for FakeModel {
 }
 
 fn agent(calls: usize, texts: Texts, checkpoint: bool) -> Job {
+    let agent = compile_agent(calls, texts, checkpoint);
+    job(move || {
+        let agent = agent.clone();
+        async move { ask(&agent, checkpoint).await }
+    })
+}
+
+/// Runs an agent that calls a tool `calls` times, several times on the runtime of the caller. Returns the total length of
+/// the answers.
+pub async fn run_agent(calls: usize, runs: usize) -> u64 {
+    let agent = compile_agent(calls, Texts::Short, false);
+    let mut length = 0;
+    for _ in 0..runs {
+        length += ask(&agent, false).await.len() as u64;
+    }
+    length
+}
+
+fn compile_agent(calls: usize, texts: Texts, checkpoint: bool) -> CompiledAgent {
     let schema = json!({"properties": {"query": {"type": "string"}}, "required": ["query"]});
     let search = Tool::dynamic("search", "Searches.", schema, move |args, _| async move {
         texts.result(args["query"].as_str().unwrap_or_default())
@@ -284,20 +303,19 @@ fn agent(calls: usize, texts: Texts, checkpoint: bool) -> Job {
     if let Some(saver) = saver(checkpoint) {
         agent = agent.shared_checkpointer(saver);
     }
-    let agent = agent.compile().expect("the agent is valid");
-    job(move || {
-        let agent = agent.clone();
-        async move {
-            let input = agent.input("hi?").expect("the message is valid");
-            let exit = if checkpoint {
-                agent.thread(data::new_thread(), ()).with_options(at_exit()).run(input).await
-            } else {
-                agent.with(at_exit()).run(input, ()).await
-            };
-            let state = exit.expect("the run succeeds").into_state();
-            let messages = state.get("messages").expect("an agent has messages");
-            let messages = Vec::<Message>::deserialize(messages).expect("messages are valid");
-            data::describe(messages.iter().map(Message::text))
-        }
-    })
+    agent.compile().expect("the agent is valid")
+}
+
+/// Runs an agent, on a new thread if it has a checkpointer, and describes its messages.
+async fn ask(agent: &CompiledAgent, checkpoint: bool) -> String {
+    let input = agent.input("hi?").expect("the message is valid");
+    let exit = if checkpoint {
+        agent.thread(data::new_thread(), ()).with_options(at_exit()).run(input).await
+    } else {
+        agent.with(at_exit()).run(input, ()).await
+    };
+    let state = exit.expect("the run succeeds").into_state();
+    let messages = state.get("messages").expect("an agent has messages");
+    let messages = Vec::<Message>::deserialize(messages).expect("messages are valid");
+    data::describe(messages.iter().map(Message::text))
 }

@@ -135,8 +135,8 @@ impl Conversation {
     /// Sets the options for runs of this conversation. They replace the agent's options, so start with
     /// [`CompiledAgent::run_options`].
     ///
-    /// With a [run id](RunOptions::run_id), a message can be sent again without being added twice, if it has an id of
-    /// its own: `Message::human("Hi").with_id("message-1")`. Generated ids differ each time.
+    /// With a [run id](RunOptions::run_id), a message can be sent again without being added twice, if the caller sets
+    /// its id: `Message::human("Hi").with_id("message-1")`. Generated ids differ each time.
     #[must_use]
     pub fn with_options(self, options: RunOptions) -> Self {
         Self { thread: self.thread.with_options(options), ..self }

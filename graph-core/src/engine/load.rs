@@ -154,7 +154,7 @@ pub(super) async fn earlier_run(
 }
 
 /// Converts the input of a run on a thread that has a checkpoint: a whole state must not reset the thread's fields, the
-/// fresh input of a run that has already started is not applied again, and input for a new thread is dropped.
+/// input of a run that has already started is not applied again, and input for a new thread is dropped.
 pub(super) fn resolve_input(
     input: RunInput,
     graph: &Graph,
@@ -166,6 +166,10 @@ pub(super) fn resolve_input(
     let (update, is_whole) = match input {
         RunInput::WholeState(update) => (update, true),
         RunInput::Fresh(update) => (update, false),
+        // The run has already used the value, or started the thread and ignored it.
+        RunInput::StartOrContinue(_, Some(_)) if matches!(earlier, EarlierRun::Started(_)) => {
+            return Ok(RunInput::Continue);
+        }
         RunInput::StartOrContinue(_, Some(resume)) => {
             // Without a pending interrupt, the value must not answer the first one that this run raises.
             let is_interrupted =

@@ -87,8 +87,9 @@ names! {
     Label => |name| name;
 }
 
-// A function at the end of an edge need not be a valid node: `StateGraph::node` checks that, and `compile` checks that the
-// function was added. A second check here would report the same mistake once more for each edge.
+// A function at the end of an edge need not be a valid node: `StateGraph::node` checks that, and `compile` checks that a
+// node with its name was added. A second check here would report the same mistake once more for each edge. Only the state
+// of a target is checked, because a function of another graph can have the name of a node.
 #[diagnostic::do_not_recommend]
 impl<F, S, C, A, Fut> Source<S, C, IsNode<(A, Fut)>> for F
 where
@@ -113,7 +114,7 @@ where
 impl<F, S, C, A, Fut, K> Target<S, C, IsNode<(A, Fut, K)>> for F
 where
     F: FnOnce(A) -> Fut,
-    A: StateParameter<K>,
+    A: StateParameter<S, K>,
 {
     fn target(self) -> Label {
         Label::of_fn_or_path::<F>()
@@ -124,7 +125,7 @@ where
 impl<F, S, C, A, B, Fut, K> Target<S, C, IsNode<(A, B, Fut, K)>> for F
 where
     F: FnOnce(A, B) -> Fut,
-    A: StateParameter<K>,
+    A: StateParameter<S, K>,
 {
     fn target(self) -> Label {
         Label::of_fn_or_path::<F>()

@@ -227,18 +227,18 @@ where
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, A, Fut, K> RunsOnState<(A, Fut, K)> for F
+impl<F, A, Fut, S, K> RunsOnState<(A, Fut, S, K)> for F
 where
     F: FnOnce(A) -> Fut,
-    A: StateParameter<K>,
+    A: StateParameter<S, K>,
 {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, A, B, Fut, K> RunsOnState<(A, B, Fut, K)> for F
+impl<F, A, B, Fut, S, K> RunsOnState<(A, B, Fut, S, K)> for F
 where
     F: FnOnce(A, B) -> Fut,
-    A: StateParameter<K>,
+    A: StateParameter<S, K>,
 {
 }
 

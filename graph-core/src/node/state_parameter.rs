@@ -2,9 +2,9 @@
 
 use crate::state::State;
 
-/// A first parameter that is not a payload: a reference, or the state itself by mistake. `K` is [`ByReference`] or
-/// [`ByValue`].
-pub trait StateParameter<K> {}
+/// A first parameter that is not a payload but a reference to the state `S`, or by mistake a mutable reference or the
+/// state itself. `K` is [`ByReference`] or [`ByValue`].
+pub trait StateParameter<S, K> {}
 
 #[doc(hidden)]
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub struct ByReference;
 #[derive(Debug)]
 pub struct ByValue;
 
-impl<T: ?Sized> StateParameter<ByReference> for &T {}
+impl<S> StateParameter<S, ByReference> for &S {}
 
-impl<T: ?Sized> StateParameter<ByReference> for &mut T {}
+impl<S> StateParameter<S, ByReference> for &mut S {}
 
-impl<S: State> StateParameter<ByValue> for S {}
+impl<S: State> StateParameter<S, ByValue> for S {}

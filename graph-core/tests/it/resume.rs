@@ -104,6 +104,34 @@ async fn start_or_resume_starts_a_new_thread_and_answers_an_interrupted_one() {
 }
 
 #[tokio::test]
+async fn a_repeated_start_or_resume_with_the_same_run_id_answers_once() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        let ask = async |_: &Trail, cx: &Context<Probe>| {
+            Ok::<_, NodeError>(Trail::update().path([cx.interrupt::<String>("next?")?]))
+        };
+        let graph = StateGraph::<Trail, Probe>::new()
+            .node_as("ask", ask)
+            .edge(START, "ask")
+            .edge("ask", "ask")
+            .checkpointer(MemorySaver::new())
+            .compile()
+            .unwrap();
+        let mut path = Vec::new();
+        for (run, line) in [("1", "Hello!"), ("2", "It rains."), ("3", "Bye!")] {
+            let options = RunOptions::new().run_id(run).durability(durability);
+            let thread = graph.thread("t", Probe::default()).with_options(options);
+            path.push(line.to_owned());
+            // The caller did not receive the first result, and repeats the call.
+            for _ in 0..2 {
+                let outcome = thread.start_or_resume(trail([line]), line).await.unwrap();
+                assert_eq!(outcome.interrupts().len(), 1, "{durability:?}");
+                assert_eq!(outcome.state().path, path, "{durability:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
     let probe = Probe::default();
     let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();

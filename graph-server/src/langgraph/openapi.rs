@@ -36,14 +36,14 @@ fn operation_json(operation: &Operation, schemas: &Map<String, Value>) -> Value 
         "summary": operation.summary,
         "operationId": operation_id(operation),
         "parameters": parameters(operation),
-        "responses": {
-            operation.answer.status(): answer_json(&operation.answer),
-            "4XX": {
-                "description": "The request was refused.",
-                "content": { "application/json": { "schema": reference("Error") } },
-            },
-        },
+        "responses": { operation.answer.status(): answer_json(&operation.answer) },
     });
+    for (status, description) in errors(operation) {
+        described["responses"][status] = json!({
+            "description": description,
+            "content": { "application/json": { "schema": reference("Error") } },
+        });
+    }
     if matches!(operation.answer, Answer::AnyOrAccepted) {
         described["responses"]["202"] = json!({ "description": "The request was accepted." });
     }
@@ -111,6 +111,36 @@ fn answer_json(answer: &Answer) -> Value {
     }
 }
 
+/// Returns the statuses with which a request can be refused, and their descriptions.
+fn errors(operation: &Operation) -> Vec<(&'static str, &'static str)> {
+    let mut errors = vec![
+        ("403", "The client, the host name or the origin is not allowed."),
+        ("429", "Too many requests."),
+    ];
+    if !matches!(operation.path, "/ok" | "/info") {
+        errors.push(("401", "The credentials are missing or invalid."));
+    }
+    let has_body = operation.body.is_some();
+    if has_body || operation.path.contains('{') || !operation.query.is_empty() {
+        errors.extend([
+            ("400", "The request does not fit the graph or the thread."),
+            ("404", "An object does not exist."),
+            ("422", "A parameter or the body is invalid."),
+        ]);
+    }
+    if operation.method != "get" {
+        errors.push(("409", "The operation conflicts with the state of an object."));
+    }
+    if has_body {
+        errors.extend([
+            ("408", "The body was not received in time."),
+            ("413", "The body is too large."),
+            ("415", "The body is not JSON."),
+        ]);
+    }
+    errors
+}
+
 fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
@@ -130,6 +160,23 @@ mod tests {
             let name = reference.split('"').next().unwrap();
             assert!(known.contains_key(name), "{name}");
         }
+    }
+
+    #[test]
+    fn each_status_is_listed() {
+        let document = document();
+        let statuses = |path: &str, method: &str| -> Vec<String> {
+            let responses = document["paths"][path][method]["responses"].as_object().unwrap();
+            let mut statuses: Vec<_> = responses.keys().cloned().collect();
+            statuses.sort();
+            statuses
+        };
+        assert_eq!(statuses("/ok", "get"), ["200", "403", "429"]);
+        let of_read = ["200", "400", "401", "403", "404", "422", "429"];
+        assert_eq!(statuses("/threads/{thread_id}", "get"), of_read);
+        let of_start =
+            ["200", "400", "401", "403", "404", "408", "409", "413", "415", "422", "429"];
+        assert_eq!(statuses("/runs/wait", "post"), of_start);
     }
 
     #[test]

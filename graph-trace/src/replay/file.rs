@@ -131,7 +131,7 @@ pub enum RecordingError {
 }
 
 /// The version of the file format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct FirstLine {

@@ -281,8 +281,8 @@ async fn invalid_files_are_rejected() {
     let cut = lines[..4].join("\n");
     assert!(matches!(Recording::parse(&cut), Err(RecordingError::Incomplete)));
     assert!(matches!(Recording::parse(""), Err(RecordingError::Incomplete)));
-    let other = text.replacen("\"recording\":1", "\"recording\":2", 1);
-    assert!(matches!(Recording::parse(&other), Err(RecordingError::Version(2))));
+    let other = text.replacen("\"recording\":2", "\"recording\":1", 1);
+    assert!(matches!(Recording::parse(&other), Err(RecordingError::Version(1))));
     let damaged = text.replacen("\"call\"", "\"coal\"", 1);
     assert!(matches!(Recording::parse(&damaged), Err(RecordingError::Line { line: 2, .. })));
     let missing = Recording::read("no/such/file").unwrap_err();
