@@ -216,7 +216,8 @@ mod tests {
             fs::write(dir.path().join(name), name).unwrap();
             format!(r#""{name}":"{}""#, sha256(name.as_bytes()))
         });
-        let list = format!(r#"{{"version":1,"files":{{{}}},"packages":{{}}}}"#, sums.join(","));
+        let list =
+            format!(r#"{{"version":{VERSION},"files":{{{}}},"packages":{{}}}}"#, sums.join(","));
         fs::write(dir.path().join(MANIFEST), list).unwrap();
         dir
     }
