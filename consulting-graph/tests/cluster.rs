@@ -129,6 +129,9 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     check(&run.wait_with_output().unwrap(), 0);
     assert!(second.n_debates() > 0, "the second worker continues the debates");
     check_same_results(&cluster);
+    let moved = cluster.command("resume local --cluster").output().unwrap();
+    check(&moved, 1);
+    assert!(String::from_utf8_lossy(&moved.stderr).contains("without --cluster"));
     // The threads of the run are not in its directory.
     let resumed = cluster.command("resume remote").output().unwrap();
     check(&resumed, 1);
