@@ -170,7 +170,8 @@ impl Client {
     }
 
     /// Deletes a run that is not active, with its events. The state of its thread stays: delete it with the
-    /// checkpointer. The id can then be used again.
+    /// checkpointer. Do not use the id for another run of the thread while that state exists: the thread has already
+    /// applied the input of this id, so the other run would continue the deleted one.
     pub async fn delete(&self, run: &str) -> Result<(), ClusterError> {
         self.store.delete_run(run).await
     }

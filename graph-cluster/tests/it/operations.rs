@@ -86,7 +86,7 @@ pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     let worker = cluster.worker().await;
     start(cluster, &SMALL.request("small", "s")).await;
     cluster.client.wait("small").await.expect("the run exists");
-    start(cluster, &ENDLESS.request("endless", "t").tenant("acme")).await;
+    start(cluster, &ENDLESS.request("endless", "t").tenant("the \"best\"")).await;
     cluster.wait_for_effects(3, "endless").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("the listener has an address");
@@ -105,7 +105,7 @@ pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     for line in [
         "graph_cluster_runs{graph=\"job\",status=\"done\"} 1",
         "graph_cluster_runs{graph=\"job\",status=\"running\"} 1",
-        "graph_cluster_tenant_runs{tenant=\"acme\",status=\"running\"} 1",
+        r#"graph_cluster_tenant_runs{tenant="the \"best\"",status="running"} 1"#,
         "graph_cluster_workers{state=\"working\"} 1",
         &worker_runs,
     ] {
