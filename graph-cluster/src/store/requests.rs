@@ -89,7 +89,7 @@ impl RunStore {
     #[cfg(feature = "restate")]
     pub(crate) async fn stale_tickets(&self, scheduler: &str) -> Result<Vec<Ticket>, ClusterError> {
         let select = "
-            SELECT id, thread, leg, fence FROM graph_cluster.run
+            SELECT id, thread, number, leg, fence FROM graph_cluster.run
             WHERE scheduler = $1 AND (
                 status = 'queued' AND updated_at < now() - interval '10 seconds'
                 OR status = 'running' AND lease_until < now() - interval '10 seconds')
@@ -99,6 +99,7 @@ impl RunStore {
             Ok(Ticket {
                 run: row.try_get("id")?,
                 thread: row.try_get("thread")?,
+                number: row.try_get("number")?,
                 leg: row.try_get("leg")?,
                 claims: row.try_get("fence")?,
             })
@@ -113,6 +114,7 @@ impl RunInfo {
         Ticket {
             run: self.id.clone(),
             thread: self.thread.clone(),
+            number: self.number,
             leg: self.leg,
             claims: self.claims,
         }
@@ -127,6 +129,7 @@ fn run_info(row: &Row) -> Result<RunInfo, ClusterError> {
         version: row.try_get("version")?,
         thread: row.try_get("thread")?,
         status: status.map_err(|problem| ClusterError::Corrupt { run: id.clone(), problem })?,
+        number: row.try_get("number")?,
         leg: row.try_get("leg")?,
         claims: row.try_get("fence")?,
         worker: row.try_get("worker")?,
