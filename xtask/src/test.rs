@@ -123,6 +123,8 @@ fn fuzzing() -> Step {
         "test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture",
     );
     step.env("FUZZ_INPUTS", "1000000")
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
+        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
 }
 
 fn example(name: &String) -> Step {
