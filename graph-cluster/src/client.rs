@@ -158,6 +158,11 @@ impl Client {
         self.store.status().await
     }
 
+    /// Checks that the database executes statements.
+    pub async fn ping(&self) -> Result<(), ClusterError> {
+        self.store.ping().await
+    }
+
     /// Limits how many runs of a tenant execute at the same time, in the whole cluster. Further ones stay queued. The limit
     /// applies to runs that are started with [`StartRun::tenant`].
     pub async fn limit_tenant(&self, tenant: &str, max_running: u32) -> Result<(), ClusterError> {

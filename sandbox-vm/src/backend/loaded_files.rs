@@ -67,7 +67,7 @@ mod tests {
         let lines = "\t/lib64/ld-linux-x86-64.so.2 => /usr/lib/ld-linux-x86-64.so.2 (0x01)\n";
         let files = LoadedFiles::parse(lines).unwrap();
         assert_eq!(files.loader, Some("/usr/lib/ld-linux-x86-64.so.2".into()));
-        assert_eq!(files.libraries, []);
+        assert!(files.libraries.is_empty());
         let error = LoadedFiles::parse("\tgone.so => not found\n").unwrap_err();
         assert!(error.to_string().contains("gone.so"), "{error}");
     }
