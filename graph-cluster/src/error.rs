@@ -105,7 +105,8 @@ pub enum ClusterError {
     },
     /// A newer version of this crate has created the tables.
     #[error(
-        "the tables of the cluster have version {found}, but this program supports versions up to {supported}; update it"
+        "the tables of the cluster have version {found}, but this program supports only versions up to {supported}; \
+         update the program"
     )]
     NewerSchema {
         /// Version of the tables.

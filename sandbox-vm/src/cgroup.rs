@@ -1,7 +1,7 @@
 //! Control groups, with which the kernel limits the resources of a guest's processes. Supports cgroup versions 1 and 2.
 //!
 //! A guest's group is created below the group of this process. That works for the root user and for users to whom a
-//! part of the cgroup tree was delegated. Otherwise, the user's service manager is asked for a group (see [`scope`]). If
+//! part of the cgroup tree was delegated. Otherwise, the user's service manager creates the group (see [`scope`]). If
 //! there is no group, or if it lacks a controller, the back end starts guests anyway, but its report does not list the
 //! corresponding guarantees.
 //!

@@ -19,8 +19,8 @@ use crate::{
     debate_host::{DebateHost, DebateRequest, DebateResult},
 };
 
-/// Delay before the thread is opened again while the previous worker holds its lease. It doubles with each failure of the
-/// storage.
+/// Delay before the thread is opened again while the previous worker holds its lease. It doubles with each failure of
+/// the storage.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Number of failures of the storage after which a debate fails. The delays before add up to almost eight minutes.

@@ -2,7 +2,7 @@
 //! program.
 //!
 //! The archive can also contain the dynamic loader and the libraries of a dynamically linked agent, such as the output of
-//! a plain `cargo build`. They have a directory of their own, because the image may contain other versions of them.
+//! a plain `cargo build`. They have a separate directory, because the image may contain other versions of them.
 
 use std::{fs, path::Path};
 
@@ -92,7 +92,7 @@ pub(super) fn agent_archive(
     Ok(AgentArchive { archive, loader, hash })
 }
 
-/// Returns the size in bytes of the loader and the libraries that [`agent_archive`] adds, which is zero for a statically
+/// Returns the size in bytes of the loader and the libraries that [`agent_archive`] adds. It is zero for a statically
 /// linked agent.
 pub(super) fn library_size(agent: &Path) -> u64 {
     if !fs::read(agent).is_ok_and(|it| is_dynamically_linked(&it)) {
