@@ -46,11 +46,11 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Returns the directories that a guest's group may have, whether or not they can be created. Does not create them.
+    /// Returns the directories that a guest's group may have, whether or not they can be created, unless it is a scope.
+    /// Does not create them.
     pub(crate) fn candidate_dirs(id: &str) -> Vec<PathBuf> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
         let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
-        dirs.extend(Scopes::find().map(|it| it.dir(id)));
         dirs.sort();
         dirs.dedup();
         dirs

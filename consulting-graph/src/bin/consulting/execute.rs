@@ -70,7 +70,7 @@ pub(crate) async fn execute(
                 return Ok(exit_status(run, cluster, &report));
             }
             RunOutcome::AwaitingReview(review) => {
-                match request_review(run, review, output).await? {
+                match request_review(run, cluster, review, output).await? {
                     ReviewAnswer::Debate(moves) => decision = Some(moves),
                     ReviewAnswer::Interrupted => return Ok(report_interrupt(run, cluster)),
                     ReviewAnswer::Later => return Ok(ExitStatus::AwaitsReview),
@@ -176,10 +176,11 @@ enum ReviewAnswer {
 /// Asks for a review on the terminal. Without a terminal, prints how to review the moves later.
 async fn request_review(
     run: &Run,
+    cluster: &ClusterArgs,
     review: ReviewRequest,
     output: OutputArgs,
 ) -> Result<ReviewAnswer, CliError> {
-    let instructions = review::write_request(run, &review)?;
+    let instructions = review::write_request(run, &review, &resume_command(run, cluster))?;
     // The JSON document that is printed if the review is postponed.
     let document = output.json.then(|| json!({ "folder": run.dir(), "review": review }));
     let later = || {
