@@ -98,12 +98,12 @@ async fn resume(
 }
 
 #[cfg(feature = "cluster")]
-fn is_on_cluster(cluster: &ClusterArgs) -> bool {
+pub(crate) fn is_on_cluster(cluster: &ClusterArgs) -> bool {
     cluster.cluster.is_some()
 }
 
 #[cfg(not(feature = "cluster"))]
-fn is_on_cluster(_: &ClusterArgs) -> bool {
+pub(crate) fn is_on_cluster(_: &ClusterArgs) -> bool {
     false
 }
 
