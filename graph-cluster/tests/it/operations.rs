@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use graph_cluster::{ClusterError, RunStatus, StartRun, status_routes};
+use graph_cluster::{ClusterError, RunStatus, RunStore, StartRun, status_routes};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -80,6 +80,19 @@ pub(crate) async fn runs_are_deleted_unless_they_are_active(cluster: &Cluster) {
     assert_eq!(client.delete_runs_of_thread("u").await.expect("the run waits"), 1);
     assert_eq!(cluster.sql("SELECT string_agg(id, ',') FROM graph_cluster.run"), "d");
     assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.event WHERE run <> 'd'"), "0");
+}
+
+pub(crate) async fn old_tables_are_updated_and_newer_ones_are_refused(cluster: &Cluster) {
+    start(cluster, &SMALL.request("claimed", "s")).await;
+    start(cluster, &SMALL.request("queued", "t")).await;
+    cluster.sql("UPDATE graph_cluster.run SET fence = 1 WHERE id = 'claimed'");
+    cluster.sql("COMMENT ON SCHEMA graph_cluster IS 'version 1'");
+    RunStore::connect(&cluster.database).await.expect("the tables are updated");
+    let versions = "SELECT string_agg(id, ',') FROM graph_cluster.run WHERE version = ''";
+    assert_eq!(cluster.sql(versions), "claimed");
+    cluster.sql("COMMENT ON SCHEMA graph_cluster IS 'version 1000'");
+    let error = RunStore::connect(&cluster.database).await.expect_err("the tables are newer");
+    assert!(matches!(error, ClusterError::NewerSchema { found: 1000, .. }), "{error}");
 }
 
 pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
