@@ -158,6 +158,11 @@ impl Client {
         self.store.status().await
     }
 
+    /// Checks that the database executes statements.
+    pub async fn ping(&self) -> Result<(), ClusterError> {
+        self.store.ping().await
+    }
+
     /// Limits how many runs of a tenant execute at the same time, in the whole cluster. Further ones stay queued. The limit
     /// applies to runs that are started with [`StartRun::tenant`].
     pub async fn limit_tenant(&self, tenant: &str, max_running: u32) -> Result<(), ClusterError> {
@@ -170,7 +175,8 @@ impl Client {
     }
 
     /// Deletes a run that is not active, with its events. The state of its thread stays: delete it with the
-    /// checkpointer. The id can then be used again.
+    /// checkpointer. Do not use the id for another run of the thread while that state exists: the thread has already
+    /// applied the input of this id, so the other run would continue the deleted one.
     pub async fn delete(&self, run: &str) -> Result<(), ClusterError> {
         self.store.delete_run(run).await
     }

@@ -103,6 +103,17 @@ pub enum ClusterError {
         /// Name of the thread.
         thread: String,
     },
+    /// A newer version of this crate has created the tables.
+    #[error(
+        "the tables of the cluster have version {found}, but this program supports only versions up to {supported}; \
+         update the program"
+    )]
+    NewerSchema {
+        /// Version of the tables.
+        found: u32,
+        /// Newest version that this program supports.
+        supported: u32,
+    },
     /// The database cannot be reached, or cannot execute statements at present.
     #[error("the cluster database failed: {0}")]
     Database(String),

@@ -121,6 +121,8 @@ pub struct RunInfo {
     pub thread: String,
     /// Status of the run.
     pub status: RunStatus,
+    /// Number of the run in the order in which the runs of the cluster were started. It is never used again.
+    pub number: i64,
     /// Number of times that the run was resumed.
     pub leg: i32,
     /// Number of times that a worker claimed the run. Each resume and each recovery adds one.
@@ -150,6 +152,9 @@ pub struct Ticket {
     pub run: String,
     /// Name of the thread. Only one run per thread may execute at a time.
     pub thread: String,
+    /// Number of the run. Distinguishes the run from a deleted one with the same id.
+    #[serde(default)]
+    pub number: i64,
     /// Number of times that the run was resumed.
     pub leg: i32,
     /// Number of times that the run had been claimed when it was submitted. Distinguishes a repeated submission from

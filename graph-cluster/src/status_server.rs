@@ -34,7 +34,7 @@ async fn metrics(State(client): State<Client>) -> Result<Response, Unavailable> 
 }
 
 async fn health(State(client): State<Client>) -> Result<&'static str, Unavailable> {
-    client.status().await?;
+    client.ping().await?;
     Ok("ok")
 }
 
@@ -49,6 +49,8 @@ impl From<ClusterError> for Unavailable {
 
 impl IntoResponse for Unavailable {
     fn into_response(self) -> Response {
-        (StatusCode::SERVICE_UNAVAILABLE, self.0.to_string()).into_response()
+        // The error may name hosts and users, so only the log contains it.
+        tracing::warn!(error = %self.0, "cannot read the status of the cluster");
+        (StatusCode::SERVICE_UNAVAILABLE, "the database of the cluster failed").into_response()
     }
 }

@@ -26,6 +26,7 @@ use crate::{
     error::ClusterError,
     leg::LegRunner,
     limits::{MAX_ATTEMPTS, MAX_BATCH, RETRY_DELAY},
+    run::StartRun,
     store::{RunStore, TaskClaim},
     task_message::TaskMessage,
 };
@@ -110,8 +111,7 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
         TaskError::Failed(format!("the task cannot be read: {error}; {fix}"))
     };
     let start = serde_json::from_str(&claim.start).map_err(unreadable)?;
-    let context = claim.context.as_deref().map(serde_json::from_str).transpose();
-    let context = context.map_err(unreadable)?.unwrap_or_default();
+    let request: StartRun = serde_json::from_str(&claim.request).map_err(unreadable)?;
     let mut next_seq = 0;
     let mut effects = BTreeMap::new();
     if claim.fence > 1 {
@@ -126,7 +126,7 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
     let (sender, events) = mpsc::channel(MAX_BATCH);
     let host = RemoteTaskHost { effects, recorder: Arc::new(Recorder(recorder)) };
     let mut task = graph
-        .start_task(context, start, host)
+        .start_task(request.context, start, host)
         .await
         .map_err(|error| TaskError::Failed(error.to_string()))?;
     // The node is polled while its messages are stored: it may wait for the result of an effect that the writer stores.

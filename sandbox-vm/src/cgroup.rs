@@ -1,7 +1,7 @@
 //! Control groups, with which the kernel limits the resources of a guest's processes. Supports cgroup versions 1 and 2.
 //!
 //! A guest's group is created below the group of this process. That works for the root user and for users to whom a
-//! part of the cgroup tree was delegated. Otherwise, the user's service manager is asked for a group (see [`scope`]). If
+//! part of the cgroup tree was delegated. Otherwise, the user's service manager creates the group (see [`scope`]). If
 //! there is no group, or if it lacks a controller, the back end starts guests anyway, but its report does not list the
 //! corresponding guarantees.
 //!
@@ -46,11 +46,11 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Returns the directories that a guest's group may have, whether or not they can be created. Does not create them.
+    /// Returns the directories that a guest's group may have, whether or not they can be created, unless it is a scope.
+    /// Does not create them.
     pub(crate) fn candidate_dirs(id: &str) -> Vec<PathBuf> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
         let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
-        dirs.extend(Scopes::find().map(|it| it.dir(id)));
         dirs.sort();
         dirs.dedup();
         dirs

@@ -120,7 +120,12 @@ impl SandboxDir {
     /// machine does not let this process create control groups.
     pub(crate) fn create_cgroup(&self, limits: &Limits) -> Result<Option<Cgroup>, Error> {
         self.record_leftovers(Cgroup::candidate_dirs(&self.id).into_iter().map(Leftover::Cgroup))?;
-        Ok(Cgroup::create(&self.id, limits))
+        let cgroup = Cgroup::create(&self.id, limits);
+        // A scope does not exist before its first process is started.
+        if let Some(scope) = cgroup.as_ref().filter(|it| it.scope().is_some()) {
+            self.record_leftovers(scope.dirs().into_iter().map(Leftover::Cgroup))?;
+        }
+        Ok(cgroup)
     }
 
     /// Returns the list of leftovers, for callers that add or remove entries later.

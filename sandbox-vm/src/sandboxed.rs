@@ -149,12 +149,13 @@ impl SandboxRunner {
         if let Some(before_delete) = &self.options.before_delete {
             before_delete.0(sandbox.get().clone()).await;
         }
-        if self.options.keeps_sandbox && result.is_ok() {
+        let is_done = result.as_ref().is_ok_and(RemoteOutcome::is_done);
+        if self.options.keeps_sandbox && is_done {
             self.keep(sandbox).await;
         } else {
             sandbox.delete().await;
         }
-        if result.as_ref().is_ok_and(RemoteOutcome::is_done) {
+        if is_done {
             // A completed invocation repeats no tasks, so its answers are no longer needed.
             self.options.policy.forget_thread(&access.journal_scope());
         }

@@ -45,7 +45,7 @@ enum Install {
 }
 
 /// All programs that the tests use.
-pub(crate) const NEEDS: [Need; 15] = [
+pub(crate) const NEEDS: [Need; 16] = [
     Need {
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
@@ -207,6 +207,24 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
             installer: ("npm", &["--version"]),
         },
         is_installed: || peers::dir().join(peers::RESTATE).is_dir(),
+    },
+    Need {
+        name: "HAProxy for the tests",
+        skipped: Skipped::new("cluster tests behind a load balancer", "sudo apt-get install haproxy"),
+        require: "GRAPH_REQUIRE_HAPROXY",
+        is_guaranteed: true,
+        // The script keeps the package from starting a permanent load balancer.
+        install: Install::System(
+            "\
+export DEBIAN_FRONTEND=noninteractive
+apt-get update
+apt-get install -y --no-install-recommends haproxy
+if [ -d /run/systemd/system ]; then systemctl disable --now haproxy; fi",
+        ),
+        is_installed: || {
+            let sbin = PathBuf::from("/usr/sbin");
+            search_path().iter().chain([&sbin]).any(|dir| dir.join("haproxy").is_file())
+        },
     },
     Need {
         name: "QEMU for the tests",

@@ -61,14 +61,39 @@ const MAX_QUARTERS: usize = 12;
 /// `CIK0001045810-submissions.json`. Filings of form 8-K are read from it.
 pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, EdgarError> {
     let path = find(folder, ticker)?;
-    let json = read_text(&path)?;
-    let mut company = company(ticker, &json, as_of)?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let submissions = folder.join(submissions_file(&name));
-    if submissions.is_file() {
-        company.current_reports = current_reports(ticker, &read_text(&submissions)?, as_of)?;
+    let mut company = company(ticker, &read_text(&path)?, as_of)?;
+    company.current_reports = reports_beside(&path, ticker, as_of)?;
+    Ok(company)
+}
+
+/// Like [`read`], but adds a warning to the company if the list of filings cannot be read. The user of downloaded files
+/// cannot correct them.
+pub(super) fn read_downloaded(
+    folder: &Path,
+    ticker: &Ticker,
+    as_of: NaiveDate,
+) -> Result<Company, EdgarError> {
+    let path = find(folder, ticker)?;
+    let mut company = company(ticker, &read_text(&path)?, as_of)?;
+    match reports_beside(&path, ticker, as_of) {
+        Ok(reports) => company.current_reports = reports,
+        Err(error) => company.warnings.push(error.to_string()),
     }
     Ok(company)
+}
+
+/// Reads the filings of form 8-K from the list next to a companyfacts file, if there is one.
+fn reports_beside(
+    facts: &Path,
+    ticker: &Ticker,
+    as_of: NaiveDate,
+) -> Result<Vec<CurrentReport>, EdgarError> {
+    let name = facts.file_stem().unwrap_or_default().to_string_lossy();
+    let submissions = facts.with_file_name(submissions_file(&name));
+    if !submissions.is_file() {
+        return Ok(Vec::new());
+    }
+    current_reports(ticker, &read_text(&submissions)?, as_of)
 }
 
 /// Reads the filings of form 8-K from submissions JSON, newest first, ignoring everything filed after `as_of`.

@@ -88,9 +88,9 @@ impl DataSource {
                     None => synthetic::company(&ticker, as_of),
                 },
                 DataOrigin::Synthetic => synthetic::company(&ticker, as_of),
-                DataOrigin::Edgar { folder }
-                | DataOrigin::EdgarOnline(edgar::Downloader { cache: folder, .. }) => {
-                    edgar::read(&folder, &ticker, as_of)?
+                DataOrigin::Edgar { folder } => edgar::read(&folder, &ticker, as_of)?,
+                DataOrigin::EdgarOnline(edgar::Downloader { cache, .. }) => {
+                    edgar::read_downloaded(&cache, &ticker, as_of)?
                 }
                 DataOrigin::Dir { folder } => folder::read(&folder, &ticker, as_of)?,
             };

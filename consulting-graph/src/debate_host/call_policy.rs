@@ -46,8 +46,9 @@ pub(super) fn call_policy(
     };
     let makers = config.decision_makers.len() as u64;
     // Adds three calls per decision maker: the baseline scoring call, its retry, and the retry of the final scoring
-    // call. Each call may be repeated with a shorter prompt, and each prompt may need a summary.
-    let calls = (config.calls_per_move() + 3 * makers) * 2 * (1 + u64::from(MAX_SHORTENED));
+    // call. Each call may be repeated with a shorter prompt, and each prompt may need a summary by a model.
+    let calls = (config.calls_per_move() + 3 * makers) * (1 + u64::from(MAX_SHORTENED));
+    let calls = if config.summaries == Summaries::Model { 2 * calls } else { calls };
     CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
 }
 

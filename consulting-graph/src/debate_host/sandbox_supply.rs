@@ -48,6 +48,8 @@ impl SandboxSupply {
         shared: Spec,
         concurrency: usize,
     ) -> ReservedSandbox<'_> {
+        // A name has at most 128 characters, including the id or number that is appended.
+        let shared = Spec { name: shared.name.chars().take(95).collect(), ..shared };
         let hold = match self.reuse {
             SandboxReuse::None => Hold::Nothing,
             SandboxReuse::Pool(size) => {

@@ -1,15 +1,15 @@
-//! Debates on threads of their own.
+//! Debates on separate threads.
 //!
 //! On a cluster, the task of a debate may run on any worker, which cannot write to the thread of the pipeline. The debate
-//! is therefore stored in a thread of its own. If the worker dies, the next one resumes the debate from that thread, and
+//! is therefore stored in a separate thread. If the worker dies, the next one resumes the debate from that thread, and
 //! makes no model call again whose answer is stored.
 
 use std::{sync::Arc, time::Duration};
 
 use graph_core::{
     Checkpointer, CompiledGraph, Context, Durability, EventKind, Input, NodeError, RunError,
-    RunOptions, RunOutcome, START, State, StateGraph, StreamMode, checkpoint::CheckpointError,
-    runs_graph,
+    RunOptions, RunOutcome, START, State, StateGraph, StreamMode, Thread,
+    checkpoint::CheckpointError, runs_graph,
 };
 use tokio::time::sleep;
 
@@ -19,8 +19,12 @@ use crate::{
     debate_host::{DebateHost, DebateRequest, DebateResult},
 };
 
-/// Delay before the thread is opened again while the previous worker holds its lease.
-const LEASE_RETRY: Duration = Duration::from_millis(200);
+/// Delay before the thread is opened again while the previous worker holds its lease. It doubles with each failure of
+/// the storage.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+const MAX_DELAY: Duration = Duration::from_secs(60);
+/// Number of failures of the storage after which a debate fails. The delays before add up to almost eight minutes.
+const MAX_FAILURES: u32 = 14;
 
 /// State of the thread of a debate.
 #[derive(State, Clone, Debug, Default)]
@@ -50,7 +54,7 @@ fn graph(
     graph.compile().map_err(NodeError::terminal)
 }
 
-/// Runs a debate on a thread of its own, from its last checkpoint. Forwards its events.
+/// Runs a debate on a separate thread, from its last checkpoint. Forwards its events. Waits while the storage fails.
 pub(super) async fn run_on_own_thread(
     saver: Arc<dyn Checkpointer>,
     request: &DebateRequest,
@@ -64,25 +68,62 @@ pub(super) async fn run_on_own_thread(
         .stream_modes([StreamMode::Custom])
         .subgraphs();
     let thread = graph(saver)?.thread(name, debates.clone()).with_options(options);
+    let mut failures = 0;
     loop {
-        let head = thread.state().await.map_err(NodeError::terminal)?;
-        let input = match head {
-            None => Input::from(DebateThread { request: Some(request.clone()), result: None }),
-            Some(head) if head.is_done() => return result(head.values),
-            Some(_) => Input::proceed(),
+        let error = match run_to_end(&thread, request, cx).await {
+            Ok(Some(state)) => return result(state),
+            Ok(None) => return Err(NodeError::terminal("the debate stopped before its end")),
+            Err(error) => error,
         };
-        let mut events = thread.stream(input);
-        while let Some(event) = events.next().await {
-            if let EventKind::Custom(value) = &event.kind {
-                cx.emit(value).await;
+        let delay = match checkpoint_error(&error) {
+            Some(CheckpointError::Busy { .. }) => RETRY_DELAY,
+            Some(
+                CheckpointError::Storage(_)
+                | CheckpointError::HeadMoved { .. }
+                | CheckpointError::LeaseLost { .. },
+            ) if failures < MAX_FAILURES => {
+                tracing::warn!(%move_id, %error, "cannot store a debate; trying again");
+                failures += 1;
+                MAX_DELAY.min(RETRY_DELAY * 2_u32.pow(failures))
             }
+            _ => return Err(NodeError::terminal(error)),
+        };
+        sleep(delay).await;
+    }
+}
+
+/// Runs a debate from its last checkpoint and returns the state at its end, or `None` if it stopped before.
+async fn run_to_end(
+    thread: &Thread<DebateThread, Arc<DebateHost>>,
+    request: &DebateRequest,
+    cx: &Context<Deps>,
+) -> Result<Option<DebateThread>, RunError> {
+    let input = match thread.state().await? {
+        None => Input::from(DebateThread { request: Some(request.clone()), result: None }),
+        Some(head) if head.is_done() => return Ok(Some(head.values)),
+        Some(_) => Input::proceed(),
+    };
+    let mut events = thread.stream(input);
+    while let Some(event) = events.next().await {
+        if let EventKind::Custom(value) = &event.kind {
+            cx.emit(value).await;
         }
-        match events.finish().await {
-            Ok(RunOutcome::Done(state)) => return result(state),
-            Ok(_) => return Err(NodeError::terminal("the debate stopped before its end")),
-            Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => sleep(LEASE_RETRY).await,
-            Err(error) => return Err(NodeError::terminal(error)),
+    }
+    match events.finish().await? {
+        RunOutcome::Done(state) => Ok(Some(state)),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the error of the checkpointer that ended a run.
+fn checkpoint_error(error: &RunError) -> Option<&CheckpointError> {
+    match error {
+        RunError::Checkpoint(error) => Some(error),
+        // The node could not store the result of an external call.
+        RunError::Node { error, .. } => {
+            (&**error as &(dyn std::error::Error + 'static)).downcast_ref()
         }
+        _ => None,
     }
 }
 

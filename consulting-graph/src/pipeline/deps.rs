@@ -27,7 +27,7 @@ pub struct Deps {
     pub models: Arc<Models>,
     /// Host that runs the debates in sandboxes.
     pub debates: Arc<DebateHost>,
-    /// Checkpointer for debates on threads of their own. `None` if the debates are part of the pipeline's thread.
+    /// Checkpointer for debates on separate threads. `None` if the debates are part of the pipeline's thread.
     pub debate_saver: Option<Arc<dyn Checkpointer>>,
     /// Whether the run pauses before the debates so that a person can review the moves.
     pub review: bool,

@@ -41,6 +41,10 @@ pub enum RunError {
     UnknownBackend(String, String),
     #[error("the run in {} is executed by a cluster; add --cluster URL, with a program that was built with `--features cluster`", .0.display())]
     OnCluster(PathBuf),
+    #[error("the run in {} was started on this machine; resume it without --cluster", .0.display())]
+    NotOnCluster(PathBuf),
+    #[error("the run has a {0}, which is not available on a cluster; resume it without --cluster")]
+    UnsupportedOnCluster(&'static str),
     #[error("the run failed on the cluster: {0}")]
     ClusterRunFailed(String),
     #[cfg(feature = "cluster")]

@@ -4,13 +4,14 @@
 use app_support::{files, lock::DirLock};
 use graph_cluster::{Client, PostgresQueue, RunInfo, RunStatus, RunStore, StartRun};
 use graph_core::{EventKind, StreamMode};
+use sandbox_vm::Isolation;
 
 use super::{
     error::RunError,
     manifest::RunConfig,
     result_files,
     resume::{EventRecorder, RunOutcome},
-    run_dir::Run,
+    run_dir::{CLUSTER_FILE, Run, THREADS_FILE},
     threads::read_state,
 };
 use crate::{
@@ -29,6 +30,7 @@ impl Run {
         mut on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<RunOutcome, RunError> {
         let _lock = DirLock::exclusive(&self.dir)?;
+        self.check_cluster_can_execute()?;
         let client = Client::new(RunStore::connect(url).await?, PostgresQueue::new());
         self.mark_as_on_cluster()?;
         let started = client.start(&self.cluster_request()).await?;
@@ -44,6 +46,21 @@ impl Run {
             }
         }
         self.finish_leg(client.wait(&started.id).await?, started.status).await
+    }
+
+    /// Fails if the threads of the run are on this machine, or the run has requirements that workers do not apply.
+    fn check_cluster_can_execute(&self) -> Result<(), RunError> {
+        let is_on_cluster = self.dir.join(CLUSTER_FILE).exists();
+        if !is_on_cluster && self.dir.join(THREADS_FILE).exists() {
+            return Err(RunError::NotOnCluster(self.dir.clone()));
+        }
+        if !self.manifest.limit.is_unlimited() {
+            return Err(RunError::UnsupportedOnCluster("spending limit"));
+        }
+        if self.manifest.isolation.is_some_and(|it| it != Isolation::Preferred) {
+            return Err(RunError::UnsupportedOnCluster("required isolation"));
+        }
+        Ok(())
     }
 
     /// Queues the next leg if the run waits for this review, or failed.
@@ -104,6 +121,6 @@ impl Run {
 
     fn mark_as_on_cluster(&self) -> Result<(), RunError> {
         let text = "The threads of this run are in the database of a cluster.\n";
-        Ok(files::write_synced(&self.dir.join(super::run_dir::CLUSTER_FILE), text)?)
+        Ok(files::write_synced(&self.dir.join(CLUSTER_FILE), text)?)
     }
 }

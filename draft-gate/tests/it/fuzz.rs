@@ -57,7 +57,7 @@ const SEPARATOR: u8 = 0xff;
 /// submitted text must not panic.
 fn compare(input: &[u8]) -> impl std::hash::Hash + use<> {
     let at = input.iter().position(|it| *it == SEPARATOR).unwrap_or(input.len());
-    let (old, new) = input.split_at(at);
+    let (old, new) = (&input[..at], input.get(at + 1..).unwrap_or_default());
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
     let diff = FileDiff::new(&old, &new);
     let lines: Vec<&str> = new.split_inclusive('\n').collect();

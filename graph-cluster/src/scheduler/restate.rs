@@ -158,7 +158,8 @@ impl Scheduler for Restate {
         let thread = percent_encode(&ticket.thread);
         let base = self.ingress.as_str().trim_end_matches('/');
         let url = format!("{base}/{SERVICE}/{thread}/run/send");
-        let key = format!("{}:{}:{}", ticket.run, ticket.leg, ticket.claims);
+        let Ticket { run, number, leg, claims, .. } = ticket;
+        let key = format!("{run}:{number}:{leg}:{claims}");
         let body = serde_json::to_vec(ticket).map_err(|it| failure(it.to_string()))?;
         let request = self
             .http
@@ -272,7 +273,7 @@ mod tests {
     #[tokio::test]
     async fn unreachable_server_is_reported_without_its_password() {
         let restate = Restate::new("http://user:secret@127.0.0.1:1").expect("the URL is valid");
-        let ticket = Ticket { run: "r".into(), thread: "t".into(), leg: 0, claims: 0 };
+        let ticket = Ticket { run: "r".into(), thread: "t".into(), number: 1, leg: 0, claims: 0 };
         let error = restate.submit(&ticket).await.expect_err("no server listens on this port");
         let error = error.to_string();
         assert!(error.contains("127.0.0.1:1") && error.contains("refused"), "{error}");

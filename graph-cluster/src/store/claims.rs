@@ -8,6 +8,7 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 use super::{
     database::RunStore,
     requests::{from_json, to_json},
+    tenants::BUSY_TENANTS,
 };
 use crate::{
     error::ClusterError,
@@ -72,14 +73,14 @@ impl RunStore {
         scheduler: &str,
     ) -> Result<Option<Claim>, ClusterError> {
         let claim = format!(
-            "WITH next AS (
+            "WITH busy AS MATERIALIZED ({BUSY_TENANTS}), next AS (
                 SELECT r.id, s.target FROM graph_cluster.run r JOIN {SERVED}
                 WHERE r.scheduler = $6 AND (
                     r.status = 'running' AND r.lease_until < now()
-                    OR r.status = 'queued' AND NOT EXISTS (
+                    OR r.status = 'queued' AND (r.tenant IS NULL OR r.tenant NOT IN (SELECT name FROM busy))
+                    AND NOT EXISTS (
                         SELECT FROM graph_cluster.run o WHERE o.thread = r.thread AND (
-                            o.status = 'running' OR o.status = 'queued' AND o.number < r.number))
-                    AND NOT graph_cluster.is_tenant_busy(r.tenant))
+                            o.status = 'running' OR o.status = 'queued' AND o.number < r.number)))
                 ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED
             )
             UPDATE graph_cluster.run r SET status = 'running', worker = $1, version = next.target, fence = r.fence + 1,
@@ -88,10 +89,17 @@ impl RunStore {
         );
         let ServedVersions { graphs, versions, targets } = served;
         let lease = to_millis(lease);
-        // If another worker has claimed another run of the thread or of the tenant at the same time, this one stays queued.
         let params: [&(dyn ToSql + Sync); 6] =
             [&worker, graphs, versions, targets, &lease, &scheduler];
-        Ok(self.claim(&claim, &params).await?.unwrap_or_default())
+        loop {
+            match self.claim(&claim, &params).await? {
+                Ok(claim) => return Ok(claim),
+                // Another worker has claimed another run of the thread at the same time.
+                Err(Busy::Thread) => return Ok(None),
+                // Another worker has claimed the last free place of the tenant. The next statement skips the tenant.
+                Err(Busy::Tenant) => {}
+            }
+        }
     }
 
     /// Claims the leg that a scheduler has assigned to this worker. Returns `None` if the leg has ended, and an error if

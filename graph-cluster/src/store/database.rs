@@ -11,11 +11,12 @@ use super::notices::{Notice, Notices};
 use crate::error::ClusterError;
 
 const SCHEMA: &str = include_str!("schema.sql");
-/// Returns the version of the tables, which the last statement of the schema stores. Null if there are no tables.
+/// Returns the version of the tables, such as `version 2`, which the last statement of the schema stores. Null if there
+/// are no tables.
 const SCHEMA_VERSION: &str =
     "SELECT obj_description(to_regnamespace('graph_cluster'), 'pg_namespace')";
 /// Must equal the version in `schema.sql`.
-const CURRENT_VERSION: &str = "version 2";
+const CURRENT_VERSION: u32 = 3;
 /// Maximum number of connections, in addition to the one that receives notifications.
 const MAX_CONNECTIONS: usize = 16;
 /// Maximum time for establishing a connection, and for waiting for a free one.
@@ -70,14 +71,23 @@ impl RunStore {
             .map_err(|error| ClusterError::Database(error.to_string()))?;
         let mut connection = pool.get().await?;
         let version: Option<String> = connection.query_one(SCHEMA_VERSION, &[]).await?.get(0);
+        let version = version.as_deref().map_or(0, version_number);
+        if version > CURRENT_VERSION {
+            return Err(ClusterError::NewerSchema { found: version, supported: CURRENT_VERSION });
+        }
         // The statements lock the tables even if these exist, which can lead to deadlocks with running workers.
-        if version.as_deref() != Some(CURRENT_VERSION) {
+        if version < CURRENT_VERSION {
             let transaction = connection.transaction().await?;
             transaction.batch_execute(SCHEMA).await?;
             transaction.commit().await?;
         }
         drop(connection);
         Ok(Self(Arc::new(Inner { pool, notices: Notices::listen(config) })))
+    }
+
+    /// Checks that the database executes statements.
+    pub(crate) async fn ping(&self) -> Result<(), ClusterError> {
+        self.query("SELECT 1", &[]).await.map(drop)
     }
 
     /// Returns a receiver of the changes that other processes announce.
@@ -119,6 +129,11 @@ impl RunStore {
     ) -> Result<Option<Row>, ClusterError> {
         Ok(self.query(statement, params).await?.into_iter().next())
     }
+}
+
+/// Returns the number in the text of a schema's version, or zero if it has none.
+fn version_number(text: &str) -> u32 {
+    text.strip_prefix("version ").and_then(|it| it.parse().ok()).unwrap_or_default()
 }
 
 impl fmt::Debug for RunStore {

@@ -23,11 +23,13 @@ impl RunStore {
 
     /// Deletes all runs of a thread, unless one of them is active. Returns their number.
     pub(crate) async fn delete_runs_of_thread(&self, thread: &str) -> Result<u64, ClusterError> {
+        // The condition on the status is checked again for a row that has changed since the statement began.
         let delete = "
             WITH active AS (
                 SELECT id FROM graph_cluster.run WHERE thread = $1 AND status IN ('queued', 'running') LIMIT 1
             ), deleted AS (
-                DELETE FROM graph_cluster.run WHERE thread = $1 AND NOT EXISTS (SELECT FROM active) RETURNING id
+                DELETE FROM graph_cluster.run WHERE thread = $1 AND status NOT IN ('queued', 'running')
+                    AND NOT EXISTS (SELECT FROM active) RETURNING id
             )
             SELECT (SELECT id FROM active) AS active, count(*) AS deleted FROM deleted";
         let Some(row) = self.query_opt(delete, &[&thread]).await? else { return Ok(0) };
@@ -44,7 +46,8 @@ impl RunStore {
                 SELECT id FROM graph_cluster.run WHERE status IN ('done', 'failed', 'cancelled')
                     AND updated_at <= now() - $1 * interval '1 millisecond' LIMIT $2
             )
-            DELETE FROM graph_cluster.run r USING old WHERE r.id = old.id RETURNING r.id";
+            DELETE FROM graph_cluster.run r USING old
+            WHERE r.id = old.id AND r.status IN ('done', 'failed', 'cancelled') RETURNING r.id";
         let age = to_millis(unchanged_for);
         let mut total = 0;
         loop {

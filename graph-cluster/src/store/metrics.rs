@@ -83,6 +83,22 @@ impl RunStore {
 }
 
 fn labels(names: &[&'static str], row: &Row) -> Result<Labels, ClusterError> {
-    let label = |(index, name): (usize, &&'static str)| Ok((*name, row.try_get(index)?));
+    let label =
+        |(index, name): (usize, &&'static str)| Ok((*name, escape(row.try_get::<_, &str>(index)?)));
     names.iter().enumerate().map(label).collect()
+}
+
+/// Escapes the value of a label, which the encoder does not.
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn values_of_labels_are_escaped() {
+        assert_eq!(escape("a\"b\\c\nd"), r#"a\"b\\c\nd"#);
+    }
 }

@@ -6,6 +6,8 @@ use serde_json::Value;
 use tokio_postgres::Row;
 
 use super::database::RunStore;
+#[cfg(feature = "restate")]
+use super::tenants::BUSY_TENANTS;
 use crate::{
     error::ClusterError,
     run::{RunInfo, StartRun, Ticket},
@@ -84,21 +86,26 @@ impl RunStore {
         Ok(self.query_opt(update, &[&run]).await?.is_some())
     }
 
-    /// Returns the legs that have waited for a worker for at least ten seconds, and those whose worker has not reported
-    /// for at least ten seconds, so that they can be submitted again if the scheduler has lost them.
+    /// Returns the legs that have waited for a worker for at least ten seconds, except those of tenants that have
+    /// reached their limit, and the legs whose worker has not reported for at least ten seconds, so that they can be
+    /// submitted again if the scheduler has lost them.
     #[cfg(feature = "restate")]
     pub(crate) async fn stale_tickets(&self, scheduler: &str) -> Result<Vec<Ticket>, ClusterError> {
-        let select = "
-            SELECT id, thread, leg, fence FROM graph_cluster.run
+        let select = format!(
+            "WITH busy AS MATERIALIZED ({BUSY_TENANTS})
+            SELECT id, thread, number, leg, fence FROM graph_cluster.run
             WHERE scheduler = $1 AND (
                 status = 'queued' AND updated_at < now() - interval '10 seconds'
+                    AND (tenant IS NULL OR tenant NOT IN (SELECT name FROM busy))
                 OR status = 'running' AND lease_until < now() - interval '10 seconds')
-            ORDER BY number LIMIT 1000";
-        let rows = self.query(select, &[&scheduler]).await?;
+            ORDER BY number LIMIT 1000"
+        );
+        let rows = self.query(&select, &[&scheduler]).await?;
         let ticket = |row: &Row| {
             Ok(Ticket {
                 run: row.try_get("id")?,
                 thread: row.try_get("thread")?,
+                number: row.try_get("number")?,
                 leg: row.try_get("leg")?,
                 claims: row.try_get("fence")?,
             })
@@ -113,6 +120,7 @@ impl RunInfo {
         Ticket {
             run: self.id.clone(),
             thread: self.thread.clone(),
+            number: self.number,
             leg: self.leg,
             claims: self.claims,
         }
@@ -127,6 +135,7 @@ fn run_info(row: &Row) -> Result<RunInfo, ClusterError> {
         version: row.try_get("version")?,
         thread: row.try_get("thread")?,
         status: status.map_err(|problem| ClusterError::Corrupt { run: id.clone(), problem })?,
+        number: row.try_get("number")?,
         leg: row.try_get("leg")?,
         claims: row.try_get("fence")?,
         worker: row.try_get("worker")?,

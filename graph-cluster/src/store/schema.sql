@@ -36,6 +36,8 @@ CREATE INDEX IF NOT EXISTS run_active ON graph_cluster.run (number) WHERE status
 
 -- Version of the graph that the run stays on. Null until the first worker claims the run.
 ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS version text;
+-- Runs that were claimed before this column existed executed a graph without a version.
+UPDATE graph_cluster.run SET version = '' WHERE version IS NULL AND fence > 0;
 -- Tenant on whose behalf the run executes, and the caller's trace context.
 ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS tenant text;
 ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS trace_parent text;
@@ -124,4 +126,4 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task_message (
 );
 
 -- Must equal the version in `database.rs`. Increment both with every change of this file.
-COMMENT ON SCHEMA graph_cluster IS 'version 2';
+COMMENT ON SCHEMA graph_cluster IS 'version 3';

@@ -34,8 +34,8 @@ pub(crate) struct TaskClaim {
     /// Key of the graph and its version.
     pub(crate) graph: String,
     pub(crate) start: String,
-    /// Context of the run, as JSON, if it has one.
-    pub(crate) context: Option<String>,
+    /// Request that started the run, as JSON.
+    pub(crate) request: String,
     /// Trace context of the caller that started the run.
     pub(crate) trace_parent: Option<String>,
     /// Number of claims of the task so far, including this one.
@@ -146,7 +146,7 @@ impl RunStore {
                         AND work.graph = ANY(w.graphs) AND (work.pool IS NULL OR work.pool = ANY(w.pools))
                 ))::numeric))::bigint AS tasks FROM work
             ), next AS (
-                SELECT t.run, t.id, (r.request::json -> 'context')::text AS context, r.trace_parent
+                SELECT t.run, t.id
                 FROM graph_cluster.task t JOIN graph_cluster.run r ON r.id = t.run
                 WHERE t.outcome IS NULL AND (t.lease_until IS NULL OR t.lease_until < now())
                     AND t.graph = ANY($2) AND (t.pool IS NULL OR t.pool = ANY($3))
@@ -156,8 +156,8 @@ impl RunStore {
             )
             UPDATE graph_cluster.task t SET worker = $1, fence = t.fence + 1, attempts = t.attempts + 1,
                 lease_until = now() + $6 * interval '1 millisecond'
-            FROM next WHERE t.run = next.run AND t.id = next.id
-            RETURNING t.run, t.id, t.graph, t.start, t.fence, t.attempts, next.context, next.trace_parent";
+            FROM next JOIN graph_cluster.run r ON r.id = next.run WHERE t.run = next.run AND t.id = next.id
+            RETURNING t.run, t.id, t.graph, t.start, t.fence, t.attempts, r.request, r.trace_parent";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let TaskFilter { worker, graphs, pools, only_own_runs, held } = filter;
         let held = i64::try_from(*held).unwrap_or(i64::MAX);
@@ -260,7 +260,7 @@ fn task_claim(row: &Row) -> Result<TaskClaim, ClusterError> {
         id: row.try_get("id")?,
         graph: row.try_get("graph")?,
         start: row.try_get("start")?,
-        context: row.try_get("context")?,
+        request: row.try_get("request")?,
         trace_parent: row.try_get("trace_parent")?,
         fence: row.try_get("fence")?,
         attempts: row.try_get("attempts")?,

@@ -3,6 +3,11 @@
 use super::database::RunStore;
 use crate::{error::ClusterError, run::check_name};
 
+/// Selects the names of the tenants that have reached their limit.
+pub(super) const BUSY_TENANTS: &str = "
+    SELECT t.name FROM graph_cluster.tenant t WHERE t.max_running <= (
+        SELECT count(*) FROM graph_cluster.run b WHERE b.tenant = t.name AND b.status = 'running')";
+
 impl RunStore {
     /// Limits the number of runs of a tenant that execute at the same time.
     pub(crate) async fn limit_tenant(

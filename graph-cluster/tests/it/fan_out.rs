@@ -46,6 +46,17 @@ pub(crate) async fn wide_step_runs_on_several_workers(cluster: &Cluster) {
     assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.task"), "0");
 }
 
+/// PostgreSQL's JSON functions reject NUL characters.
+pub(crate) async fn input_may_contain_nul_characters(cluster: &Cluster) {
+    let _worker = cluster.worker_with(&SPREAD).await;
+    let request = WIDE.request("r", "t").input("label", "a\0b");
+    let expected = local::run(&request).await;
+    cluster.client.start(&request).await.expect("the run starts");
+    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run ends");
+    let run = run.expect("the run exists");
+    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+}
+
 /// The workers have more capacity than the step has tasks, and no task ends.
 pub(crate) async fn workers_share_the_tasks_of_a_step(cluster: &Cluster) {
     let options = ["--fan-out", "1"];

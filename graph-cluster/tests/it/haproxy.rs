@@ -32,6 +32,10 @@ impl HaProxy {
         let path = env::var_os("PATH").unwrap_or_default();
         let dirs = env::split_paths(&path).chain(["/usr/sbin".into()]);
         let Some(program) = dirs.map(|it| it.join("haproxy")).find(|it| it.is_file()) else {
+            assert!(
+                env::var_os("GRAPH_REQUIRE_HAPROXY").is_none(),
+                "HAProxy is not installed; run `cargo xtask test`"
+            );
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
             // Writes directly to stderr, because the test harness captures the output of print macros.
             let _ = writeln!(

@@ -55,6 +55,7 @@ suite!(
         kill::leg_that_ends_its_workers_fails,
         kill::worker_without_a_checkpointer_in_its_database_does_not_start,
         fan_out::wide_step_runs_on_several_workers,
+        fan_out::input_may_contain_nul_characters,
         fan_out::small_steps_stay_on_the_worker_of_the_run,
         fan_out::pooled_nodes_run_only_on_workers_of_their_pool,
         fan_out::cancelling_a_run_stops_its_tasks_on_other_workers,
@@ -73,6 +74,7 @@ suite!(
         operations::runs_of_a_limited_tenant_wait,
         operations::limit_of_a_tenant_holds_for_concurrent_claims,
         operations::runs_are_deleted_unless_they_are_active,
+        operations::old_tables_are_updated_and_newer_ones_are_refused,
         operations::status_and_metrics_show_what_runs_where,
     ]
 );

@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use graph_cluster::{ClusterError, RunStatus, StartRun, status_routes};
+use graph_cluster::{ClusterError, RunStatus, RunStore, StartRun, status_routes};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -82,11 +82,24 @@ pub(crate) async fn runs_are_deleted_unless_they_are_active(cluster: &Cluster) {
     assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.event WHERE run <> 'd'"), "0");
 }
 
+pub(crate) async fn old_tables_are_updated_and_newer_ones_are_refused(cluster: &Cluster) {
+    start(cluster, &SMALL.request("claimed", "s")).await;
+    start(cluster, &SMALL.request("queued", "t")).await;
+    cluster.sql("UPDATE graph_cluster.run SET fence = 1 WHERE id = 'claimed'");
+    cluster.sql("COMMENT ON SCHEMA graph_cluster IS 'version 1'");
+    RunStore::connect(&cluster.database).await.expect("the tables are updated");
+    let versions = "SELECT string_agg(id, ',') FROM graph_cluster.run WHERE version = ''";
+    assert_eq!(cluster.sql(versions), "claimed");
+    cluster.sql("COMMENT ON SCHEMA graph_cluster IS 'version 1000'");
+    let error = RunStore::connect(&cluster.database).await.expect_err("the tables are newer");
+    assert!(matches!(error, ClusterError::NewerSchema { found: 1000, .. }), "{error}");
+}
+
 pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     let worker = cluster.worker().await;
     start(cluster, &SMALL.request("small", "s")).await;
     cluster.client.wait("small").await.expect("the run exists");
-    start(cluster, &ENDLESS.request("endless", "t").tenant("acme")).await;
+    start(cluster, &ENDLESS.request("endless", "t").tenant("the \"best\"")).await;
     cluster.wait_for_effects(3, "endless").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("the listener has an address");
@@ -105,7 +118,7 @@ pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     for line in [
         "graph_cluster_runs{graph=\"job\",status=\"done\"} 1",
         "graph_cluster_runs{graph=\"job\",status=\"running\"} 1",
-        "graph_cluster_tenant_runs{tenant=\"acme\",status=\"running\"} 1",
+        r#"graph_cluster_tenant_runs{tenant="the \"best\"",status="running"} 1"#,
         "graph_cluster_workers{state=\"working\"} 1",
         &worker_runs,
     ] {

@@ -382,6 +382,23 @@ async fn sandbox_can_have_an_exact_name_and_be_created_first() {
 }
 
 #[tokio::test]
+async fn sandbox_is_kept_only_after_a_completed_invocation() {
+    on_each_backend(async |sandboxes| {
+        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let inquiry = sandboxed(&graph(), &sandboxes, options.keep_alive());
+        let graph = report(&inquiry, ReportOptions::default()).unwrap();
+        assert!(graph.thread("done", None).run(start("")).await.unwrap().is_done());
+        assert_eq!(sandboxes.list().len(), 1, "{}", sandboxes.backend());
+        graph.thread("failed", None).run(start("fail")).await.unwrap_err();
+        assert_eq!(sandboxes.list().len(), 0, "{}", sandboxes.backend());
+        let interrupted = graph.thread("interrupted", None).run(start("interrupt")).await.unwrap();
+        assert!(!interrupted.interrupts().is_empty());
+        assert_eq!(sandboxes.list().len(), 0, "{}", sandboxes.backend());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn filtered_events_do_not_reach_the_stream_of_the_parent() {
     on_each_backend(async |sandboxes| {
         let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());

@@ -35,6 +35,8 @@ impl LoadedFiles {
                 [name, "=>", "not", "found"] => {
                     return Err(io::Error::other(format!("the library {name} is not installed")));
                 }
+                // The program names its loader with a path.
+                [name, "=>", path, ..] if name.starts_with('/') => files.loader = Some(path.into()),
                 [name, "=>", path, ..] if path.starts_with('/') => {
                     files.libraries.push(((*name).to_owned(), path.into()));
                 }
@@ -62,6 +64,10 @@ mod tests {
         let files = LoadedFiles::parse(lines).unwrap();
         assert_eq!(files.loader, Some("/lib64/ld-linux-x86-64.so.2".into()));
         assert_eq!(files.libraries, [("libz.so.1".to_owned(), "/lib/libz.so.1.3".into())]);
+        let lines = "\t/lib64/ld-linux-x86-64.so.2 => /usr/lib/ld-linux-x86-64.so.2 (0x01)\n";
+        let files = LoadedFiles::parse(lines).unwrap();
+        assert_eq!(files.loader, Some("/usr/lib/ld-linux-x86-64.so.2".into()));
+        assert!(files.libraries.is_empty());
         let error = LoadedFiles::parse("\tgone.so => not found\n").unwrap_err();
         assert!(error.to_string().contains("gone.so"), "{error}");
     }

@@ -251,7 +251,11 @@ impl Backend for MicroVm {
         let images = self.images.clone().map_or_else(Images::open_default, Images::open).ok();
         let initramfs = images.and_then(|it| it.initramfs_size(&spec.image)).unwrap_or_default();
         let agent = self.agent.metadata().map_or(0, |it| it.len());
-        qemu::footprint(&spec.limits, initramfs + agent)
+        let libraries = match self.linking {
+            Linking::Static => 0,
+            Linking::Any => initrd::library_size(&self.agent),
+        };
+        qemu::footprint(&spec.limits, initramfs + agent + libraries)
     }
 
     async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {

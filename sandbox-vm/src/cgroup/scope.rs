@@ -5,8 +5,7 @@
 //! that needs a group is therefore started with `systemd-run --user --scope`, which creates the scope with the guest's
 //! limits, enters it, and then becomes the guest's program.
 //!
-//! What the service manager promises is not trusted: the kernel's files are read before a limit is claimed, and again
-//! for each guest.
+//! The service manager is not trusted: the kernel's files are read before a limit is claimed, and again for each guest.
 
 use std::{
     collections::BTreeMap,

@@ -21,7 +21,7 @@ use sandbox_vm::protocol::{
 use serde::Serialize;
 use serde_json::json;
 
-/// What the host makes of a message.
+/// The host's interpretation of a message.
 type Behaviour = Result<(Discriminant<GuestMessage>, [bool; 4]), String>;
 
 /// Parses bytes as the host does, until the first error. Returns what was parsed.

@@ -248,8 +248,8 @@ pub(crate) struct ClusterArgs {
     /// Execute the run on the workers of the cluster with this PostgreSQL URL [default: CONSULTING_CLUSTER]
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = [
-        "concurrency", "isolation", "sandbox", "max_cost", "max_tokens", "first_byte_timeout", "idle_timeout",
-        "call_timeout", "retries"
+        "concurrency", "isolation", "sandbox", "pool", "keep_alive", "max_cost", "max_tokens", "first_byte_timeout",
+        "idle_timeout", "call_timeout", "retries"
     ])]
     pub(crate) cluster: Option<String>,
 }
@@ -718,6 +718,8 @@ mod tests {
             "run NVDA --first-byte-timeout 0",
             "run NVDA --sandbox shed",
             "run NVDA --quiet --plain",
+            "run NVDA --cluster --pool 2",
+            "run NVDA --cluster --keep-alive",
             "serve --rate 0",
             "serve --concurrency 16",
             "serve --origin *",

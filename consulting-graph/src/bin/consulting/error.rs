@@ -61,8 +61,8 @@ pub(crate) enum CliError {
     Config { path: PathBuf, problem: ConfigError },
     #[error(transparent)]
     Run(#[from] RunError),
-    #[error("{problem}\nThe run was saved. Fix the cause, then run: consulting resume {}", dir.display())]
-    Stopped { dir: PathBuf, problem: RunError },
+    #[error("{problem}\nThe run was saved. Fix the cause, then run: {resume}")]
+    Stopped { resume: String, problem: RunError },
     #[error(transparent)]
     Diff(#[from] consulting_graph::diff::DiffError),
     #[error("the run is not waiting for a review; omit --reviewed")]

@@ -51,12 +51,15 @@ pub(crate) async fn execute(
         };
         let Some(outcome) = run_with_view(View::new(run, output).with_history(run), work).await
         else {
-            return Ok(report_interrupt(run));
+            return Ok(report_interrupt(run, cluster));
         };
         let outcome = outcome.map_err(|problem| match problem {
-            RunError::Locked(_) => CliError::Run(problem),
+            RunError::Locked(_)
+            | RunError::OnCluster(_)
+            | RunError::NotOnCluster(_)
+            | RunError::UnsupportedOnCluster(_) => CliError::Run(problem),
             RunError::NotAwaitingReview => CliError::NotAwaitingReview,
-            problem => CliError::Stopped { dir: run.dir().to_owned(), problem },
+            problem => CliError::Stopped { resume: resume_command(run, cluster), problem },
         })?;
         match outcome {
             RunOutcome::Complete { report, was_complete, .. } => {
@@ -64,12 +67,12 @@ pub(crate) async fn execute(
                 if was_complete && !output.quiet {
                     eprintln!("The run was already complete; there was nothing left to do.");
                 }
-                return Ok(exit_status(run, &report));
+                return Ok(exit_status(run, cluster, &report));
             }
             RunOutcome::AwaitingReview(review) => {
-                match request_review(run, review, output).await? {
+                match request_review(run, cluster, review, output).await? {
                     ReviewAnswer::Debate(moves) => decision = Some(moves),
-                    ReviewAnswer::Interrupted => return Ok(report_interrupt(run)),
+                    ReviewAnswer::Interrupted => return Ok(report_interrupt(run, cluster)),
                     ReviewAnswer::Later => return Ok(ExitStatus::AwaitsReview),
                 }
             }
@@ -92,6 +95,16 @@ async fn resume(
         }
         None => run.resume(options, on_event).await,
     }
+}
+
+#[cfg(feature = "cluster")]
+pub(crate) fn is_on_cluster(cluster: &ClusterArgs) -> bool {
+    cluster.cluster.is_some()
+}
+
+#[cfg(not(feature = "cluster"))]
+pub(crate) fn is_on_cluster(_: &ClusterArgs) -> bool {
+    false
 }
 
 #[cfg(not(feature = "cluster"))]
@@ -163,10 +176,11 @@ enum ReviewAnswer {
 /// Asks for a review on the terminal. Without a terminal, prints how to review the moves later.
 async fn request_review(
     run: &Run,
+    cluster: &ClusterArgs,
     review: ReviewRequest,
     output: OutputArgs,
 ) -> Result<ReviewAnswer, CliError> {
-    let instructions = review::write_request(run, &review)?;
+    let instructions = review::write_request(run, &review, &resume_command(run, cluster))?;
     // The JSON document that is printed if the review is postponed.
     let document = output.json.then(|| json!({ "folder": run.dir(), "review": review }));
     let later = || {
@@ -193,18 +207,31 @@ async fn request_review(
     }
 }
 
-fn report_interrupt(run: &Run) -> ExitStatus {
-    eprintln!(
-        "\nInterrupted. No results were lost. To resume, run: consulting resume {}",
-        run.dir().display()
-    );
+/// Returns the command that resumes the run, or shows it again if a cluster executes it.
+fn resume_command(run: &Run, cluster: &ClusterArgs) -> String {
+    let option = if is_on_cluster(cluster) { " --cluster" } else { "" };
+    format!("consulting resume {}{option}", run.dir().display())
+}
+
+fn report_interrupt(run: &Run, cluster: &ClusterArgs) -> ExitStatus {
+    let command = resume_command(run, cluster);
+    if is_on_cluster(cluster) {
+        eprintln!("\nThe run continues on the cluster. To show it again, run: {command}");
+    } else {
+        eprintln!("\nInterrupted. No results were lost. To resume, run: {command}");
+    }
     ExitStatus::Interrupted
 }
 
-/// Returns the exit status of a run. If the run is incomplete, prints how to try the failed parts again.
-fn exit_status(run: &Run, report: &Report) -> ExitStatus {
+/// Returns the exit status of a run. If the run is incomplete, prints how to try the failed parts again, which is not
+/// possible on a cluster.
+fn exit_status(run: &Run, cluster: &ClusterArgs, report: &Report) -> ExitStatus {
     if !report.is_incomplete() {
         return ExitStatus::Success;
+    }
+    if is_on_cluster(cluster) {
+        eprintln!("The run is incomplete.");
+        return ExitStatus::Incomplete;
     }
     let dir = run.dir().display();
     // Reads the limit from the run directory again, because it may have changed since `run` was opened.

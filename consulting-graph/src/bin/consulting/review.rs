@@ -16,13 +16,18 @@ use crate::error::CliError;
 
 pub(crate) use prompt::{PromptOutcome, run_prompt};
 
-/// Writes the moves to review to a file and returns instructions for the user.
-pub(crate) fn write_request(run: &Run, review: &ReviewRequest) -> Result<String, CliError> {
+/// Writes the moves to review to a file and returns instructions for the user. `resume` is the command that resumes the
+/// run.
+pub(crate) fn write_request(
+    run: &Run,
+    review: &ReviewRequest,
+    resume: &str,
+) -> Result<String, CliError> {
     let path = run.write_review_request(review)?;
-    let (path, dir) = (path.display(), run.dir().display());
+    let path = path.display();
     Ok(format!(
         "The moves in {path} are waiting for your review ({} in total).\nEdit a copy of that file, then run: \
-         consulting resume {dir} --reviewed FILE\nOr review them interactively in a terminal: consulting resume {dir}",
+         {resume} --reviewed FILE\nOr review them interactively in a terminal: {resume}",
         review.moves.len()
     ))
 }

@@ -1,4 +1,4 @@
-//! What happened in a simulation, and what the protocol promises about it.
+//! The history of a simulation, and checks of the protocol's guarantees.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

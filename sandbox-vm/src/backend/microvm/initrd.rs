@@ -2,7 +2,7 @@
 //! program.
 //!
 //! The archive can also contain the dynamic loader and the libraries of a dynamically linked agent, such as the output of
-//! a plain `cargo build`. They have a directory of their own, because the image may contain other versions of them.
+//! a plain `cargo build`. They have a separate directory, because the image may contain other versions of them.
 
 use std::{fs, path::Path};
 
@@ -66,10 +66,16 @@ pub(super) fn agent_archive(
         let what =
             format!("cannot find the libraries of the guest's program `{}`", agent.display());
         let files = LoadedFiles::of(agent).map_err(Error::io(what))?;
+        let interpreter = files.loader.map(|it| (file_name(&it), it)).ok_or_else(|| {
+            let problem = format!(
+                "the dynamic loader of `{}` does not list its files; link the program statically",
+                agent.display()
+            );
+            Error::Start { backend: NAME, problem }
+        })?;
         archive.directory(LIBRARY_DIR);
-        let interpreter = files.loader.map(|it| (file_name(&it), it));
-        loader = interpreter.as_ref().map(|it| it.0.clone());
-        for (name, path) in files.libraries.into_iter().chain(interpreter) {
+        loader = Some(interpreter.0.clone());
+        for (name, path) in files.libraries.into_iter().chain([interpreter]) {
             let content = read("library", &path)?;
             hash.update(&content);
             archive.file(&format!("{LIBRARY_DIR}/{name}"), true, &content);
@@ -84,6 +90,16 @@ pub(super) fn agent_archive(
     let initrd_len = (image.len() + archive.len()).next_multiple_of(PAGE);
     archive.resize(initrd_len - image.len(), 0);
     Ok(AgentArchive { archive, loader, hash })
+}
+
+/// Returns the size in bytes of the loader and the libraries that [`agent_archive`] adds. It is zero for a statically
+/// linked agent.
+pub(super) fn library_size(agent: &Path) -> u64 {
+    if !fs::read(agent).is_ok_and(|it| is_dynamically_linked(&it)) {
+        return 0;
+    }
+    let paths = LoadedFiles::of(agent).map(LoadedFiles::into_paths);
+    paths.into_iter().flatten().filter_map(|it| fs::metadata(it).ok()).map(|it| it.len()).sum()
 }
 
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, Error> {

@@ -97,7 +97,7 @@ fn library_file() -> File {
     LIBRARY.try_clone().expect("its descriptor can be duplicated")
 }
 
-/// What a guest did.
+/// The behaviour of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Action {
     Write,
