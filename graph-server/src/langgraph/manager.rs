@@ -21,7 +21,10 @@ mod start;
 mod thread_events;
 mod thread_feed;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
@@ -95,6 +98,11 @@ impl Manager {
 
     fn lock(&self) -> MutexGuard<'_, LiveRuns> {
         self.live_runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the server is shutting down, so that other replicas continue its runs.
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Acquire)
     }
 
     /// Returns a run whose events can be read: it is active or ended recently.

@@ -72,7 +72,7 @@ impl Manager {
                 self.remove_thread_with_events(thread).await?;
                 return reservation.release().await;
             }
-            if self.shutting_down.load(Ordering::Acquire) {
+            if self.is_shutting_down() {
                 return Err(ApiError::conflict("the server is shutting down; try again later"));
             }
             // A run was created in the meantime, the last run is still leaving the queue, or another request deletes

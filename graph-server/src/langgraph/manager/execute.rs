@@ -45,7 +45,7 @@ impl Manager {
             self.end_cancelled(claim, &live, cancellation).await;
             return Ok(());
         }
-        if self.shutting_down.load(Ordering::Acquire) {
+        if self.is_shutting_down() {
             live.buffer.close();
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl Manager {
         let recorder = shared.map(|it| Recorder::start(it, claim.clone(), live.clone()));
         live.buffer.push(Body::Started(run.kwargs.input.clone()));
         let outcome = self.run_graph(&live, &run).await;
-        let is_stopping = self.shutting_down.load(Ordering::Acquire);
+        let is_stopping = self.is_shutting_down();
         let ended = match (outcome, live.cancellation()) {
             _ if !live.is_executing() => None,
             (_, None) if is_stopping => None,

@@ -59,6 +59,11 @@ impl EventBuffer {
         self.end.send_modify(|end| end.1 = true);
     }
 
+    /// Returns whether the buffer is closed.
+    pub(in crate::langgraph) fn is_closed(&self) -> bool {
+        self.end.borrow().1
+    }
+
     /// Returns once the buffer is closed.
     pub(in crate::langgraph) async fn closed(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
