@@ -25,8 +25,9 @@ const RESERVATION_SECONDS: f64 = 60.0;
 /// Shortest wait for a lease to expire.
 const MIN_WAIT: Duration = Duration::from_millis(50);
 
-/// Columns of an active run.
-const ACTIVE: &str = "run, thread, owner, holder IS NOT NULL AND NOT ending, start_at <= now()";
+/// Columns of an active run. In a transaction, `now()` would be the time before the thread was locked.
+const ACTIVE: &str =
+    "run, thread, owner, holder IS NOT NULL AND NOT ending, start_at <= statement_timestamp()";
 
 #[async_trait]
 impl RunQueue for PostgresStorage {
@@ -201,7 +202,8 @@ async fn lock_thread(transaction: &Transaction<'_>, thread: Uuid) -> ApiResult<T
         "SELECT {ACTIVE} FROM graph_server.queue WHERE thread = $1 ORDER BY start_at, number"
     );
     let active = transaction.prepare_cached(&active).await?;
-    let reserved = "SELECT FROM graph_server.reservation WHERE thread = $1 AND lease_until > now()";
+    let reserved = "
+        SELECT FROM graph_server.reservation WHERE thread = $1 AND lease_until > statement_timestamp()";
     let reserved = transaction.prepare_cached(reserved).await?;
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&id];
     // The statements are sent together.
@@ -231,7 +233,7 @@ async fn apply(
         let cancel = "
             WITH changed AS (
                 UPDATE graph_server.queue SET cancel_action = $2, cancel_reason = $3
-                WHERE thread = $1 AND start_at <= now()
+                WHERE thread = $1 AND start_at <= statement_timestamp()
                     AND (cancel_action IS NULL OR cancel_action = 'interrupt' AND $2 = 'rollback')
                 RETURNING run
             )
@@ -244,7 +246,7 @@ async fn apply(
         let insert = "
             WITH added AS (
                 INSERT INTO graph_server.queue (run, thread, owner, start_at)
-                VALUES ($1, $2, $3, now() + $4 * interval '1 second') RETURNING run
+                VALUES ($1, $2, $3, statement_timestamp() + $4 * interval '1 second') RETURNING run
             )
             SELECT pg_notify('graph_server', 'queued') FROM added";
         let insert = transaction.prepare_cached(insert).await?;
@@ -254,7 +256,7 @@ async fn apply(
     if change.reserve {
         let insert = "
             INSERT INTO graph_server.reservation (thread, lease_until)
-            VALUES ($1, now() + $2 * interval '1 second')
+            VALUES ($1, statement_timestamp() + $2 * interval '1 second')
             ON CONFLICT (thread) DO UPDATE SET lease_until = excluded.lease_until";
         let insert = transaction.prepare_cached(insert).await?;
         transaction.query(&insert, &[&id, &RESERVATION_SECONDS]).await?;
