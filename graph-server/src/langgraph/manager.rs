@@ -107,7 +107,7 @@ impl Manager {
 
     /// Returns a run whose events can be read: it is active or ended recently.
     pub(super) async fn live(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
-        let found = self.lock().live.get(&run).cloned();
+        let found = self.known(run);
         let live = match &self.shared_events {
             None => found,
             Some(shared) => self.live_replica(shared, run, found).await?,

@@ -95,7 +95,11 @@ impl Manager {
 
     /// Returns a claimed run, ready to be executed by this process.
     async fn live_claimed(&self, claim: &Claim, run: &Run) -> ApiResult<Arc<LiveRun>> {
-        let found = self.lock().live.get(&claim.run).cloned();
+        let mut found = self.known(claim.run);
+        // The lease on an execution in this process has expired, and this process has claimed the run again.
+        if let Some(earlier) = found.take_if(|it| it.is_executing() && !it.has_ended()) {
+            self.abandon(&earlier);
+        }
         let live = match found {
             Some(live) => live,
             None => {

@@ -28,8 +28,10 @@ pub(in crate::langgraph) struct LiveRun {
     /// Events that the request to create the run selected.
     pub(in crate::langgraph) selection: Selection,
     pub(super) control: RunControl,
-    /// Number of this process's claim on the run plus one, or 0 if another replica may execute the run.
+    /// Number of this process's claim on the run plus one, or 0 if this process has not claimed the run.
     claim: AtomicI64,
+    /// Whether this process has lost its claim, so that another replica may execute the run.
+    is_lost: AtomicBool,
     /// Locked while events of another replica are read.
     pub(super) following: tokio::sync::Mutex<()>,
     /// Whether another replica has announced events that were not read yet.
@@ -67,6 +69,7 @@ impl LiveRun {
             },
             control: RunControl::new(),
             claim: AtomicI64::new(0),
+            is_lost: AtomicBool::new(false),
             following: tokio::sync::Mutex::default(),
             is_stale: AtomicBool::new(false),
             cancelled: Mutex::default(),
@@ -92,16 +95,26 @@ impl LiveRun {
         self.claim.store(fence + 1, Ordering::Release);
     }
 
-    /// Marks the run as claimed by another replica, and stops its execution.
+    /// Marks the claim on the run as lost, and stops the execution.
     pub(super) fn set_lost(&self) {
-        self.claim.store(0, Ordering::Release);
+        self.is_lost.store(true, Ordering::Release);
         self.control.cancel();
+    }
+
+    /// Returns whether this process has lost its claim on the run.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of this process's claim, even if the claim was lost.
+    pub(super) fn latest_claim(&self) -> Option<i64> {
+        let claim = self.claim.load(Ordering::Acquire);
+        (claim > 0).then(|| claim - 1)
     }
 
     /// Returns the number of this process's claim, if it executes the run.
     pub(super) fn claim(&self) -> Option<i64> {
-        let claim = self.claim.load(Ordering::Acquire);
-        (claim > 0).then(|| claim - 1)
+        self.latest_claim().filter(|_| !self.is_lost())
     }
 
     /// Returns whether this process executes the run.

@@ -82,6 +82,14 @@ impl LiveRuns {
         }
     }
 
+    /// Removes a run whose claim this process has lost. A later `LiveRun` of the same run is kept.
+    pub(super) fn remove_lost(&mut self, lost: &LiveRun) {
+        let run = lost.facts.run;
+        if self.live.get(&run).is_some_and(|it| std::ptr::eq(&**it, lost)) {
+            self.live.remove(&run);
+        }
+    }
+
     /// Keeps the events of a run that has ended. If there are too many, drops those of the runs that ended first.
     pub(super) fn keep_ended(&mut self, run: Arc<LiveRun>) {
         self.n_ended_events += run.buffer.len();

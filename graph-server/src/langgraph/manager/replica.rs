@@ -65,7 +65,7 @@ impl Manager {
         *is_loaded = true;
         let mut earlier = Vec::new();
         for run in shared.runs_of_thread(thread).await? {
-            let found = self.lock().live.get(&run).cloned();
+            let found = self.known(run);
             earlier.extend(self.live_replica(shared, run, found).await?);
         }
         feed.add_earlier(earlier);
@@ -83,12 +83,22 @@ impl Manager {
         Ok(())
     }
 
-    /// Stops the execution of a run that another replica has claimed. Clients that read its events connect again, and
-    /// then follow the other replica.
+    /// Returns a run as this process knows it. Abandons it instead if this process has lost its claim.
+    pub(super) fn known(&self, run: Uuid) -> Option<Arc<LiveRun>> {
+        let live = self.lock().live.get(&run).cloned()?;
+        if live.is_lost() && !live.has_ended() {
+            self.abandon(&live);
+            return None;
+        }
+        Some(live)
+    }
+
+    /// Stops the execution of a run whose claim this process has lost or gives up. Clients that read its events connect
+    /// again, and then follow the replica that continues the run.
     pub(super) fn abandon(&self, live: &LiveRun) {
-        tracing::warn!(run = %live.facts.run, "another replica has claimed the run");
+        tracing::warn!(run = %live.facts.run, "this replica no longer executes the run");
         live.set_lost();
-        self.lock().live.remove(&live.facts.run);
+        self.lock().remove_lost(live);
         live.buffer.close();
     }
 
@@ -128,7 +138,7 @@ impl Manager {
         if !*feed.is_loaded.lock().await {
             return;
         }
-        let found = self.lock().live.get(&run).cloned();
+        let found = self.known(run);
         match self.live_replica(shared, run, found).await {
             Ok(live) => live.into_iter().for_each(|it| feed.add(it)),
             Err(error) => tracing::error!(%run, %error, "cannot follow a run"),
