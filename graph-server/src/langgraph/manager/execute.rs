@@ -18,17 +18,29 @@ use crate::langgraph::{
     time::now,
 };
 
+/// Number of claims after which a run that fails because of the storage is not executed again.
+const MAX_CLAIMS: i64 = 10;
+
 impl Manager {
-    /// Executes a claimed run.
+    /// Executes a claimed run. If the storage fails and is shared, the run continues when its lease expires.
     pub(super) async fn execute(&self, claim: Claim) {
         let Err(error) = self.try_execute(&claim).await else { return };
+        if self.shared_events.is_some() && claim.fence < MAX_CLAIMS {
+            tracing::warn!(run = %claim.run, %error, "cannot execute a run; it continues later");
+            return self.abandon_claimed(&claim);
+        }
         tracing::error!(run = %claim.run, %error, "cannot execute a run");
         if let Err(error) = self.fail(&claim).await {
-            // If the storage is shared, the run is executed again when its lease expires.
             tracing::error!(run = %claim.run, %error, "cannot store the failure of a run");
-            let live = self.lock().live.get(&claim.run).cloned();
-            live.iter().for_each(|it| self.abandon(it));
+            self.abandon_claimed(&claim);
         }
+    }
+
+    /// Stops the execution of a run under a claim, unless this process executes it under a later claim.
+    fn abandon_claimed(&self, claim: &Claim) {
+        let live = self.lock().live.get(&claim.run).cloned();
+        let live = live.filter(|it| it.latest_claim() == Some(claim.fence));
+        live.iter().for_each(|it| self.abandon(it));
     }
 
     async fn try_execute(&self, claim: &Claim) -> ApiResult<()> {
@@ -50,10 +62,11 @@ impl Manager {
             return Ok(());
         }
         if !matches!(run.status, RunStatus::Pending | RunStatus::Running) {
-            // Another replica was killed after it had stored the status.
-            return self
-                .finish_run(claim, &live, run, RunResult { output: Value::Null }, None)
-                .await;
+            // The execution was stopped after it had stored the status.
+            let has_failed = matches!(run.status, RunStatus::Error | RunStatus::Timeout);
+            let failure = has_failed.then(|| live.buffer.failure().unwrap_or_else(storage_error));
+            let output = failure.as_ref().map_or(Value::Null, |it| json!({ "__error__": it }));
+            return self.finish_run(claim, &live, run, RunResult { output }, failure).await;
         }
         run.status = RunStatus::Running;
         run.attempt += 1;
@@ -114,15 +127,16 @@ impl Manager {
 
     /// Ends a run that failed because of the storage.
     async fn fail(&self, claim: &Claim) -> ApiResult<()> {
-        let failure =
-            NamedError::new("StorageError", "the server cannot store the run; see the server log");
         if let Some(mut run) = self.database.get::<Run>(&claim.run.to_string()).await? {
             run.status = RunStatus::Error;
             run.updated_at = now();
             self.queue.put_run(claim, to_row(&run, None)?).await?;
         }
-        let output = json!({ "__error__": failure });
-        self.queue.end_run(claim, &output).await?;
+        let output = json!({ "__error__": storage_error() });
+        if !self.queue.end_run(claim, &output).await? {
+            self.abandon_claimed(claim);
+            return Ok(());
+        }
         let live = self.lock().live.get(&claim.run).cloned();
         live.into_iter().for_each(|it| self.end_here(it, RunResult { output: output.clone() }));
         Ok(())
@@ -234,6 +248,11 @@ impl Manager {
         live.end(result);
         self.lock().keep_ended(live);
     }
+}
+
+/// Returns the error of a run that failed because of the storage.
+fn storage_error() -> NamedError {
+    NamedError::new("StorageError", "the server cannot store the run; see the server log")
 }
 
 /// Returns the status, the output and the error of a run, and adds its last event.

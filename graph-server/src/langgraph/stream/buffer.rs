@@ -12,6 +12,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::item::{Body, Item, SEQ_STEP};
+use crate::langgraph::error::NamedError;
 
 /// Maximum number of buffered events per run. Older events are dropped.
 const CAPACITY: usize = 20_000;
@@ -88,6 +89,14 @@ impl EventBuffer {
     /// Returns whether the run raised an interrupt.
     pub(in crate::langgraph) fn has_interrupt(&self) -> bool {
         self.lock().iter().rev().any(|it| matches!(it.body, Body::Interrupted { .. }))
+    }
+
+    /// Returns the error with which the run failed.
+    pub(in crate::langgraph) fn failure(&self) -> Option<NamedError> {
+        self.lock().iter().rev().find_map(|it| match &it.body {
+            Body::Failed(error) => Some(error.clone()),
+            _ => None,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Item>>> {

@@ -93,13 +93,13 @@ impl RunQueue for PostgresStorage {
             }
             Err(error) => return Err(error.into()),
         }
-        // Start times, and the ends of the leases of other replicas.
+        // Start times, and the ends of the leases.
         let select = "
             SELECT extract(epoch FROM min(CASE
                 WHEN holder IS NULL THEN CASE WHEN start_at > now() THEN start_at END
-                WHEN holder <> $1 THEN lease_until
+                ELSE lease_until
             END) - now())::float8 FROM graph_server.queue";
-        let row = self.query_opt(select, &[&self.replica]).await?;
+        let row = self.query_opt(select, &[]).await?;
         let seconds: Option<f64> = row.map(|it| it.try_get(0)).transpose()?.flatten();
         let wait = seconds.map(|it| Duration::try_from_secs_f64(it).unwrap_or_default());
         Ok(Next::Wait(wait.map(|it| it.max(MIN_WAIT))))
