@@ -127,7 +127,9 @@ impl Manager {
 
     /// Ends a run that failed because of the storage.
     async fn fail(&self, claim: &Claim) -> ApiResult<()> {
-        if let Some(mut run) = self.database.get::<Run>(&claim.run.to_string()).await? {
+        let stored = self.database.get::<Run>(&claim.run.to_string()).await?;
+        let is_active = |it: &Run| matches!(it.status, RunStatus::Pending | RunStatus::Running);
+        if let Some(mut run) = stored.filter(is_active) {
             run.status = RunStatus::Error;
             run.updated_at = now();
             self.queue.put_run(claim, to_row(&run, None)?).await?;

@@ -88,6 +88,9 @@ impl LiveRuns {
         if self.live.get(&run).is_some_and(|it| std::ptr::eq(&**it, lost)) {
             self.live.remove(&run);
         }
+        if let Some(feed) = self.feeds.get(&lost.facts.thread) {
+            feed.remove_lost(lost);
+        }
     }
 
     /// Keeps the events of a run that has ended. If there are too many, drops those of the runs that ended first.

@@ -6,23 +6,26 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Weak, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::{
     sync::broadcast::{self, error::RecvError},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use uuid::Uuid;
 
 use super::{LiveRun, Manager, RunResult, ThreadFeed};
 use crate::langgraph::{
-    error::{ApiError, ApiResult},
+    error::ApiResult,
     records::{Run, RunStatus, Thread},
     state_json::state_json,
     storage::{Claim, Notice, SharedEvents, StoredEvent},
     stream::stored,
 };
+
+/// Delay before events are read again after a failure.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Returns a run whose events can be read. `found` is the run as this process knows it.
@@ -57,19 +60,52 @@ impl Manager {
         thread: Uuid,
         feed: &ThreadFeed,
     ) -> ApiResult<()> {
-        let mut is_loaded = feed.is_loaded.lock().await;
-        if *is_loaded {
+        let _loading = feed.loading.lock().await;
+        if feed.is_loaded.load(Ordering::Acquire) {
             return Ok(());
         }
-        // From now on, runs that start are added. Those that have started are read from the storage.
-        *is_loaded = true;
-        let mut earlier = Vec::new();
-        for run in shared.runs_of_thread(thread).await? {
-            let found = self.known(run);
-            earlier.extend(self.live_replica(shared, run, found).await?);
-        }
+        let mut earlier = self.runs_of_thread(shared, thread).await?;
+        // A run that is abandoned after this lock was acquired is removed from the feed again.
+        let _live_runs = self.lock();
+        let n_found = earlier.len();
+        earlier.retain(|it| it.has_ended() || !it.is_lost());
+        feed.is_loaded.store(earlier.len() == n_found, Ordering::Release);
         feed.add_earlier(earlier);
         Ok(())
+    }
+
+    /// Returns the recent runs of a thread that have started, on any replica.
+    async fn runs_of_thread(
+        &self,
+        shared: &Arc<dyn SharedEvents>,
+        thread: Uuid,
+    ) -> ApiResult<Vec<Arc<LiveRun>>> {
+        let mut runs = Vec::new();
+        for run in shared.runs_of_thread(thread).await? {
+            let found = self.known(run);
+            runs.extend(self.live_replica(shared, run, found).await?);
+        }
+        Ok(runs)
+    }
+
+    /// Loads an event feed again, in a separate task. Tries again after a failure while a client reads the feed.
+    fn reload_feed(
+        self: &Arc<Self>,
+        shared: &Arc<dyn SharedEvents>,
+        thread: Uuid,
+        feed: Arc<ThreadFeed>,
+    ) {
+        feed.is_loaded.store(false, Ordering::Release);
+        let (manager, shared) = (self.clone(), shared.clone());
+        tokio::spawn(async move {
+            while let Err(error) = manager.load_feed(&shared, thread, &feed).await {
+                tracing::warn!(%thread, %error, "cannot read the runs of a thread; retrying");
+                if manager.is_shutting_down() || !feed.has_readers() {
+                    return;
+                }
+                sleep(RETRY_DELAY).await;
+            }
+        });
     }
 
     /// Takes over the execution of a claimed run, with the events that an earlier replica has stored.
@@ -109,7 +145,7 @@ impl Manager {
                 self.lock().remove_unused(run);
                 let feed = self.lock().existing_feed(thread);
                 if let Some(feed) = feed {
-                    self.add_to_feed(shared, &feed, run).await;
+                    self.add_to_feed(shared, thread, feed, run).await;
                 }
             }
             Notice::StateEdited(thread) => self.publish_current_state(thread).await,
@@ -123,9 +159,8 @@ impl Manager {
                 };
                 active.iter().for_each(|it| self.follow_soon(shared, it.facts.run));
                 for (thread, feed) in feeds {
-                    let was_loaded = std::mem::take(&mut *feed.is_loaded.lock().await);
-                    if was_loaded && let Err(error) = self.load_feed(shared, thread, &feed).await {
-                        tracing::error!(%thread, %error, "cannot read the runs of a thread");
+                    if feed.is_loaded.load(Ordering::Acquire) || feed.has_readers() {
+                        self.reload_feed(shared, thread, feed);
                     }
                 }
                 self.queue.changed().notify_one();
@@ -133,15 +168,29 @@ impl Manager {
         }
     }
 
-    /// Adds a run that was started to an event feed that contains the runs of other replicas.
-    async fn add_to_feed(&self, shared: &Arc<dyn SharedEvents>, feed: &ThreadFeed, run: Uuid) {
-        if !*feed.is_loaded.lock().await {
+    /// Adds a run that was started to an event feed that contains the runs of other replicas or has readers.
+    async fn add_to_feed(
+        self: &Arc<Self>,
+        shared: &Arc<dyn SharedEvents>,
+        thread: Uuid,
+        feed: Arc<ThreadFeed>,
+        run: Uuid,
+    ) {
+        // Waits until the feed is loaded, if it is being loaded.
+        drop(feed.loading.lock().await);
+        if !feed.is_loaded.load(Ordering::Acquire) {
+            if feed.has_readers() {
+                self.reload_feed(shared, thread, feed);
+            }
             return;
         }
         let found = self.known(run);
         match self.live_replica(shared, run, found).await {
             Ok(live) => live.into_iter().for_each(|it| feed.add(it)),
-            Err(error) => tracing::error!(%run, %error, "cannot follow a run"),
+            Err(error) => {
+                tracing::warn!(%run, %error, "cannot follow a run; retrying");
+                self.reload_feed(shared, thread, feed);
+            }
         }
     }
 
@@ -168,15 +217,19 @@ impl Manager {
     /// Reads the events that another replica has announced, in a separate task.
     fn follow_soon(self: &Arc<Self>, shared: &Arc<dyn SharedEvents>, run: Uuid) {
         self.lock().remove_unused(run);
-        let live = self.lock().live.get(&run).cloned();
+        let live = self.known(run);
         let Some(live) = live.filter(|it| !it.is_executing() && !it.has_ended()) else { return };
         if live.is_stale.swap(true, Ordering::AcqRel) {
             return;
         }
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
-            if let Err(error) = follow_run(&*shared, &live).await {
-                tracing::error!(%run, %error, "cannot read the events of a run");
+            while let Err(error) = follow_run(&*shared, &live).await {
+                tracing::warn!(%run, %error, "cannot read the events of a run; retrying");
+                if manager.is_shutting_down() {
+                    return;
+                }
+                sleep(RETRY_DELAY).await;
             }
             if live.has_ended() {
                 manager.lock().remove_ended(run);
@@ -196,17 +249,23 @@ async fn follow_run(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> 
 }
 
 async fn read_events(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> {
+    let mut last_seq = live.buffer.last_seq();
     loop {
-        let events = shared.read(live.facts.run, live.buffer.last_seq()).await?;
+        let events = shared.read(live.facts.run, last_seq).await?;
         if events.is_empty() {
             return Ok(());
         }
         for event in events {
             match event {
                 StoredEvent::Item { seq, body } => {
-                    let item = stored::from_text(seq, &body)
-                        .map_err(|error| ApiError::internal(&error))?;
-                    live.buffer.push_numbered(item);
+                    last_seq = seq;
+                    match stored::from_text(seq, &body) {
+                        Ok(item) => live.buffer.push_numbered(item),
+                        Err(error) => {
+                            let run = live.facts.run;
+                            tracing::error!(%run, seq, %error, "cannot decode an event of a run");
+                        }
+                    }
                 }
                 StoredEvent::End { output } => {
                     live.end(RunResult { output });

@@ -118,6 +118,8 @@ impl EventSource for ThreadEvents {
             };
             let event = match events.next().await {
                 Some(event) => event,
+                // The run continues on another replica or later. The client connects again.
+                None if !live.has_ended() => return None,
                 None => {
                     let id = (live.buffer.last_seq(), END_POSITION);
                     let data = json!({ "status": "run_done", "run_id": live.facts.run });

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -25,7 +25,9 @@ pub(in crate::langgraph) struct ThreadFeed {
     /// Recent edits of the state, oldest first.
     pub(super) updates: watch::Sender<Vec<Arc<StateUpdate>>>,
     /// Whether the feed contains the runs of other replicas.
-    pub(super) is_loaded: tokio::sync::Mutex<bool>,
+    pub(super) is_loaded: AtomicBool,
+    /// Locked while the runs of other replicas are read.
+    pub(super) loading: tokio::sync::Mutex<()>,
 }
 
 /// An edit of a thread's state.
@@ -52,7 +54,8 @@ impl ThreadFeed {
             counter: Arc::new(AtomicU64::new(first)),
             runs: watch::Sender::new(Vec::new()),
             updates: watch::Sender::new(Vec::new()),
-            is_loaded: tokio::sync::Mutex::default(),
+            is_loaded: AtomicBool::new(false),
+            loading: tokio::sync::Mutex::default(),
         }
     }
 
@@ -106,6 +109,12 @@ impl ThreadFeed {
 
     /// Removes a run whose events are no longer kept.
     pub(super) fn remove(&self, run: &LiveRun) {
-        self.runs.send_modify(|runs| runs.retain(|it| it.facts.run != run.facts.run));
+        self.runs.send_modify(|runs| runs.retain(|it| !std::ptr::eq(&**it, run)));
+    }
+
+    /// Removes a run whose claim this process has lost. The feed must be loaded again to contain its continuation.
+    pub(super) fn remove_lost(&self, run: &LiveRun) {
+        self.remove(run);
+        self.is_loaded.store(false, Ordering::Release);
     }
 }
