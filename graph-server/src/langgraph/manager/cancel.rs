@@ -16,8 +16,10 @@ use crate::langgraph::{
     storage::{ActiveRun, CancelOutcome},
 };
 
-/// Interval between attempts to reserve a thread that is to be deleted.
+/// First delay between attempts to reserve a thread that is to be deleted. Each further delay is twice as long.
 const RESERVE_RETRY: Duration = Duration::from_millis(5);
+/// Longest delay between attempts to reserve a thread.
+const MAX_RESERVE_RETRY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Cancels an active run.
@@ -38,8 +40,14 @@ impl Manager {
             CancelOutcome::NotActive => return Err(not_active()),
             CancelOutcome::Requested => live.request_cancel(cancellation),
             CancelOutcome::Claimed(claim) => {
-                self.execute_here(&claim, &live).await?;
-                self.end_cancelled(&claim, &live, cancellation).await;
+                let (manager, live) = (self.clone(), live.clone());
+                // A separate task, because a client that disconnects must not leave a claimed run behind.
+                let ending = tokio::spawn(async move {
+                    manager.execute_here(&claim, &live).await?;
+                    manager.end_cancelled(&claim, &live, cancellation).await;
+                    Ok::<_, ApiError>(())
+                });
+                ending.await.map_err(|error| ApiError::internal(&error))??;
             }
         }
         Ok(live)
@@ -61,6 +69,7 @@ impl Manager {
         thread: Uuid,
     ) -> ApiResult<()> {
         let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
+        let mut delay = RESERVE_RETRY;
         loop {
             for active in self.active(Some(thread)).await? {
                 // A run that ended in the meantime needs no cancellation.
@@ -77,7 +86,8 @@ impl Manager {
             }
             // A run was created in the meantime, the last run is still leaving the queue, or another request deletes
             // the thread.
-            sleep(RESERVE_RETRY).await;
+            sleep(delay).await;
+            delay = (delay * 2).min(MAX_RESERVE_RETRY);
         }
     }
 

@@ -62,7 +62,7 @@ impl RunQueue for PostgresStorage {
         let claim = "
             WITH next AS (
                 SELECT run FROM graph_server.queue q
-                WHERE start_at <= now() AND (holder IS NULL OR lease_until < now())
+                WHERE (ending OR start_at <= now()) AND (holder IS NULL OR lease_until < now())
                     AND (ending OR NOT EXISTS (
                         SELECT FROM graph_server.queue o
                         WHERE o.thread = q.thread AND o.run <> q.run AND NOT o.ending
