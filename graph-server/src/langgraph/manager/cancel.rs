@@ -13,7 +13,7 @@ use crate::langgraph::{
     cancellation::{CancelAction, Cancellation},
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadTtl},
-    storage::{ActiveRun, CancelOutcome},
+    storage::{ActiveRun, CancelOutcome, Notice},
 };
 
 /// First delay between attempts to reserve a thread that is to be deleted. Each further delay is twice as long.
@@ -108,6 +108,11 @@ impl Manager {
         self.database.delete::<ThreadTtl>(&id).await?;
         self.database.delete::<Thread>(&id).await?;
         self.lock().forget_thread(thread);
+        if let Some(shared) = &self.shared_events
+            && let Err(error) = shared.announce(Notice::Deleted(thread)).await
+        {
+            tracing::warn!(%thread, %error, "cannot announce the deletion of a thread");
+        }
         Ok(())
     }
 

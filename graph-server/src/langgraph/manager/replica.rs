@@ -149,6 +149,7 @@ impl Manager {
                 }
             }
             Notice::StateEdited(thread) => self.publish_current_state(thread).await,
+            Notice::Deleted(thread) => self.forget_deleted(thread).await,
             Notice::Timer => self.timer_changed.notify_one(),
             // The task that renews the leases handles it.
             Notice::Cancelled => {}
@@ -190,6 +191,18 @@ impl Manager {
             Err(error) => {
                 tracing::warn!(%run, %error, "cannot follow a run; retrying");
                 self.reload_feed(shared, thread, feed);
+            }
+        }
+    }
+
+    /// Drops the data in memory of a thread that was deleted, unless it was created again in the meantime.
+    async fn forget_deleted(&self, thread: Uuid) {
+        match self.database.owner_of::<Thread>(&thread.to_string()).await {
+            Ok(Some(_)) => {}
+            Ok(None) => self.lock().forget_thread(thread),
+            Err(error) => {
+                tracing::warn!(%thread, %error, "cannot read whether a thread exists");
+                self.lock().forget_thread(thread);
             }
         }
     }

@@ -49,6 +49,7 @@ async fn stream(
     manager.check_access(thread).await?;
     filter.check()?;
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse().ok());
-    let events = ProtocolEvents::new(manager.feed(thread).await?, filter.after(last));
+    let (feed, view) = (manager.feed(thread).await?, manager.database.view().clone());
+    let events = ProtocolEvents::new(feed, filter.after(last), view);
     Ok(respond(events, ReleaseFeed { manager, thread }))
 }
