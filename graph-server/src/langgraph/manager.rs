@@ -140,7 +140,7 @@ impl Manager {
     /// Sends the state of a thread that was edited to the readers of its events.
     pub(super) async fn publish_state(&self, thread: Uuid, state: Value) {
         match &self.shared_events {
-            None => self.lock().add_state(thread, state),
+            None => self.add_state(thread, state).await,
             // This replica receives its own notice too.
             Some(shared) => {
                 if let Err(error) = shared.announce(Notice::StateEdited(thread)).await {
@@ -148,6 +148,14 @@ impl Manager {
                 }
             }
         }
+    }
+
+    /// Adds an edited state to the event feed of a thread in this process.
+    async fn add_state(&self, thread: Uuid, state: Value) {
+        // If the owner cannot be read, only clients that see the objects of all owners receive the state.
+        let owner = self.database.owner_of::<Thread>(&thread.to_string()).await;
+        let owner = owner.ok().flatten().flatten();
+        self.lock().add_state(thread, state, owner);
     }
 
     /// Drops the event feed of a thread that was never created, unless a client reads it.

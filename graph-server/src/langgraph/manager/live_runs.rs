@@ -58,9 +58,9 @@ impl LiveRuns {
     }
 
     /// Sends an edited state to the readers of a thread.
-    pub(super) fn add_state(&self, thread: Uuid, state: Value) {
+    pub(super) fn add_state(&self, thread: Uuid, state: Value, owner: Option<String>) {
         if let Some(feed) = self.feeds.get(&thread).filter(|it| it.has_readers()) {
-            feed.add_update(state);
+            feed.add_update(state, owner);
         }
     }
 
@@ -111,9 +111,13 @@ impl LiveRuns {
         }
     }
 
-    /// Drops all data in memory of a thread that was deleted.
+    /// Drops all data in memory of a thread that was deleted. Clients that read its events stay connected, because the
+    /// thread may be created again.
     pub(super) fn forget_thread(&mut self, thread: Uuid) {
-        self.feeds.remove(&thread);
+        if let Some(feed) = self.feeds.remove(&thread).filter(|it| it.has_readers()) {
+            feed.forget_ended();
+            self.feeds.insert(thread, feed);
+        }
         self.live.retain(|_, run| run.facts.thread != thread || !run.has_ended());
         self.ended.retain(|run| run.facts.thread != thread);
         self.n_ended_events = self.ended.iter().map(|it| it.buffer.len()).sum();

@@ -149,7 +149,7 @@ impl Manager {
                 }
             }
             Notice::StateEdited(thread) => self.publish_current_state(thread).await,
-            Notice::Deleted(thread) => self.forget_deleted(thread).await,
+            Notice::Deleted(thread) => self.lock().forget_thread(thread),
             Notice::Timer => self.timer_changed.notify_one(),
             // The task that renews the leases handles it.
             Notice::Cancelled => {}
@@ -195,18 +195,6 @@ impl Manager {
         }
     }
 
-    /// Drops the data in memory of a thread that was deleted, unless it was created again in the meantime.
-    async fn forget_deleted(&self, thread: Uuid) {
-        match self.database.owner_of::<Thread>(&thread.to_string()).await {
-            Ok(Some(_)) => {}
-            Ok(None) => self.lock().forget_thread(thread),
-            Err(error) => {
-                tracing::warn!(%thread, %error, "cannot read whether a thread exists");
-                self.lock().forget_thread(thread);
-            }
-        }
-    }
-
     /// Sends the state of a thread to the readers of its events.
     async fn publish_current_state(&self, thread: Uuid) {
         let has_readers = self.lock().existing_feed(thread).is_some_and(|it| it.has_readers());
@@ -214,7 +202,7 @@ impl Manager {
             return;
         }
         match self.current_state(thread).await {
-            Ok(Some(state)) => self.lock().add_state(thread, state),
+            Ok(Some(state)) => self.add_state(thread, state).await,
             Ok(None) => {}
             Err(error) => tracing::error!(%thread, %error, "cannot read the state of a thread"),
         }

@@ -41,7 +41,7 @@ pub(in crate::langgraph) struct ThreadEvents {
     /// Last event that the client has received.
     seen: EventId,
     selection: ThreadSelection,
-    /// The runs that the client sees.
+    /// The objects that the client sees.
     view: View,
     current: Option<(Arc<LiveRun>, RunEvents)>,
 }
@@ -71,14 +71,15 @@ impl ThreadEvents {
     /// Waits for a run or an edit with events that the client has not received.
     async fn wait(&mut self) -> Option<Next> {
         let ((seq, position), view) = (self.seen, &self.view);
-        let is_new = |run: &&Arc<LiveRun>| {
+        let is_new_run = |run: &&Arc<LiveRun>| {
             let last = run.buffer.last_seq();
             let is_unread = last > seq || (last == seq && position < END_POSITION);
             view.sees(run.owner.as_deref()) && (is_unread || !run.has_ended())
         };
         loop {
-            let run = self.runs.borrow_and_update().iter().find(is_new).cloned();
-            let update = self.updates.borrow_and_update().iter().find(|it| it.seq > seq).cloned();
+            let run = self.runs.borrow_and_update().iter().find(is_new_run).cloned();
+            let is_new_update = |it: &&Arc<StateUpdate>| it.seq > seq && view.sees(it.owner.as_deref());
+            let update = self.updates.borrow_and_update().iter().find(is_new_update).cloned();
             match (run, update) {
                 // A state cannot be edited during a run, so a run and an edit do not overlap, and the earlier of the
                 // two comes first.

@@ -37,6 +37,8 @@ pub(super) struct StateUpdate {
     pub(super) seq: u64,
     /// The state after the edit.
     pub(super) state: Value,
+    /// Owner of the thread.
+    pub(super) owner: Option<String>,
 }
 
 /// Maximum number of ended runs whose events a thread keeps.
@@ -97,14 +99,21 @@ impl ThreadFeed {
     }
 
     /// Adds an edit of the state.
-    pub(super) fn add_update(&self, state: Value) {
+    pub(super) fn add_update(&self, state: Value, owner: Option<String>) {
         let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         self.updates.send_modify(|updates| {
-            updates.push(Arc::new(StateUpdate { seq, state }));
+            updates.push(Arc::new(StateUpdate { seq, state, owner }));
             if updates.len() > MAX_UPDATES {
                 updates.remove(0);
             }
         });
+    }
+
+    /// Removes the ended runs and the edits, because the thread was deleted.
+    pub(super) fn forget_ended(&self) {
+        self.runs.send_modify(|runs| runs.retain(|it| !it.has_ended()));
+        self.updates.send_modify(Vec::clear);
+        self.is_loaded.store(false, Ordering::Release);
     }
 
     /// Removes a run whose events are no longer kept.
