@@ -75,7 +75,8 @@ impl RunQueue for PostgresStorage {
                 RETURNING q.run, q.thread, q.fence, q.cancel_action, q.cancel_reason
             )
             SELECT run, thread, fence, cancel_action, cancel_reason,
-                (SELECT max(seq) FROM graph_server.event e WHERE e.thread = claimed.thread),
+                greatest((SELECT max(seq) FROM graph_server.event e WHERE e.thread = claimed.thread),
+                    (extract(epoch FROM now()) * 1000000)::bigint),
                 pg_notify('graph_server', 'started ' || thread || ' ' || run)
             FROM claimed";
         // The statement is executed once: after a lost connection, it may have claimed a run, which is claimed again
@@ -128,7 +129,8 @@ impl RunQueue for PostgresStorage {
                 RETURNING q.run, q.thread, q.fence, q.cancel_action, q.cancel_reason, old.pending
             )
             SELECT run, thread, fence, cancel_action, cancel_reason,
-                (SELECT max(seq) FROM graph_server.event e WHERE e.thread = changed.thread),
+                greatest((SELECT max(seq) FROM graph_server.event e WHERE e.thread = changed.thread),
+                    (extract(epoch FROM now()) * 1000000)::bigint),
                 pending, pg_notify('graph_server', 'cancelled')
             FROM changed";
         let (run, action) = (run.to_string(), action_name(cancellation.action));
@@ -275,12 +277,12 @@ fn active_run(row: &PgRow) -> ApiResult<ActiveRun> {
 }
 
 fn claim_of(row: &PgRow) -> ApiResult<Claim> {
-    let last_seq: Option<i64> = row.try_get(5)?;
+    let last_seq: i64 = row.try_get(5)?;
     Ok(Claim {
         run: uuid_at(row, 0)?,
         thread: uuid_at(row, 1)?,
         fence: row.try_get(2)?,
-        last_seq: last_seq.and_then(|it| u64::try_from(it).ok()).unwrap_or_default(),
+        last_seq: u64::try_from(last_seq).unwrap_or_default(),
         cancellation: cancellation(row.try_get(3)?, row.try_get(4)?),
     })
 }
