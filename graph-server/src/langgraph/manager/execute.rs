@@ -194,10 +194,7 @@ impl Manager {
             self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
             self.database.delete::<Run>(&id).await?;
             self.refresh_thread(claim.thread, Some(claim.run), None).await?;
-            let output = json!({});
-            self.queue.end_run(claim, &output).await?;
-            self.end_here(live.clone(), RunResult { output });
-            return Ok(());
+            return self.end_claimed(claim, live, RunResult { output: json!({}) }).await;
         };
         run.status = RunStatus::Interrupted;
         run.cancel_reason = Some(cancellation.reason);
@@ -236,12 +233,25 @@ impl Manager {
         if run.kwargs.temporary {
             self.remove_thread(claim.thread).await?;
         }
-        self.queue.end_run(claim, &result.output).await?;
-        self.end_here(live.clone(), result);
+        self.end_claimed(claim, live, result).await?;
         if let Some((url, body)) = webhook {
             let webhooks = self.webhooks;
             tokio::spawn(async move { webhooks.post(&url, &body).await });
         }
+        Ok(())
+    }
+
+    /// Removes a run that has ended from the queue, and ends its streams.
+    async fn end_claimed(
+        &self,
+        claim: &Claim,
+        live: &Arc<LiveRun>,
+        result: RunResult,
+    ) -> ApiResult<()> {
+        // A lease that cannot be renewed because the run was removed is not lost.
+        live.set_finishing();
+        self.queue.end_run(claim, &result.output).await?;
+        self.end_here(live.clone(), result);
         Ok(())
     }
 

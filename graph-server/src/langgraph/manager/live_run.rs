@@ -1,8 +1,11 @@
 //! A run that is active or ended recently.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use crate::langgraph::{
@@ -32,6 +35,10 @@ pub(in crate::langgraph) struct LiveRun {
     claim: AtomicI64,
     /// Whether this process has lost its claim, so that another replica may execute the run.
     is_lost: AtomicBool,
+    /// Whether this process is removing the run, which has ended, from the queue.
+    is_finishing: AtomicBool,
+    /// Time at which the lease on the run was last extended.
+    renewed_at: Mutex<Instant>,
     /// Locked while events of another replica are read.
     pub(super) following: tokio::sync::Mutex<()>,
     /// Whether another replica has announced events that were not read yet.
@@ -70,6 +77,8 @@ impl LiveRun {
             control: RunControl::new(),
             claim: AtomicI64::new(0),
             is_lost: AtomicBool::new(false),
+            is_finishing: AtomicBool::new(false),
+            renewed_at: Mutex::new(Instant::now()),
             following: tokio::sync::Mutex::default(),
             is_stale: AtomicBool::new(false),
             cancelled: Mutex::default(),
@@ -92,7 +101,28 @@ impl LiveRun {
 
     /// Marks the run as executed by this process, under the claim with this number.
     pub(super) fn set_executing(&self, fence: i64) {
+        self.set_renewed(Instant::now());
         self.claim.store(fence + 1, Ordering::Release);
+    }
+
+    /// Sets the time at which the lease on the run was last extended.
+    pub(super) fn set_renewed(&self, at: Instant) {
+        *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    /// Returns the time at which the lease on the run was last extended.
+    pub(super) fn renewed_at(&self) -> Instant {
+        *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks the run as being removed from the queue.
+    pub(super) fn set_finishing(&self) {
+        self.is_finishing.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the run is being removed from the queue.
+    pub(super) fn is_finishing(&self) -> bool {
+        self.is_finishing.load(Ordering::Acquire)
     }
 
     /// Marks the claim on the run as lost, and stops the execution.

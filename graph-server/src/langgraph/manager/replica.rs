@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{LiveRun, Manager, RunResult, ThreadFeed};
 use crate::langgraph::{
-    error::ApiResult,
+    error::{ApiError, ApiResult},
     records::{Run, RunStatus, Thread},
     state_json::state_json,
     storage::{Claim, Notice, SharedEvents, StoredEvent},
@@ -111,11 +111,15 @@ impl Manager {
     /// Takes over the execution of a claimed run, with the events that an earlier replica has stored.
     pub(super) async fn execute_here(&self, claim: &Claim, live: &LiveRun) -> ApiResult<()> {
         let _following = live.following.lock().await;
-        if let Some(shared) = &self.shared_events {
-            read_events(&**shared, live).await?;
+        // From now on, the lease is renewed.
+        live.set_executing(claim.fence);
+        if let Some(shared) = &self.shared_events
+            && let Err(error) = read_events(&**shared, live).await
+        {
+            self.abandon(live);
+            return Err(error);
         }
         live.buffer.number_after(claim.last_seq);
-        live.set_executing(claim.fence);
         Ok(())
     }
 
@@ -296,10 +300,9 @@ pub(super) async fn follow(manager: Weak<Manager>, mut notices: broadcast::Recei
 /// whose lease cannot be extended in time is abandoned, because another replica may claim it.
 pub(super) async fn renew(manager: Weak<Manager>, shared: Arc<dyn SharedEvents>) {
     let (interval, mut notices) = (shared.lease() / 3, shared.notices());
-    let mut renewed = HashMap::new();
     loop {
         let Some(current) = manager.upgrade() else { return };
-        current.renew_leases(&*shared, &mut renewed).await;
+        current.renew_leases(&*shared).await;
         drop(current);
         let cancelled = async {
             loop {
@@ -315,43 +318,39 @@ pub(super) async fn renew(manager: Weak<Manager>, shared: Arc<dyn SharedEvents>)
 }
 
 impl Manager {
-    /// Extends the leases. `renewed` contains the times at which the lease on each run was last extended.
-    async fn renew_leases(&self, shared: &dyn SharedEvents, renewed: &mut HashMap<Uuid, Instant>) {
+    async fn renew_leases(&self, shared: &dyn SharedEvents) {
         let now = Instant::now();
         let held: HashMap<_, _> = {
             let live_runs = self.lock();
             let held = live_runs.live.values().filter(|it| it.is_executing() && !it.has_ended());
             held.map(|it| (it.facts.run, it.clone())).collect()
         };
-        renewed.retain(|run, _| held.contains_key(run));
-        held.keys().for_each(|run| {
-            renewed.entry(*run).or_insert(now);
-        });
         if held.is_empty() {
             return;
         }
         let claims: Vec<_> =
             held.iter().filter_map(|(run, live)| Some((*run, live.claim()?))).collect();
-        match shared.renew(&claims).await {
+        let renewing = timeout(shared.lease() / 3, shared.renew(&claims)).await;
+        let late = |_| Err(ApiError::internal("the database did not answer in time"));
+        match renewing.unwrap_or_else(late) {
             Ok(kept) => {
                 let kept: HashMap<_, _> = kept.into_iter().collect();
                 for (run, live) in &held {
                     match kept.get(run) {
                         Some(cancellation) => {
-                            renewed.insert(*run, now);
+                            live.set_renewed(now);
                             cancellation.iter().for_each(|it| live.request_cancel(it.clone()));
                         }
                         // The run may have ended in the meantime.
-                        None if live.has_ended() || !live.is_executing() => {}
+                        None if live.has_ended() || live.is_finishing() => {}
                         None => live.set_lost(),
                     }
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot extend the leases on runs");
-                let is_expired =
-                    |run: &Uuid| renewed.get(run).is_some_and(|it| it.elapsed() > shared.lease());
-                held.iter().filter(|(run, _)| is_expired(run)).for_each(|(_, it)| it.set_lost());
+                let is_expired = |it: &&Arc<LiveRun>| it.renewed_at().elapsed() > shared.lease();
+                held.values().filter(is_expired).for_each(|it| it.set_lost());
             }
         }
     }
