@@ -158,10 +158,11 @@ impl Manager {
         self.lock().add_state(thread, state, owner);
     }
 
-    /// Drops the event feed of a thread that was never created, unless a client reads it.
+    /// Drops the event feed of a thread that was never created, or whose events can be read from shared storage, unless
+    /// the feed is in use.
     pub(super) async fn release_feed(&self, thread: Uuid) {
         let stored = self.database.get::<Thread>(&thread.to_string()).await;
-        if !stored.is_ok_and(|it| it.is_some()) {
+        if self.shared_events.is_some() || !stored.is_ok_and(|it| it.is_some()) {
             self.lock().release_feed(thread);
         }
     }

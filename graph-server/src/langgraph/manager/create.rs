@@ -59,7 +59,7 @@ impl Manager {
         };
         let changed = self.queue.change_thread(run.thread_id, &mut decide).await;
         if let Err(error) = changed {
-            self.lock().live.remove(&run.run_id);
+            self.lock().remove(run.run_id);
             return Err(error);
         }
         if let Some(cancellation) = cancellation_of_others(run) {

@@ -50,9 +50,10 @@ impl LiveRuns {
         self.feeds.get(&thread).cloned()
     }
 
-    /// Drops the event feed of a thread unless a client reads it.
+    /// Drops the event feed of a thread unless it is in use or a run of the thread is in memory.
     pub(super) fn release_feed(&mut self, thread: Uuid) {
-        if self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1) {
+        let is_unused = self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1);
+        if is_unused && !self.live.values().any(|it| it.facts.thread == thread) {
             self.feeds.remove(&thread);
         }
     }
@@ -69,16 +70,18 @@ impl LiveRuns {
         self.feeds.iter().map(|(thread, feed)| (*thread, feed.clone())).collect()
     }
 
-    /// Removes a run that was executed by another replica and has ended. Its readers keep its events.
-    pub(super) fn remove_ended(&mut self, run: Uuid) {
-        self.live.remove(&run);
+    /// Removes a run, and the event feed of its thread if it is no longer used. Readers of the run keep its events.
+    pub(super) fn remove(&mut self, run: Uuid) {
+        if let Some(removed) = self.live.remove(&run) {
+            self.release_feed(removed.facts.thread);
+        }
     }
 
     /// Removes a run that another replica executes, unless it is in use.
     pub(super) fn remove_unused(&mut self, run: Uuid) {
         let is_unused = |it: &Arc<LiveRun>| Arc::strong_count(it) == 1 && !it.is_executing();
         if self.live.get(&run).is_some_and(is_unused) {
-            self.live.remove(&run);
+            self.remove(run);
         }
     }
 
@@ -91,6 +94,7 @@ impl LiveRuns {
         if let Some(feed) = self.feeds.get(&lost.facts.thread) {
             feed.remove_lost(lost);
         }
+        self.release_feed(lost.facts.thread);
     }
 
     /// Keeps the events of a run that has ended. If there are too many, drops those of the runs that ended first.
@@ -104,10 +108,8 @@ impl LiveRuns {
             let thread = oldest.facts.thread;
             if let Some(feed) = self.feeds.get(&thread) {
                 feed.remove(&oldest);
-                if feed.is_unused() && !self.live.values().any(|it| it.facts.thread == thread) {
-                    self.feeds.remove(&thread);
-                }
             }
+            self.release_feed(thread);
         }
     }
 

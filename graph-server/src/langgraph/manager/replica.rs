@@ -48,7 +48,7 @@ impl Manager {
         let is_active = matches!(stored.status, RunStatus::Pending | RunStatus::Running)
             || self.queue.active_runs(Some(stored.thread_id)).await?.iter().any(|it| it.run == run);
         if live.has_ended() || !is_active {
-            self.lock().remove_ended(run);
+            self.lock().remove(run);
         }
         Ok(Some(live).filter(|it| is_active || it.has_ended()))
     }
@@ -237,7 +237,7 @@ impl Manager {
                 sleep(RETRY_DELAY).await;
             }
             if live.has_ended() {
-                manager.lock().remove_ended(run);
+                manager.lock().remove(run);
             }
         });
     }

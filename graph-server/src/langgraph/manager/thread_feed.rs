@@ -61,11 +61,6 @@ impl ThreadFeed {
         }
     }
 
-    /// Returns whether the feed has neither runs nor readers.
-    pub(super) fn is_unused(&self) -> bool {
-        self.runs.borrow().is_empty() && !self.has_readers()
-    }
-
     /// Returns whether a client reads the events.
     pub(super) fn has_readers(&self) -> bool {
         self.runs.receiver_count() > 0

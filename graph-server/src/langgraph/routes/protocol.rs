@@ -9,10 +9,8 @@ use std::sync::Arc;
 use axum::{Json, Router, extract::Path, http::HeaderMap, response::Response, routing::post};
 use serde_json::Value;
 
-use self::{
-    command::{CommandRequest, execute},
-    release_feed::ReleaseFeed,
-};
+use self::command::{CommandRequest, execute};
+pub(super) use self::release_feed::ReleaseFeed;
 use crate::langgraph::{
     access::Access,
     error::ApiResult,
