@@ -76,8 +76,7 @@ impl ThreadEvents {
             let is_unread = last > seq || (last == seq && position < END_POSITION);
             view.sees(run.owner.as_deref()) && (is_unread || !run.has_ended())
         };
-        let is_new_update =
-            |it: &&Arc<StateUpdate>| it.seq > seq && view.sees(it.owner.as_deref());
+        let is_new_update = |it: &&Arc<StateUpdate>| it.seq > seq && view.sees(it.owner.as_deref());
         loop {
             let run = self.runs.borrow_and_update().iter().find(is_new_run).cloned();
             let update = self.updates.borrow_and_update().iter().find(is_new_update).cloned();
