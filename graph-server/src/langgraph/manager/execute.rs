@@ -177,9 +177,9 @@ impl Manager {
     ) {
         if let Err(error) = self.try_end_cancelled(claim, live, cancellation).await {
             tracing::error!(run = %claim.run, ?error, "cannot store the cancellation of a run");
+            // The streams end even if the storage failed.
+            self.end_here(live.clone(), RunResult { output: json!({}) });
         }
-        // The streams end even if the storage failed.
-        live.end(RunResult { output: json!({}) });
     }
 
     async fn try_end_cancelled(
