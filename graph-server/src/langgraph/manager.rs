@@ -21,7 +21,10 @@ mod start;
 mod thread_events;
 mod thread_feed;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
@@ -97,9 +100,14 @@ impl Manager {
         self.live_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether the server is shutting down, so that other replicas continue its runs.
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Acquire)
+    }
+
     /// Returns a run whose events can be read: it is active or ended recently.
     pub(super) async fn live(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
-        let found = self.lock().live.get(&run).cloned();
+        let found = self.known(run);
         let live = match &self.shared_events {
             None => found,
             Some(shared) => self.live_replica(shared, run, found).await?,
@@ -132,7 +140,7 @@ impl Manager {
     /// Sends the state of a thread that was edited to the readers of its events.
     pub(super) async fn publish_state(&self, thread: Uuid, state: Value) {
         match &self.shared_events {
-            None => self.lock().add_state(thread, state),
+            None => self.add_state(thread, state).await,
             // This replica receives its own notice too.
             Some(shared) => {
                 if let Err(error) = shared.announce(Notice::StateEdited(thread)).await {
@@ -142,10 +150,19 @@ impl Manager {
         }
     }
 
-    /// Drops the event feed of a thread that was never created, unless a client reads it.
+    /// Adds an edited state to the event feed of a thread in this process.
+    async fn add_state(&self, thread: Uuid, state: Value) {
+        // If the owner cannot be read, only clients that see the objects of all owners receive the state.
+        let owner = self.database.owner_of::<Thread>(&thread.to_string()).await;
+        let owner = owner.ok().flatten().flatten();
+        self.lock().add_state(thread, state, owner);
+    }
+
+    /// Drops the event feed of a thread that was never created, or whose events can be read from shared storage, unless
+    /// the feed is in use.
     pub(super) async fn release_feed(&self, thread: Uuid) {
         let stored = self.database.get::<Thread>(&thread.to_string()).await;
-        if !stored.is_ok_and(|it| it.is_some()) {
+        if self.shared_events.is_some() || !stored.is_ok_and(|it| it.is_some()) {
             self.lock().release_feed(thread);
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::json;
+
 use crate::process::{Cluster, job};
 
 #[tokio::test]
@@ -71,4 +73,43 @@ async fn a_stream_continues_on_another_replica_after_a_kill() {
     let number = |id: &str| id.split_once('-').unwrap().0.parse::<u64>().unwrap();
     assert!(events.is_sorted_by(|a, b| number(&a.id) <= number(&b.id)));
     assert_eq!(b.get(&run).await["attempt"], 2);
+}
+
+#[tokio::test]
+async fn a_replica_continues_a_run_that_it_has_lost() {
+    let Some(cluster) = Cluster::start() else { return };
+    let a = cluster.replica(4);
+    let run = a.start(&a.new_thread().await, &job("x", 10, 50)).await;
+    cluster.wait_for_effects(3).await;
+    // As if the lease had expired, and another replica had claimed the run and was killed.
+    cluster.sql(
+        "UPDATE graph_server.queue SET holder = 'killed', fence = fence + 1, lease_until = now()",
+    );
+    let stored = loop {
+        // Answered when the replica loses the run, and when the run ends.
+        a.get(&format!("{run}/join")).await;
+        let stored = a.get(&run).await;
+        if stored["status"] != "running" {
+            break stored;
+        }
+    };
+    assert_eq!(stored["status"], "success", "{stored}");
+    assert_eq!(stored["attempt"], 2, "{stored}");
+}
+
+#[tokio::test]
+async fn a_cancellation_that_a_killed_replica_has_started_is_completed() {
+    let Some(cluster) = Cluster::start() else { return };
+    let a = cluster.replica(1);
+    let mut later = job("later", 1, 0);
+    later["after_seconds"] = json!(3600);
+    let run = a.start(&a.new_thread().await, &later).await;
+    cluster.sql(
+        "UPDATE graph_server.queue SET ending = true, holder = 'killed', fence = fence + 1,
+            lease_until = now(), cancel_action = 'interrupt', cancel_reason = 'by a test'",
+    );
+    cluster.sql("SELECT pg_notify('graph_server', 'queued')");
+    a.get(&format!("{run}/join")).await;
+    let stored = a.get(&run).await;
+    assert_eq!(stored["status"], "interrupted", "{stored}");
 }

@@ -13,11 +13,13 @@ use crate::langgraph::{
     cancellation::{CancelAction, Cancellation},
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadTtl},
-    storage::{ActiveRun, CancelOutcome},
+    storage::{ActiveRun, CancelOutcome, Notice},
 };
 
-/// Interval between attempts to reserve a thread that is to be deleted.
+/// First delay between attempts to reserve a thread that is to be deleted. Each further delay is twice as long.
 const RESERVE_RETRY: Duration = Duration::from_millis(5);
+/// Longest delay between attempts to reserve a thread.
+const MAX_RESERVE_RETRY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Cancels an active run.
@@ -38,8 +40,14 @@ impl Manager {
             CancelOutcome::NotActive => return Err(not_active()),
             CancelOutcome::Requested => live.request_cancel(cancellation),
             CancelOutcome::Claimed(claim) => {
-                self.execute_here(&claim, &live).await?;
-                self.end_cancelled(&claim, &live, cancellation).await;
+                let (manager, live) = (self.clone(), live.clone());
+                // A separate task, because a client that disconnects must not leave a claimed run behind.
+                let ending = tokio::spawn(async move {
+                    manager.execute_here(&claim, &live).await?;
+                    manager.end_cancelled(&claim, &live, cancellation).await;
+                    Ok::<_, ApiError>(())
+                });
+                ending.await.map_err(|error| ApiError::internal(&error))??;
             }
         }
         Ok(live)
@@ -61,6 +69,7 @@ impl Manager {
         thread: Uuid,
     ) -> ApiResult<()> {
         let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
+        let mut delay = RESERVE_RETRY;
         loop {
             for active in self.active(Some(thread)).await? {
                 // A run that ended in the meantime needs no cancellation.
@@ -72,12 +81,13 @@ impl Manager {
                 self.remove_thread_with_events(thread).await?;
                 return reservation.release().await;
             }
-            if self.shutting_down.load(Ordering::Acquire) {
+            if self.is_shutting_down() {
                 return Err(ApiError::conflict("the server is shutting down; try again later"));
             }
             // A run was created in the meantime, the last run is still leaving the queue, or another request deletes
             // the thread.
-            sleep(RESERVE_RETRY).await;
+            sleep(delay).await;
+            delay = (delay * 2).min(MAX_RESERVE_RETRY);
         }
     }
 
@@ -98,6 +108,11 @@ impl Manager {
         self.database.delete::<ThreadTtl>(&id).await?;
         self.database.delete::<Thread>(&id).await?;
         self.lock().forget_thread(thread);
+        if let Some(shared) = &self.shared_events
+            && let Err(error) = shared.announce(Notice::Deleted(thread)).await
+        {
+            tracing::warn!(%thread, %error, "cannot announce the deletion of a thread");
+        }
         Ok(())
     }
 

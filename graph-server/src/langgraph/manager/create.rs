@@ -24,16 +24,20 @@ impl Manager {
         run: &Run,
         new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
-        self.check_access(run.thread_id).await?;
         let (mut new_thread, mut created) = (Some(new_thread), None);
         let mut cancelled = Vec::new();
         let mut decide = |entry: ThreadEntry| {
+            let view = self.database.view();
+            if entry.document.is_some() && !view.sees(entry.owner.as_deref()) {
+                let detail = format!("thread {} does not exist", run.thread_id);
+                return Err(ApiError::not_found(detail));
+            }
             check_admission(run, &entry)?;
             let active: Vec<_> = entry.active.iter().filter(|it| it.due).collect();
             // The run belongs to the owner of its thread, which can differ from the owner that starts the run.
             let owner = match &entry.document {
                 Some(_) => entry.owner.clone(),
-                None => self.database.view().owner().map(str::to_owned),
+                None => view.owner().map(str::to_owned),
             };
             // The thread may have been changed since the caller read it.
             let stored: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
@@ -55,7 +59,7 @@ impl Manager {
         };
         let changed = self.queue.change_thread(run.thread_id, &mut decide).await;
         if let Err(error) = changed {
-            self.lock().live.remove(&run.run_id);
+            self.lock().remove(run.run_id);
             return Err(error);
         }
         if let Some(cancellation) = cancellation_of_others(run) {

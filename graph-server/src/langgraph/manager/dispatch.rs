@@ -1,7 +1,7 @@
 //! Claims runs from the queue and executes them.
 
 use std::{
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -23,7 +23,7 @@ pub(super) async fn run(manager: Weak<Manager>, changed: Arc<Notify>, slots: Arc
     // The semaphore is never closed.
     while let Ok(slot) = slots.clone().acquire_owned().await {
         let Some(manager) = manager.upgrade() else { return };
-        if manager.shutting_down.load(Ordering::Acquire) {
+        if manager.is_shutting_down() {
             return;
         }
         let wait = match manager.queue.claim_next().await {

@@ -18,17 +18,29 @@ use crate::langgraph::{
     time::now,
 };
 
+/// Number of claims after which a run that fails because of the storage is not executed again.
+const MAX_CLAIMS: i64 = 10;
+
 impl Manager {
-    /// Executes a claimed run.
+    /// Executes a claimed run. If the storage fails and is shared, the run continues when its lease expires.
     pub(super) async fn execute(&self, claim: Claim) {
         let Err(error) = self.try_execute(&claim).await else { return };
+        if self.shared_events.is_some() && claim.fence < MAX_CLAIMS {
+            tracing::warn!(run = %claim.run, %error, "cannot execute a run; it continues later");
+            return self.abandon_claimed(&claim);
+        }
         tracing::error!(run = %claim.run, %error, "cannot execute a run");
         if let Err(error) = self.fail(&claim).await {
-            // If the storage is shared, the run is executed again when its lease expires.
             tracing::error!(run = %claim.run, %error, "cannot store the failure of a run");
-            let live = self.lock().live.get(&claim.run).cloned();
-            live.iter().for_each(|it| self.abandon(it));
+            self.abandon_claimed(&claim);
         }
+    }
+
+    /// Stops the execution of a run under a claim, unless this process executes it under a later claim.
+    fn abandon_claimed(&self, claim: &Claim) {
+        let live = self.lock().live.get(&claim.run).cloned();
+        let live = live.filter(|it| it.latest_claim() == Some(claim.fence));
+        live.iter().for_each(|it| self.abandon(it));
     }
 
     async fn try_execute(&self, claim: &Claim) -> ApiResult<()> {
@@ -45,15 +57,16 @@ impl Manager {
             self.end_cancelled(claim, &live, cancellation).await;
             return Ok(());
         }
-        if self.shutting_down.load(Ordering::Acquire) {
+        if self.is_shutting_down() {
             live.buffer.close();
             return Ok(());
         }
         if !matches!(run.status, RunStatus::Pending | RunStatus::Running) {
-            // Another replica was killed after it had stored the status.
-            return self
-                .finish_run(claim, &live, run, RunResult { output: Value::Null }, None)
-                .await;
+            // The execution was stopped after it had stored the status.
+            let has_failed = matches!(run.status, RunStatus::Error | RunStatus::Timeout);
+            let failure = has_failed.then(|| live.buffer.failure().unwrap_or_else(storage_error));
+            let output = failure.as_ref().map_or(Value::Null, |it| json!({ "__error__": it }));
+            return self.finish_run(claim, &live, run, RunResult { output }, failure).await;
         }
         run.status = RunStatus::Running;
         run.attempt += 1;
@@ -68,7 +81,7 @@ impl Manager {
         let recorder = shared.map(|it| Recorder::start(it, claim.clone(), live.clone()));
         live.buffer.push(Body::Started(run.kwargs.input.clone()));
         let outcome = self.run_graph(&live, &run).await;
-        let is_stopping = self.shutting_down.load(Ordering::Acquire);
+        let is_stopping = self.is_shutting_down();
         let ended = match (outcome, live.cancellation()) {
             _ if !live.is_executing() => None,
             (_, None) if is_stopping => None,
@@ -95,7 +108,11 @@ impl Manager {
 
     /// Returns a claimed run, ready to be executed by this process.
     async fn live_claimed(&self, claim: &Claim, run: &Run) -> ApiResult<Arc<LiveRun>> {
-        let found = self.lock().live.get(&claim.run).cloned();
+        let mut found = self.known(claim.run);
+        // The lease on an execution in this process has expired, and this process has claimed the run again.
+        if let Some(earlier) = found.take_if(|it| it.is_executing() && !it.has_ended()) {
+            self.abandon(&earlier);
+        }
         let live = match found {
             Some(live) => live,
             None => {
@@ -110,15 +127,18 @@ impl Manager {
 
     /// Ends a run that failed because of the storage.
     async fn fail(&self, claim: &Claim) -> ApiResult<()> {
-        let failure =
-            NamedError::new("StorageError", "the server cannot store the run; see the server log");
-        if let Some(mut run) = self.database.get::<Run>(&claim.run.to_string()).await? {
+        let stored = self.database.get::<Run>(&claim.run.to_string()).await?;
+        let is_active = |it: &Run| matches!(it.status, RunStatus::Pending | RunStatus::Running);
+        if let Some(mut run) = stored.filter(is_active) {
             run.status = RunStatus::Error;
             run.updated_at = now();
             self.queue.put_run(claim, to_row(&run, None)?).await?;
         }
-        let output = json!({ "__error__": failure });
-        self.queue.end_run(claim, &output).await?;
+        let output = json!({ "__error__": storage_error() });
+        if !self.queue.end_run(claim, &output).await? {
+            self.abandon_claimed(claim);
+            return Ok(());
+        }
         let live = self.lock().live.get(&claim.run).cloned();
         live.into_iter().for_each(|it| self.end_here(it, RunResult { output: output.clone() }));
         Ok(())
@@ -157,9 +177,9 @@ impl Manager {
     ) {
         if let Err(error) = self.try_end_cancelled(claim, live, cancellation).await {
             tracing::error!(run = %claim.run, ?error, "cannot store the cancellation of a run");
+            // The streams end even if the storage failed.
+            self.end_here(live.clone(), RunResult { output: json!({}) });
         }
-        // The streams end even if the storage failed.
-        live.end(RunResult { output: json!({}) });
     }
 
     async fn try_end_cancelled(
@@ -174,10 +194,7 @@ impl Manager {
             self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
             self.database.delete::<Run>(&id).await?;
             self.refresh_thread(claim.thread, Some(claim.run), None).await?;
-            let output = json!({});
-            self.queue.end_run(claim, &output).await?;
-            self.end_here(live.clone(), RunResult { output });
-            return Ok(());
+            return self.end_claimed(claim, live, RunResult { output: json!({}) }).await;
         };
         run.status = RunStatus::Interrupted;
         run.cancel_reason = Some(cancellation.reason);
@@ -216,12 +233,25 @@ impl Manager {
         if run.kwargs.temporary {
             self.remove_thread(claim.thread).await?;
         }
-        self.queue.end_run(claim, &result.output).await?;
-        self.end_here(live.clone(), result);
+        self.end_claimed(claim, live, result).await?;
         if let Some((url, body)) = webhook {
             let webhooks = self.webhooks;
             tokio::spawn(async move { webhooks.post(&url, &body).await });
         }
+        Ok(())
+    }
+
+    /// Removes a run that has ended from the queue, and ends its streams.
+    async fn end_claimed(
+        &self,
+        claim: &Claim,
+        live: &Arc<LiveRun>,
+        result: RunResult,
+    ) -> ApiResult<()> {
+        // A lease that cannot be renewed because the run was removed is not lost.
+        live.set_finishing();
+        self.queue.end_run(claim, &result.output).await?;
+        self.end_here(live.clone(), result);
         Ok(())
     }
 
@@ -230,6 +260,11 @@ impl Manager {
         live.end(result);
         self.lock().keep_ended(live);
     }
+}
+
+/// Returns the error of a run that failed because of the storage.
+fn storage_error() -> NamedError {
+    NamedError::new("StorageError", "the server cannot store the run; see the server log")
 }
 
 /// Returns the status, the output and the error of a run, and adds its last event.

@@ -1,8 +1,11 @@
 //! A run that is active or ended recently.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use crate::langgraph::{
@@ -28,8 +31,14 @@ pub(in crate::langgraph) struct LiveRun {
     /// Events that the request to create the run selected.
     pub(in crate::langgraph) selection: Selection,
     pub(super) control: RunControl,
-    /// Number of this process's claim on the run plus one, or 0 if another replica may execute the run.
+    /// Number of this process's claim on the run plus one, or 0 if this process has not claimed the run.
     claim: AtomicI64,
+    /// Whether this process has lost its claim, so that another replica may execute the run.
+    is_lost: AtomicBool,
+    /// Whether this process is removing the run, which has ended, from the queue.
+    is_finishing: AtomicBool,
+    /// Time at which the lease on the run was last extended.
+    renewed_at: Mutex<Instant>,
     /// Locked while events of another replica are read.
     pub(super) following: tokio::sync::Mutex<()>,
     /// Whether another replica has announced events that were not read yet.
@@ -67,6 +76,9 @@ impl LiveRun {
             },
             control: RunControl::new(),
             claim: AtomicI64::new(0),
+            is_lost: AtomicBool::new(false),
+            is_finishing: AtomicBool::new(false),
+            renewed_at: Mutex::new(Instant::now()),
             following: tokio::sync::Mutex::default(),
             is_stale: AtomicBool::new(false),
             cancelled: Mutex::default(),
@@ -89,19 +101,50 @@ impl LiveRun {
 
     /// Marks the run as executed by this process, under the claim with this number.
     pub(super) fn set_executing(&self, fence: i64) {
+        self.set_renewed(Instant::now());
         self.claim.store(fence + 1, Ordering::Release);
     }
 
-    /// Marks the run as claimed by another replica, and stops its execution.
+    /// Sets the time at which the lease on the run was last extended.
+    pub(super) fn set_renewed(&self, at: Instant) {
+        *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    /// Returns the time at which the lease on the run was last extended.
+    pub(super) fn renewed_at(&self) -> Instant {
+        *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks the run as being removed from the queue.
+    pub(super) fn set_finishing(&self) {
+        self.is_finishing.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the run is being removed from the queue.
+    pub(super) fn is_finishing(&self) -> bool {
+        self.is_finishing.load(Ordering::Acquire)
+    }
+
+    /// Marks the claim on the run as lost, and stops the execution.
     pub(super) fn set_lost(&self) {
-        self.claim.store(0, Ordering::Release);
+        self.is_lost.store(true, Ordering::Release);
         self.control.cancel();
+    }
+
+    /// Returns whether this process has lost its claim on the run.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of this process's claim, even if the claim was lost.
+    pub(super) fn latest_claim(&self) -> Option<i64> {
+        let claim = self.claim.load(Ordering::Acquire);
+        (claim > 0).then(|| claim - 1)
     }
 
     /// Returns the number of this process's claim, if it executes the run.
     pub(super) fn claim(&self) -> Option<i64> {
-        let claim = self.claim.load(Ordering::Acquire);
-        (claim > 0).then(|| claim - 1)
+        self.latest_claim().filter(|_| !self.is_lost())
     }
 
     /// Returns whether this process executes the run.

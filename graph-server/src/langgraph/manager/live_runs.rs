@@ -50,17 +50,18 @@ impl LiveRuns {
         self.feeds.get(&thread).cloned()
     }
 
-    /// Drops the event feed of a thread unless a client reads it.
+    /// Drops the event feed of a thread unless it is in use or a run of the thread is in memory.
     pub(super) fn release_feed(&mut self, thread: Uuid) {
-        if self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1) {
+        let is_unused = self.feeds.get(&thread).is_some_and(|it| Arc::strong_count(it) == 1);
+        if is_unused && !self.live.values().any(|it| it.facts.thread == thread) {
             self.feeds.remove(&thread);
         }
     }
 
     /// Sends an edited state to the readers of a thread.
-    pub(super) fn add_state(&self, thread: Uuid, state: Value) {
+    pub(super) fn add_state(&self, thread: Uuid, state: Value, owner: Option<String>) {
         if let Some(feed) = self.feeds.get(&thread).filter(|it| it.has_readers()) {
-            feed.add_update(state);
+            feed.add_update(state, owner);
         }
     }
 
@@ -69,17 +70,31 @@ impl LiveRuns {
         self.feeds.iter().map(|(thread, feed)| (*thread, feed.clone())).collect()
     }
 
-    /// Removes a run that was executed by another replica and has ended. Its readers keep its events.
-    pub(super) fn remove_ended(&mut self, run: Uuid) {
-        self.live.remove(&run);
+    /// Removes a run, and the event feed of its thread if it is no longer used. Readers of the run keep its events.
+    pub(super) fn remove(&mut self, run: Uuid) {
+        if let Some(removed) = self.live.remove(&run) {
+            self.release_feed(removed.facts.thread);
+        }
     }
 
     /// Removes a run that another replica executes, unless it is in use.
     pub(super) fn remove_unused(&mut self, run: Uuid) {
         let is_unused = |it: &Arc<LiveRun>| Arc::strong_count(it) == 1 && !it.is_executing();
         if self.live.get(&run).is_some_and(is_unused) {
+            self.remove(run);
+        }
+    }
+
+    /// Removes a run whose claim this process has lost. A later `LiveRun` of the same run is kept.
+    pub(super) fn remove_lost(&mut self, lost: &LiveRun) {
+        let run = lost.facts.run;
+        if self.live.get(&run).is_some_and(|it| std::ptr::eq(&**it, lost)) {
             self.live.remove(&run);
         }
+        if let Some(feed) = self.feeds.get(&lost.facts.thread) {
+            feed.remove_lost(lost);
+        }
+        self.release_feed(lost.facts.thread);
     }
 
     /// Keeps the events of a run that has ended. If there are too many, drops those of the runs that ended first.
@@ -93,16 +108,18 @@ impl LiveRuns {
             let thread = oldest.facts.thread;
             if let Some(feed) = self.feeds.get(&thread) {
                 feed.remove(&oldest);
-                if feed.is_unused() && !self.live.values().any(|it| it.facts.thread == thread) {
-                    self.feeds.remove(&thread);
-                }
             }
+            self.release_feed(thread);
         }
     }
 
-    /// Drops all data in memory of a thread that was deleted.
+    /// Drops all data in memory of a thread that was deleted. Clients that read its events stay connected, because the
+    /// thread may be created again.
     pub(super) fn forget_thread(&mut self, thread: Uuid) {
-        self.feeds.remove(&thread);
+        if let Some(feed) = self.feeds.remove(&thread).filter(|it| it.has_readers()) {
+            feed.forget_ended();
+            self.feeds.insert(thread, feed);
+        }
         self.live.retain(|_, run| run.facts.thread != thread || !run.has_ended());
         self.ended.retain(|run| run.facts.thread != thread);
         self.n_ended_events = self.ended.iter().map(|it| it.buffer.len()).sum();

@@ -6,11 +6,14 @@ use axum::body::Bytes;
 use tokio::sync::watch;
 
 use super::{live_run::LiveRun, thread_feed::ThreadFeed};
-use crate::langgraph::stream::{
-    buffer::BufferReader,
-    encode::WireEvent,
-    protocol::{Filter, ProtocolEvent, RunEncoder},
-    sse::EventSource,
+use crate::langgraph::{
+    database::View,
+    stream::{
+        buffer::BufferReader,
+        encode::WireEvent,
+        protocol::{Filter, ProtocolEvent, RunEncoder},
+        sse::EventSource,
+    },
 };
 
 /// Streams the buffered and future events of a thread that match a filter.
@@ -19,6 +22,8 @@ pub(in crate::langgraph) struct ProtocolEvents {
     /// Keeps the sender of `runs` alive.
     _feed: Arc<ThreadFeed>,
     filter: Filter,
+    /// The runs that the client sees.
+    view: View,
     current: Option<Current>,
     /// Number of the last event of the latest run that was read to its end.
     seen: u64,
@@ -33,15 +38,17 @@ struct Current {
 }
 
 impl ProtocolEvents {
-    pub(in crate::langgraph) fn new(feed: Arc<ThreadFeed>, filter: Filter) -> Self {
+    pub(in crate::langgraph) fn new(feed: Arc<ThreadFeed>, filter: Filter, view: View) -> Self {
         let runs = feed.runs.subscribe();
-        Self { runs, _feed: feed, filter, current: None, seen: 0, ready: VecDeque::new() }
+        Self { runs, _feed: feed, filter, view, current: None, seen: 0, ready: VecDeque::new() }
     }
 
     /// Waits for a run that was not read yet.
     async fn next_run(&mut self) -> Option<Current> {
-        let seen = self.seen;
-        let is_unread = |it: &&Arc<LiveRun>| it.buffer.last_seq() > seen || !it.has_ended();
+        let (seen, view) = (self.seen, &self.view);
+        let is_unread = |it: &&Arc<LiveRun>| {
+            view.sees(it.owner.as_deref()) && (it.buffer.last_seq() > seen || !it.has_ended())
+        };
         let mut found = None;
         let has_unread = |runs: &Vec<Arc<LiveRun>>| {
             found = runs.iter().find(is_unread).cloned();

@@ -6,12 +6,12 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Weak, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::{
     sync::broadcast::{self, error::RecvError},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use uuid::Uuid;
 
@@ -23,6 +23,9 @@ use crate::langgraph::{
     storage::{Claim, Notice, SharedEvents, StoredEvent},
     stream::stored,
 };
+
+/// Delay before events are read again after a failure.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Returns a run whose events can be read. `found` is the run as this process knows it.
@@ -45,7 +48,7 @@ impl Manager {
         let is_active = matches!(stored.status, RunStatus::Pending | RunStatus::Running)
             || self.queue.active_runs(Some(stored.thread_id)).await?.iter().any(|it| it.run == run);
         if live.has_ended() || !is_active {
-            self.lock().remove_ended(run);
+            self.lock().remove(run);
         }
         Ok(Some(live).filter(|it| is_active || it.has_ended()))
     }
@@ -57,38 +60,85 @@ impl Manager {
         thread: Uuid,
         feed: &ThreadFeed,
     ) -> ApiResult<()> {
-        let mut is_loaded = feed.is_loaded.lock().await;
-        if *is_loaded {
+        let _loading = feed.loading.lock().await;
+        if feed.is_loaded.load(Ordering::Acquire) {
             return Ok(());
         }
-        // From now on, runs that start are added. Those that have started are read from the storage.
-        *is_loaded = true;
-        let mut earlier = Vec::new();
-        for run in shared.runs_of_thread(thread).await? {
-            let found = self.lock().live.get(&run).cloned();
-            earlier.extend(self.live_replica(shared, run, found).await?);
-        }
+        let mut earlier = self.runs_of_thread(shared, thread).await?;
+        // A run that is abandoned after this lock was acquired is removed from the feed again.
+        let _live_runs = self.lock();
+        let n_found = earlier.len();
+        earlier.retain(|it| it.has_ended() || !it.is_lost());
+        feed.is_loaded.store(earlier.len() == n_found, Ordering::Release);
         feed.add_earlier(earlier);
         Ok(())
+    }
+
+    /// Returns the recent runs of a thread that have started, on any replica.
+    async fn runs_of_thread(
+        &self,
+        shared: &Arc<dyn SharedEvents>,
+        thread: Uuid,
+    ) -> ApiResult<Vec<Arc<LiveRun>>> {
+        let mut runs = Vec::new();
+        for run in shared.runs_of_thread(thread).await? {
+            let found = self.known(run);
+            runs.extend(self.live_replica(shared, run, found).await?);
+        }
+        Ok(runs)
+    }
+
+    /// Loads an event feed again, in a separate task. Tries again after a failure while a client reads the feed.
+    fn reload_feed(
+        self: &Arc<Self>,
+        shared: &Arc<dyn SharedEvents>,
+        thread: Uuid,
+        feed: Arc<ThreadFeed>,
+    ) {
+        feed.is_loaded.store(false, Ordering::Release);
+        let (manager, shared) = (self.clone(), shared.clone());
+        tokio::spawn(async move {
+            while let Err(error) = manager.load_feed(&shared, thread, &feed).await {
+                tracing::warn!(%thread, %error, "cannot read the runs of a thread; retrying");
+                if manager.is_shutting_down() || !feed.has_readers() {
+                    return;
+                }
+                sleep(RETRY_DELAY).await;
+            }
+        });
     }
 
     /// Takes over the execution of a claimed run, with the events that an earlier replica has stored.
     pub(super) async fn execute_here(&self, claim: &Claim, live: &LiveRun) -> ApiResult<()> {
         let _following = live.following.lock().await;
-        if let Some(shared) = &self.shared_events {
-            read_events(&**shared, live).await?;
+        // From now on, the lease is renewed.
+        live.set_executing(claim.fence);
+        if let Some(shared) = &self.shared_events
+            && let Err(error) = read_events(&**shared, live).await
+        {
+            self.abandon(live);
+            return Err(error);
         }
         live.buffer.number_after(claim.last_seq);
-        live.set_executing(claim.fence);
         Ok(())
     }
 
-    /// Stops the execution of a run that another replica has claimed. Clients that read its events connect again, and
-    /// then follow the other replica.
+    /// Returns a run as this process knows it. Abandons it instead if this process has lost its claim.
+    pub(super) fn known(&self, run: Uuid) -> Option<Arc<LiveRun>> {
+        let live = self.lock().live.get(&run).cloned()?;
+        if live.is_lost() && !live.has_ended() {
+            self.abandon(&live);
+            return None;
+        }
+        Some(live)
+    }
+
+    /// Stops the execution of a run whose claim this process has lost or gives up. Clients that read its events connect
+    /// again, and then follow the replica that continues the run.
     pub(super) fn abandon(&self, live: &LiveRun) {
-        tracing::warn!(run = %live.facts.run, "another replica has claimed the run");
+        tracing::warn!(run = %live.facts.run, "this replica no longer executes the run");
         live.set_lost();
-        self.lock().live.remove(&live.facts.run);
+        self.lock().remove_lost(live);
         live.buffer.close();
     }
 
@@ -99,10 +149,11 @@ impl Manager {
                 self.lock().remove_unused(run);
                 let feed = self.lock().existing_feed(thread);
                 if let Some(feed) = feed {
-                    self.add_to_feed(shared, &feed, run).await;
+                    self.add_to_feed(shared, thread, feed, run).await;
                 }
             }
             Notice::StateEdited(thread) => self.publish_current_state(thread).await,
+            Notice::Deleted(thread) => self.lock().forget_thread(thread),
             Notice::Timer => self.timer_changed.notify_one(),
             // The task that renews the leases handles it.
             Notice::Cancelled => {}
@@ -113,9 +164,8 @@ impl Manager {
                 };
                 active.iter().for_each(|it| self.follow_soon(shared, it.facts.run));
                 for (thread, feed) in feeds {
-                    let was_loaded = std::mem::take(&mut *feed.is_loaded.lock().await);
-                    if was_loaded && let Err(error) = self.load_feed(shared, thread, &feed).await {
-                        tracing::error!(%thread, %error, "cannot read the runs of a thread");
+                    if feed.is_loaded.load(Ordering::Acquire) || feed.has_readers() {
+                        self.reload_feed(shared, thread, feed);
                     }
                 }
                 self.queue.changed().notify_one();
@@ -123,15 +173,29 @@ impl Manager {
         }
     }
 
-    /// Adds a run that was started to an event feed that contains the runs of other replicas.
-    async fn add_to_feed(&self, shared: &Arc<dyn SharedEvents>, feed: &ThreadFeed, run: Uuid) {
-        if !*feed.is_loaded.lock().await {
+    /// Adds a run that was started to an event feed that contains the runs of other replicas or has readers.
+    async fn add_to_feed(
+        self: &Arc<Self>,
+        shared: &Arc<dyn SharedEvents>,
+        thread: Uuid,
+        feed: Arc<ThreadFeed>,
+        run: Uuid,
+    ) {
+        // Waits until the feed is loaded, if it is being loaded.
+        drop(feed.loading.lock().await);
+        if !feed.is_loaded.load(Ordering::Acquire) {
+            if feed.has_readers() {
+                self.reload_feed(shared, thread, feed);
+            }
             return;
         }
-        let found = self.lock().live.get(&run).cloned();
+        let found = self.known(run);
         match self.live_replica(shared, run, found).await {
             Ok(live) => live.into_iter().for_each(|it| feed.add(it)),
-            Err(error) => tracing::error!(%run, %error, "cannot follow a run"),
+            Err(error) => {
+                tracing::warn!(%run, %error, "cannot follow a run; retrying");
+                self.reload_feed(shared, thread, feed);
+            }
         }
     }
 
@@ -142,7 +206,7 @@ impl Manager {
             return;
         }
         match self.current_state(thread).await {
-            Ok(Some(state)) => self.lock().add_state(thread, state),
+            Ok(Some(state)) => self.add_state(thread, state).await,
             Ok(None) => {}
             Err(error) => tracing::error!(%thread, %error, "cannot read the state of a thread"),
         }
@@ -158,18 +222,22 @@ impl Manager {
     /// Reads the events that another replica has announced, in a separate task.
     fn follow_soon(self: &Arc<Self>, shared: &Arc<dyn SharedEvents>, run: Uuid) {
         self.lock().remove_unused(run);
-        let live = self.lock().live.get(&run).cloned();
+        let live = self.known(run);
         let Some(live) = live.filter(|it| !it.is_executing() && !it.has_ended()) else { return };
         if live.is_stale.swap(true, Ordering::AcqRel) {
             return;
         }
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
-            if let Err(error) = follow_run(&*shared, &live).await {
-                tracing::error!(%run, %error, "cannot read the events of a run");
+            while let Err(error) = follow_run(&*shared, &live).await {
+                tracing::warn!(%run, %error, "cannot read the events of a run; retrying");
+                if manager.is_shutting_down() {
+                    return;
+                }
+                sleep(RETRY_DELAY).await;
             }
             if live.has_ended() {
-                manager.lock().remove_ended(run);
+                manager.lock().remove(run);
             }
         });
     }
@@ -186,17 +254,23 @@ async fn follow_run(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> 
 }
 
 async fn read_events(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> {
+    let mut last_seq = live.buffer.last_seq();
     loop {
-        let events = shared.read(live.facts.run, live.buffer.last_seq()).await?;
+        let events = shared.read(live.facts.run, last_seq).await?;
         if events.is_empty() {
             return Ok(());
         }
         for event in events {
             match event {
                 StoredEvent::Item { seq, body } => {
-                    let item = stored::from_text(seq, &body)
-                        .map_err(|error| ApiError::internal(&error))?;
-                    live.buffer.push_numbered(item);
+                    last_seq = seq;
+                    match stored::from_text(seq, &body) {
+                        Ok(item) => live.buffer.push_numbered(item),
+                        Err(error) => {
+                            let run = live.facts.run;
+                            tracing::error!(%run, seq, %error, "cannot decode an event of a run");
+                        }
+                    }
                 }
                 StoredEvent::End { output } => {
                     live.end(RunResult { output });
@@ -226,10 +300,9 @@ pub(super) async fn follow(manager: Weak<Manager>, mut notices: broadcast::Recei
 /// whose lease cannot be extended in time is abandoned, because another replica may claim it.
 pub(super) async fn renew(manager: Weak<Manager>, shared: Arc<dyn SharedEvents>) {
     let (interval, mut notices) = (shared.lease() / 3, shared.notices());
-    let mut renewed = HashMap::new();
     loop {
         let Some(current) = manager.upgrade() else { return };
-        current.renew_leases(&*shared, &mut renewed).await;
+        current.renew_leases(&*shared).await;
         drop(current);
         let cancelled = async {
             loop {
@@ -245,43 +318,39 @@ pub(super) async fn renew(manager: Weak<Manager>, shared: Arc<dyn SharedEvents>)
 }
 
 impl Manager {
-    /// Extends the leases. `renewed` contains the times at which the lease on each run was last extended.
-    async fn renew_leases(&self, shared: &dyn SharedEvents, renewed: &mut HashMap<Uuid, Instant>) {
+    async fn renew_leases(&self, shared: &dyn SharedEvents) {
         let now = Instant::now();
         let held: HashMap<_, _> = {
             let live_runs = self.lock();
             let held = live_runs.live.values().filter(|it| it.is_executing() && !it.has_ended());
             held.map(|it| (it.facts.run, it.clone())).collect()
         };
-        renewed.retain(|run, _| held.contains_key(run));
-        held.keys().for_each(|run| {
-            renewed.entry(*run).or_insert(now);
-        });
         if held.is_empty() {
             return;
         }
         let claims: Vec<_> =
             held.iter().filter_map(|(run, live)| Some((*run, live.claim()?))).collect();
-        match shared.renew(&claims).await {
+        let renewing = timeout(shared.lease() / 3, shared.renew(&claims)).await;
+        let late = |_| Err(ApiError::internal("the database did not answer in time"));
+        match renewing.unwrap_or_else(late) {
             Ok(kept) => {
                 let kept: HashMap<_, _> = kept.into_iter().collect();
                 for (run, live) in &held {
                     match kept.get(run) {
                         Some(cancellation) => {
-                            renewed.insert(*run, now);
+                            live.set_renewed(now);
                             cancellation.iter().for_each(|it| live.request_cancel(it.clone()));
                         }
                         // The run may have ended in the meantime.
-                        None if live.has_ended() || !live.is_executing() => {}
+                        None if live.has_ended() || live.is_finishing() => {}
                         None => live.set_lost(),
                     }
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot extend the leases on runs");
-                let is_expired =
-                    |run: &Uuid| renewed.get(run).is_some_and(|it| it.elapsed() > shared.lease());
-                held.iter().filter(|(run, _)| is_expired(run)).for_each(|(_, it)| it.set_lost());
+                let is_expired = |it: &&Arc<LiveRun>| it.renewed_at().elapsed() > shared.lease();
+                held.values().filter(is_expired).for_each(|it| it.set_lost());
             }
         }
     }

@@ -9,9 +9,12 @@ use super::{
     live_run::LiveRun,
     thread_feed::{StateUpdate, ThreadFeed},
 };
-use crate::langgraph::stream::{
-    encode::WireEvent,
-    sse::{EventId, EventSource, RunEvents},
+use crate::langgraph::{
+    database::View,
+    stream::{
+        encode::WireEvent,
+        sse::{EventId, EventSource, RunEvents},
+    },
 };
 
 /// Position in the id of the event that reports the end of a run. It is greater than the positions of all wire events
@@ -38,6 +41,8 @@ pub(in crate::langgraph) struct ThreadEvents {
     /// Last event that the client has received.
     seen: EventId,
     selection: ThreadSelection,
+    /// The objects that the client sees.
+    view: View,
     current: Option<(Arc<LiveRun>, RunEvents)>,
 }
 
@@ -53,25 +58,28 @@ impl ThreadEvents {
         feed: Arc<ThreadFeed>,
         seen: Option<EventId>,
         selection: ThreadSelection,
+        view: View,
     ) -> Self {
         let (runs, updates) = (feed.runs.subscribe(), feed.updates.subscribe());
         let ended = |it: &&Arc<LiveRun>| it.has_ended();
         let last_ended = runs.borrow().iter().filter(ended).map(|it| it.buffer.last_seq()).max();
         let last_update = updates.borrow().last().map(|it| it.seq);
         let seen = seen.unwrap_or((last_ended.max(last_update).unwrap_or(0), END_POSITION));
-        Self { runs, updates, _feed: feed, seen, selection, current: None }
+        Self { runs, updates, _feed: feed, seen, selection, view, current: None }
     }
 
     /// Waits for a run or an edit with events that the client has not received.
     async fn wait(&mut self) -> Option<Next> {
-        let (seq, position) = self.seen;
-        let is_new = |run: &&Arc<LiveRun>| {
+        let ((seq, position), view) = (self.seen, &self.view);
+        let is_new_run = |run: &&Arc<LiveRun>| {
             let last = run.buffer.last_seq();
-            last > seq || (last == seq && position < END_POSITION) || !run.has_ended()
+            let is_unread = last > seq || (last == seq && position < END_POSITION);
+            view.sees(run.owner.as_deref()) && (is_unread || !run.has_ended())
         };
+        let is_new_update = |it: &&Arc<StateUpdate>| it.seq > seq && view.sees(it.owner.as_deref());
         loop {
-            let run = self.runs.borrow_and_update().iter().find(is_new).cloned();
-            let update = self.updates.borrow_and_update().iter().find(|it| it.seq > seq).cloned();
+            let run = self.runs.borrow_and_update().iter().find(is_new_run).cloned();
+            let update = self.updates.borrow_and_update().iter().find(is_new_update).cloned();
             match (run, update) {
                 // A state cannot be edited during a run, so a run and an edit do not overlap, and the earlier of the
                 // two comes first.
@@ -118,6 +126,8 @@ impl EventSource for ThreadEvents {
             };
             let event = match events.next().await {
                 Some(event) => event,
+                // The run continues on another replica or later. The client connects again.
+                None if !live.has_ended() => return None,
                 None => {
                     let id = (live.buffer.last_seq(), END_POSITION);
                     let data = json!({ "status": "run_done", "run_id": live.facts.run });

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -25,7 +25,9 @@ pub(in crate::langgraph) struct ThreadFeed {
     /// Recent edits of the state, oldest first.
     pub(super) updates: watch::Sender<Vec<Arc<StateUpdate>>>,
     /// Whether the feed contains the runs of other replicas.
-    pub(super) is_loaded: tokio::sync::Mutex<bool>,
+    pub(super) is_loaded: AtomicBool,
+    /// Locked while the runs of other replicas are read.
+    pub(super) loading: tokio::sync::Mutex<()>,
 }
 
 /// An edit of a thread's state.
@@ -35,6 +37,8 @@ pub(super) struct StateUpdate {
     pub(super) seq: u64,
     /// The state after the edit.
     pub(super) state: Value,
+    /// Owner of the thread.
+    pub(super) owner: Option<String>,
 }
 
 /// Maximum number of ended runs whose events a thread keeps.
@@ -52,13 +56,9 @@ impl ThreadFeed {
             counter: Arc::new(AtomicU64::new(first)),
             runs: watch::Sender::new(Vec::new()),
             updates: watch::Sender::new(Vec::new()),
-            is_loaded: tokio::sync::Mutex::default(),
+            is_loaded: AtomicBool::new(false),
+            loading: tokio::sync::Mutex::default(),
         }
-    }
-
-    /// Returns whether the feed has neither runs nor readers.
-    pub(super) fn is_unused(&self) -> bool {
-        self.runs.borrow().is_empty() && !self.has_readers()
     }
 
     /// Returns whether a client reads the events.
@@ -94,18 +94,31 @@ impl ThreadFeed {
     }
 
     /// Adds an edit of the state.
-    pub(super) fn add_update(&self, state: Value) {
+    pub(super) fn add_update(&self, state: Value, owner: Option<String>) {
         let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         self.updates.send_modify(|updates| {
-            updates.push(Arc::new(StateUpdate { seq, state }));
+            updates.push(Arc::new(StateUpdate { seq, state, owner }));
             if updates.len() > MAX_UPDATES {
                 updates.remove(0);
             }
         });
     }
 
+    /// Removes the ended runs and the edits, because the thread was deleted.
+    pub(super) fn forget_ended(&self) {
+        self.runs.send_modify(|runs| runs.retain(|it| !it.has_ended()));
+        self.updates.send_modify(Vec::clear);
+        self.is_loaded.store(false, Ordering::Release);
+    }
+
     /// Removes a run whose events are no longer kept.
     pub(super) fn remove(&self, run: &LiveRun) {
-        self.runs.send_modify(|runs| runs.retain(|it| it.facts.run != run.facts.run));
+        self.runs.send_modify(|runs| runs.retain(|it| !std::ptr::eq(&**it, run)));
+    }
+
+    /// Removes a run whose claim this process has lost. The feed must be loaded again to contain its continuation.
+    pub(super) fn remove_lost(&self, run: &LiveRun) {
+        self.remove(run);
+        self.is_loaded.store(false, Ordering::Release);
     }
 }

@@ -9,10 +9,8 @@ use std::sync::Arc;
 use axum::{Json, Router, extract::Path, http::HeaderMap, response::Response, routing::post};
 use serde_json::Value;
 
-use self::{
-    command::{CommandRequest, execute},
-    release_feed::ReleaseFeed,
-};
+use self::command::{CommandRequest, execute};
+pub(super) use self::release_feed::ReleaseFeed;
 use crate::langgraph::{
     access::Access,
     error::ApiResult,
@@ -49,6 +47,7 @@ async fn stream(
     manager.check_access(thread).await?;
     filter.check()?;
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse().ok());
-    let events = ProtocolEvents::new(manager.feed(thread).await?, filter.after(last));
+    let (feed, view) = (manager.feed(thread).await?, manager.database.view().clone());
+    let events = ProtocolEvents::new(feed, filter.after(last), view);
     Ok(respond(events, ReleaseFeed { manager, thread }))
 }

@@ -114,7 +114,7 @@ async fn thread_of_run(
     }
 }
 
-/// Cancels a run when it is dropped, unless the run has ended.
+/// Cancels a run when it is dropped, unless the run has ended or another replica continues it.
 pub(super) struct CancelOnDrop {
     manager: Arc<Manager>,
     live: Arc<LiveRun>,
@@ -130,7 +130,9 @@ impl CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if self.enabled && !self.live.has_ended() {
+        // The events of a run that another replica continues are closed too.
+        let is_disconnected = !self.live.buffer.is_closed() && !self.manager.is_shutting_down();
+        if self.enabled && is_disconnected {
             let (manager, live) = (self.manager.clone(), self.live.clone());
             tokio::spawn(async move {
                 let (thread, run) = (live.facts.thread, live.facts.run);

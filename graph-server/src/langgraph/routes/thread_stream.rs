@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Router, extract::Path, http::HeaderMap, response::Response, routing::get};
 
-use super::run_control::last_event_id;
+use super::{protocol::ReleaseFeed, run_control::last_event_id};
 use crate::langgraph::{
     access::Access,
     error::{ApiError, ApiResult},
@@ -45,6 +45,7 @@ async fn stream(
     selection.run_events |= modes.is_empty();
     let seen = last_event_id(&headers)?;
     let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id;
-    let events = ThreadEvents::new(manager.feed(thread).await?, seen, selection);
-    Ok(respond(events, ()))
+    let (feed, view) = (manager.feed(thread).await?, manager.database.view().clone());
+    let events = ThreadEvents::new(feed, seen, selection, view);
+    Ok(respond(events, ReleaseFeed { manager, thread }))
 }

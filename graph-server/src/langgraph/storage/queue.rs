@@ -68,7 +68,9 @@ pub(in crate::langgraph) struct Claim {
     pub(in crate::langgraph) thread: Uuid,
     /// Number of the claim. Writes with the number of an earlier claim are refused.
     pub(in crate::langgraph) fence: i64,
-    /// Number of the thread's last stored event, or 0.
+    /// The further events of the run have greater numbers. If the storage is shared, this is the greater of the number
+    /// of the thread's last stored event and the time of the claim in microseconds, by the clock of the database.
+    /// Otherwise it is 0.
     pub(in crate::langgraph) last_seq: u64,
     /// Cancellation that was requested before the claim.
     pub(in crate::langgraph) cancellation: Option<Cancellation>,

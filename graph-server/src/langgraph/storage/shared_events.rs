@@ -38,6 +38,8 @@ pub(in crate::langgraph) enum Notice {
     Cancelled,
     /// The state of a thread was edited.
     StateEdited(Uuid),
+    /// A thread was deleted.
+    Deleted(Uuid),
     /// A cron or the time to live of a thread was changed.
     Timer,
     /// Notices may have been lost.

@@ -12,6 +12,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::item::{Body, Item, SEQ_STEP};
+use crate::langgraph::error::NamedError;
 
 /// Maximum number of buffered events per run. Older events are dropped.
 const CAPACITY: usize = 20_000;
@@ -59,6 +60,11 @@ impl EventBuffer {
         self.end.send_modify(|end| end.1 = true);
     }
 
+    /// Returns whether the buffer is closed.
+    pub(in crate::langgraph) fn is_closed(&self) -> bool {
+        self.end.borrow().1
+    }
+
     /// Returns once the buffer is closed.
     pub(in crate::langgraph) async fn closed(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
@@ -83,6 +89,14 @@ impl EventBuffer {
     /// Returns whether the run raised an interrupt.
     pub(in crate::langgraph) fn has_interrupt(&self) -> bool {
         self.lock().iter().rev().any(|it| matches!(it.body, Body::Interrupted { .. }))
+    }
+
+    /// Returns the error with which the run failed.
+    pub(in crate::langgraph) fn failure(&self) -> Option<NamedError> {
+        self.lock().iter().rev().find_map(|it| match &it.body {
+            Body::Failed(error) => Some(error.clone()),
+            _ => None,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Item>>> {

@@ -1,4 +1,4 @@
-//! Releases the event feeds of threads that were never created.
+//! Releases the event feeds of threads when clients disconnect.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use crate::langgraph::manager::Manager;
 
-/// When dropped, releases the event feed of a thread that was never created.
-pub(super) struct ReleaseFeed {
-    pub(super) manager: Arc<Manager>,
-    pub(super) thread: Uuid,
+/// When dropped, releases the event feed of a thread if it need not stay in memory.
+pub(in crate::langgraph::routes) struct ReleaseFeed {
+    pub(in crate::langgraph::routes) manager: Arc<Manager>,
+    pub(in crate::langgraph::routes) thread: Uuid,
 }
 
 impl Drop for ReleaseFeed {

@@ -185,7 +185,8 @@ impl Connection {
             return Err(ApiError::invalid(detail));
         }
         let subscription = new_id();
-        let events = ProtocolEvents::new(self.manager.feed(self.thread).await?, filter);
+        let feed = self.manager.feed(self.thread).await?;
+        let events = ProtocolEvents::new(feed, filter, self.manager.database.view().clone());
         let events = stream::unfold(Some(events), move |events| async move {
             let mut events = events?;
             match events.next().await {

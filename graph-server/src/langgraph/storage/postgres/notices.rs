@@ -29,6 +29,7 @@ pub(super) fn to_payload(notice: &Notice) -> String {
         Notice::Events(run) => format!("events {run}"),
         Notice::Cancelled => "cancelled".to_owned(),
         Notice::StateEdited(thread) => format!("edited {thread}"),
+        Notice::Deleted(thread) => format!("deleted {thread}"),
         Notice::Timer => "timer".to_owned(),
         Notice::Lost => "lost".to_owned(),
     }
@@ -43,6 +44,7 @@ fn parse(payload: &str) -> Option<Notice> {
         "events" => Some(Notice::Events(id()?)),
         "cancelled" => Some(Notice::Cancelled),
         "edited" => Some(Notice::StateEdited(id()?)),
+        "deleted" => Some(Notice::Deleted(id()?)),
         "timer" => Some(Notice::Timer),
         "lost" => Some(Notice::Lost),
         _ => None,
@@ -126,6 +128,7 @@ mod tests {
             Notice::Events(run),
             Notice::Cancelled,
             Notice::StateEdited(thread),
+            Notice::Deleted(thread),
             Notice::Timer,
             Notice::Lost,
         ];

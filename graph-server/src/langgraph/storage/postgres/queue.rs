@@ -25,8 +25,9 @@ const RESERVATION_SECONDS: f64 = 60.0;
 /// Shortest wait for a lease to expire.
 const MIN_WAIT: Duration = Duration::from_millis(50);
 
-/// Columns of an active run.
-const ACTIVE: &str = "run, thread, owner, holder IS NOT NULL AND NOT ending, start_at <= now()";
+/// Columns of an active run. In a transaction, `now()` would be the time before the thread was locked.
+const ACTIVE: &str =
+    "run, thread, owner, holder IS NOT NULL AND NOT ending, start_at <= statement_timestamp()";
 
 #[async_trait]
 impl RunQueue for PostgresStorage {
@@ -61,7 +62,7 @@ impl RunQueue for PostgresStorage {
         let claim = "
             WITH next AS (
                 SELECT run FROM graph_server.queue q
-                WHERE start_at <= now() AND (holder IS NULL OR lease_until < now())
+                WHERE (ending OR start_at <= now()) AND (holder IS NULL OR lease_until < now())
                     AND (ending OR NOT EXISTS (
                         SELECT FROM graph_server.queue o
                         WHERE o.thread = q.thread AND o.run <> q.run AND NOT o.ending
@@ -74,7 +75,8 @@ impl RunQueue for PostgresStorage {
                 RETURNING q.run, q.thread, q.fence, q.cancel_action, q.cancel_reason
             )
             SELECT run, thread, fence, cancel_action, cancel_reason,
-                (SELECT max(seq) FROM graph_server.event e WHERE e.thread = claimed.thread),
+                greatest((SELECT max(seq) FROM graph_server.event e WHERE e.thread = claimed.thread),
+                    (extract(epoch FROM now()) * 1000000)::bigint),
                 pg_notify('graph_server', 'started ' || thread || ' ' || run)
             FROM claimed";
         // The statement is executed once: after a lost connection, it may have claimed a run, which is claimed again
@@ -92,13 +94,13 @@ impl RunQueue for PostgresStorage {
             }
             Err(error) => return Err(error.into()),
         }
-        // Start times, and the ends of the leases of other replicas.
+        // Start times, and the ends of the leases.
         let select = "
             SELECT extract(epoch FROM min(CASE
                 WHEN holder IS NULL THEN CASE WHEN start_at > now() THEN start_at END
-                WHEN holder <> $1 THEN lease_until
+                ELSE lease_until
             END) - now())::float8 FROM graph_server.queue";
-        let row = self.query_opt(select, &[&self.replica]).await?;
+        let row = self.query_opt(select, &[]).await?;
         let seconds: Option<f64> = row.map(|it| it.try_get(0)).transpose()?.flatten();
         let wait = seconds.map(|it| Duration::try_from_secs_f64(it).unwrap_or_default());
         Ok(Next::Wait(wait.map(|it| it.max(MIN_WAIT))))
@@ -127,7 +129,8 @@ impl RunQueue for PostgresStorage {
                 RETURNING q.run, q.thread, q.fence, q.cancel_action, q.cancel_reason, old.pending
             )
             SELECT run, thread, fence, cancel_action, cancel_reason,
-                (SELECT max(seq) FROM graph_server.event e WHERE e.thread = changed.thread),
+                greatest((SELECT max(seq) FROM graph_server.event e WHERE e.thread = changed.thread),
+                    (extract(epoch FROM now()) * 1000000)::bigint),
                 pending, pg_notify('graph_server', 'cancelled')
             FROM changed";
         let (run, action) = (run.to_string(), action_name(cancellation.action));
@@ -201,7 +204,8 @@ async fn lock_thread(transaction: &Transaction<'_>, thread: Uuid) -> ApiResult<T
         "SELECT {ACTIVE} FROM graph_server.queue WHERE thread = $1 ORDER BY start_at, number"
     );
     let active = transaction.prepare_cached(&active).await?;
-    let reserved = "SELECT FROM graph_server.reservation WHERE thread = $1 AND lease_until > now()";
+    let reserved = "
+        SELECT FROM graph_server.reservation WHERE thread = $1 AND lease_until > statement_timestamp()";
     let reserved = transaction.prepare_cached(reserved).await?;
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&id];
     // The statements are sent together.
@@ -231,7 +235,7 @@ async fn apply(
         let cancel = "
             WITH changed AS (
                 UPDATE graph_server.queue SET cancel_action = $2, cancel_reason = $3
-                WHERE thread = $1 AND start_at <= now()
+                WHERE thread = $1 AND start_at <= statement_timestamp()
                     AND (cancel_action IS NULL OR cancel_action = 'interrupt' AND $2 = 'rollback')
                 RETURNING run
             )
@@ -244,7 +248,7 @@ async fn apply(
         let insert = "
             WITH added AS (
                 INSERT INTO graph_server.queue (run, thread, owner, start_at)
-                VALUES ($1, $2, $3, now() + $4 * interval '1 second') RETURNING run
+                VALUES ($1, $2, $3, statement_timestamp() + $4 * interval '1 second') RETURNING run
             )
             SELECT pg_notify('graph_server', 'queued') FROM added";
         let insert = transaction.prepare_cached(insert).await?;
@@ -254,7 +258,7 @@ async fn apply(
     if change.reserve {
         let insert = "
             INSERT INTO graph_server.reservation (thread, lease_until)
-            VALUES ($1, now() + $2 * interval '1 second')
+            VALUES ($1, statement_timestamp() + $2 * interval '1 second')
             ON CONFLICT (thread) DO UPDATE SET lease_until = excluded.lease_until";
         let insert = transaction.prepare_cached(insert).await?;
         transaction.query(&insert, &[&id, &RESERVATION_SECONDS]).await?;
@@ -273,12 +277,12 @@ fn active_run(row: &PgRow) -> ApiResult<ActiveRun> {
 }
 
 fn claim_of(row: &PgRow) -> ApiResult<Claim> {
-    let last_seq: Option<i64> = row.try_get(5)?;
+    let last_seq: i64 = row.try_get(5)?;
     Ok(Claim {
         run: uuid_at(row, 0)?,
         thread: uuid_at(row, 1)?,
         fence: row.try_get(2)?,
-        last_seq: last_seq.and_then(|it| u64::try_from(it).ok()).unwrap_or_default(),
+        last_seq: u64::try_from(last_seq).unwrap_or_default(),
         cancellation: cancellation(row.try_get(3)?, row.try_get(4)?),
     })
 }
