@@ -207,7 +207,7 @@ mod tests {
         os::unix::fs::{PermissionsExt, chown},
     };
 
-    use super::{ImageError, Images, MANIFEST, sha256};
+    use super::{ImageError, Images, MANIFEST, VERSION, sha256};
     use crate::Image;
 
     fn images() -> tempfile::TempDir {
