@@ -306,8 +306,9 @@ cargo deny --offline check bans licenses sources
         let here = Availability::Installed;
         needs[..2].fill(here);
         needs[2..QEMU].fill(user);
-        // gVisor is a Debian package, which only root can install.
+        // gVisor and HAProxy are Debian packages, which only root can install.
         needs[4] = Availability::Missing;
+        needs[QEMU - 1] = Availability::Missing;
         let lines = lines(&plan(&machine(needs), Depth::Usual));
         let dirs = [
             "aimock-1.43.0",
