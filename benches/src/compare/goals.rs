@@ -59,8 +59,6 @@ pub const GOALS: &[Goal] = &[
     goal("fanout-to-subgraph", 100, Kind::Rust, Limit::AtLeast(1.0)),
     goal("wide-state", 300, Kind::LangGraph, Limit::AtLeast(100.0)),
     goal("wide-state", 300, Kind::Rust, Limit::AtLeast(1.0)),
-    goal("react-agent", 10, Kind::LangGraph, Limit::AtLeast(100.0)),
-    goal("react-agent", 10, Kind::Rust, Limit::AtLeast(1.0)),
     goal("react-agent", 100, Kind::LangGraph, Limit::AtLeast(100.0)),
     goal("react-agent", 100, Kind::Rust, Limit::AtLeast(1.0)),
     goal("agent-loop", 25, Kind::LangGraph, Limit::AtLeast(100.0)),
