@@ -1,5 +1,7 @@
 //! Updates of an agent's state, and commands that also choose where the run continues.
 
+use std::sync::Arc;
+
 use graph_core::{
     Goto, JsonFieldKind, JsonState, JsonStateSchema, NodeError,
     json::{JsonCommand, JsonUpdate},
@@ -9,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    message::{Message, messages_from_json},
+    message::{EncodedMessages, Message, messages_from_json},
     state::{JUMP_TO, MESSAGES},
 };
 
@@ -21,10 +23,18 @@ use crate::{
 /// let update = Update::new().messages([Message::human("note")]).set("count", 2);
 /// # let _ = update;
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Update {
     fields: Vec<(String, Value)>,
+    /// The messages in `fields`. `None` if they were written as JSON.
+    messages: Option<Vec<Message>>,
+}
+
+impl PartialEq for Update {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
 }
 
 impl Update {
@@ -36,6 +46,9 @@ impl Update {
     /// Writes a field, replacing an earlier write to that field. A value that cannot be serialised is written as null.
     pub fn set(mut self, field: impl Into<String>, value: impl Serialize) -> Self {
         let (field, value) = (field.into(), serde_json::to_value(value).unwrap_or_default());
+        if field == MESSAGES {
+            self.messages = None;
+        }
         match self.fields.iter_mut().find(|it| it.0 == field) {
             Some(write) => write.1 = value,
             None => self.fields.push((field, value)),
@@ -48,7 +61,8 @@ impl Update {
     pub fn messages<M: Into<Message>>(self, messages: impl IntoIterator<Item = M>) -> Self {
         let mut messages: Vec<Message> = messages.into_iter().map(Into::into).collect();
         messages.iter_mut().for_each(Message::ensure_id);
-        self.set(MESSAGES, messages)
+        let update = self.set(MESSAGES, &messages);
+        Self { messages: Some(messages), ..update }
     }
 
     /// Jumps to another place in the agent's loop. Takes effect only if the hook declares the destination.
@@ -73,12 +87,16 @@ impl Update {
 
     /// Returns the written messages. `None` if the update does not write messages.
     pub(crate) fn written_messages(&self) -> Option<Vec<Message>> {
-        messages_from_json(self.get(MESSAGES)?).ok()
+        self.messages.clone().or_else(|| messages_from_json(self.get(MESSAGES)?).ok())
     }
 
     pub(crate) fn into_json(self, schema: &JsonStateSchema) -> Result<JsonUpdate, FieldError> {
+        let mut messages = self.messages.map(EncodedMessages);
         self.fields.into_iter().try_fold(JsonUpdate::default(), |update, (field, value)| {
-            update.write(schema, &field, value, false)
+            match messages.take_if(|_| field == MESSAGES) {
+                Some(messages) => update.write_decoded(schema, &field, value, Arc::new(messages)),
+                None => update.write(schema, &field, value, false),
+            }
         })
     }
 

@@ -68,10 +68,10 @@ pub use error::{AgentError, error_name};
 /// ```
 pub use graph_macros::tool;
 pub use message::{
-    AiMessage, Content, InvalidToolCall, Message, Messages, MessagesState, MessagesStateUpdate,
-    NewMessages, REMOVE_ALL, Status, TextMessage, TokenCounter, ToolCall, ToolMessage, TrimOptions,
-    add_messages, count_tokens_approximately, message_from_json, messages_field,
-    messages_from_json, pretty, trim_messages,
+    AiMessage, Content, InvalidToolCall, Message, MessageList, Messages, MessagesState,
+    MessagesStateUpdate, NewMessages, REMOVE_ALL, Status, TextMessage, TokenCounter, ToolCall,
+    ToolMessage, TrimOptions, add_messages, count_tokens_approximately, message_from_json,
+    messages_field, messages_from_json, pretty, trim_messages,
 };
 pub use model::{ChatModel, LlmModel, ScriptedModel};
 pub use response::ResponseFormat;

@@ -2,6 +2,7 @@
 
 mod content;
 mod like;
+mod list;
 mod llm_convert;
 mod media;
 mod merge;
@@ -13,10 +14,12 @@ mod types;
 pub use content::Content;
 pub(crate) use content::text_block;
 pub use like::{message_from_json, messages_from_json};
+pub use list::MessageList;
 pub(crate) use llm_convert::{from_response, to_llm};
 pub use merge::add_messages;
 pub use pretty::pretty;
 pub(crate) use pretty::python_messages;
+pub(crate) use reducer::EncodedMessages;
 pub use reducer::{Messages, MessagesState, MessagesStateUpdate, NewMessages, messages_field};
 pub use trim::{TokenCounter, TrimOptions, count_tokens_approximately, trim_messages};
 pub(crate) use types::last_ai;

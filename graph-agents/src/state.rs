@@ -1,12 +1,12 @@
 //! The state of an agent as its tools and middleware see it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use graph_core::{JsonFieldKind, NodeError, json::JsonInput};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::message::{Message, message_from_json, messages_from_json};
+use crate::message::{Message, MessageList, messages_from_json};
 
 /// Name of the field that holds the conversation.
 pub const MESSAGES: &str = "messages";
@@ -32,8 +32,7 @@ pub struct AgentState {
 
 #[derive(Debug)]
 struct Inner {
-    /// Empty until the messages are needed: see [`AgentState::split_input`].
-    messages: OnceLock<Vec<Message>>,
+    messages: MessageList,
     fields: Source,
 }
 
@@ -46,24 +45,10 @@ enum Source {
 impl AgentState {
     /// Reads the state from the input of a node or branch.
     pub fn from_input(input: &JsonInput) -> Result<Self, NodeError> {
-        Ok(Self::new(parse(input.get(MESSAGES))?, Source::Input(input.clone())))
-    }
-
-    /// Reads the messages and the state from the input of a node. Saves a copy of the messages for a caller that needs
-    /// them by value: the state decodes them again, but only if they are requested.
-    pub(crate) fn split_input(input: &JsonInput) -> Result<(Vec<Message>, Self), NodeError> {
-        let messages = parse(input.get(MESSAGES))?;
-        let inner = Inner { messages: OnceLock::new(), fields: Source::Input(input.clone()) };
-        Ok((messages, Self { inner: Arc::new(inner) }))
-    }
-
-    /// Like [`from_input`](Self::from_input), but contains only the newest AI message and the messages after it. The
-    /// other fields are complete.
-    pub(crate) fn newest_from_input(input: &JsonInput) -> Result<Self, NodeError> {
-        let all = input.get(MESSAGES).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let newest = all.iter().rposition(|it| it["type"] == "ai").unwrap_or(0);
-        let messages = all[newest..].iter().map(message_from_json).collect::<Result<_, _>>();
-        let messages = messages.map_err(NodeError::terminal)?;
+        let messages = match input.decoded(MESSAGES) {
+            Some(messages) => MessageList::shared(messages),
+            None => parse(input.get(MESSAGES))?,
+        };
         Ok(Self::new(messages, Source::Input(input.clone())))
     }
 
@@ -74,17 +59,16 @@ impl AgentState {
 
     /// Creates a state that holds only messages.
     pub fn from_messages(messages: Vec<Message>) -> Self {
-        Self::new(messages, Source::Fields(Map::new()))
+        Self::new(messages.into(), Source::Fields(Map::new()))
     }
 
-    fn new(messages: Vec<Message>, fields: Source) -> Self {
-        Self { inner: Arc::new(Inner { messages: messages.into(), fields }) }
+    fn new(messages: MessageList, fields: Source) -> Self {
+        Self { inner: Arc::new(Inner { messages, fields }) }
     }
 
     /// Returns the conversation.
-    pub fn messages(&self) -> &[Message] {
-        let decode = || parse(self.get(MESSAGES)).expect("`split_input` has decoded the messages");
-        self.inner.messages.get_or_init(decode)
+    pub fn messages(&self) -> &MessageList {
+        &self.inner.messages
     }
 
     /// Returns the value of a field, or `None` if the field has no value.
@@ -112,10 +96,10 @@ impl AgentState {
     }
 }
 
-fn parse(messages: Option<&Value>) -> Result<Vec<Message>, NodeError> {
+fn parse(messages: Option<&Value>) -> Result<MessageList, NodeError> {
     match messages {
-        None => Ok(Vec::new()),
-        Some(value) => messages_from_json(value).map_err(NodeError::terminal),
+        None => Ok(MessageList::default()),
+        Some(value) => Ok(messages_from_json(value).map_err(NodeError::terminal)?.into()),
     }
 }
 

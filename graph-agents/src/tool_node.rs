@@ -70,11 +70,21 @@ impl fmt::Debug for ToolNode {
 }
 
 /// A tool call sent to the node, with the state that the tool may read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct SentCall {
     pub(crate) tool_call: ToolCall,
-    #[serde(default)]
     pub(crate) state: Map<String, Value>,
+}
+
+impl SentCall {
+    /// Reads a call from the input of the node. Returns `None` if the input is not a call but a state.
+    fn from_input(input: &JsonInput) -> Option<serde_json::Result<Self>> {
+        let call = input.get("tool_call")?;
+        let state = input.get("state").map_or_else(|| Ok(Map::new()), Map::deserialize);
+        Some(
+            ToolCall::deserialize(call).and_then(|tool_call| Ok(Self { tool_call, state: state? })),
+        )
+    }
 }
 
 /// The results of a tool node.
@@ -142,10 +152,9 @@ impl ToolNode {
         context: Context,
         schema: &JsonStateSchema,
     ) -> Result<JsonReturn, NodeError> {
-        let results = match input.get("tool_call") {
-            Some(_) => {
-                let sent: SentCall =
-                    serde_json::from_value(input.to_value()).map_err(NodeError::terminal)?;
+        let results = match SentCall::from_input(&input) {
+            Some(sent) => {
+                let sent = sent.map_err(NodeError::terminal)?;
                 let state = AgentState::from_fields(sent.state)?;
                 self.run_calls(vec![sent.tool_call], &state, &context, InputKind::State).await?
             }
@@ -259,6 +268,9 @@ impl ToolResults {
 
     /// Sends the messages to the message stream, except those of commands to a parent graph.
     pub(crate) async fn stream(&self, context: &Context) {
+        if !context.streams_messages() {
+            return;
+        }
         let messages: Vec<Message> = match self {
             Self::Messages(messages) => messages.iter().cloned().map(Message::Tool).collect(),
             Self::Commands(commands) => {

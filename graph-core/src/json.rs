@@ -26,14 +26,16 @@ pub(crate) mod branch;
 pub(crate) mod field_kind;
 pub(crate) mod input;
 pub(crate) mod node;
+mod slot;
 pub(crate) mod state;
 pub(crate) mod subgraph;
 
 pub use self::{
     branch::{JsonBranch, UnknownLabelError},
-    field_kind::{JsonFieldKind, JsonReducer},
+    field_kind::{JsonFieldKind, JsonReducer, ReducedField, ReducedWrite},
     input::JsonInput,
     node::{JsonCommand, JsonNode, JsonReturn, json_node},
+    slot::Decoded,
     state::{JsonState, JsonStateSchema, JsonUpdate},
     subgraph::json_subgraph,
 };

@@ -20,11 +20,18 @@ enum Name {
 
 impl Label {
     /// Returns the name as a string.
+    #[inline]
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Name::Static(name) => name,
             Name::Shared(name) => name,
         }
+    }
+
+    /// Returns whether both labels refer to the same string in memory.
+    #[inline]
+    pub(crate) fn shares_name(&self, other: &Self) -> bool {
+        std::ptr::eq(self.as_str(), other.as_str())
     }
 
     /// Returns the name of a function, which is the last segment of its path. Returns `None` for closures.

@@ -75,6 +75,9 @@ pub(super) async fn stream_messages(
     streamed: &[String],
     context: &Context,
 ) {
+    if !context.streams_messages() {
+        return;
+    }
     for message in update.written_messages().unwrap_or_default() {
         let was_streamed = message.id().is_some_and(|id| streamed.iter().any(|it| it == id));
         let is_known = || state.messages().iter().any(|it| it.id() == message.id());

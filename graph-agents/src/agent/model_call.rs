@@ -11,7 +11,6 @@ use super::structured;
 use crate::{
     AgentError,
     command::Command,
-    message::Message,
     middleware::Middleware,
     model::{
         ModelAnswer, ModelHandler, ModelRequest, ModelTool, Prompt, RequestTool, ToolChoice,
@@ -44,11 +43,10 @@ impl ModelCall {
         wrapping.rev().fold(innermost, |inner, it| wrap(inner, it.clone()))
     }
 
-    async fn execute(&self, mut request: ModelRequest) -> Result<ModelAnswer, NodeError> {
+    async fn execute(&self, request: ModelRequest) -> Result<ModelAnswer, NodeError> {
         self.check_tools(&request)?;
         let native = request.model.profile().structured_output;
-        let messages = std::mem::take(&mut request.messages);
-        let prompt = to_prompt(&request, messages, native);
+        let prompt = to_prompt(&request, native);
         let mut message = call_streaming(&request.model, &prompt, &request.context).await?;
         if self.name.is_some() {
             message.name.clone_from(&self.name);
@@ -76,12 +74,7 @@ impl ModelCall {
     }
 }
 
-fn to_prompt(request: &ModelRequest, messages: Vec<Message>, native: bool) -> Prompt {
-    let system = request.system.clone().map(Message::system);
-    let messages = match system {
-        Some(system) => [system].into_iter().chain(messages).collect(),
-        None => messages,
-    };
+fn to_prompt(request: &ModelRequest, native: bool) -> Prompt {
     let mut tools: Vec<_> = request.tools.iter().map(to_model_tool).collect();
     let mut tool_choice = request.tool_choice.clone();
     let mut output = None;
@@ -92,14 +85,21 @@ fn to_prompt(request: &ModelRequest, messages: Vec<Message>, native: bool) -> Pr
                 tools.extend(format.schemas.iter().map(|it| ModelTool::Function {
                     name: it.name.clone(),
                     description: it.description.clone(),
-                    parameters: it.schema.clone(),
+                    parameters: Arc::new(it.schema.clone()),
                 }));
                 tool_choice = Some(ToolChoice::Any);
             }
         }
     }
     let tool_choice = tool_choice.filter(|_| !tools.is_empty());
-    Prompt { messages, tools, tool_choice, output, settings: request.settings.clone() }
+    Prompt {
+        system: request.system.clone(),
+        messages: request.messages.clone(),
+        tools,
+        tool_choice,
+        output,
+        settings: request.settings.clone(),
+    }
 }
 
 fn to_model_tool(tool: &RequestTool) -> ModelTool {
@@ -107,7 +107,7 @@ fn to_model_tool(tool: &RequestTool) -> ModelTool {
         RequestTool::Client(tool) => ModelTool::Function {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
-            parameters: tool.schema().clone(),
+            parameters: tool.shared_schema(),
         },
         RequestTool::Provider(tool) => ModelTool::Provider(tool.clone()),
     }

@@ -37,9 +37,9 @@ impl ModelNode {
         input: &JsonInput,
         context: Context,
     ) -> Result<JsonReturn, NodeError> {
-        let (messages, state) = AgentState::split_input(input)?;
-        let repaired = repair(&messages);
-        let messages = repaired.clone().unwrap_or(messages);
+        let state = AgentState::from_input(input)?;
+        let repaired = repair(state.messages());
+        let messages = repaired.clone().map_or_else(|| state.messages().clone(), Into::into);
         let request = ModelRequest {
             model: self.model.clone(),
             system: self.system.clone(),

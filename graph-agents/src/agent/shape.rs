@@ -198,7 +198,7 @@ fn route_branch(
     name: &str,
     route: impl Fn(&AgentState) -> Result<Vec<Goto>, NodeError> + Send + Sync + 'static,
 ) -> JsonBranch {
-    JsonBranch::new(name, move |input| route(&AgentState::newest_from_input(input)?))
+    JsonBranch::new(name, move |input| route(&AgentState::from_input(input)?))
 }
 
 fn unique(targets: Vec<String>) -> Vec<String> {

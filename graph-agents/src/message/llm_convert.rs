@@ -4,16 +4,20 @@ use llm::{Part, Role};
 use serde_json::{Map, Value};
 
 use super::{
+    content::Content,
     media,
     types::{AiMessage, InvalidToolCall, Message, Status, ToolCall, ToolMessage},
 };
 
 /// Converts messages for a request. Returns the system prompt and the conversation.
 ///
-/// System messages at the beginning are joined into the system prompt, because a request has only one. Consecutive tool
+/// System messages at the beginning are joined to the system prompt, because a request has only one. Consecutive tool
 /// results become one message, because providers expect the results of parallel calls together. Images, documents and
 /// audio in tool results follow all results of that message, because most providers accept only text in a result.
-pub(crate) fn to_llm(messages: &[Message]) -> (Option<String>, Vec<llm::Message>) {
+pub(crate) fn to_llm(
+    system: Option<&Content>,
+    messages: &[Message],
+) -> (Option<String>, Vec<llm::Message>) {
     let is_system = |it: &&Message| matches!(it, Message::System(_) | Message::Remove { .. });
     let n_leading = messages.iter().take_while(is_system).count();
     let (leading, rest) = messages.split_at(n_leading);
@@ -38,8 +42,8 @@ pub(crate) fn to_llm(messages: &[Message]) -> (Option<String>, Vec<llm::Message>
             converted.name = message.name().map(str::to_owned);
         }
     }
-    let system: Vec<_> =
-        leading.iter().filter(|it| it.kind() == "system").map(Message::text).collect();
+    let leading = leading.iter().filter(|it| it.kind() == "system").map(Message::text);
+    let system: Vec<_> = system.map(Content::text).into_iter().chain(leading).collect();
     ((!system.is_empty()).then(|| system.join("\n\n")), conversation)
 }
 
@@ -167,7 +171,7 @@ mod tests {
             ToolMessage::success(&call("1"), seen).into(),
             ToolMessage::error(&call("2"), "failed").into(),
         ];
-        let (system, converted) = to_llm(&messages);
+        let (system, converted) = to_llm(None, &messages);
         assert_eq!(system.as_deref(), Some("Be brief."));
         let url = Part::Media(Media::image_url("https://a.example"));
         assert_eq!(converted[0].parts, [Part::text("What is"), url]);

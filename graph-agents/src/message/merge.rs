@@ -26,26 +26,8 @@ pub fn add_messages(
 ) -> Result<Vec<Message>, AgentError> {
     current.iter_mut().chain(&mut update).for_each(Message::ensure_id);
     let plan = plan(&current, &update)?;
-    apply(plan, &mut current, update);
+    apply(&plan, &mut current, update);
     Ok(current)
-}
-
-/// An item of a list that is merged by id.
-pub(super) trait Item {
-    /// Returns the id. Items of an update always have one.
-    fn id(&self) -> Option<&str>;
-    /// Returns whether the item is a marker that removes other items.
-    fn is_removal(&self) -> bool;
-}
-
-impl Item for Message {
-    fn id(&self) -> Option<&str> {
-        self.id()
-    }
-
-    fn is_removal(&self) -> bool {
-        matches!(self, Self::Remove { .. })
-    }
 }
 
 /// The effect of an update on a list.
@@ -63,9 +45,9 @@ pub(super) enum Plan {
     },
 }
 
-/// Determines the effect of an update.
-pub(super) fn plan<T: Item>(current: &[T], update: &[T]) -> Result<Plan, AgentError> {
-    let is_remove_all = |it: &T| it.is_removal() && it.id() == Some(REMOVE_ALL);
+/// Determines the effect of an update whose messages all have ids.
+pub(super) fn plan(current: &[Message], update: &[Message]) -> Result<Plan, AgentError> {
+    let is_remove_all = |it: &Message| matches!(it, Message::Remove { id } if id == REMOVE_ALL);
     if let Some(last) = update.iter().rposition(is_remove_all) {
         return Ok(Plan::Replace(last + 1));
     }
@@ -76,10 +58,10 @@ pub(super) fn plan<T: Item>(current: &[T], update: &[T]) -> Result<Plan, AgentEr
     let known = current.iter().enumerate();
     positions.extend(known.filter_map(|(position, it)| Some((it.id()?, position))));
     let (mut puts, mut removed_ids) = (Vec::new(), HashSet::new());
-    let mut ids: Vec<Option<&str>> = current.iter().map(Item::id).collect();
+    let mut ids: Vec<Option<&str>> = current.iter().map(Message::id).collect();
     for (index, item) in update.iter().enumerate() {
         let Some(id) = item.id() else { continue };
-        match (positions.get(id), item.is_removal()) {
+        match (positions.get(id), is_removal(item)) {
             (Some(_), true) => drop(removed_ids.insert(id)),
             (None, true) => return Err(unknown_id(id)),
             (Some(position), false) => {
@@ -103,34 +85,38 @@ pub(super) fn plan<T: Item>(current: &[T], update: &[T]) -> Result<Plan, AgentEr
 const MAX_SEARCHED: usize = 8;
 
 /// Returns the effect of a small update that only appends items with new ids, which is the common case.
-fn appends<T: Item>(current: &[T], update: &[T]) -> Option<Vec<(usize, usize)>> {
-    let is_new = |(index, item): (usize, &T)| {
+fn appends(current: &[Message], update: &[Message]) -> Option<Vec<(usize, usize)>> {
+    let is_new = |(index, item): (usize, &Message)| {
         let mut known = update[..index].iter().chain(current);
-        item.id().is_some() && !item.is_removal() && known.all(|it| it.id() != item.id())
+        item.id().is_some() && !is_removal(item) && known.all(|it| it.id() != item.id())
     };
     let appends = update.len() <= MAX_SEARCHED && update.iter().enumerate().all(is_new);
     appends.then(|| (current.len()..).zip(0..update.len()).collect())
 }
 
+fn is_removal(message: &Message) -> bool {
+    matches!(message, Message::Remove { .. })
+}
+
 /// Applies the effect of an update to the list.
-pub(super) fn apply<T>(plan: Plan, current: &mut Vec<T>, update: Vec<T>) {
+pub(super) fn apply<T>(plan: &Plan, current: &mut Vec<T>, update: Vec<T>) {
     match plan {
         Plan::Replace(from) => {
             *current = update;
-            current.drain(..from);
+            current.drain(..*from);
         }
         Plan::Merge { puts, removed } => {
             let mut items = update.into_iter().enumerate();
             for (position, index) in puts {
-                let item = items.find(|it| it.0 == index).expect("indexes ascend").1;
-                if position == current.len() {
+                let item = items.find(|it| it.0 == *index).expect("indexes ascend").1;
+                if *position == current.len() {
                     current.push(item)
                 } else {
-                    current[position] = item
+                    current[*position] = item
                 }
             }
-            for position in removed.into_iter().rev() {
-                current.remove(position);
+            for position in removed.iter().rev() {
+                current.remove(*position);
             }
         }
     }

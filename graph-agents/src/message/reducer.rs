@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use graph_core::{
-    JsonFieldKind, State, checkpoint::Change, json::JsonReducer, reduce::Reducer, state::FieldError,
+    JsonFieldKind, State,
+    checkpoint::Change,
+    json::{JsonReducer, ReducedField, ReducedWrite},
+    reduce::Reducer,
+    state::FieldError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    like::messages_from_json,
-    merge::{Item, Plan, apply, plan},
+    like::{message_from_json, messages_from_json},
+    merge::{Plan, apply, plan},
     types::{Message, REMOVE_ALL},
 };
+use crate::AgentError;
 
 /// Reducer of message lists: `#[reduce(Messages)] messages: Vec<Message>`.
 ///
@@ -84,7 +89,7 @@ impl Reducer<Vec<Message>> for Messages {
     fn fold(current: &mut Vec<Message>, update: NewMessages) {
         let update = without_unknown_removals(current, update.0);
         if let Ok(plan) = plan(current, &update) {
-            apply(plan, current, update);
+            apply(&plan, current, update);
         }
     }
 
@@ -157,16 +162,25 @@ pub fn messages_field() -> JsonFieldKind {
     JsonFieldKind::Custom(Arc::new(JsonMessages))
 }
 
+/// The messages of an update, all with ids, whose JSON form is known. Nodes write them with
+/// [`JsonUpdate::write_decoded`](graph_core::json::JsonUpdate::write_decoded).
+#[derive(Clone, Debug)]
+pub(crate) struct EncodedMessages(pub(crate) Vec<Message>);
+
 #[derive(Debug)]
 struct JsonMessages;
 
-impl Item for Value {
-    fn id(&self) -> Option<&str> {
-        self["id"].as_str()
-    }
-
-    fn is_removal(&self) -> bool {
-        self["type"] == "remove"
+/// Returns the messages of a write, all with ids, and their JSON form.
+fn parse(write: ReducedWrite) -> Result<(Vec<Message>, Vec<Value>), AgentError> {
+    let encoded = write.decoded.and_then(|it| it.downcast::<EncodedMessages>().ok());
+    match (encoded, write.value) {
+        (Some(messages), Value::Array(json)) => Ok((Arc::unwrap_or_clone(messages).0, json)),
+        (_, value) => {
+            let mut messages = messages_from_json(&value)?;
+            messages.iter_mut().for_each(Message::ensure_id);
+            let json = messages.iter().map(serde_json::to_value).collect::<Result<_, _>>();
+            Ok((messages, json.map_err(|it| AgentError::value(it.to_string()))?))
+        }
     }
 }
 
@@ -177,21 +191,30 @@ impl JsonReducer for JsonMessages {
 
     fn fold(
         &self,
-        field: &str,
-        current: &mut Value,
-        write: Value,
+        field: ReducedField<'_>,
+        write: ReducedWrite,
     ) -> Result<Option<Change>, FieldError> {
-        let invalid = |problem: &dyn std::fmt::Display| FieldError::new(field, problem);
-        let mut messages = messages_from_json(&write).map_err(|it| invalid(&it))?;
-        messages.iter_mut().for_each(Message::ensure_id);
-        let update = messages.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
-        let update = update.map_err(|it| invalid(&it))?;
-        let Value::Array(list) = current else {
+        let ReducedField { name, value, decoded, records_change } = field;
+        let invalid = |problem: &dyn std::fmt::Display| FieldError::new(name, problem);
+        let (update, json) = parse(write).map_err(|it| invalid(&it))?;
+        let Value::Array(list) = value else {
             return Err(invalid(&"the stored value is not a list of messages"));
         };
-        let plan = plan(list, &update).map_err(|it| invalid(&it))?;
-        let change = change(&plan, |index| Some(update[index].clone()));
-        apply(plan, list, update);
-        Ok(change)
+        let current = decoded.clone().and_then(|it| it.downcast::<Vec<Message>>().ok());
+        let mut current = match current {
+            Some(current) => current,
+            None => {
+                let current = list.iter().map(message_from_json).collect::<Result<_, _>>();
+                Arc::new(current.map_err(|it| invalid(&it))?)
+            }
+        };
+        let plan = plan(&current, &update).map_err(|it| invalid(&it))?;
+        let change = records_change.then(|| change(&plan, |index| Some(json[index].clone())));
+        // Without the field's own reference, the list can be changed in place.
+        *decoded = None;
+        apply(&plan, Arc::make_mut(&mut current), update);
+        apply(&plan, list, json);
+        *decoded = Some(current);
+        Ok(change.flatten())
     }
 }

@@ -195,7 +195,7 @@ impl Summarization {
             return Ok("Previous conversation was too long to summarize.".to_owned());
         }
         let text = self.prompt.replace("{messages}", &xml::format(&trimmed));
-        let prompt = Prompt { messages: vec![Message::human(text)], ..Prompt::default() };
+        let prompt = Prompt { messages: vec![Message::human(text)].into(), ..Prompt::default() };
         let summary = self.model.call(&prompt, &mut ChunkSink::none()).await?;
         Ok(summary.content.text().trim().to_owned())
     }

@@ -88,7 +88,7 @@ impl Middleware for ToolEmulator {
             request.tool.as_ref().map_or("none", Tool::description),
             notation::python_object(&call.args)
         );
-        let prompt = Prompt { messages: vec![Message::human(text)], ..Prompt::default() };
+        let prompt = Prompt { messages: vec![Message::human(text)].into(), ..Prompt::default() };
         let answer = self.model.call(&prompt, &mut ChunkSink::none()).await?;
         Ok(ToolMessage::success(call, answer.content).into())
     }

@@ -161,8 +161,8 @@ impl ToolSelector {
                 self.system_prompt
             ),
         };
-        let messages = vec![Message::system(system), newest.clone()];
-        Ok(Prompt { messages, ..Prompt::default() })
+        let messages = vec![newest.clone()].into();
+        Ok(Prompt { system: Some(system.into()), messages, ..Prompt::default() })
     }
 
     /// Asks the model to select tools. Returns their names, or `None` if no selection can be parsed.

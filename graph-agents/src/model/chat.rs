@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     id::new_id,
-    message::{AiMessage, Message},
+    message::{AiMessage, Content, Message, MessageList},
     tool::ProviderTool,
 };
 
@@ -99,8 +99,10 @@ pub struct ModelProfile {
 /// The conversation, tools and options of one model call.
 #[derive(Clone, Debug, Default)]
 pub struct Prompt {
-    /// The messages. A system message comes first.
-    pub messages: Vec<Message>,
+    /// Content of the system message.
+    pub system: Option<Content>,
+    /// The conversation.
+    pub messages: MessageList,
     /// Tools that the model may call.
     pub tools: Vec<ModelTool>,
     /// Which tool the model must call. `None`: the model decides.
@@ -121,7 +123,7 @@ pub enum ModelTool {
         /// Description of the tool.
         description: String,
         /// JSON Schema of the arguments.
-        parameters: Value,
+        parameters: Arc<Value>,
     },
     /// A tool that the provider executes.
     Provider(ProviderTool),

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use graph_core::NodeError;
 use llm::{Catalog, Listener, Llm, Model, Piece, Request, Schema};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
@@ -64,12 +65,12 @@ impl LlmModel {
     }
 
     fn to_request(&self, prompt: &Prompt) -> Result<Request, InvalidSettings> {
-        let (system, messages) = to_llm(&prompt.messages);
+        let (system, messages) = to_llm(prompt.system.as_ref(), &prompt.messages);
         let mut request = Request { system, messages, tools: Vec::new(), ..self.request.clone() };
         for tool in &prompt.tools {
             match tool {
                 ModelTool::Function { name, description, parameters } => {
-                    request.tools.push(llm::Tool::new(name, description, parameters.clone()));
+                    request.tools.push(llm::Tool::new(name, description, Value::clone(parameters)));
                 }
                 ModelTool::Provider(tool) => {
                     let tool = llm::ProviderTool::Custom(tool.definition.clone());

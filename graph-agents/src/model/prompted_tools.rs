@@ -10,7 +10,7 @@ use super::chat::{
 use crate::{
     AgentError,
     id::new_id,
-    message::{AiMessage, Message, ToolCall},
+    message::{AiMessage, Content, Message, MessageList, ToolCall},
 };
 
 /// Lets a model without native tool calls use tools.
@@ -83,7 +83,7 @@ fn schema(prompt: &Prompt) -> Value {
     let mut options = Vec::new();
     for tool in prompt.tools.iter().filter(|it| is_allowed(it.name())) {
         if let ModelTool::Function { name, parameters, .. } = tool {
-            let mut parameters = parameters.clone();
+            let mut parameters = Value::clone(parameters);
             // References start at the root, so the definitions must be there.
             if let Some(Value::Object(own)) =
                 parameters.as_object_mut().and_then(|it| it.remove("$defs"))
@@ -114,7 +114,7 @@ fn object(properties: &[(&str, Value)]) -> Value {
 }
 
 /// Returns the conversation with a description of the tools, in which calls and results are text.
-fn messages(prompt: &Prompt) -> Vec<Message> {
+fn messages(prompt: &Prompt) -> MessageList {
     let mut system = "Answer with JSON. To use a tool, write {\"tool\": NAME, \"arguments\": ARGUMENTS}. To answer, write \
                       {\"answer\": TEXT}. Tools:"
         .to_owned();
@@ -124,8 +124,9 @@ fn messages(prompt: &Prompt) -> Vec<Message> {
         }
     }
     let is_system = |it: &&Message| it.kind() == "system";
-    for message in prompt.messages.iter().filter(is_system) {
-        system = format!("{}\n\n{system}", message.text());
+    let instructions = prompt.messages.iter().filter(is_system).map(Message::text);
+    for text in prompt.system.iter().map(Content::text).chain(instructions) {
+        system = format!("{text}\n\n{system}");
     }
     let rest = prompt.messages.iter().filter(|it| !is_system(it)).map(|message| match message {
         Message::Ai(it) => Message::ai(step_text(it)),

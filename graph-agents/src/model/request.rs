@@ -14,7 +14,7 @@ use crate::{
     AgentState,
     command::Command,
     dependencies::Dependencies,
-    message::{AiMessage, Content, Message},
+    message::{AiMessage, Content, Message, MessageList},
     response::ResponseFormat,
     tool::{ProviderTool, Tool},
 };
@@ -27,7 +27,7 @@ pub struct ModelRequest {
     /// Content of the system message.
     pub system: Option<Content>,
     /// The conversation, without the system message.
-    pub messages: Vec<Message>,
+    pub messages: MessageList,
     /// Tools that the model may call.
     pub tools: Vec<RequestTool>,
     /// Which tool the model must call.

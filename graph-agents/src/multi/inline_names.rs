@@ -24,7 +24,7 @@ impl InlineNames {
 
 fn with_names(prompt: &Prompt) -> Prompt {
     let mut prompt = prompt.clone();
-    for message in &mut prompt.messages {
+    for message in prompt.messages.iter_mut() {
         if let Message::Ai(AiMessage { name: Some(name), content, .. }) = message {
             *content = format!("<name>{name}</name><content>{}</content>", content.text()).into();
         }

@@ -54,7 +54,7 @@ pub struct Tool {
 struct Inner {
     name: String,
     description: String,
-    schema: Value,
+    schema: Arc<Value>,
     injected: Vec<Injected>,
     return_direct: bool,
     exceptions: Option<ExceptionAnswer>,
@@ -139,7 +139,7 @@ impl Tool {
         let inner = Inner {
             name,
             description,
-            schema: without_metadata(schema),
+            schema: Arc::new(without_metadata(schema)),
             injected: Vec::new(),
             return_direct: false,
             exceptions: None,
@@ -271,6 +271,10 @@ impl Tool {
     /// Returns the JSON Schema of the arguments that the model sees.
     pub fn schema(&self) -> &Value {
         &self.inner.schema
+    }
+
+    pub(crate) fn shared_schema(&self) -> Arc<Value> {
+        self.inner.schema.clone()
     }
 
     /// Returns whether the tool ends the agent's loop.

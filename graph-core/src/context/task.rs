@@ -4,7 +4,7 @@ use std::{
     any::Any,
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -194,7 +194,10 @@ impl TaskContext {
         *self.raised_interrupt.get_mut() = false;
         *self.subgraph_count.get_mut() = 0;
         *self.draw_count.get_mut() = 0;
-        self.memory = Mutex::default();
+        let memory = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if memory.is_some() {
+            *memory = None;
+        }
     }
 
     /// Restores resume values and journal from the records of an earlier run.

@@ -65,7 +65,15 @@ impl Engine {
         task: &mut StepTask,
         execution: Execution,
     ) -> Result<(), RunError> {
-        let Execution { mut outcome, handled } = execution;
+        let Execution { outcome, handled } = execution;
+        match self.set_outcome(task, outcome) {
+            true => self.record_end(task, handled.as_deref()).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Stores how a task ended. Returns whether it must be recorded now.
+    pub(super) fn set_outcome(&self, task: &mut StepTask, mut outcome: TaskOutcome) -> bool {
         if self.ahead.is_some() {
             self.check_declared(&task.cx, &mut outcome);
         }
@@ -85,10 +93,7 @@ impl Engine {
             }
         }
         task.outcome = Some(outcome);
-        if is_final && self.records_end(task) {
-            self.record_end(task, handled.as_deref()).await?;
-        }
-        Ok(())
+        is_final && self.records_end(task)
     }
 
     /// Returns whether a checkpointer, a stream reader or the cache needs to know how the task ended.

@@ -309,11 +309,15 @@ impl Frontier {
 
     /// Releases deferred nodes if no other node is scheduled. As in LangGraph, pending payloads do not delay deferred
     /// nodes.
+    #[inline]
     fn release_deferred(&mut self, graph: &Graph) {
         let waits = !self.deferred.is_empty() || !self.joins.is_empty();
-        if !waits || !self.scheduled.is_empty() {
-            return;
+        if waits && self.scheduled.is_empty() {
+            self.release_all_deferred(graph);
         }
+    }
+
+    fn release_all_deferred(&mut self, graph: &Graph) {
         // Only joins for which a source finished in this step count. A join that was complete before an edit does not
         // delay deferred nodes.
         let runs = |join: &usize| {

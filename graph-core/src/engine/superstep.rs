@@ -10,7 +10,9 @@ use crate::{
     engine::{
         ahead::Ahead,
         commit::{CommitOptions, Committed},
-        execute::{Job, PendingFailure, Task, route, route_in_task, run_error, task_outcome},
+        execute::{
+            Execution, Job, PendingFailure, Task, route, route_in_task, run_error, task_outcome,
+        },
         outcome::{TaskOutcome, TaskOutput},
         plan::StartInput,
         running::Engine,
@@ -213,9 +215,15 @@ impl Engine {
             if pool.must_wait() {
                 self.flush_records().await?;
             }
-            let Some((index, execution)) = pool.next().await? else { return Ok(()) };
-            self.end_task(&mut tasks[index], execution).await?;
-            failed |= tasks[index].has_failed();
+            let Some((index, Execution { outcome, handled })) = pool.next().await? else {
+                return Ok(());
+            };
+            let task = &mut tasks[index];
+            // Like `end_task`, but without the cost of a future for each task that is not recorded.
+            if self.set_outcome(task, outcome) {
+                self.record_end(task, handled.as_deref()).await?;
+            }
+            failed |= task.has_failed();
         }
     }
 

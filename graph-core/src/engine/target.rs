@@ -87,7 +87,7 @@ pub(super) fn resolve_gotos(
     targets: &mut Targets,
 ) -> Result<(), NodeError> {
     for goto in gotos {
-        match (graph.find(goto.to.as_str()), goto.payload.take()) {
+        match (graph.find_label(&goto.to), goto.payload.take()) {
             (Some(node), None) if node != graph.start => targets.push(Target::Node(node)),
             (Some(node), Some(payload)) if node != graph.start => {
                 let payload =

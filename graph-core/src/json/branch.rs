@@ -14,6 +14,7 @@ use crate::{
     },
     json::{
         input::JsonInput,
+        slot::JsonWrite,
         state::{JsonState, JsonUpdate},
     },
     label::{END_NAME, Label},
@@ -103,7 +104,7 @@ fn branch_input(call: &RouteCall<'_>) -> JsonInput {
     let mut input = JsonInput::of_state(state, call.reads.cloned(), call.remaining);
     for update in call.updates.iter().filter_map(|it| it.downcast_ref::<JsonUpdate>()) {
         input.extra.extend(update.extra.clone());
-        for (field, value, _) in &update.writes {
+        for JsonWrite { field, value, .. } in &update.writes {
             let fields = update.schema.as_ref().map(|it| &it.inner.fields);
             let Some(name) = fields.map(|it| &it[*field].name) else { continue };
             // If the node wrote a field that it cannot read, the branch sees the written value, not the reduced one.

@@ -4,10 +4,13 @@ use std::{cmp::Ordering, fmt, sync::Arc};
 
 use serde_json::{Map, Number, Value};
 
-use crate::state::{
-    change::Change,
-    field::{FieldError, Lifetime, json_type},
-    fold::{Delta, Fold},
+use crate::{
+    json::slot::{Decoded, JsonWrite, Slot},
+    state::{
+        change::Change,
+        field::{FieldError, Lifetime, json_type},
+        fold::{Delta, Fold},
+    },
 };
 
 /// A reducer of JSON fields that another crate implements.
@@ -15,16 +18,38 @@ pub trait JsonReducer: fmt::Debug + Send + Sync {
     /// Returns the value of the field before its first write.
     fn initial_value(&self) -> Value;
 
-    /// Folds a write into the current value.
+    /// Folds a write into the field.
     ///
     /// Returns a change that a checkpoint can store instead of the whole value, or `None` to store the whole value. If
-    /// the write is invalid, returns an error and leaves `current` unchanged.
+    /// the write is invalid, returns an error and leaves the field unchanged.
     fn fold(
         &self,
-        field: &str,
-        current: &mut Value,
-        write: Value,
+        field: ReducedField<'_>,
+        write: ReducedWrite,
     ) -> Result<Option<Change>, FieldError>;
+}
+
+/// A field whose [reducer](JsonReducer) is called.
+#[derive(Debug)]
+pub struct ReducedField<'a> {
+    /// Name of the field.
+    pub name: &'a str,
+    /// The current value.
+    pub value: &'a mut Value,
+    /// A typed copy of the value, if the reducer keeps one. It spares nodes the work of decoding the value; see
+    /// [`JsonInput::decoded`](crate::json::JsonInput::decoded). `None` after the value was replaced as a whole.
+    pub decoded: &'a mut Option<Decoded>,
+    /// Whether the change that the reducer returns is used.
+    pub records_change: bool,
+}
+
+/// A write that a [reducer](JsonReducer) folds into a field.
+#[derive(Debug)]
+pub struct ReducedWrite {
+    /// The written value.
+    pub value: Value,
+    /// A typed copy of the value, if the node [provides one](crate::json::JsonUpdate::write_decoded).
+    pub decoded: Option<Decoded>,
 }
 
 impl PartialEq for dyn JsonReducer {
@@ -123,29 +148,33 @@ impl JsonFieldKind {
         &self,
         index: usize,
         field: &str,
-        current: &mut Option<Arc<Value>>,
-        value: Value,
-        overwrite: bool,
+        current: &mut Slot,
+        write: JsonWrite,
         fold: &mut Fold,
     ) -> Result<(), FieldError> {
+        let JsonWrite { value, overwrite, .. } = write;
         let first = fold.mark_folded(index);
         if matches!(self, Self::Topic | Self::TopicAccumulate) {
             let reset = overwrite || (matches!(self, Self::Topic) && first);
-            return append_to_topic(index, current, value, reset, fold);
+            return append_to_topic(index, &mut current.value, value, reset, fold);
         }
-        if overwrite || current.is_none() || !self.reduces() {
+        if overwrite || current.value.is_none() || !self.reduces() {
             self.check(field, &value)?;
             fold.record(index, Delta::Whole);
-            *current = Some(Arc::new(value));
+            *current = Slot::new(value);
             return Ok(());
         }
+        let Slot { value: current, decoded } = current;
         let slot = Arc::make_mut(current.get_or_insert_default());
         match self {
             Self::Append => append(index, field, slot, value, fold),
             Self::Upsert(key) => upsert(index, field, slot, value, key, fold),
             Self::Merge => merge(index, field, slot, value, fold),
             Self::Custom(reducer) => {
-                let change = reducer.fold(field, slot, value)?;
+                let records_change = fold.is_recording();
+                let field = ReducedField { name: field, value: slot, decoded, records_change };
+                let write = ReducedWrite { value, decoded: write.decoded };
+                let change = reducer.fold(field, write)?;
                 fold.record(index, change.map_or(Delta::Whole, Delta::Part));
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! The input of nodes and branches of a dynamic graph.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use serde_json::{Map, Value};
 
@@ -36,6 +36,16 @@ impl JsonInput {
             Source::State(_) => None,
         };
         own.or_else(|| self.computed.get(field)).or_else(|| self.extra.get(field))
+    }
+
+    /// Returns the typed copy of a field's value that the field's [reducer](crate::json::JsonReducer) keeps. Returns
+    /// `None` if there is none at the moment, for example after the state was loaded from a checkpoint; the value must
+    /// then be decoded.
+    pub fn decoded<T: Any + Send + Sync>(&self, field: &str) -> Option<Arc<T>> {
+        match &self.source {
+            Source::State(state) if self.is_visible(field) => state.decoded(field),
+            Source::State(_) | Source::Payload(_) => None,
+        }
     }
 
     /// Returns the whole input: the fields that have a value as an object, or the payload.

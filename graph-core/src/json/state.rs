@@ -1,13 +1,16 @@
 //! The JSON state, its schema and its updates.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
 use crate::{
     error::NodeError,
     graph::build::StateGraph,
-    json::field_kind::JsonFieldKind,
+    json::{
+        field_kind::JsonFieldKind,
+        slot::{Decoded, JsonWrite, Slot},
+    },
     node::output::{IntoNodeOutput, NodeOutput},
     run::input::Input,
     state::{
@@ -97,7 +100,7 @@ impl JsonStateSchema {
     /// Converts a JSON object into a run's input. Fields that are not part of the input are ignored.
     pub fn input(&self, value: Value) -> Result<Input<JsonState>, FieldError> {
         let mut update = JsonUpdate::from_value(self, value)?;
-        update.writes.retain(|write| self.inner.fields[write.0].input);
+        update.writes.retain(|write| self.inner.fields[write.field].input);
         Ok(Input::update(update))
     }
 
@@ -118,7 +121,8 @@ impl JsonStateSchema {
     }
 
     fn initial(&self) -> JsonState {
-        let initial = |kind: &JsonFieldKind| kind.initial_value().map(Arc::new);
+        let initial =
+            |kind: &JsonFieldKind| kind.initial_value().map(Slot::new).unwrap_or_default();
         JsonState { schema: self.clone(), values: self.inner.kinds.iter().map(initial).collect() }
     }
 
@@ -153,13 +157,22 @@ impl JsonStateSchema {
 #[derive(Clone)]
 pub struct JsonState {
     pub(super) schema: JsonStateSchema,
-    values: Vec<Option<Arc<Value>>>,
+    values: Vec<Slot>,
 }
 
 impl JsonState {
     /// Returns the value of a field, or `None` if the field has no value or does not exist.
     pub fn get(&self, field: &str) -> Option<&Value> {
-        self.values[*self.schema.inner.index.get(field)?].as_deref()
+        self.slot(field)?.value.as_deref()
+    }
+
+    /// Returns the typed copy that the reducer of the field keeps.
+    pub(super) fn decoded<T: Any + Send + Sync>(&self, field: &str) -> Option<Arc<T>> {
+        self.slot(field)?.decoded.clone()?.downcast().ok()
+    }
+
+    fn slot(&self, field: &str) -> Option<&Slot> {
+        self.values.get(*self.schema.inner.index.get(field)?)
     }
 
     /// Returns the output fields that have a value, as an object.
@@ -174,8 +187,8 @@ impl JsonState {
 
     pub(super) fn object(&self, show: impl Fn(&Field) -> bool) -> Value {
         let fields = self.schema.inner.fields.iter().zip(&self.values);
-        let present = fields.filter(|(field, _)| show(field)).filter_map(|(field, value)| {
-            Some((field.name.clone().into_owned(), Value::clone(value.as_deref()?)))
+        let present = fields.filter(|(field, _)| show(field)).filter_map(|(field, slot)| {
+            Some((field.name.clone().into_owned(), Value::clone(slot.value.as_deref()?)))
         });
         Value::Object(present.collect())
     }
@@ -207,8 +220,7 @@ impl fmt::Debug for JsonState {
 /// An update of a JSON state.
 #[derive(Clone, Debug, Default)]
 pub struct JsonUpdate {
-    /// The writes. Each consists of a field index, a value, and whether the value overwrites the field.
-    pub(super) writes: Vec<(usize, Value, bool)>,
+    pub(super) writes: Vec<JsonWrite>,
     /// Values that the node returned under names that are not fields of the state. Only the node's branches see them.
     pub(super) extra: Map<String, Value>,
     /// The schema that the field indexes refer to. `None` if there are no writes yet.
@@ -225,7 +237,7 @@ impl JsonUpdate {
         for (name, value) in object {
             let value = limits::ensure_depth(&name, value)?;
             match schema.inner.index.get(&name) {
-                Some(index) => update.writes.push((*index, value, false)),
+                Some(index) => update.writes.push(JsonWrite::new(*index, value, false)),
                 None => drop(update.extra.insert(name, value)),
             }
         }
@@ -235,19 +247,45 @@ impl JsonUpdate {
     /// Adds a write to a field, replacing an earlier write of this update to the same field. If `overwrite` is true,
     /// the value replaces the field's value instead of being reduced into it.
     pub fn write(
-        mut self,
+        self,
         schema: &JsonStateSchema,
         field: &str,
         value: Value,
         overwrite: bool,
     ) -> Result<Self, FieldError> {
-        let value = limits::ensure_depth(field, value)?;
+        self.add(schema, field, JsonWrite::new(0, value, overwrite))
+    }
+
+    /// Adds a write to a field with a custom reducer, which also gets a typed copy of the value: see
+    /// [`ReducedWrite::decoded`](crate::json::ReducedWrite::decoded).
+    pub fn write_decoded(
+        self,
+        schema: &JsonStateSchema,
+        field: &str,
+        value: Value,
+        decoded: Decoded,
+    ) -> Result<Self, FieldError> {
+        let write = JsonWrite { decoded: Some(decoded), ..JsonWrite::new(0, value, false) };
+        self.add(schema, field, write)
+    }
+
+    /// Adds a write, whose index is still to be set.
+    fn add(
+        mut self,
+        schema: &JsonStateSchema,
+        field: &str,
+        write: JsonWrite,
+    ) -> Result<Self, FieldError> {
+        let value = limits::ensure_depth(field, write.value)?;
         self.schema.get_or_insert_with(|| schema.clone());
         match schema.inner.index.get(field) {
-            Some(index) => match self.writes.iter_mut().find(|it| it.0 == *index) {
-                Some(write) => *write = (*index, value, overwrite),
-                None => self.writes.push((*index, value, overwrite)),
-            },
+            Some(index) => {
+                let write = JsonWrite { field: *index, value, ..write };
+                match self.writes.iter_mut().find(|it| it.field == *index) {
+                    Some(earlier) => *earlier = write,
+                    None => self.writes.push(write),
+                }
+            }
             None => drop(self.extra.insert(field.to_owned(), value)),
         }
         Ok(self)
@@ -276,11 +314,11 @@ impl State for JsonState {
 
     fn write_set(&self, update: &JsonUpdate) -> WriteSet {
         let mut write_set = WriteSet::default();
-        for (field, _, overwrite) in &update.writes {
+        for write in &update.writes {
             // `fold` reports an error for a field that this state does not contain.
-            let Ok(field) = self.local_index(update, *field) else { continue };
+            let Ok(field) = self.local_index(update, write.field) else { continue };
             write_set.written.insert(field);
-            if *overwrite {
+            if write.overwrite {
                 write_set.overwritten.insert(field);
             }
         }
@@ -288,13 +326,13 @@ impl State for JsonState {
     }
 
     fn fold(&mut self, update: &mut JsonUpdate, fold: &mut Fold) -> Result<(), FieldError> {
-        for (field, value, overwrite) in std::mem::take(&mut update.writes) {
-            let field = self.local_index(update, field)?;
-            if !fold.ignores(field, overwrite) {
+        for write in std::mem::take(&mut update.writes) {
+            let field = self.local_index(update, write.field)?;
+            if !fold.ignores(field, write.overwrite) {
                 let schema = self.schema.inner.clone();
                 let name = &schema.fields[field].name;
                 let current = &mut self.values[field];
-                schema.kinds[field].fold(field, name, current, value, overwrite, fold)?;
+                schema.kinds[field].fold(field, name, current, write, fold)?;
             }
         }
         Ok(())
@@ -303,23 +341,24 @@ impl State for JsonState {
     fn into_update(self) -> JsonUpdate {
         let inputs = self.schema.inner.fields.iter().zip(self.values).enumerate();
         let writes = inputs.filter(|(_, (field, _))| field.input);
-        let writes = writes
-            .filter_map(|(index, (_, value))| Some((index, Arc::unwrap_or_clone(value?), false)));
+        let writes = writes.filter_map(|(index, (_, it))| {
+            Some(JsonWrite::new(index, Arc::unwrap_or_clone(it.value?), false))
+        });
         let writes = writes.collect();
         JsonUpdate { writes, extra: Map::new(), schema: Some(self.schema) }
     }
 
     fn clear(&mut self, field: usize) {
-        self.values[field] = None;
+        self.values[field] = Slot::default();
     }
 
     fn value(&self, field: usize) -> Result<Option<Value>, FieldError> {
-        Ok(self.values[field].as_deref().cloned())
+        Ok(self.values[field].value.as_deref().cloned())
     }
 
     fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError> {
         self.schema().kinds[field].check(&self.schema().fields[field].name, &value)?;
-        self.values[field] = Some(Arc::new(value));
+        self.values[field] = Slot::new(value);
         Ok(())
     }
 
@@ -328,12 +367,12 @@ impl State for JsonState {
     }
 
     fn writes(&self, update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
-        let write = |(field, value, overwrite): &(usize, Value, bool)| {
-            let field = self.local_index(update, *field)?;
+        let write = |write: &JsonWrite| {
+            let field = self.local_index(update, write.field)?;
             Ok(FieldWrite {
                 field: self.schema().fields[field].name.clone().into_owned(),
-                value: value.clone(),
-                overwrite: *overwrite,
+                value: write.value.clone(),
+                overwrite: write.overwrite,
             })
         };
         update.writes.iter().map(write).collect()
@@ -341,10 +380,10 @@ impl State for JsonState {
 
     fn update_to_writes(update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
         let Some(schema) = &update.schema else { return Ok(Vec::new()) };
-        let write = |(field, value, overwrite): &(usize, Value, bool)| FieldWrite {
-            field: schema.inner.fields[*field].name.clone().into_owned(),
-            value: value.clone(),
-            overwrite: *overwrite,
+        let write = |write: &JsonWrite| FieldWrite {
+            field: schema.inner.fields[write.field].name.clone().into_owned(),
+            value: write.value.clone(),
+            overwrite: write.overwrite,
         };
         Ok(update.writes.iter().map(write).collect())
     }
@@ -353,7 +392,7 @@ impl State for JsonState {
         let mut update = JsonUpdate { schema: Some(self.schema.clone()), ..JsonUpdate::default() };
         for FieldWrite { field, value, overwrite } in writes {
             match self.schema().index.get(&field) {
-                Some(index) => update.writes.push((*index, value, overwrite)),
+                Some(index) => update.writes.push(JsonWrite::new(*index, value, overwrite)),
                 None => {
                     return Err(FieldError::new(field, "the schema does not contain this field"));
                 }

@@ -28,7 +28,7 @@ pub fn json_subgraph<C: Send + Sync + 'static>(
     let input = move |input: TaskInput, cx: &TaskContext| {
         let value = json_input(&input, None, cx).map(|it| it.to_value()).unwrap_or_default();
         let mut update = JsonUpdate::from_value(&child, value).map_err(NodeError::terminal)?;
-        update.writes.retain(|write| child.inner.fields[write.0].input);
+        update.writes.retain(|write| child.inner.fields[write.field].input);
         Ok(RunInput::Fresh(Box::new(update)))
     };
     let output = |state: AnyState, cx: &TaskContext| {

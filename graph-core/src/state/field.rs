@@ -170,6 +170,11 @@ impl FieldSet {
         if index == 0 {
             return &mut self.low;
         }
+        self.high_word_mut(index)
+    }
+
+    #[cold]
+    fn high_word_mut(&mut self, index: usize) -> &mut u64 {
         let high = self.high.get_or_insert_default();
         if high.len() < index {
             high.resize(index, 0);

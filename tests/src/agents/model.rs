@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use graph_agents::{
-    AgentError, AiMessage, ChatModel, InvalidToolCall, ToolCall,
+    AgentError, AiMessage, ChatModel, InvalidToolCall, Message, ToolCall,
     model::{ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, ToolChoice},
 };
 use graph_core::NodeError;
@@ -39,7 +39,9 @@ impl CaseModel {
     }
 
     fn next_reply(&self, prompt: &Prompt) -> Result<Value, NodeError> {
-        let mut call = json!({"model": self.name, "messages": prompt.messages});
+        let system = prompt.system.clone().map(Message::system);
+        let messages: Vec<_> = system.iter().chain(&prompt.messages).collect();
+        let mut call = json!({"model": self.name, "messages": messages});
         if self.hide {
             call["messages"] = json!("<hidden>");
         }

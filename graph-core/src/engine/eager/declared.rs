@@ -10,6 +10,7 @@ use crate::{
         target::Target,
     },
     error::{RunError, UndeclaredError},
+    graph::fields::DeclaredFields,
 };
 
 impl Engine {
@@ -25,11 +26,23 @@ impl Engine {
         }
     }
 
+    /// Returns an error if a task wrote a field or led to a node that its node does not declare.
+    #[inline]
     pub(in crate::engine) fn undeclared_use(
         &self,
         output: &TaskOutput,
     ) -> Result<(), UndeclaredError> {
-        let Some(declared) = &self.graph.declared_fields else { return Ok(()) };
+        match &self.graph.declared_fields {
+            Some(declared) => self.compare_with(declared, output),
+            None => Ok(()),
+        }
+    }
+
+    fn compare_with(
+        &self,
+        declared: &DeclaredFields,
+        output: &TaskOutput,
+    ) -> Result<(), UndeclaredError> {
         // The targets of START are those of the input, which can name any node.
         if output.node == self.graph.start {
             return Ok(());
