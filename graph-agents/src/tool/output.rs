@@ -64,9 +64,10 @@ pub trait IntoToolOutput<M> {
     note = "derive `serde::Deserialize` and `schemars::JsonSchema` for the type, or take it as a `Dep<..>`, which the \
             agent fills in"
 )]
-pub trait ToolArgument {}
+pub trait ToolArgument: DeserializeOwned + JsonSchema + Send + 'static {}
 
-impl<T: DeserializeOwned + JsonSchema> ToolArgument for T {}
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolArgument for T {}
 
 #[doc(hidden)]
 #[derive(Debug)]
@@ -78,6 +79,7 @@ pub struct IsOutput;
 #[derive(Debug)]
 pub struct IsResult<M>(std::marker::PhantomData<M>);
 
+#[diagnostic::do_not_recommend]
 impl<T: Serialize> IntoToolOutput<IsValue> for T {
     fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
         Ok(ToolOutput::Value(serde_json::to_value(self).map_err(NodeError::terminal)?))
@@ -96,6 +98,7 @@ impl IntoToolOutput<IsOutput> for Command {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoToolOutput<M>, M, E: Into<NodeError>> IntoToolOutput<IsResult<M>> for Result<T, E> {
     fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
         self.map_err(Into::into)?.into_tool_output()

@@ -53,7 +53,7 @@ const MAX_STORED_BYTES: usize = 256 << 20;
 /// # }
 /// ```
 #[must_use]
-pub struct StateGraph<S: State, C = ()> {
+pub struct StateGraph<S, C = ()> {
     declaration: Declaration,
     types: PhantomData<fn(S, C)>,
 }
