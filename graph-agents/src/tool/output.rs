@@ -50,7 +50,8 @@ pub enum ToolOutput {
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not a valid return type of a tool",
-    note = "return a value that implements `Serialize`, a `ToolOutput`, a `Command`, or a `Result` of these"
+    note = "return a value that implements `Serialize`, a `ToolOutput`, a `Command`, or a `Result` of these",
+    note = "the error of a `Result` must convert into `NodeError`: an error type that is `Send + Sync`, such as `Box<dyn Error + Send + Sync>`, or a text"
 )]
 pub trait IntoToolOutput<M> {
     /// Converts the returned value.
