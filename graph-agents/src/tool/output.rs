@@ -60,7 +60,7 @@ pub trait IntoToolOutput<M> {
 
 /// A type that a model can pass to a tool as an argument.
 #[diagnostic::on_unimplemented(
-    message = "a model cannot pass a `{Self}` to a tool",
+    message = "a model cannot pass a value of type `{Self}` to a tool",
     label = "not a valid argument of a tool",
     note = "derive `serde::Deserialize` and `schemars::JsonSchema` for the type, or take it as a `Dep<..>`, which the \
             agent fills in"
