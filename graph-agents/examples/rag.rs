@@ -1,11 +1,7 @@
 //! Answers questions from notes that a store finds by meaning. Runs offline with scripted models.
 #![expect(clippy::print_stdout, reason = "an example that prints its conversation")]
 
-use std::sync::Arc;
-
-use graph_agents::{
-    Agent, AgentError, AiMessage, ScriptedModel, ToolCall, ToolRuntime, pretty, tool,
-};
+use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, pretty, tool};
 use graph_core::{
     NodeError,
     store::{InMemoryStore, IndexConfig, Search, Store},
@@ -21,10 +17,9 @@ const NOTES: [&str; 3] = [
 
 /// Finds the notes that are closest to a question.
 #[tool]
-async fn search_notes(question: String, runtime: &ToolRuntime) -> Result<Vec<String>, NodeError> {
-    let store = runtime.store().ok_or_else(|| AgentError::value("the agent has no store"))?;
-    let search = Search::under(&["notes"]).map_err(NodeError::terminal)?.query(question).limit(1);
-    let found = store.search(search).await.map_err(NodeError::terminal)?;
+async fn search_notes(question: String, store: &dyn Store) -> Result<Vec<String>, NodeError> {
+    let search = Search::under(&["notes"])?.query(question).limit(1);
+    let found = store.search(search).await?;
     Ok(found.iter().map(|it| it.value["text"].to_string()).collect())
 }
 
@@ -32,8 +27,8 @@ async fn search_notes(question: String, runtime: &ToolRuntime) -> Result<Vec<Str
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // For a real provider: `Provider::new("openai")?.build_embedder()?`, with 1536 dimensions.
     let embedder = Embedder::new(ScriptedEmbeddings::words(256));
-    let index = IndexConfig::new(Arc::new(embedder), 256).fields(&["text"])?;
-    let store = Arc::new(InMemoryStore::new().with_index(index));
+    let index = IndexConfig::new(embedder, 256).fields(&["text"])?;
+    let store = InMemoryStore::new().with_index(index);
     for (key, text) in NOTES.iter().enumerate() {
         store.put(&["notes"], &key.to_string(), json!({ "text": text })).await?;
     }

@@ -88,15 +88,11 @@ pub mod derive {
     pub use schemars;
     pub use serde;
 
+    pub use crate::tool::{IntoToolOutput, ToolArgument};
+
     use graph_core::store::Store;
 
-    use crate::{
-        AgentError,
-        tool::{IntoToolOutput, ToolArgument, ToolRuntime},
-    };
-
-    /// Compiles only if `T` is a valid argument of a tool.
-    pub fn is_argument<T: ToolArgument>() {}
+    use crate::{AgentError, tool::ToolRuntime};
 
     /// Returns the long-term store, for a tool with a parameter of type `&dyn Store`.
     pub fn store(runtime: &ToolRuntime) -> Result<&dyn Store, AgentError> {
@@ -105,7 +101,4 @@ pub mod derive {
             AgentError::value(format!("tool `{tool}` needs a store; add one with `Agent::store`"))
         })
     }
-
-    /// Compiles only if `T` is a valid return type of a tool.
-    pub fn is_output<T: IntoToolOutput<M>, M>() {}
 }

@@ -28,7 +28,7 @@ impl Services {
 
 async fn retrieve(question: &Question, cx: &Context<Services>) -> QuestionUpdate {
     let documents = cx.deps().search(&question.query).await;
-    Question::update().documents(documents).searches(1_u32)
+    Question::update().documents(documents).searches(1)
 }
 
 #[derive(Route)]

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .node(check_style)
         .sequence((check_facts, check_style))
         .compile()?;
-    let review = subgraph("review", &review, Essay::clone, |_: Essay| Essay::update());
+    let review = subgraph("review", &review, Essay::clone, |_| Essay::update());
     let graph = StateGraph::<Essay>::new()
         .node(write)
         .node(review)

@@ -44,6 +44,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A name that no node has, and an edge that is missing.
     show(greeter().edge("greet", "cheeer").node(cheer).compile());
     show(StateGraph::<Chat>::new().node(greet).compile());
+    // A node that no edge leads to.
+    show(greeter().node(cheer).compile());
 
     // Two nodes write one field in the same step.
     let both = greeter().node(cheer).edge(START, cheer).compile()?;

@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "write",
         &drafting,
         |essay: &Essay| Draft { title: essay.topic.clone(), ..Default::default() },
-        |draft: Draft| Essay::update().text(draft.lines.join(" ")),
+        |draft| Essay::update().text(draft.lines.join(" ")),
     );
     let graph = StateGraph::<Essay, Network>::new()
         .node(write)

@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "write",
         &drafting,
         |essay: &Essay| Draft { title: essay.topic.clone(), ..Default::default() },
-        |draft: Draft| Essay::update().text(draft.lines.join("\n")),
+        |draft| Essay::update().text(draft.lines.join("\n")),
     );
     let graph = StateGraph::<Essay>::new()
         .node(write)

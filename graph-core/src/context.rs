@@ -17,13 +17,14 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     checkpoint::id::{CheckpointId, TaskId},
     context::task::{NodeFailure, TaskContext},
     error::NodeError,
+    interrupt::ResumeValue,
     store::interface::Store,
     stream::{EventKind, StreamMode},
 };
@@ -255,7 +256,7 @@ impl<C: ?Sized> Context<C> {
     /// The first call returns an error, which the node must propagate with `?`. When the run is resumed, the node runs
     /// again from its start, and the n-th call to `interrupt` returns the n-th resume value. Wrap external calls that
     /// precede an interrupt in [`task`](Self::task), so that they are not repeated.
-    pub fn interrupt<A: DeserializeOwned>(&self, value: impl Serialize) -> Result<A, NodeError> {
+    pub fn interrupt<A: ResumeValue>(&self, value: impl Serialize) -> Result<A, NodeError> {
         self.interrupt_checked(value, Ok)
     }
 
@@ -273,7 +274,7 @@ impl<C: ?Sized> Context<C> {
     ///     Ok(())
     /// }
     /// ```
-    pub fn interrupt_checked<A: DeserializeOwned, T>(
+    pub fn interrupt_checked<A: ResumeValue, T>(
         &self,
         value: impl Serialize,
         check: impl FnOnce(A) -> Result<T, NodeError>,

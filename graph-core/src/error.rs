@@ -260,7 +260,8 @@ pub enum RunError {
     MissingThread,
     /// The operation needs a checkpointer, but the graph has none.
     #[error(
-        "this operation needs a checkpointer, but the graph has none; add one with `StateGraph::checkpointer`"
+        "a thread needs a checkpointer, but the graph has none; add one before `compile()`, as in \
+         `.checkpointer(MemorySaver::new())`, or run the graph without a thread: `graph.run(..)`"
     )]
     NoCheckpointer,
     /// A single resume value was given, but several interrupts are pending.
@@ -546,18 +547,11 @@ pub enum BuildProblem {
         branch: Label,
     },
     /// No path leads to a node.
-    #[error("no path leads to `{0}`, so it never runs")]
-    Unreachable(Label),
-    /// A join waits for a source that never runs.
     #[error(
-        "the join into `{to}` waits for `{source_node}`, which never runs, so the join never fires"
+        "no path leads to `{0}`, so it never runs; add an edge or a route to it, or remove the node; if only a command \
+         of a caller leads to it, add the node with `.command_only()`"
     )]
-    DeadJoin {
-        /// Target of the join.
-        to: Label,
-        /// The source that never runs.
-        source_node: Label,
-    },
+    Unreachable(Label),
     /// A join waits for two sources that are alternatives of one branch.
     #[error(
         "the join into `{to}` waits for both `{first}` and `{second}`, but `{branch}` leads to only one of them"

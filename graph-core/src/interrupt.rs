@@ -1,6 +1,6 @@
 //! Interrupts, and the reasons for which a run stops without failing.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 /// An interrupt raised by a node. The run can be resumed with a value for it.
@@ -13,6 +13,19 @@ pub struct Interrupt {
     /// Namespace of the task that raised the interrupt.
     pub namespace: String,
 }
+
+/// A type that a node reads the value from that its run is resumed with. Implemented for all types that serde can
+/// deserialise.
+#[diagnostic::on_unimplemented(
+    message = "a run cannot be resumed with a value of type `{Self}`",
+    label = "the type of the resume value is `{Self}`",
+    note = "write the type of the value, as in `let approved: bool = cx.interrupt(..)?;`",
+    note = "the type must implement serde's `Deserialize`"
+)]
+pub trait ResumeValue: DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned> ResumeValue for T {}
 
 /// Why a run stopped early without failing and without an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

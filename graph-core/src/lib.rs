@@ -197,7 +197,7 @@ pub use graph_macros::Route;
 /// }
 /// ```
 pub use graph_macros::State;
-pub use interrupt::{Interrupt, StopReason};
+pub use interrupt::{Interrupt, ResumeValue, StopReason};
 pub use json::{
     field_kind::JsonFieldKind,
     node::json_node,
@@ -209,7 +209,7 @@ pub use node::{named::named, options::NodeExt};
 pub use policy::{CachePolicy, RetryPolicy, TaskOptions};
 pub use run::{
     history::HistoryFilter,
-    input::Input,
+    input::{Input, IntoInput},
     outcome::RunOutcome,
     stream::RunStream,
     thread::{StateEdit, Thread, ThreadState},

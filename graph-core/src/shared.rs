@@ -1,8 +1,12 @@
-//! Values that a graph shares with its runs: a checkpointer, a store, a cache.
+//! Values that are shared with runs and stores: a checkpointer, a store, a cache, an embedder.
 
 use std::sync::Arc;
 
-use crate::{cache::Cache, checkpoint::saver::Checkpointer, store::interface::Store};
+use crate::{
+    cache::Cache,
+    checkpoint::saver::Checkpointer,
+    store::{index::Embed, interface::Store},
+};
 
 /// A value, an `Arc` of a value, or an `Arc<dyn ..>`, where `T` is the trait object.
 ///
@@ -52,4 +56,4 @@ macro_rules! shared {
     )*};
 }
 
-shared!(Checkpointer, Store, Cache);
+shared!(Checkpointer, Store, Cache, Embed);

@@ -43,7 +43,8 @@ pub use self::{
     label = "this type does not implement `State`",
     note = "add `#[derive(State, Clone, Default)]` to the struct"
 )]
-pub trait State: Clone + Send + Sync + 'static {
+// The compiler quotes the next line in its error about a struct that is not a state, so the line says what to write.
+pub trait State: Clone + Send + Sync + 'static /* add `#[derive(State)]` to the struct */ {
     /// The update that a node returns: writes to some of the fields, which their reducers fold into the state.
     type Update: Clone + Send + Sync + 'static;
 
@@ -130,7 +131,7 @@ pub mod derive {
     use serde::{Serialize, de::DeserializeOwned};
     use serde_json::Value;
 
-    use super::{FieldError, FieldWrite, Write, reduce::Reducer};
+    use super::{FieldError, FieldWrite, Write};
 
     pub use std::borrow::Cow;
 
@@ -162,19 +163,19 @@ pub mod derive {
         (json.0 != json.1).then(|| Write { value: after.clone(), overwrite: false })
     }
 
-    /// Returns the write that turns the field's value `before` into `after`, or `None` if they are equal.
+    /// Returns the write that turns the field's value before a step into the one after it, or `None` if they are equal.
     ///
-    /// `json` contains both values as JSON. The write overwrites the field if its reducer cannot tell the difference.
-    pub fn difference<R: Reducer<T>, T>(
+    /// `json` contains both values as JSON. `difference` asks the field's reducer; the write overwrites the field if the
+    /// reducer cannot tell.
+    pub fn difference<U: DeserializeOwned>(
         field: &str,
         json: (Option<Value>, Option<Value>),
-        before: &T,
-        after: &T,
-    ) -> Result<Option<Write<R::Update>>, FieldError> {
+        difference: impl FnOnce() -> Option<U>,
+    ) -> Result<Option<Write<U>>, FieldError> {
         if json.0 == json.1 {
             return Ok(None);
         }
-        match R::difference(before, after) {
+        match difference() {
             Some(value) => Ok(Some(Write { value, overwrite: false })),
             None => {
                 let (field, value) = (field.to_owned(), json.1.unwrap_or_default());

@@ -24,7 +24,7 @@ use crate::{
         output::NodeOutput,
     },
     remote::{self, graph::RemoteGraph},
-    run::input::Input,
+    run::input::IntoInput,
     state::{
         State,
         erased::{AnyState, downcast_state},
@@ -84,11 +84,11 @@ where
     S: State,
     G: SubgraphSource<C>,
     C: Send + Sync + 'static,
-    I: Into<Input<G::State>>,
+    I: IntoInput<G::State>,
 {
     let input = move |task: TaskInput, cx: &TaskContext| {
         let state = task.state::<S>(cx.node())?;
-        Ok(input(&state).into().erase())
+        Ok(input(&state).into_input().erase())
     };
     let input_json = |task: &TaskInput, _: &TaskContext| task.to_json::<S>();
     let (inner, output) = (graph.subgraph(Private(())), output_from_state::<S, G::State>(output));
@@ -147,10 +147,10 @@ where
     G: SubgraphSource<C>,
     C: Send + Sync + 'static,
     P: PayloadType,
-    I: Into<Input<G::State>>,
+    I: IntoInput<G::State>,
 {
     let input = move |task: TaskInput, cx: &TaskContext| {
-        Ok(input(task.payload::<P>(cx.node())?).into().erase())
+        Ok(input(task.payload::<P>(cx.node())?).into_input().erase())
     };
     let input_json = |task: &TaskInput, _: &TaskContext| task.payload_json();
     let (inner, output) = (graph.subgraph(Private(())), output_from_state::<S, G::State>(output));
@@ -441,10 +441,10 @@ impl<C: Send + Sync + 'static> Context<C> {
         &self,
         graph: &G,
         persistence: Persistence,
-        input: impl Into<Input<G::State>>,
+        input: impl IntoInput<G::State>,
     ) -> Result<Option<G::State>, NodeError> {
         let inner = Subgraph { persistence, ..graph.subgraph(Private(())) };
-        let outcome = run_nested(&self.task, &inner, input.into().erase()).await?;
+        let outcome = run_nested(&self.task, &inner, input.into_input().erase()).await?;
         Ok(outcome.has_output.then(|| downcast_state(outcome.state)))
     }
 }

@@ -44,6 +44,11 @@ use crate::{
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used as middleware of an agent",
+    label = "this type does not implement `Middleware`",
+    note = "implement it, with `#[async_trait]` on the `impl`, or use a type of the module `graph_agents::middleware`"
+)]
 #[async_trait]
 pub trait Middleware: fmt::Debug + Send + Sync {
     /// Returns the name. All middleware of an agent must have different names.

@@ -40,6 +40,12 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used as a model of an agent",
+    label = "this type does not implement `ChatModel`",
+    note = "use the model of a provider, `LlmModel::new(create_provider(\"anthropic\", None, None)?)`, or a `ScriptedModel` in tests",
+    note = "for another model, implement `ChatModel`, with `#[async_trait]` on the `impl`"
+)]
 #[async_trait]
 pub trait ChatModel: fmt::Debug + Send + Sync {
     /// Returns the abilities of the model.

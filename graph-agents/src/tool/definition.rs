@@ -4,14 +4,12 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use graph_core::NodeError;
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{
     cache::ToolCache,
     errors::{ExceptionAnswer, ToolErrors},
-    output::{IntoToolOutput, ToolOutput},
+    output::{IntoToolOutput, ToolArgument, ToolOutput},
     policy::Policy,
     runtime::ToolRuntime,
     schema,
@@ -83,7 +81,7 @@ impl Tool {
         function: F,
     ) -> Self
     where
-        A: DeserializeOwned + JsonSchema + Send + 'static,
+        A: ToolArgument,
         F: Fn(A, ToolRuntime) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = R> + Send + 'static,
         R: IntoToolOutput<M>,

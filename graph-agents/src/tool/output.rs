@@ -50,7 +50,8 @@ pub enum ToolOutput {
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not a valid return type of a tool",
-    note = "return a value that implements `Serialize`, a `ToolOutput`, a `Command`, or a `Result` of these"
+    note = "return a value that implements `Serialize`, a `ToolOutput`, a `Command`, or a `Result` of these",
+    note = "the error of a `Result` must convert into `NodeError`: an error type that is `Send + Sync`, such as `Box<dyn Error + Send + Sync>`, or a text"
 )]
 pub trait IntoToolOutput<M> {
     /// Converts the returned value.
@@ -59,14 +60,15 @@ pub trait IntoToolOutput<M> {
 
 /// A type that a model can pass to a tool as an argument.
 #[diagnostic::on_unimplemented(
-    message = "a model cannot pass a `{Self}` to a tool",
+    message = "a model cannot pass a value of type `{Self}` to a tool",
     label = "not a valid argument of a tool",
     note = "derive `serde::Deserialize` and `schemars::JsonSchema` for the type, or take it as a `Dep<..>`, which the \
             agent fills in"
 )]
-pub trait ToolArgument {}
+pub trait ToolArgument: DeserializeOwned + JsonSchema + Send + 'static {}
 
-impl<T: DeserializeOwned + JsonSchema> ToolArgument for T {}
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolArgument for T {}
 
 #[doc(hidden)]
 #[derive(Debug)]
@@ -78,6 +80,7 @@ pub struct IsOutput;
 #[derive(Debug)]
 pub struct IsResult<M>(std::marker::PhantomData<M>);
 
+#[diagnostic::do_not_recommend]
 impl<T: Serialize> IntoToolOutput<IsValue> for T {
     fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
         Ok(ToolOutput::Value(serde_json::to_value(self).map_err(NodeError::terminal)?))
@@ -96,6 +99,7 @@ impl IntoToolOutput<IsOutput> for Command {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoToolOutput<M>, M, E: Into<NodeError>> IntoToolOutput<IsResult<M>> for Result<T, E> {
     fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
         self.map_err(Into::into)?.into_tool_output()

@@ -94,8 +94,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         &self.options
     }
 
-    /// Returns likely mistakes that do not prevent the graph from running, such as unreachable nodes and joins that
-    /// never fire.
+    /// Returns likely mistakes that do not prevent the graph from running, such as joins that never fire.
     pub fn warnings(&self) -> &[BuildProblem] {
         &self.graph.warnings
     }

@@ -37,6 +37,7 @@ pub trait IntoNode<S: State, C, M>: NodeShape<S, C, M, Checked = Self> + Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
     label = "not a function with one or two parameters",
+    note = "pass the function without calling it, as in `.node(write)`",
     note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R` with a payload type `P`, optionally with `&Context<{C}>` as second parameter"
 )]
 pub trait NodeShape<S: State, C, M> {

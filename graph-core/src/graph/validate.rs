@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::{
+    Direction,
     graph::{DiGraph, NodeIndex},
-    visit::Dfs,
+    visit::{Dfs, VisitMap},
 };
 
 use crate::{
@@ -74,6 +75,10 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
         push_unique(&mut problems, BuildProblem::NoEntry);
     }
     check_declared_writes(&nodes, builder.initial.fields(), &mut problems);
+    // Another problem, such as an edge to a node that does not exist, may be the reason why a node is unreachable.
+    if problems.is_empty() {
+        problems = unreachable_nodes(&nodes, &joins, start);
+    }
     if !problems.is_empty() {
         return Err(BuildError { graph: builder.name, problems });
     }
@@ -88,7 +93,7 @@ pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
         let declare = |it| declaration(it, &nodes, &joins, fields, (&step_scoped, &untracked));
         DeclaredFields::new(nodes.iter().map(declare).collect())
     });
-    let warnings = warnings(&nodes, &joins, start);
+    let warnings = warnings(&nodes, &joins);
     for warning in &warnings {
         spans::warn(&builder.name, warning);
     }
@@ -423,29 +428,8 @@ fn declaration(
     }
 }
 
-/// Returns problems that do not prevent a run: unreachable nodes, and joins that never fire.
-fn warnings(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> Vec<BuildProblem> {
-    let reached = reachable(nodes, joins, start);
-    let mut warnings = Vec::new();
-    for (node, entry) in nodes.iter().enumerate() {
-        if !reached.contains(&node) {
-            warnings.push(BuildProblem::Unreachable(entry.label.clone()));
-        }
-    }
-    for join in joins {
-        let Some(target) = join.target else { continue };
-        let to = nodes[target as usize].label.clone();
-        for source in join.sources.iter().filter(|it| !reached.contains(&(**it as usize))) {
-            let source_node = nodes[*source as usize].label.clone();
-            warnings.push(BuildProblem::DeadJoin { to: to.clone(), source_node });
-        }
-        warnings.extend(exclusive_join(nodes, joins, join, &to));
-    }
-    warnings
-}
-
-/// Returns the nodes that are reachable from START through declared edges and targets.
-fn reachable(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> BTreeSet<usize> {
+/// Returns the nodes that no path leads to. Nodes behind such a node are left out.
+fn unreachable_nodes(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> Vec<BuildProblem> {
     let mut graph = DiGraph::<(), ()>::new();
     let indexes: Vec<NodeIndex> = nodes.iter().map(|_| graph.add_node(())).collect();
     for (node, entry) in nodes.iter().enumerate() {
@@ -454,11 +438,32 @@ fn reachable(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> BTreeSet<us
         }
     }
     let mut walk = Dfs::new(&graph, indexes[start as usize]);
-    let mut reached = BTreeSet::new();
-    while let Some(node) = walk.next(&graph) {
-        reached.insert(node.index());
+    let commanded = nodes.iter().zip(&indexes).filter(|(it, _)| it.options.command_only);
+    walk.stack.extend(commanded.map(|(_, index)| *index));
+    let mut problems = Vec::new();
+    loop {
+        while walk.next(&graph).is_some() {}
+        let is_unreached = |it: &NodeIndex| !walk.discovered.is_visited(it);
+        let mut unreached = indexes.iter().copied().filter(is_unreached);
+        let has_no_predecessor = |it: &NodeIndex| {
+            let mut predecessors = graph.neighbors_directed(*it, Direction::Incoming);
+            !predecessors.any(|other| other != *it && is_unreached(&other))
+        };
+        // In a cycle, every node has a predecessor.
+        let first = unreached.clone().find(has_no_predecessor).or_else(|| unreached.next());
+        let Some(first) = first else { return problems };
+        problems.push(BuildProblem::Unreachable(nodes[first.index()].label.clone()));
+        walk.move_to(first);
     }
-    reached
+}
+
+/// Returns problems that do not prevent a run: joins that probably never fire.
+fn warnings(nodes: &[NodeEntry], joins: &[Join]) -> Vec<BuildProblem> {
+    let exclusive = |join: &Join| {
+        let target = join.target?;
+        exclusive_join(nodes, joins, join, &nodes[target as usize].label)
+    };
+    joins.iter().filter_map(exclusive).collect()
 }
 
 fn successors(nodes: &[NodeEntry], joins: &[Join], entry: &NodeEntry) -> Vec<NodeIdx> {

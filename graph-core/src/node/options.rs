@@ -17,6 +17,7 @@ pub(crate) struct NodeOptions {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) cache: Option<CachePolicy>,
     pub(crate) defer: bool,
+    pub(crate) command_only: bool,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) writes: Option<Vec<String>>,
     pub(crate) reads: Option<Vec<String>>,
@@ -35,6 +36,7 @@ impl fmt::Debug for NodeOptions {
             .field("idle_timeout", &self.idle_timeout)
             .field("cache", &self.cache)
             .field("defer", &self.defer)
+            .field("command_only", &self.command_only)
             .field("metadata", &self.metadata)
             .field("writes", &self.writes)
             .field("reads", &self.reads)
@@ -90,6 +92,16 @@ impl<F, H> ConfiguredNode<F, H> {
     #[must_use]
     pub fn defer(mut self) -> Self {
         self.options.defer = true;
+        self
+    }
+
+    /// Declares that only commands from outside of the graph lead to the node: those of a caller (see
+    /// [`Input::goto`](crate::Input::goto)) or of a graph that a node runs.
+    ///
+    /// Compiling a graph fails if no edge, branch or route leads to a node without this option.
+    #[must_use]
+    pub fn command_only(mut self) -> Self {
+        self.options.command_only = true;
         self
     }
 
@@ -187,6 +199,8 @@ forward! {
     fn cache(policy: CachePolicy);
     /// See [`ConfiguredNode::defer`].
     fn defer();
+    /// See [`ConfiguredNode::command_only`].
+    fn command_only();
     /// See [`ConfiguredNode::metadata`].
     fn metadata(key: impl Into<String>, value: impl Into<Value>);
     /// See [`ConfiguredNode::pool`].

@@ -21,7 +21,7 @@ use crate::{
     note = "return the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
     note = "the error of a `Result` must convert into `NodeError`: an error type that is `Send + Sync`, such as `Box<dyn Error + Send + Sync>`, or a text"
 )]
-pub trait IntoNodeOutput<S: State> {
+pub trait IntoNodeOutput<S> {
     /// Returns the targets that the type declares. The default declares none.
     fn targets() -> DeclaredTargets {
         DeclaredTargets::default()

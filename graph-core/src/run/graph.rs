@@ -8,7 +8,13 @@ use crate::{
     engine::start::run_root,
     error::RunError,
     graph::compiled::CompiledGraph,
-    run::{input::Input, outcome::RunOutcome, request::request, stream::RunStream, thread::Thread},
+    run::{
+        input::{Input, IntoInput},
+        outcome::RunOutcome,
+        request::request,
+        stream::RunStream,
+        thread::Thread,
+    },
     state::{State, field::FieldError},
 };
 
@@ -16,13 +22,9 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Runs the graph once and returns the outcome: the final state, pending interrupts, or a stop.
     ///
     /// [`Thread::run`] does the same on a thread.
-    pub async fn run(
-        &self,
-        input: impl Into<Input<S>>,
-        deps: C,
-    ) -> Result<RunOutcome<S>, RunError> {
+    pub async fn run(&self, input: impl IntoInput<S>, deps: C) -> Result<RunOutcome<S>, RunError> {
         let options = self.options().clone();
-        let request = request(self.erased(), input.into(), Arc::new(deps), options, None);
+        let request = request(self.erased(), input.into_input(), Arc::new(deps), options, None);
         Ok(RunOutcome::new(run_root(request).await?))
     }
 
@@ -30,16 +32,16 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     ///
     /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. Use a
     /// [`thread`](Self::thread) to continue such a run. [`Thread::invoke`] does the same on a thread.
-    pub async fn invoke(&self, input: impl Into<Input<S>>, deps: C) -> Result<S, RunError> {
+    pub async fn invoke(&self, input: impl IntoInput<S>, deps: C) -> Result<S, RunError> {
         self.run(input, deps).await?.into_final_state(false)
     }
 
     /// Runs the graph once and streams its events.
     ///
     /// Polling the stream drives the run. Dropping the stream cancels the run.
-    pub fn stream(&self, input: impl Into<Input<S>>, deps: C) -> RunStream<S> {
+    pub fn stream(&self, input: impl IntoInput<S>, deps: C) -> RunStream<S> {
         RunStream::new(self.options().clone(), |options| {
-            request(self.erased(), input.into(), Arc::new(deps), options, None)
+            request(self.erased(), input.into_input(), Arc::new(deps), options, None)
         })
     }
 

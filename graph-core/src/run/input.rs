@@ -188,6 +188,26 @@ impl<S: State> Input<S> {
     }
 }
 
+/// A value that a run takes as its input: a state, an update, or an [`Input`].
+///
+/// Implemented for all types that convert into [`Input`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the input of a graph with state `{S}`",
+    label = "not an input of this graph",
+    note = "pass a whole state, such as `{S} {{ .. }}`, an update, such as `{S}::update()`, or an `Input<{S}>`"
+)]
+pub trait IntoInput<S: State> {
+    /// Converts the value into an input.
+    fn into_input(self) -> Input<S>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: State, T: Into<Input<S>>> IntoInput<S> for T {
+    fn into_input(self) -> Input<S> {
+        self.into()
+    }
+}
+
 impl<S: State> From<S> for Input<S> {
     fn from(state: S) -> Self {
         Self { kind: InputKind::WholeState, ..Self::update(state.into_update()) }

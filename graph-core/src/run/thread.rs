@@ -22,7 +22,7 @@ use crate::{
     interrupt::Interrupt,
     run::{
         history::HistoryFilter,
-        input::Input,
+        input::{Input, IntoInput},
         outcome::RunOutcome,
         request::{ThreadPosition, request},
         stream::RunStream,
@@ -129,8 +129,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     }
 
     /// Runs the graph with fresh input or a command and returns the outcome.
-    pub async fn run(&self, input: impl Into<Input<S>>) -> Result<RunOutcome<S>, RunError> {
-        let request = self.request(input.into(), self.options.clone());
+    pub async fn run(&self, input: impl IntoInput<S>) -> Result<RunOutcome<S>, RunError> {
+        let request = self.request(input.into_input(), self.options.clone());
         Ok(RunOutcome::new(run_root(request).await?))
     }
 
@@ -138,7 +138,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///
     /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. The thread keeps its
     /// state in that case: continue with [`resume`](Self::resume) or [`proceed`](Self::proceed).
-    pub async fn invoke(&self, input: impl Into<Input<S>>) -> Result<S, RunError> {
+    pub async fn invoke(&self, input: impl IntoInput<S>) -> Result<S, RunError> {
         self.run(input).await?.into_final_state(true)
     }
 
@@ -255,8 +255,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     }
 
     /// Runs the graph and streams its events.
-    pub fn stream(&self, input: impl Into<Input<S>>) -> RunStream<S> {
-        RunStream::new(self.options.clone(), |options| self.request(input.into(), options))
+    pub fn stream(&self, input: impl IntoInput<S>) -> RunStream<S> {
+        RunStream::new(self.options.clone(), |options| self.request(input.into_input(), options))
     }
 
     fn request(&self, input: Input<S>, options: RunOptions) -> RootRun {

@@ -5,10 +5,13 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::store::{
-    error::StoreError,
-    path::FieldPath,
-    put::{Index, Put},
+use crate::{
+    shared::IntoShared,
+    store::{
+        error::StoreError,
+        path::FieldPath,
+        put::{Index, Put},
+    },
 };
 
 /// Converts texts into vectors, so that texts with similar meanings get similar vectors.
@@ -23,7 +26,6 @@ pub trait Embed: Send + Sync {
 /// Configures which texts a store indexes and which embedder it uses.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use graph_core::store::{Embed, IndexConfig, InMemoryStore, Search, Store, StoreError};
 /// use serde_json::json;
 ///
@@ -43,7 +45,7 @@ pub trait Embed: Send + Sync {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), StoreError> {
-/// let index = IndexConfig::new(Arc::new(Letters), 2).fields(&["text"])?;
+/// let index = IndexConfig::new(Letters, 2).fields(&["text"])?;
 /// let store = InMemoryStore::new().with_index(index);
 /// store.put(&["words"], "1", json!({"text": "rhythm"})).await?;
 /// store.put(&["words"], "2", json!({"text": "aerie"})).await?;
@@ -62,8 +64,8 @@ pub struct IndexConfig {
 
 impl IndexConfig {
     /// Creates an index of whole values. `dims` is the number of dimensions of the embedder's vectors.
-    pub fn new(embedder: Arc<dyn Embed>, dims: usize) -> Self {
-        Self { embedder, dims, fields: vec![FieldPath::whole()] }
+    pub fn new<M>(embedder: impl IntoShared<dyn Embed, M>, dims: usize) -> Self {
+        Self { embedder: embedder.into_shared(), dims, fields: vec![FieldPath::whole()] }
     }
 
     /// Indexes these fields instead of whole values. See [`FieldPath`] for the syntax.

@@ -108,22 +108,41 @@ fn parallel_nodes_cannot_declare_writes_to_the_same_field() {
 }
 
 #[test]
-fn an_unreachable_node_is_a_warning() {
-    let compiled = with_nodes(["a", "island"]).edge(START, "a").compile().unwrap();
-    assert_eq!(compiled.warnings(), [BuildProblem::Unreachable("island".into())]);
-    let anywhere = with_nodes(["a", "b"]).edge(START, "a").branch("a", |_: &Trail| Goto::end());
-    assert!(anywhere.compile().unwrap().warnings().is_empty(), "a goto may lead anywhere");
+fn unreachable_nodes_are_rejected() {
+    let unreachable = |graph: StateGraph<Trail, Probe>| -> Vec<String> {
+        let error = graph.compile().unwrap_err();
+        let label = |problem: &BuildProblem| match problem {
+            BuildProblem::Unreachable(label) => label.to_string(),
+            other => panic!("{other}"),
+        };
+        error.problems.iter().map(label).collect()
+    };
+    let names = ["a", "b", "c", "d", "e", "f"];
+    assert_eq!(unreachable(with_nodes(["a", "island"]).edge(START, "a")), ["island"]);
+    let chain_and_cycle = with_nodes(names)
+        .edge(START, "a")
+        .edge("c", "b")
+        .edge("d", "c")
+        .edge("e", "f")
+        .edge("f", "e");
+    assert_eq!(unreachable(chain_and_cycle), ["d", "e"], "one problem for each missing edge");
+    let join = with_nodes(["a", "never", "z"]).edge(START, "a").join(["a", "never"], "z");
+    assert_eq!(unreachable(join), ["never"], "the join never fires");
+    let found = problems(with_nodes(["a", "b"]).edge(START, "a").edge("a", "bb"));
+    assert_eq!(found.len(), 1, "the misspelled edge explains the unreachable node: {found:?}");
+    let error = with_nodes(["a", "b"]).edge(START, "a").compile().unwrap_err().to_string();
+    for fix in ["no path leads to `b`", "add an edge or a route", "`.command_only()`"] {
+        assert!(error.contains(fix), "{error}");
+    }
 }
 
 #[test]
-fn a_join_that_never_fires_is_a_warning() {
-    let compiled = with_nodes(["a", "never", "z"])
-        .edge(START, "a")
-        .join(["a", "never"], "z")
-        .compile()
-        .unwrap();
-    let dead = BuildProblem::DeadJoin { to: "z".into(), source_node: "never".into() };
-    assert!(compiled.warnings().contains(&dead), "{:?}", compiled.warnings());
+fn nodes_that_a_command_may_reach_are_accepted() {
+    let anywhere = with_nodes(["a", "b"]).edge(START, "a").branch("a", |_: &Trail| Goto::end());
+    assert!(anywhere.compile().is_ok(), "a goto may lead anywhere");
+    let commanded = graph().node(pass).edge(START, pass);
+    let commanded = commanded.node_as("b", pass.command_only()).node_as("c", pass).edge("b", "c");
+    assert!(commanded.compile().is_ok(), "only a caller's command leads to `b`");
 }
 
 #[derive(State, Clone, Debug, Default)]

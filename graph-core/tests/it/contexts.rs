@@ -1,7 +1,8 @@
 //! The context of a node: the run, its configuration and the store.
 
 use graph_core::{
-    Context, Input, MemorySaver, NodeError, RunOptions, START, StateGraph, store::InMemoryStore,
+    Context, Input, MemorySaver, NodeError, NodeExt, RunOptions, START, StateGraph,
+    store::InMemoryStore,
 };
 use serde_json::json;
 
@@ -76,7 +77,7 @@ async fn a_graph_without_store_has_none() {
 async fn a_command_on_a_new_thread_is_applied_once() {
     let graph = StateGraph::<Trail>::new()
         .node_as("a", async |_: &Trail| visited("a"))
-        .node_as("b", async |_: &Trail| visited("b"))
+        .node_as("b", (async |_: &Trail| visited("b")).command_only())
         .edge(START, "a")
         .checkpointer(MemorySaver::new())
         .compile()

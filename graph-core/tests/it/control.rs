@@ -9,13 +9,13 @@ use std::{
 };
 
 use graph_core::{
-    Context, Durability, Goto, MemorySaver, RunControl, RunError, RunOptions, RunOutcome, START,
-    StopReason, Stops, checkpoint::CheckpointError, send,
+    Context, Durability, Goto, MemorySaver, NodeExt, RunControl, RunError, RunOptions, RunOutcome,
+    START, StopReason, Stops, checkpoint::CheckpointError, send,
 };
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, chain, diamond, failed_node, graph, path_of, trail, visited,
-    with_nodes, yield_to_tasks,
+    Item, Probe, Trail, TrailUpdate, chain, diamond, failed_node, graph, pass, path_of, trail,
+    visited, with_nodes, yield_to_tasks,
 };
 
 #[tokio::test]
@@ -350,7 +350,8 @@ async fn stops_of_a_run_override_those_of_the_graph() {
 #[tokio::test]
 async fn a_command_adds_targets_to_pending_tasks() {
     let probe = Probe::default();
-    let graph = with_nodes(["a", "b", "x"])
+    let graph = with_nodes(["a", "b"])
+        .node_as("x", pass.command_only())
         .sequence(["a", "b"])
         .stop_before(Stops::at(["b"]))
         .checkpointer(MemorySaver::new())

@@ -211,7 +211,7 @@ async fn a_deferred_node_runs_when_nothing_else_would() {
 #[tokio::test]
 async fn a_deferred_target_of_an_input_command_waits_for_another_step() {
     let probe = Probe::default();
-    let graph = with_nodes(["a"]).node_as("last", pass.defer()).edge(START, "a");
+    let graph = with_nodes(["a"]).node_as("last", pass.defer().command_only()).edge(START, "a");
     let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = graph.thread("t", probe.clone());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());

@@ -206,9 +206,9 @@ async fn panics(_: &Trail) -> TrailUpdate {
 #[tokio::test]
 async fn a_panic_becomes_an_error_with_the_node_name() {
     for beside in [false, true] {
-        let mut graph = StateGraph::<Trail>::new().node(panics).node(on_state).edge(START, panics);
+        let mut graph = StateGraph::<Trail>::new().node(panics).edge(START, panics);
         if beside {
-            graph = graph.edge(START, on_state);
+            graph = graph.node(on_state).edge(START, on_state);
         }
         let error = graph.compile().unwrap().invoke(Trail::default(), ()).await.unwrap_err();
         assert_eq!(failed_node(&error), "panics");

@@ -201,13 +201,13 @@ async fn wipe(_: &Board) -> BoardUpdate {
 }
 
 fn board(nodes: [&'static str; 2]) -> Thread<Board> {
-    let graph = StateGraph::<Board>::new()
-        .node_as("a", add)
-        .node_as("b", wipe)
-        .node_as("c", add)
-        .node_as("d", wipe)
-        .edge(START, nodes[0])
-        .edge(START, nodes[1])
+    let with_node = |graph: StateGraph<Board>, node| match node {
+        "a" | "c" => graph.node_as(node, add).edge(START, node),
+        _ => graph.node_as(node, wipe).edge(START, node),
+    };
+    let graph = nodes
+        .into_iter()
+        .fold(StateGraph::new(), with_node)
         .checkpointer(MemorySaver::new())
         .compile()
         .expect("the graph is valid");

@@ -222,7 +222,13 @@ async fn threads_need_a_checkpointer_and_vice_versa() {
 
     let unstored = chain(["a"]).compile().unwrap();
     let thread = unstored.thread("t", Probe::default());
-    assert!(matches!(thread.run(Trail::default()).await, Err(RunError::NoCheckpointer)));
+    let error = thread.run(Trail::default()).await.unwrap_err();
+    assert!(matches!(error, RunError::NoCheckpointer));
+    assert_eq!(
+        error.to_string(),
+        "a thread needs a checkpointer, but the graph has none; add one before `compile()`, as in \
+         `.checkpointer(MemorySaver::new())`, or run the graph without a thread: `graph.run(..)`"
+    );
     assert!(matches!(thread.state().await, Err(RunError::NoCheckpointer)));
     assert!(matches!(thread.history(None).await, Err(RunError::NoCheckpointer)));
     assert!(matches!(thread.resume("x").await, Err(RunError::NoCheckpointer)));

@@ -41,6 +41,8 @@ pub(super) fn expand(state: &State) -> TokenStream {
 fn state_impl(state: &State) -> TokenStream {
     let State { ident, update, generics, version, fields, .. } = state;
     let (parameters, arguments, bounds) = generics.split_for_impl();
+    // Not `Self::Update`, whose uses would all be further errors if the struct does not implement `Clone`.
+    let update = quote!(#update #arguments);
     let version = version.map(|it| quote!(const VERSION: u32 = #it;));
     let indices: Vec<usize> = (0..fields.len()).collect();
     let metadata = fields.iter().zip(&indices).map(|(it, index)| it.metadata(state, *index));
@@ -59,14 +61,14 @@ fn state_impl(state: &State) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #parameters ::graph_core::State for #ident #arguments #bounds {
-            type Update = #update #arguments;
+            type Update = #update;
             #version
 
             fn fields(&self) -> &[::graph_core::state::Field] {
                 const { &[#(#metadata),*] }
             }
 
-            fn write_set(&self, __update: &Self::Update) -> ::graph_core::state::WriteSet {
+            fn write_set(&self, __update: &#update) -> ::graph_core::state::WriteSet {
                 let mut __write_set = ::graph_core::state::WriteSet::default();
                 #(__write_set.add(#indices, &__update.#idents);)*
                 __write_set
@@ -74,15 +76,15 @@ fn state_impl(state: &State) -> TokenStream {
 
             fn fold(
                 &mut self,
-                __update: &mut Self::Update,
+                __update: &mut #update,
                 __fold: &mut ::graph_core::state::Fold,
             ) -> __Result<()> {
                 #(#folds)*
                 ::core::result::Result::Ok(())
             }
 
-            fn into_update(self) -> Self::Update {
-                let mut __update = <Self::Update as ::core::default::Default>::default();
+            fn into_update(self) -> #update {
+                let mut __update = <#update as ::core::default::Default>::default();
                 #(#inputs)*
                 __update
             }
@@ -124,7 +126,7 @@ fn state_impl(state: &State) -> TokenStream {
             }
 
             fn update_to_writes(
-                __update: &Self::Update,
+                __update: &#update,
             ) -> __Result<::std::vec::Vec<::graph_core::state::FieldWrite>> {
                 let mut __writes = ::std::vec::Vec::new();
                 #(#pushes)*
@@ -134,8 +136,8 @@ fn state_impl(state: &State) -> TokenStream {
             fn update_from(
                 &self,
                 __writes: ::std::vec::Vec<::graph_core::state::FieldWrite>,
-            ) -> __Result<Self::Update> {
-                let mut __update = <Self::Update as ::core::default::Default>::default();
+            ) -> __Result<#update> {
+                let mut __update = <#update as ::core::default::Default>::default();
                 for __write in __writes {
                     match __write.field.as_str() {
                         #(#names => #pulls,)*
@@ -149,8 +151,8 @@ fn state_impl(state: &State) -> TokenStream {
                 ::core::result::Result::Ok(__update)
             }
 
-            fn update_since(&self, __before: &Self) -> __Result<Self::Update> {
-                let mut __update = <Self::Update as ::core::default::Default>::default();
+            fn update_since(&self, __before: &Self) -> __Result<#update> {
+                let mut __update = <#update as ::core::default::Default>::default();
                 #(#differences)*
                 ::core::result::Result::Ok(__update)
             }
@@ -263,21 +265,32 @@ impl Field {
         if self.lifetime == Lifetime::Run {
             return TokenStream::new();
         }
+        // Not `self.value(..)`, which would be another error if the struct does not implement `Clone`.
+        let json = |state: TokenStream| {
+            let (to_value, _) = self.conversions(self.stored_type());
+            self.call(&to_value, &quote!(&#state.#ident, #name))
+        };
+        let (before, after) = (json(quote!(__before)), json(quote!(self)));
         if self.keeps_last() {
             return quote! {
                 __update.#ident = ::graph_core::state::derive::replacement(
-                    &(__before.value(#index)?, self.value(#index)?),
+                    &(#before?, #after?),
                     &self.#ident,
                 );
             };
         }
         let reducer = self.reducer(state, index);
-        quote_spanned! { self.error_span()=>
-            __update.#ident = ::graph_core::state::derive::difference::<#reducer, #ty>(
-                #name,
-                (__before.value(#index)?, self.value(#index)?),
+        let difference = quote_spanned! { self.error_span()=>
+            <#reducer as ::graph_core::reduce::Reducer<#ty>>::difference(
                 &__before.#ident,
                 &self.#ident,
+            )
+        };
+        quote! {
+            __update.#ident = ::graph_core::state::derive::difference(
+                #name,
+                (#before?, #after?),
+                || #difference,
             )?;
         }
     }

@@ -1,17 +1,15 @@
 //! Generates the function that creates a tool.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::{ReturnType, spanned::Spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::{Ident, ReturnType, Type};
 
 use super::parse::{Options, Parameter, Source, ToolFn};
+use crate::syntax::span_of;
 
 pub(super) fn expand(tool: &ToolFn) -> TokenStream {
     let ToolFn { visibility, function, name, description, docs, output, body, .. } = tool;
-    let arguments = tool.parameters.iter().filter(|it| matches!(it.source, Source::Model));
-    let fields = arguments.map(|Parameter { name, r#type, attributes, .. }| {
-        quote! { #(#attributes)* #name: #r#type }
-    });
+    let Arguments { fields, generics, types } = arguments(&tool.parameters);
     let inputs =
         tool.parameters.iter().map(|Parameter { name, r#type, .. }| quote! { #name: #r#type });
     let values = tool.parameters.iter().map(|Parameter { name, source, .. }| match source {
@@ -27,7 +25,17 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
         Source::Dependency(inner) => Some(inner),
         _ => None,
     });
-    let checks = type_checks(tool);
+    let result = match output {
+        ReturnType::Type(_, r#type) => r#type.to_token_stream(),
+        ReturnType::Default => quote! { () },
+    };
+    // Errors about the future, such as one that is not `Send`, point to the function's name.
+    let create = quote_spanned! { span_of(function)=>
+        create::<#(#types,)* #result, _, _, _>(|arguments, runtime| async move {
+            let _ = (&arguments, &runtime);
+            ::std::result::Result::Ok(call(#(#values),*).await)
+        })
+    };
     let reads_state =
         tool.parameters.iter().any(|it| matches!(it.source, Source::State | Source::Runtime));
     let options = options(&tool.options);
@@ -40,49 +48,67 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
             )]
             #[serde(crate = "::graph_agents::derive::serde")]
             #[schemars(crate = "::graph_agents::derive::schemars")]
-            struct Arguments {
+            struct Arguments<#(#generics),*> {
                 #(#fields,)*
             }
 
             async fn call(#(#inputs),*) #output #body
 
-            #checks
+            // Generic over the types of the signature, so that the compiler checks each of them once: where this
+            // function is called.
+            fn create<#(#generics,)* Output, Kind, Handler, Answer>(
+                handler: Handler,
+            ) -> ::graph_agents::Tool
+            where
+                #(#generics: ::graph_agents::derive::ToolArgument,)*
+                Output: ::graph_agents::derive::IntoToolOutput<Kind>,
+                Handler: ::std::ops::Fn(Arguments<#(#generics),*>, ::graph_agents::ToolRuntime) -> Answer
+                    + ::std::marker::Send
+                    + ::std::marker::Sync
+                    + 'static,
+                Answer: ::std::future::Future<
+                        Output = ::std::result::Result<Output, ::graph_agents::derive::NodeError>,
+                    > + ::std::marker::Send
+                    + 'static,
+            {
+                ::graph_agents::Tool::new(#name, #description, handler)
+            }
 
-            ::graph_agents::Tool::new(
-                #name,
-                #description,
-                |arguments: Arguments, runtime: ::graph_agents::ToolRuntime| async move {
-                    let _ = (&arguments, &runtime);
-                    ::std::result::Result::Ok::<_, ::graph_agents::derive::NodeError>(
-                        call(#(#values),*).await,
-                    )
-                },
-            )
-            .reads_state(#reads_state)
-            #(.requires::<#dependencies>())*
-            #options
+            #create
+                .reads_state(#reads_state)
+                #(.requires::<#dependencies>())*
+                #options
         }
     }
 }
 
-/// Generates checks of the types in the signature, whose errors point at the types.
-fn type_checks(tool: &ToolFn) -> TokenStream {
-    let arguments = tool.parameters.iter().filter(|it| matches!(it.source, Source::Model));
-    let arguments = arguments.map(|Parameter { r#type, .. }| {
-        quote_spanned! { r#type.span() => ::graph_agents::derive::is_argument::<#r#type>(); }
-    });
-    let output = match &tool.output {
-        ReturnType::Type(_, r#type) => {
-            quote_spanned! { r#type.span() => ::graph_agents::derive::is_output::<#r#type, _>(); }
+/// The parts of the generated struct of the model's arguments.
+#[derive(Default)]
+struct Arguments<'a> {
+    fields: Vec<TokenStream>,
+    generics: Vec<Ident>,
+    /// The types that replace the generics.
+    types: Vec<&'a Type>,
+}
+
+/// Generates the struct of the model's arguments.
+///
+/// The type of a field is generic, so that an invalid type is not also an error in each derived implementation. A
+/// field with attributes keeps its type, because an attribute can depend on it: `#[serde(default = "path")]`.
+fn arguments(parameters: &[Parameter]) -> Arguments<'_> {
+    let mut arguments = Arguments::default();
+    for parameter in parameters.iter().filter(|it| matches!(it.source, Source::Model)) {
+        let Parameter { name, r#type, attributes, .. } = parameter;
+        if attributes.iter().all(|it| it.path().is_ident("doc")) {
+            let generic = format_ident!("Argument{}", arguments.generics.len());
+            arguments.fields.push(quote! { #(#attributes)* #name: #generic });
+            arguments.generics.push(generic);
+            arguments.types.push(r#type);
+        } else {
+            arguments.fields.push(quote! { #(#attributes)* #name: #r#type });
         }
-        ReturnType::Default => TokenStream::new(),
-    };
-    quote! {
-        let _ = || {
-            #(#arguments)*
-            #output
-        };
     }
+    arguments
 }
 
 /// Generates the calls that set the options of the attribute.

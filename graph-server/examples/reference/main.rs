@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let database = settings.open(directory.join("threads.db"))?;
     let saver = Arc::new(SqliteSaver::new(&database));
-    let index = IndexConfig::new(Arc::new(Words), words::DIMENSIONS);
+    let index = IndexConfig::new(Words, words::DIMENSIONS);
     let store = Arc::new(SqliteStore::new(&database).with_index(index));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
     let api = LangGraphApi::open(graphs, directory.join("api.db")).await?;

@@ -205,7 +205,6 @@ async fn visit(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
 async fn each_execution_of_a_stateful_graph_is_a_separate_trace() {
     let graph = StateGraph::<Log, TestEnv>::new()
         .node(visit)
-        .node(begin)
         .edge(START, visit)
         .checkpointer(MemorySaver::new())
         .compile()

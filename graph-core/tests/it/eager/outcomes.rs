@@ -194,7 +194,8 @@ async fn events_of_a_task_appear_after_its_step_has_started() {
 #[tokio::test]
 async fn command_that_starts_a_thread_can_lead_to_any_node() {
     let probe = Probe::default();
-    let graph = two_branches().node_as("other", join.reads(["log"]).writes(["both"]));
+    let graph =
+        two_branches().node_as("other", join.reads(["log"]).writes(["both"]).command_only());
     let input = Input::command().with_update(Branches::update().left("")).goto(Goto::node("other"));
     assert!(thread(graph, &probe).run(input).await.unwrap().is_done());
     assert_eq!(probe.count("other"), 1);

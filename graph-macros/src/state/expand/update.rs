@@ -17,8 +17,16 @@ pub(super) fn update_type(
 ) -> TokenStream {
     let update = Ident::new(&update.to_string(), *fields_span);
     let (_, arguments, bounds) = generics.split_for_impl();
-    let (names, types): (Vec<_>, Vec<_>) =
-        fields.iter().map(|it| (&it.ident, it.write_type())).unzip();
+    let fields = fields.iter().map(|it| {
+        let (name, written) = (&it.ident, it.write_type());
+        let span = match &it.reducer {
+            Reducer::Custom(path) => span_of(path),
+            _ => *fields_span,
+        };
+        let ty =
+            quote_spanned!(span=> ::core::option::Option<::graph_core::state::Write<#written>>);
+        quote_spanned!(span=> #name: #ty)
+    });
     // The marker uses all type parameters. If fields are left out because of an error, a type parameter might otherwise
     // be unused, which would be another error.
     let marker = (!generics.params.is_empty())
@@ -28,7 +36,7 @@ pub(super) fn update_type(
         #[doc = #doc]
         #[must_use = "an update does nothing until a node returns it"]
         #vis struct #update #generics #bounds {
-            #(#names: ::core::option::Option<::graph_core::state::Write<#types>>,)*
+            #(#fields,)*
             #marker
         }
     }

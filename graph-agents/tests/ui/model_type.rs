@@ -1,0 +1,5 @@
+use graph_agents::Agent;
+
+fn main() {
+    let _ = Agent::new("claude").compile();
+}
