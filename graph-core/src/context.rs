@@ -8,6 +8,7 @@ pub(crate) mod host_link;
 pub(crate) mod journal;
 pub(crate) mod resume;
 pub(crate) mod settings;
+pub(crate) mod subgraph_start;
 pub(crate) mod task;
 
 use std::{

@@ -30,3 +30,4 @@ mod step_task;
 mod superstep;
 mod target;
 mod task_pool;
+pub(crate) mod thread_state;

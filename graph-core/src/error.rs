@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    checkpoint::error::CheckpointError,
+    checkpoint::{error::CheckpointError, id::CheckpointId},
     error_chain,
     goto::ParentCommand,
     interrupt::{Interrupt, StopReason},
@@ -311,6 +311,30 @@ pub enum RunError {
         node: String,
         /// Names of the existing nodes.
         nodes: Vec<String>,
+    },
+    /// A namespace belongs to none of the graph's subgraphs.
+    #[error(
+        "graph `{graph}` has no subgraph with namespace `{namespace}`; its subgraphs are: {}; `TaskState` contains the \
+         namespaces of subgraphs; a node that runs a graph itself declares it with `runs_graph`",
+        list(subgraphs)
+    )]
+    UnknownSubgraph {
+        /// The namespace.
+        namespace: String,
+        /// Name of the graph.
+        graph: String,
+        /// Paths of the subgraphs, without task ids.
+        subgraphs: Vec<String>,
+    },
+    /// A run cannot start from a checkpoint of a subgraph.
+    #[error("cannot start a run from checkpoint {checkpoint} of subgraph `{namespace}`: {problem}")]
+    SubgraphStart {
+        /// The namespace.
+        namespace: String,
+        /// Id of the checkpoint.
+        checkpoint: CheckpointId,
+        /// Why the run cannot start, and what to do.
+        problem: &'static str,
     },
     /// An edit specifies no node, but several nodes ran in the last step.
     #[error(

@@ -8,6 +8,7 @@ pub mod draw;
 pub(crate) mod endpoint;
 pub(crate) mod erased;
 pub(crate) mod fields;
+pub(crate) mod find_subgraph;
 pub(crate) mod into_node;
 mod migrate;
 pub(crate) mod run_options;

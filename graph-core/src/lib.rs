@@ -139,7 +139,7 @@ pub use control::RunControl;
 pub use effects::{DivergenceError, EffectCall, EffectDecision, EffectInterceptor, RecordedError};
 pub use engine::{
     edit::AsNode,
-    inspect::{SubgraphState, TaskState},
+    thread_state::{TaskState, ThreadState},
 };
 pub use entrypoint::{CompiledEntrypoint, Entrypoint, EntrypointOutcome, EntrypointThread, Final};
 pub use error::{
@@ -212,7 +212,8 @@ pub use run::{
     input::{Input, IntoInput},
     outcome::RunOutcome,
     stream::RunStream,
-    thread::{StateEdit, Thread, ThreadState},
+    subgraph_thread::SubgraphThread,
+    thread::{StateEdit, Thread},
 };
 pub use runs_graph::{RunsGraph, runs_graph};
 pub use shared::IntoShared;

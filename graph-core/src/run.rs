@@ -5,6 +5,8 @@ mod graph;
 pub(crate) mod history;
 pub(crate) mod input;
 pub(crate) mod outcome;
+mod reader;
 mod request;
 pub(crate) mod stream;
+pub(crate) mod subgraph_thread;
 pub(crate) mod thread;

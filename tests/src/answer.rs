@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use graph_core::{
-    Event, EventKind, FieldWrite, JsonState, SubgraphState, TaskState, ThreadState,
-    checkpoint::TaskId, stream::writes_to_json,
+    Event, EventKind, FieldWrite, JsonState, TaskState, ThreadState, checkpoint::TaskId,
+    stream::writes_to_json,
 };
 use serde_json::{Map, Value, json};
 
@@ -157,13 +157,23 @@ pub(crate) fn update(writes: &[FieldWrite]) -> Value {
     }
 }
 
-pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters) -> Value {
+/// Formats the state of a thread. `subgraphs` says whether it was read with the states of subgraphs.
+pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters, subgraphs: bool) -> Value {
+    state_with(state, state.values.to_full_value(), counters, subgraphs)
+}
+
+fn state_with<S>(
+    state: &ThreadState<S>,
+    values: Value,
+    counters: &Counters,
+    subgraphs: bool,
+) -> Value {
     json!({
-        "values": state.values.to_full_value(),
+        "values": values,
         "next": state.next,
         "step": state.step,
         "source": state.source.as_str(),
-        "tasks": tasks(&state.tasks, counters),
+        "tasks": state.tasks.iter().map(|it| task(it, counters, subgraphs)).collect::<Value>(),
     })
 }
 
@@ -172,29 +182,17 @@ pub(crate) fn no_state() -> Value {
     json!({ "values": {}, "next": [], "step": null, "source": null, "tasks": [] })
 }
 
-fn subgraph_state(state: &SubgraphState, counters: &Counters) -> Value {
-    json!({
-        "values": state.values,
-        "next": state.next,
-        "step": state.step,
-        "source": state.source.map(|it| it.as_str()),
-        "tasks": tasks(&state.tasks, counters),
-    })
-}
-
-fn tasks(tasks: &[TaskState], counters: &Counters) -> Value {
-    tasks.iter().map(|it| task(it, counters)).collect()
-}
-
-fn task(task: &TaskState, counters: &Counters) -> Value {
+fn task(task: &TaskState, counters: &Counters, subgraphs: bool) -> Value {
     let mut shown = json!({
         "name": task.node,
         "error": task.error.as_deref().map(|it| counters.error_code(it)),
         "interrupts": task.interrupts.iter().map(|it| &it.value).collect::<Vec<_>>(),
         "result": task.result.as_deref().map(writes_to_json),
     });
-    if let Some(subgraph) = &task.subgraph {
-        shown["state"] = subgraph_state(subgraph, counters);
+    if subgraphs && task.subgraph_namespace.is_some() {
+        let state = task.subgraph.as_deref();
+        shown["state"] = state
+            .map_or_else(no_state, |it| state_with(it, it.values.clone(), counters, subgraphs));
     }
     shown
 }

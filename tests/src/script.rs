@@ -229,7 +229,8 @@ impl Session {
         let thread = self.thread(call).await?;
         if call.history {
             let history = thread.history(None).await?;
-            return Ok(history.iter().map(|it| answer::state(it, &self.deps.counters)).collect());
+            let counters = &self.deps.counters;
+            return Ok(history.iter().map(|it| answer::state(it, counters, false)).collect());
         }
         if call.namespaces {
             let counted =
@@ -242,15 +243,16 @@ impl Session {
                 true => thread.state_with_subgraphs().await?,
                 false => thread.state().await?,
             };
-            return Ok(self.state(state.as_ref()));
+            return Ok(self.state(state.as_ref(), call.subgraphs));
         }
         thread.bulk_update_state(self.edits(call)?).await?;
         let newest = self.built_graph.graph.thread(thread.name(), ()).state().await?;
-        Ok(self.state(newest.as_ref()))
+        Ok(self.state(newest.as_ref(), false))
     }
 
-    fn state(&self, state: Option<&ThreadState<JsonState>>) -> Value {
-        state.map_or_else(answer::no_state, |it| answer::state(it, &self.deps.counters))
+    fn state(&self, state: Option<&ThreadState<JsonState>>, subgraphs: bool) -> Value {
+        let counters = &self.deps.counters;
+        state.map_or_else(answer::no_state, |it| answer::state(it, counters, subgraphs))
     }
 
     fn edits(&self, call: &Call) -> Result<Vec<Vec<StateEdit<JsonState>>>, CallError> {

@@ -28,6 +28,7 @@ use crate::{
         host_link::HostLink,
         resume::{Replay, ResumeValues},
         settings::RunSettings,
+        subgraph_start::SubgraphStart,
     },
     control::RunControl,
     effects::{DivergenceError, EffectCall, EffectDecision, Interceptor, RecordedError},
@@ -74,6 +75,8 @@ pub(crate) struct Scope {
     pub(crate) writer: Option<CheckpointWriter>,
     pub(crate) resume_values: Arc<ResumeValues>,
     pub(crate) replay: Option<Arc<Replay>>,
+    /// The checkpoint of a subgraph that the run starts from, if it starts from one.
+    pub(crate) subgraph_start: Option<Arc<SubgraphStart>>,
     /// The checkpoint of the tasks' records, if the graph is eager.
     pub(crate) record_target: Option<RecordTarget>,
     /// The process of the run, if a task of this graph runs in another one.

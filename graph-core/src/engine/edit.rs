@@ -8,6 +8,7 @@ use crate::{
     checkpoint::{
         id::CheckpointId,
         record::TaskRecord,
+        saver::Checkpointer,
         stored::{Checkpoint, Source},
         writer::{self, CheckpointWriter, Durability},
     },
@@ -66,10 +67,13 @@ impl AsNode {
     }
 }
 
-/// The thread to edit, and the settings for the edit.
+/// The graph of a thread to edit, and the settings for the edit.
 pub(crate) struct EditRequest<'a> {
     pub(crate) graph: &'a Arc<Graph>,
+    pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) thread: &'a Arc<str>,
+    /// Empty for the thread's own graph.
+    pub(crate) namespace: &'a str,
     pub(crate) at: Option<CheckpointId>,
     pub(crate) run: Arc<str>,
     pub(crate) deps: Arc<dyn Any + Send + Sync>,
@@ -82,7 +86,7 @@ pub(crate) async fn apply_edits(
     request: EditRequest<'_>,
     steps: Vec<Vec<ErasedEdit>>,
 ) -> Result<CheckpointId, RunError> {
-    let saver = request.graph.checkpointer.clone().ok_or(RunError::NoCheckpointer)?;
+    let saver = request.saver.clone();
     let lease = writer::lease(&*saver, request.thread).await?;
     let (writer, closer) = CheckpointWriter::new(saver, request.thread, Durability::Sync, lease);
     let result = apply_steps(&request, &writer, steps).await;
@@ -108,7 +112,15 @@ async fn apply_step(
     at: Option<CheckpointId>,
     mut edits: Vec<ErasedEdit>,
 ) -> Result<CheckpointId, RunError> {
-    let saved = load::load(request.graph, &writer.saver, request.thread, "", at).await?;
+    let EditRequest { graph, thread, namespace, .. } = request;
+    let saved = load::load(graph, &writer.saver, thread, namespace, at).await?;
+    if saved.checkpoint.is_none() && !namespace.is_empty() {
+        let problem = format!(
+            "subgraph `{namespace}` of thread `{thread}` has no checkpoint to edit; a subgraph has checkpoints once it \
+             has started, unless its persistence is `Persistence::None`"
+        );
+        return Err(RunError::InvalidUpdate(problem));
+    }
     let mut engine = Engine::new(request.graph.clone(), scope(request, writer), &saved)?;
     let newest = !saved.is_superseded();
     let checkpoint = saved.checkpoint;
@@ -147,7 +159,7 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
         max_stored_bytes: request.graph.max_stored_bytes,
         run: request.run.clone(),
         thread: Some(request.thread.clone()),
-        namespace: String::new(),
+        namespace: request.namespace.to_owned(),
         parent: None,
         deps: request.deps.clone(),
         settings: request.settings.clone(),
@@ -158,6 +170,7 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
         writer: Some(writer.clone()),
         resume_values: Arc::new(ResumeValues::default()),
         replay: None,
+        subgraph_start: None,
         record_target: None,
         host: None,
     }

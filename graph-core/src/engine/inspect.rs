@@ -6,11 +6,7 @@ use serde_json::Value;
 
 use crate::{
     checkpoint::{
-        error::CheckpointError,
-        id::TaskId,
-        query::Lookup,
-        saver::Checkpointer,
-        stored::{Checkpoint, Source},
+        error::CheckpointError, id::TaskId, query::Lookup, saver::Checkpointer, stored::Checkpoint,
     },
     context::task::{TaskKind, task_id},
     engine::{
@@ -18,12 +14,12 @@ use crate::{
         outcome::TaskOutput,
         plan::{Frontier, PlannedTask},
         records::{Records, TaskLog},
+        thread_state::{TaskState, ThreadState},
     },
     error::RunError,
     graph::erased::{Graph, NodeIdx},
-    interrupt::Interrupt,
     namespace::{Persistence, nested_namespace, without_task_ids},
-    state::{erased::ErasedState, field::FieldWrite},
+    state::{erased::ErasedState, field::FieldError},
 };
 
 /// Selects the contents of a snapshot.
@@ -37,44 +33,14 @@ pub(crate) struct View {
 }
 
 /// A checkpoint with its decoded state and the tasks that follow it.
-pub(crate) struct Snapshot {
-    pub(crate) state: Box<dyn ErasedState>,
-    pub(crate) checkpoint: Checkpoint,
-    pub(crate) next: Vec<String>,
-    pub(crate) tasks: Vec<TaskState>,
-    pub(crate) pending_joins: Vec<(String, Vec<String>)>,
-}
+pub(crate) type Snapshot = ThreadState<Box<dyn ErasedState>>;
 
-/// A task of the step that follows a checkpoint.
-#[derive(Clone, Debug)]
-pub struct TaskState {
-    /// The task's id.
-    pub id: TaskId,
-    /// The node's name.
-    pub node: String,
-    /// Error message of a failed task.
-    pub error: Option<String>,
-    /// Pending interrupts of the task.
-    pub interrupts: Vec<Interrupt>,
-    /// Writes of a finished task.
-    pub result: Option<Vec<FieldWrite>>,
-    /// State of the task's subgraph, if the node is a subgraph and subgraph states were requested.
-    pub subgraph: Option<Box<SubgraphState>>,
-}
-
-/// The state of a subgraph, with its fields as JSON.
-#[derive(Clone, Debug, Default)]
-pub struct SubgraphState {
-    /// Fields that have a value.
-    pub values: Value,
-    /// Nodes that run next.
-    pub next: Vec<String>,
-    /// Number of the subgraph's last step.
-    pub step: Option<i64>,
-    /// What created the subgraph's last checkpoint.
-    pub source: Option<Source>,
-    /// Tasks of the subgraph's next step.
-    pub tasks: Vec<TaskState>,
+impl Snapshot {
+    /// Returns the state with the fields that have a value, as JSON.
+    pub(crate) fn into_json(self) -> Result<ThreadState<Value>, FieldError> {
+        let values = self.values.json(|_| true)?;
+        Ok(self.map_values(|_| values))
+    }
 }
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -110,15 +76,32 @@ pub(crate) fn snapshot<'a>(
         for (plan, id) in planned.iter().zip(&ids) {
             let log = task_log(graph, &checkpoint, &records, plan, *id, view);
             let mut task = task_state(graph, plan, *id, log, view);
+            task.subgraph_namespace =
+                subgraph_namespace(graph, &checkpoint.key.namespace, plan.node, *id);
             if view.subgraphs {
-                task.subgraph = subgraph(graph, saver, &checkpoint, plan, *id).await?;
+                task.subgraph = subgraph(graph, saver, &checkpoint, plan, &task).await?;
             }
             tasks.push(task);
         }
         let open = tasks.iter().filter(|it| !view.live || it.result.is_none());
         let next = open.map(|it| it.node.clone()).collect();
         let pending_joins = pending_joins(graph, &checkpoint);
-        Ok(Snapshot { state: state.values, next, tasks, pending_joins, checkpoint })
+        let Checkpoint { key, header, .. } = checkpoint;
+        Ok(ThreadState {
+            values: state.values,
+            next,
+            tasks,
+            namespace: key.namespace,
+            id: key.id,
+            parent: header.parent,
+            enclosing: header.parents,
+            step: header.step,
+            source: header.source,
+            created_at: header.created_at,
+            run: header.run,
+            metadata: header.metadata,
+            pending_joins,
+        })
     })
 }
 
@@ -179,6 +162,7 @@ fn task_state(
         error: log.failed.map(|it| it.0),
         interrupts: if view.live && log.done.is_some() { Vec::new() } else { log.interrupts },
         result: log.done.map(|it| it.0),
+        subgraph_namespace: None,
         subgraph: None,
     }
 }
@@ -221,36 +205,36 @@ fn commit_options(clear_step_scoped: bool) -> CommitOptions {
     CommitOptions { step: 0, clear_step_scoped, collect_changes: false }
 }
 
+/// Returns the namespace of the subgraph that a task runs in the graph with namespace `outer`. Returns `None` if the node
+/// is not a subgraph.
+pub(super) fn subgraph_namespace(
+    graph: &Graph,
+    outer: &str,
+    node: NodeIdx,
+    task: TaskId,
+) -> Option<String> {
+    let entry = graph.node(node);
+    Some(match entry.subgraph.as_ref()?.persistence {
+        Persistence::Thread => nested_namespace(&without_task_ids(outer), entry.label.as_str()),
+        _ => nested_namespace(outer, &format!("{}:{task}", entry.label)),
+    })
+}
+
+/// Reads the newest state of a task's subgraph.
 async fn subgraph(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
     checkpoint: &Checkpoint,
     plan: &PlannedTask,
-    id: TaskId,
-) -> Result<Option<Box<SubgraphState>>, RunError> {
-    let entry = graph.node(plan.node);
-    let Some(inner) = &entry.subgraph else { return Ok(None) };
-    let outer = &checkpoint.key.namespace;
-    let namespace = match inner.persistence {
-        Persistence::Thread => nested_namespace(&without_task_ids(outer), entry.label.as_str()),
-        _ => nested_namespace(outer, &format!("{}:{id}", entry.label)),
-    };
+    task: &TaskState,
+) -> Result<Option<Box<ThreadState<Value>>>, RunError> {
+    let inner = &graph.node(plan.node).subgraph;
+    let (Some(inner), Some(namespace)) = (inner, &task.subgraph_namespace) else { return Ok(None) };
     let lookup = Lookup::head(&checkpoint.key.thread, namespace);
-    let Some(head) = saver.get(&lookup).await? else {
-        return Ok(Some(Box::new(SubgraphState {
-            values: Value::Object(Default::default()),
-            ..SubgraphState::default()
-        })));
-    };
+    let Some(head) = saver.get(&lookup).await? else { return Ok(None) };
     let view = View { live: true, subgraphs: true };
     let snapshot = snapshot(&inner.graph, saver, head, view).await?;
-    Ok(Some(Box::new(SubgraphState {
-        values: snapshot.state.json(|_| true)?,
-        next: snapshot.next,
-        step: Some(snapshot.checkpoint.header.step),
-        source: Some(snapshot.checkpoint.header.source),
-        tasks: snapshot.tasks,
-    })))
+    Ok(Some(Box::new(snapshot.into_json()?)))
 }
 
 /// Returns the joins that are still waiting for some of their sources, each as a pair of its target node and its

@@ -10,11 +10,12 @@ use crate::{
         id::CheckpointId,
         query::{HistoryQuery, Lookup},
         saver::Checkpointer,
-        stored::{Checkpoint, Source},
+        stored::{Checkpoint, CheckpointKey, Source},
     },
     context::{
         resume::{Replay, ResumeValues},
-        task::TaskContext,
+        subgraph_start::SubgraphStart,
+        task::{Scope, TaskContext},
     },
     engine::{
         input::{CommandInput, Resume, RunInput},
@@ -44,6 +45,11 @@ impl Loaded {
     /// Drops the checkpoint but keeps the head, because the next checkpoint must be stored after the head.
     pub(super) fn without_checkpoint(self) -> Self {
         Self { head: self.head, ..Self::default() }
+    }
+
+    /// Returns whether the caller addressed the checkpoint by id.
+    pub(super) fn is_addressed(&self) -> bool {
+        self.addressed
     }
 
     /// Returns whether the checkpoint was created in the step that `task` belongs to.
@@ -110,16 +116,45 @@ pub(super) async fn load_nested(
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     namespace: &str,
-    replay: Option<&Replay>,
+    scope: &Scope,
 ) -> Result<(Loaded, bool), CheckpointError> {
     let mut loaded = load(graph, saver, thread, namespace, None).await?;
-    let Some(replay) = replay else { return Ok((loaded, false)) };
-    if let Some(bound) = replay.enter(namespace) {
+    let chosen = scope.subgraph_start.as_ref().and_then(|it| it.enter(namespace));
+    let first_bound = scope.replay.as_ref().and_then(|it| it.enter(namespace));
+    if let Some((stored_in, id)) = chosen {
+        // The head of a subgraph whose parents do not travel in time is continued as usual.
+        if scope.replay.is_some() || stored_in != namespace || loaded.head != Some(id) {
+            let at = load(graph, saver, thread, stored_in, Some(id)).await?;
+            loaded = Loaded { head: loaded.head, ..at };
+        }
+        return Ok((loaded, scope.replay.is_some()));
+    }
+    if scope.replay.is_none() {
+        return Ok((loaded, false));
+    }
+    if let Some(bound) = first_bound {
         let older = HistoryQuery::new(thread, namespace).before(bound).limit(1);
         loaded.checkpoint = saver.list(&older).await?.into_iter().next();
         loaded.migrated = loaded.checkpoint.as_mut().map_or(Ok(false), |it| graph.migrate(it))?;
     }
     Ok((loaded, true))
+}
+
+/// Reads the checkpoint of a subgraph that a run starts from. Returns the data for the graphs around the subgraph, and
+/// the checkpoint of the top-level graph.
+pub(super) async fn load_subgraph_start(
+    saver: &Arc<dyn Checkpointer>,
+    key: CheckpointKey,
+) -> Result<(SubgraphStart, CheckpointId), RunError> {
+    let CheckpointKey { thread, namespace, id } = key;
+    let Some(checkpoint) = saver.get(&Lookup::exact(&*thread, &*namespace, id)).await? else {
+        return Err(CheckpointError::UnknownCheckpoint { thread, namespace, id }.into());
+    };
+    SubgraphStart::new(&checkpoint).ok_or(RunError::SubgraphStart {
+        namespace,
+        checkpoint: id,
+        problem: "it does not name a checkpoint of the thread's own graph",
+    })
 }
 
 /// An earlier run on the thread with the same id.

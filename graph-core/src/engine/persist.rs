@@ -164,6 +164,10 @@ impl Engine {
 
     /// Returns the current checkpoint of each enclosing graph, by namespace.
     fn parents(&self) -> BTreeMap<String, CheckpointId> {
+        if self.scope.parent.is_none() {
+            // The enclosing graphs do not run: this is a top-level graph, or an edit of a subgraph.
+            return self.history.enclosing.clone();
+        }
         let enclosing =
             std::iter::successors(self.scope.parent.as_ref(), |task| task.scope.parent.as_ref());
         enclosing.map(|it| (it.scope.namespace.clone(), it.checkpoint())).collect()

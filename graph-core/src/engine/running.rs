@@ -1,6 +1,6 @@
 //! A running graph: its state, its position in the thread and its pending work.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     checkpoint::{
@@ -78,6 +78,8 @@ pub(super) struct History {
     /// The parent of the checkpoint `id`.
     pub(super) parent: Option<CheckpointId>,
     pub(super) source: Source,
+    /// The enclosing graphs' checkpoints of the checkpoint `id`. An edit of a subgraph keeps them.
+    pub(super) enclosing: BTreeMap<String, CheckpointId>,
     /// The namespace's newest checkpoint, as far as this run knows.
     pub(super) head: Option<CheckpointId>,
     /// The last stored checkpoint. The changes in the next checkpoint are relative to it.
@@ -101,6 +103,7 @@ impl History {
             origin,
             parent: None,
             source: Source::Input,
+            enclosing: BTreeMap::new(),
             head: None,
             stored: None,
             checkpointed: false,
@@ -117,6 +120,7 @@ impl History {
         self.origin = checkpoint.header.origin;
         self.parent = checkpoint.header.parent;
         self.source = checkpoint.header.source;
+        self.enclosing.clone_from(&checkpoint.header.parents);
         self.stored = Some(self.id);
     }
 }
@@ -154,7 +158,7 @@ impl Engine {
         if let Some(target) = &engine.scope.record_target {
             target.set(engine.history.id);
         }
-        engine.history.rebase = saved.migrated;
+        engine.history.rebase |= saved.migrated;
         engine.max_step = engine.step + i64::from(engine.scope.settings.step_limit) + 1;
         Ok(engine)
     }
@@ -170,6 +174,10 @@ impl Engine {
         self.records = Records::new(checkpoint.records.clone());
         self.step = checkpoint.header.step + 1;
         self.history.move_to(checkpoint);
+        if checkpoint.key.namespace != self.scope.namespace {
+            // The checkpoint belongs to an earlier task, so the first checkpoint in this namespace stores the whole state.
+            (self.history.stored, self.history.rebase) = (None, true);
+        }
         Ok(())
     }
 

@@ -6,18 +6,19 @@ use crate::{
     checkpoint::{
         id::{CheckpointId, TaskId},
         record::{TaskEvent, TaskRecord},
-        stored::Source,
+        stored::{Checkpoint, CheckpointKey, Source},
         writer::{self, CheckpointWriter, Closer},
     },
     context::{
         ahead::RecordTarget,
         settings::RunSettings,
-        task::{Scope, TaskContext, TaskKind},
+        task::{Scope, TaskContext, TaskKind, task_id},
     },
     control::RunControl,
     engine::{
         execute::run_error,
         input::RunInput,
+        inspect::{planned_task_id, planned_tasks, subgraph_namespace},
         load::{self, EarlierRun, Loaded},
         outcome::{GraphOutcome, TaskOutput},
         plan::StartInput,
@@ -46,6 +47,8 @@ pub(crate) struct RootRun {
     pub(crate) named_run: bool,
     pub(crate) thread: Option<Arc<str>>,
     pub(crate) at: Option<CheckpointId>,
+    /// The checkpoint of a subgraph to start from, with the subgraph's namespace. Replaces `at`.
+    pub(crate) at_subgraph: Option<(String, CheckpointId)>,
     pub(crate) deps: Arc<dyn Any + Send + Sync>,
     pub(crate) settings: Arc<RunSettings>,
     pub(crate) events: Option<EventSender>,
@@ -124,8 +127,15 @@ async fn run_from_checkpoint(
     request: RootRun,
     writer: Option<CheckpointWriter>,
 ) -> Result<GraphOutcome, RunError> {
-    let RootRun { graph, run, thread, at, deps, settings, events, control, .. } = request;
+    let RootRun { graph, run, thread, mut at, deps, settings, events, control, .. } = request;
     let mut input = request.input;
+    let mut subgraph_start = None;
+    if let (Some(writer), Some((namespace, id))) = (&writer, request.at_subgraph) {
+        let thread = thread.as_deref().unwrap_or_default().to_owned();
+        let key = CheckpointKey { thread, namespace, id };
+        let (start, top_level) = load::load_subgraph_start(&writer.saver, key).await?;
+        (subgraph_start, at) = (Some(Arc::new(start)), Some(top_level));
+    }
     let saved = match (&writer, &thread) {
         (Some(writer), Some(thread)) => {
             let saved = load::load(&graph, &writer.saver, thread, "", at).await?;
@@ -156,6 +166,7 @@ async fn run_from_checkpoint(
         writer,
         resume_values: Arc::new(resume_values),
         replay: saved.replay(&input),
+        subgraph_start,
         initial: graph.initial.snapshot(),
         update_from: graph.initial.update_from_fn(),
         max_stored_bytes: graph.max_stored_bytes,
@@ -189,14 +200,14 @@ pub(crate) async fn run_nested(
     }
     let (saved, replays) = match (&writer, &outer.thread) {
         (Some(writer), Some(thread)) => {
-            load::load_nested(&graph, &writer.saver, thread, &namespace, outer.replay.as_deref())
-                .await?
+            load::load_nested(&graph, &writer.saver, thread, &namespace, outer).await?
         }
         _ => (Loaded::default(), false),
     };
     // With thread persistence, an invocation is resumed only if this task started it.
     let started = persistence != Persistence::Thread || saved.was_started_by(&task);
-    let resuming = started && ((task.step.resuming && !replays) || retried);
+    let resuming =
+        saved.is_addressed() || (started && ((task.step.resuming && !replays) || retried));
     // A new invocation finds a checkpoint only if an earlier run of the same step crashed. The new invocation must not
     // start from that checkpoint.
     let saved = match persistence == Persistence::Invocation && !resuming && !replays {
@@ -217,6 +228,7 @@ pub(crate) async fn run_nested(
         writer,
         resume_values: outer.resume_values.clone(),
         replay: outer.replay.clone(),
+        subgraph_start: outer.subgraph_start.clone(),
         namespace,
         initial: graph.initial.snapshot(),
         update_from: graph.initial.update_from_fn(),
@@ -298,9 +310,45 @@ impl Engine {
             let changes = std::mem::take(&mut self.history.command_changes);
             self.put_checkpoint(Source::Fork, changes, &affected).await?;
         }
+        if let Some(checkpoint) = &saved.checkpoint {
+            self.locate_subgraph(checkpoint)?;
+        }
         self.has_output = true;
         self.publish_values(&*self.state.values, true).await;
         Ok(())
+    }
+
+    /// If the run starts from a checkpoint of a subgraph, finds the task that runs the subgraph. `checkpoint` is the one
+    /// that this graph continues from.
+    fn locate_subgraph(&self, checkpoint: &Checkpoint) -> Result<(), RunError> {
+        let Some(start) = &self.scope.subgraph_start else { return Ok(()) };
+        let Some((stored_in, id, index)) = start.inside(&checkpoint.key) else { return Ok(()) };
+        let error = |problem| RunError::SubgraphStart {
+            namespace: stored_in.to_owned(),
+            checkpoint: id,
+            problem,
+        };
+        let graph = &self.graph;
+        for plan in planned_tasks(graph, checkpoint) {
+            let node = graph.node(plan.node);
+            let stored = planned_task_id(graph, checkpoint, &plan);
+            let outer = &checkpoint.key.namespace;
+            if subgraph_namespace(graph, outer, plan.node, stored).as_deref() != Some(stored_in) {
+                continue;
+            }
+            if node.subgraph.as_ref().is_some_and(|it| it.remote.is_some()) {
+                return Err(error(
+                    "the subgraph runs in another process; start from a checkpoint of a graph around it",
+                ));
+            }
+            let (origin, outer) = (self.history.origin, &self.scope.namespace);
+            let task = task_id(origin, outer, self.step, node.label.as_str(), plan.kind);
+            if let Some(namespace) = subgraph_namespace(graph, outer, plan.node, task) {
+                start.set_next(namespace, index);
+            }
+            return Ok(());
+        }
+        Err(error("no task of the graph around it runs the subgraph"))
     }
 
     /// Drops pending tasks and stores a checkpoint with the fresh input, so that START runs next.

@@ -12,8 +12,7 @@ use crate::{
     },
     state::{
         State,
-        field::{Field, FieldError, FieldWrite},
-        limits,
+        field::{Field, FieldError},
     },
 };
 
@@ -145,12 +144,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// # }
     /// ```
     pub fn update_from_json(&self, fields: Map<String, Value>) -> Result<S::Update, FieldError> {
-        let write = |(field, value): (String, Value)| {
-            let value = limits::ensure_depth(&field, value)?;
-            Ok(FieldWrite { field, value, overwrite: false })
-        };
-        let writes = fields.into_iter().map(write).collect::<Result<_, _>>()?;
-        let update = self.graph.initial.update_from(writes)?;
+        let update = self.graph.update_from_json(fields)?;
         Ok(*update
             .downcast()
             .expect("an update created from the initial state has the type `S::Update`"))

@@ -2,6 +2,8 @@
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use serde_json::{Map, Value};
+
 use crate::{
     cache::Cache,
     checkpoint::saver::Checkpointer,
@@ -19,7 +21,8 @@ use crate::{
     remote::call::RemoteRunner,
     state::{
         erased::{AnyState, AnyUpdate, ErasedState},
-        field::{FieldSet, FieldWrite},
+        field::{FieldError, FieldSet, FieldWrite},
+        limits,
         migrate::Migrations,
     },
     store::interface::Store,
@@ -212,6 +215,19 @@ impl Graph {
             graph: self.name.clone(),
             nodes: self.node_names(),
         }
+    }
+
+    /// Converts JSON fields into an update.
+    pub(crate) fn update_from_json(
+        &self,
+        fields: Map<String, Value>,
+    ) -> Result<AnyUpdate, FieldError> {
+        let write = |(field, value): (String, Value)| {
+            let value = limits::ensure_depth(&field, value)?;
+            Ok(FieldWrite { field, value, overwrite: false })
+        };
+        let writes = fields.into_iter().map(write).collect::<Result<_, _>>()?;
+        self.initial.update_from(writes)
     }
 
     /// Removes the writes to fields that are never stored.

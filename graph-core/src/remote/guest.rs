@@ -92,6 +92,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             writer: writer.clone(),
             resume_values: resume_values.clone(),
             replay: replay.clone(),
+            subgraph_start: None,
             record_target: None,
             host: None,
         };

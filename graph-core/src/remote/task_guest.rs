@@ -64,6 +64,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             writer: None,
             resume_values: given.clone(),
             replay: None,
+            subgraph_start: None,
             record_target: None,
             host: Some(link.clone()),
         };

@@ -94,14 +94,14 @@ impl HistoryFilter {
 
     /// Returns the query for the conditions that a checkpointer evaluates, which are all except [`next`](Self::next)
     /// and the limit.
-    pub(super) fn query(&self, thread: &str) -> HistoryQuery {
+    pub(super) fn query(&self, thread: &str, namespace: &str) -> HistoryQuery {
         HistoryQuery {
             before: self.before,
             source: self.source,
             run: self.run.clone(),
             step: self.step,
             metadata: self.metadata.clone(),
-            ..HistoryQuery::new(thread, "")
+            ..HistoryQuery::new(thread, namespace)
         }
     }
 }

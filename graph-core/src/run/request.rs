@@ -32,6 +32,7 @@ pub(super) fn request<S: State>(
         named_run: options.has_run_id(),
         thread: thread.map(|it| it.name.clone()),
         at: thread.and_then(|it| it.at),
+        at_subgraph: None,
         deps,
         control: options.control.clone(),
         stop_before: options.stop_before,

@@ -1,29 +1,25 @@
 //! Threads: graph state that is stored between runs.
 
-use std::{fmt, sync::Arc, time::SystemTime};
+use std::{fmt, sync::Arc};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
-    checkpoint::{
-        id::CheckpointId,
-        query::Lookup,
-        saver::Checkpointer,
-        stored::{Checkpoint, Source},
-    },
+    checkpoint::{id::CheckpointId, saver::Checkpointer},
     engine::{
         edit::{AsNode, EditRequest, ErasedEdit, apply_edits},
-        inspect::{Snapshot, TaskState, View, snapshot},
+        inspect::Snapshot,
         start::{RootRun, run_root},
+        thread_state::ThreadState,
     },
     error::RunError,
     graph::{compiled::CompiledGraph, run_options::RunOptions},
-    interrupt::Interrupt,
     run::{
         history::HistoryFilter,
         input::{Input, IntoInput},
         outcome::RunOutcome,
+        reader::Reader,
         request::{ThreadPosition, request},
         stream::RunStream,
     },
@@ -32,9 +28,6 @@ use crate::{
         erased::{AnyUpdate, downcast_state},
     },
 };
-
-/// Number of checkpoints read at once when the history is filtered by the nodes that run next.
-const HISTORY_PAGE: usize = 64;
 
 /// A thread of a graph. Its state is stored by the graph's checkpointer. Cheap to clone.
 ///
@@ -130,7 +123,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
 
     /// Runs the graph with fresh input or a command and returns the outcome.
     pub async fn run(&self, input: impl IntoInput<S>) -> Result<RunOutcome<S>, RunError> {
-        let request = self.request(input.into_input(), self.options.clone());
+        let request = self.request(input.into_input(), self.options.clone(), None);
         Ok(RunOutcome::new(run_root(request).await?))
     }
 
@@ -256,11 +249,19 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
 
     /// Runs the graph and streams its events.
     pub fn stream(&self, input: impl IntoInput<S>) -> RunStream<S> {
-        RunStream::new(self.options.clone(), |options| self.request(input.into_input(), options))
+        let options = self.options.clone();
+        RunStream::new(options, |options| self.request(input.into_input(), options, None))
     }
 
-    fn request(&self, input: Input<S>, options: RunOptions) -> RootRun {
-        request(self.graph.erased(), input, self.deps.clone(), options, Some(&self.position))
+    /// Creates a request for a run that starts from the thread's position, or from a checkpoint of a subgraph.
+    pub(super) fn request(
+        &self,
+        input: Input<S>,
+        options: RunOptions,
+        at_subgraph: Option<(String, CheckpointId)>,
+    ) -> RootRun {
+        let (graph, deps) = (self.graph.erased(), self.deps.clone());
+        RootRun { at_subgraph, ..request(graph, input, deps, options, Some(&self.position)) }
     }
 
     /// Returns the current state of the thread, or `None` if the thread has no checkpoint.
@@ -276,13 +277,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     }
 
     async fn read_state(&self, subgraphs: bool) -> Result<Option<ThreadState<S>>, RunError> {
-        let saver = self.saver()?;
-        let lookup = Lookup { id: self.position.at, ..Lookup::head(&*self.position.name, "") };
-        let view = View { live: self.position.at.is_none(), subgraphs };
-        match saver.get(&lookup).await? {
-            Some(checkpoint) => Ok(Some(self.to_thread_state(checkpoint, view).await?)),
-            None => Ok(None),
-        }
+        Ok(self.reader()?.state(self.position.at, subgraphs).await?.map(typed))
     }
 
     /// Returns the checkpoints that the filter selects, newest first. Each checkpoint contains the records of the step
@@ -310,33 +305,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         &self,
         filter: impl Into<HistoryFilter>,
     ) -> Result<Vec<ThreadState<S>>, RunError> {
-        let filter = filter.into();
-        let mut query = filter.query(&self.position.name);
-        let limit = filter.limit.unwrap_or(usize::MAX);
-        let mut history = Vec::new();
-        while history.len() < limit {
-            // The checkpointer does not know which nodes run next, so more checkpoints than the limit may be needed.
-            let page = match (&filter.next, filter.limit) {
-                (Some(_), _) => Some(HISTORY_PAGE),
-                (None, limit) => limit,
-            };
-            query.limit = page;
-            let checkpoints = self.saver()?.list(&query).await?;
-            let is_last = page.is_none_or(|it| checkpoints.len() < it) || filter.next.is_none();
-            query.before = checkpoints.last().map(|it| it.key.id).or(query.before);
-            for checkpoint in checkpoints {
-                let view = View { live: false, subgraphs: false };
-                let state = self.to_thread_state(checkpoint, view).await?;
-                if filter.next.as_ref().is_none_or(|it| state.next.contains(it)) {
-                    history.push(state);
-                }
-            }
-            if is_last {
-                break;
-            }
-        }
-        history.truncate(limit);
-        Ok(history)
+        Ok(self.reader()?.history(filter.into()).await?.into_iter().map(typed).collect())
     }
 
     /// Updates the state as if a node had returned the update. The node's edges decide what runs next.
@@ -394,7 +363,9 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         let steps = steps.into_iter().map(|it| it.into_iter().map(erase).collect()).collect();
         let request = EditRequest {
             graph: self.graph.erased(),
+            saver: self.saver()?.clone(),
             thread: &self.position.name,
+            namespace: "",
             at: self.position.at,
             run: self.options.resolve_run_id(),
             deps: self.deps.clone(),
@@ -403,18 +374,26 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         apply_edits(request, steps).await
     }
 
-    fn saver(&self) -> Result<&Arc<dyn Checkpointer>, RunError> {
+    pub(super) fn saver(&self) -> Result<&Arc<dyn Checkpointer>, RunError> {
         self.graph.erased().checkpointer.as_ref().ok_or(RunError::NoCheckpointer)
     }
 
-    async fn to_thread_state(
-        &self,
-        checkpoint: Checkpoint,
-        view: View,
-    ) -> Result<ThreadState<S>, RunError> {
-        let snapshot = snapshot(self.graph.erased(), self.saver()?, checkpoint, view).await?;
-        Ok(ThreadState::new(snapshot))
+    pub(super) fn shared_name(&self) -> &Arc<str> {
+        &self.position.name
     }
+
+    pub(super) fn deps(&self) -> Arc<C> {
+        self.deps.clone()
+    }
+
+    fn reader(&self) -> Result<Reader<'_>, RunError> {
+        let graph = self.graph.erased();
+        Ok(Reader { graph, saver: self.saver()?, thread: self.name(), namespace: "" })
+    }
+}
+
+fn typed<S: State>(snapshot: Snapshot) -> ThreadState<S> {
+    snapshot.map_values(|it| downcast_state(it.snapshot()))
 }
 
 /// One edit of a thread's state.
@@ -432,68 +411,5 @@ impl<S: State> fmt::Debug for StateEdit<S> {
             .field("updates", &self.update.is_some())
             .field("as_node", &self.as_node)
             .finish()
-    }
-}
-
-/// The state of a thread at one of its checkpoints.
-#[derive(Clone, Debug)]
-pub struct ThreadState<S> {
-    /// State of the graph at the checkpoint.
-    pub values: S,
-    /// Nodes that run next. Nodes whose task is already done are left out, so an empty list does not mean that the
-    /// thread is done: see [`is_done`](Self::is_done).
-    pub next: Vec<String>,
-    /// Tasks of the next step, with their records.
-    pub tasks: Vec<TaskState>,
-    /// Id of the checkpoint.
-    pub id: CheckpointId,
-    /// Id of the parent checkpoint.
-    pub parent: Option<CheckpointId>,
-    /// Step number of the checkpoint. The first input of a thread is step -1.
-    pub step: i64,
-    /// What created the checkpoint.
-    pub source: Source,
-    /// When the checkpoint was created.
-    pub created_at: SystemTime,
-    /// Id of the run that created the checkpoint.
-    pub run: String,
-    /// Metadata from the run's options.
-    pub metadata: Map<String, Value>,
-    /// Joins that are still waiting for some of their sources, each as a pair of its target node and its missing
-    /// sources.
-    pub pending_joins: Vec<(String, Vec<String>)>,
-}
-
-impl<S: State> ThreadState<S> {
-    fn new(snapshot: Snapshot) -> Self {
-        let Checkpoint { key, header, .. } = snapshot.checkpoint;
-        Self {
-            values: downcast_state(snapshot.state.snapshot()),
-            next: snapshot.next,
-            tasks: snapshot.tasks,
-            id: key.id,
-            parent: header.parent,
-            step: header.step,
-            source: header.source,
-            created_at: header.created_at,
-            run: header.run,
-            metadata: header.metadata,
-            pending_joins: snapshot.pending_joins,
-        }
-    }
-}
-
-impl<S> ThreadState<S> {
-    /// Returns whether the thread is done, that is, no step follows the checkpoint.
-    ///
-    /// After a crash, all tasks of a step may be done although the step's own checkpoint was not stored. In that case
-    /// [`next`](Self::next) is empty, but the thread is not done.
-    pub fn is_done(&self) -> bool {
-        self.tasks.is_empty()
-    }
-
-    /// Returns the pending interrupts.
-    pub fn interrupts(&self) -> Vec<&Interrupt> {
-        self.tasks.iter().flat_map(|it| &it.interrupts).collect()
     }
 }

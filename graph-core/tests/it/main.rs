@@ -29,6 +29,7 @@ mod schemas;
 mod state;
 mod stored_threads;
 mod streams;
+mod subgraph_threads;
 mod subgraphs;
 mod support;
 mod time_travel;

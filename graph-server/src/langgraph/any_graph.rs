@@ -1,12 +1,13 @@
 //! Type-erased graphs. Only this module knows the state types of graphs.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use graph_core::{
     AsNode, CompiledGraph, Event, HistoryFilter, Input, Interrupt, RunControl, RunError,
-    RunOptions, RunOutcome, State, StateEdit, StreamMode, TaskState, Thread, ThreadState,
-    checkpoint::{CheckpointError, CheckpointId, Source},
+    RunOptions, RunOutcome, State, StateEdit, StreamMode, SubgraphThread, TaskState, Thread,
+    ThreadState,
+    checkpoint::{CheckpointError, CheckpointId},
     draw::Drawing,
     state::{Field, FieldError},
 };
@@ -29,7 +30,8 @@ const LEASE_TIMEOUT: Duration = Duration::from_secs(45);
 pub(super) struct GraphRun<'a> {
     pub(super) run: &'a str,
     pub(super) thread: &'a str,
-    pub(super) checkpoint: Option<CheckpointId>,
+    /// The checkpoint that the run starts from.
+    pub(super) at: Position,
     pub(super) kwargs: &'a RunKwargs,
     /// Metadata of the run's checkpoints.
     pub(super) metadata: Map<String, Value>,
@@ -44,18 +46,21 @@ pub(super) struct GraphEnd {
     pub(super) interrupts: Vec<Interrupt>,
 }
 
-/// The state of a thread at a checkpoint.
-pub(super) struct Snapshot {
-    pub(super) values: Value,
-    pub(super) next: Vec<String>,
-    pub(super) tasks: Vec<TaskState>,
-    pub(super) id: CheckpointId,
-    pub(super) parent: Option<CheckpointId>,
-    pub(super) step: i64,
-    pub(super) source: Source,
-    pub(super) created_at: SystemTime,
-    pub(super) run: String,
-    pub(super) metadata: Map<String, Value>,
+/// The state of a thread, or of one of its subgraphs, at a checkpoint.
+pub(super) type Snapshot = ThreadState<Value>;
+
+/// A graph of a thread, and one of its checkpoints.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Position {
+    /// Namespace of a subgraph, or empty for the thread's own graph.
+    pub(super) namespace: String,
+    /// `None`: the newest checkpoint.
+    pub(super) checkpoint: Option<CheckpointId>,
+}
+
+impl Position {
+    /// The newest checkpoint of the thread's own graph.
+    pub(super) const HEAD: Self = Self { namespace: String::new(), checkpoint: None };
 }
 
 /// One edit of a thread's state.
@@ -74,23 +79,27 @@ pub(super) trait AnyGraph: Send + Sync {
         publish: &mut (dyn FnMut(Event) + Send),
     ) -> Result<GraphEnd, RunError>;
 
-    /// Returns the state of a thread, at a checkpoint or at its head. Returns `None` if it does not exist.
+    /// Returns the state of a thread, or of one of its subgraphs. Returns `None` if it does not exist.
     async fn state(
         &self,
         thread: &str,
-        at: Option<CheckpointId>,
+        at: &Position,
         subgraphs: bool,
     ) -> Result<Option<Snapshot>, RunError>;
 
-    /// Returns the checkpoints of a thread that match the query, newest first.
-    async fn history(&self, thread: &str, filter: HistoryFilter)
-    -> Result<Vec<Snapshot>, RunError>;
+    /// Returns the checkpoints of a thread, or of the subgraph with this namespace, that match the query, newest first.
+    async fn history(
+        &self,
+        thread: &str,
+        namespace: &str,
+        filter: HistoryFilter,
+    ) -> Result<Vec<Snapshot>, RunError>;
 
-    /// Applies edits to a thread. Each inner list forms one step.
+    /// Applies edits to a thread, or to one of its subgraphs. Each inner list forms one step.
     async fn edit(
         &self,
         thread: &str,
-        at: Option<CheckpointId>,
+        at: &Position,
         metadata: Map<String, Value>,
         steps: Vec<Vec<Edit>>,
     ) -> Result<CheckpointId, RunError>;
@@ -123,6 +132,18 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         let deps = (self.deps)(context).map_err(RunError::InvalidUpdate)?;
         let thread = self.graph.thread(name, deps);
         Ok(at.map_or_else(|| thread.clone(), |at| thread.at(at)))
+    }
+
+    /// Returns a subgraph of a thread.
+    fn subgraph(
+        &self,
+        thread: &str,
+        at: &Position,
+        options: RunOptions,
+    ) -> Result<SubgraphThread<S, C>, RunError> {
+        let thread = self.thread(thread, None, &Map::new())?.with_options(options);
+        let subgraph = thread.subgraph(&at.namespace)?;
+        Ok(at.checkpoint.map_or_else(|| subgraph.clone(), |at| subgraph.at(at)))
     }
 
     /// Returns the input for the thread. A run that already wrote to its thread before the server was killed continues
@@ -202,10 +223,15 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         publish: &mut (dyn FnMut(Event) + Send),
     ) -> Result<GraphEnd, RunError> {
         let deadline = Instant::now() + LEASE_TIMEOUT;
-        let thread = self.thread(run.thread, run.checkpoint, &run.kwargs.context)?;
+        let thread = self.thread(run.thread, None, &run.kwargs.context)?;
         let thread = thread.with_options(self.options(&run));
         let outcome = loop {
-            let mut stream = thread.stream(self.input(&run).await?);
+            let input = self.input(&run).await?;
+            let mut stream = match (run.at.namespace.as_str(), run.at.checkpoint) {
+                (_, None) => thread.stream(input),
+                ("", Some(at)) => thread.at(at).stream(input),
+                (namespace, Some(at)) => thread.subgraph(namespace)?.at(at).stream(input),
+            };
             while let Some(event) = stream.next().await {
                 publish(event);
             }
@@ -228,10 +254,18 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     async fn state(
         &self,
         thread: &str,
-        at: Option<CheckpointId>,
+        at: &Position,
         subgraphs: bool,
     ) -> Result<Option<Snapshot>, RunError> {
-        let thread = self.thread(thread, at, &Map::new())?;
+        if !at.namespace.is_empty() {
+            let subgraph = self.subgraph(thread, at, RunOptions::new())?;
+            let state = match subgraphs {
+                true => subgraph.state_with_subgraphs().await?,
+                false => subgraph.state().await?,
+            };
+            return Ok(state.map(complete));
+        }
+        let thread = self.thread(thread, at.checkpoint, &Map::new())?;
         let state = match subgraphs {
             true => thread.state_with_subgraphs().await?,
             false => thread.state().await?,
@@ -242,8 +276,14 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     async fn history(
         &self,
         thread: &str,
+        namespace: &str,
         filter: HistoryFilter,
     ) -> Result<Vec<Snapshot>, RunError> {
+        if !namespace.is_empty() {
+            let at = Position { namespace: namespace.to_owned(), checkpoint: None };
+            let subgraph = self.subgraph(thread, &at, RunOptions::new())?;
+            return Ok(subgraph.history(filter).await?.into_iter().map(complete).collect());
+        }
         let thread = self.thread(thread, None, &Map::new())?;
         Ok(thread.history(filter).await?.into_iter().map(snapshot).collect())
     }
@@ -251,7 +291,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     async fn edit(
         &self,
         thread: &str,
-        at: Option<CheckpointId>,
+        at: &Position,
         metadata: Map<String, Value>,
         steps: Vec<Vec<Edit>>,
     ) -> Result<CheckpointId, RunError> {
@@ -259,7 +299,12 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         let options = metadata
             .into_iter()
             .fold(options, |options, (key, value)| options.metadata(key, value));
-        let thread = self.thread(thread, at, &Map::new())?.with_options(options);
+        if !at.namespace.is_empty() {
+            let edit = |it: Edit| (it.fields.map_or(Value::Null, Value::Object), it.as_node);
+            let steps = steps.into_iter().map(|step| step.into_iter().map(edit));
+            return self.subgraph(thread, at, options)?.bulk_update_state(steps).await;
+        }
+        let thread = self.thread(thread, at.checkpoint, &Map::new())?.with_options(options);
         let edit = |edit: Edit| {
             let update = edit.fields.map(|it| self.graph.update_from_json(it)).transpose()?;
             Ok::<_, RunError>(StateEdit { update, as_node: edit.as_node })
@@ -292,17 +337,19 @@ fn fields<S: State>(state: &S, show: impl Fn(&Field) -> bool) -> Value {
     complete_fields(Value::Object(values.collect()))
 }
 
-fn snapshot<S: State>(state: ThreadState<S>) -> Snapshot {
-    Snapshot {
-        values: fields(&state.values, |_| true),
-        next: state.next,
-        tasks: state.tasks,
-        id: state.id,
-        parent: state.parent,
-        step: state.step,
-        source: state.source,
-        created_at: state.created_at,
-        run: state.run,
-        metadata: state.metadata,
+fn snapshot<S: State>(mut state: ThreadState<S>) -> Snapshot {
+    complete_subgraphs(&mut state.tasks);
+    state.map_values(|it| fields(&it, |_| true))
+}
+
+/// Completes the messages in the state of a subgraph.
+fn complete(mut state: Snapshot) -> Snapshot {
+    complete_subgraphs(&mut state.tasks);
+    state.map_values(complete_fields)
+}
+
+fn complete_subgraphs(tasks: &mut [TaskState]) {
+    for task in tasks {
+        task.subgraph = task.subgraph.take().map(|it| Box::new(complete(*it)));
     }
 }

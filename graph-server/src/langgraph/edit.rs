@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    any_graph::Edit,
+    any_graph::{Edit, Position},
     error::{ApiError, ApiResult},
     manager::Manager,
     records::Thread,
@@ -56,11 +56,11 @@ enum Values {
 
 impl UpdateRequest {
     /// Returns the checkpoint to edit and the edit.
-    pub(super) fn into_edit(self) -> ApiResult<(Option<CheckpointId>, Edit)> {
-        let at = match self.checkpoint.top_level_id()? {
-            Some(at) => Some(at),
-            None => CheckpointRef::of_id(self.checkpoint_id).id()?,
-        };
+    pub(super) fn into_edit(self) -> ApiResult<(Position, Edit)> {
+        let mut at = self.checkpoint.position()?;
+        if at.checkpoint.is_none() {
+            at.checkpoint = CheckpointRef::of_id(self.checkpoint_id).id()?;
+        }
         Ok((at, edit(self.values, self.as_node.as_deref())))
     }
 }
@@ -98,11 +98,11 @@ fn as_node(name: Option<&str>) -> AsNode {
     }
 }
 
-/// Applies edits to a thread. Each inner list forms one step. Returns the new checkpoint.
+/// Applies edits to a thread, or to one of its subgraphs. Each inner list forms one step. Returns the new checkpoint.
 pub(super) async fn apply(
     manager: &Manager,
     thread: &Thread,
-    at: Option<CheckpointId>,
+    at: &Position,
     steps: Vec<Vec<Edit>>,
 ) -> ApiResult<CheckpointId> {
     let id = thread.thread_id;
@@ -119,8 +119,8 @@ pub(super) async fn apply(
     let name = id.to_string();
     let checkpoint = graph.edit(&name, at, metadata, steps).await?;
     manager.refresh_thread(id, None, None).await?;
-    if let Some(state) = graph.state(&name, None, false).await? {
-        manager.publish_state(id, state_json(id, &state)).await;
+    if let Some(state) = graph.state(&name, &Position::HEAD, false).await? {
+        manager.publish_state(id, state_json(id, &state, false)).await;
     }
     Ok(checkpoint)
 }

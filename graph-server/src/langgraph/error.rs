@@ -85,7 +85,8 @@ impl From<RunError> for ApiError {
             }
             RunError::Checkpoint(
                 CheckpointError::UnknownCheckpoint { .. } | CheckpointError::UnknownThread { .. },
-            ) => Self::not_found(error.to_string()),
+            )
+            | RunError::UnknownSubgraph { .. } => Self::not_found(error.to_string()),
             RunError::Checkpoint(_) => Self::internal(&error),
             other => Self::bad_request(other.to_string()),
         }

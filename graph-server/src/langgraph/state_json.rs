@@ -1,6 +1,11 @@
 //! JSON encoding of thread states.
 
-use graph_core::{SubgraphState, TaskState, checkpoint::Source};
+use std::collections::BTreeMap;
+
+use graph_core::{
+    TaskState,
+    checkpoint::{CheckpointId, Source},
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -10,7 +15,6 @@ use super::{
     stream::{
         checkpoint_event::checkpoint_metadata,
         json::{interrupts_json, writes_json},
-        message::complete_fields,
     },
     time::wire_time,
 };
@@ -29,11 +33,10 @@ pub(super) const STATE_FIELDS: [&str; 10] = [
     "parent_checkpoint_id",
 ];
 
-/// Encodes the state of a thread.
-pub(super) fn state_json(thread: Uuid, state: &Snapshot) -> Value {
-    let reference =
-        |id: String| json!({ "thread_id": thread, "checkpoint_ns": "", "checkpoint_id": id });
-    let (id, parent) = (wire_id(state.id), state.parent.map(wire_id));
+/// Encodes the state of a thread or of one of its subgraphs. `subgraphs` says whether it was read with the states of
+/// subgraphs.
+pub(super) fn state_json(thread: Uuid, state: &Snapshot, subgraphs: bool) -> Value {
+    let reference = |id: CheckpointId| checkpoint_json(thread, state, id);
     let interrupts: Vec<_> = state.tasks.iter().flat_map(|it| it.interrupts.clone()).collect();
     let mut metadata = state.metadata.clone();
     // An edit is not part of a run.
@@ -42,18 +45,39 @@ pub(super) fn state_json(thread: Uuid, state: &Snapshot) -> Value {
     }
     metadata.insert("thread_id".to_owned(), json!(thread));
     metadata.extend(checkpoint_metadata(state.source.as_str(), state.step));
+    metadata.insert("parents".to_owned(), checkpoint_map(&state.enclosing));
     json!({
         "values": state.values,
         "next": state.next,
-        "tasks": tasks_json(thread, "", &state.tasks),
+        "tasks": state.tasks.iter().map(|it| task_json(thread, it, subgraphs)).collect::<Value>(),
         "metadata": metadata,
         "created_at": wire_time(state.created_at),
-        "checkpoint": reference(id.clone()),
-        "parent_checkpoint": parent.clone().map(reference),
+        "checkpoint": reference(state.id),
+        "parent_checkpoint": state.parent.map(reference),
         "interrupts": interrupts_json(&interrupts),
-        "checkpoint_id": id,
-        "parent_checkpoint_id": parent,
+        "checkpoint_id": wire_id(state.id),
+        "parent_checkpoint_id": state.parent.map(wire_id),
     })
+}
+
+/// Encodes a reference to a checkpoint in the namespace of a state. For a subgraph, it contains the checkpoints of the
+/// enclosing graphs.
+fn checkpoint_json(thread: Uuid, state: &Snapshot, id: CheckpointId) -> Value {
+    let mut reference = json!({
+        "thread_id": thread,
+        "checkpoint_ns": wire_namespace(&state.namespace),
+        "checkpoint_id": wire_id(id),
+    });
+    if !state.enclosing.is_empty() {
+        let mut checkpoints = state.enclosing.clone();
+        checkpoints.insert(state.namespace.clone(), id);
+        reference["checkpoint_map"] = checkpoint_map(&checkpoints);
+    }
+    reference
+}
+
+fn checkpoint_map(checkpoints: &BTreeMap<String, CheckpointId>) -> Value {
+    checkpoints.iter().map(|(namespace, id)| (wire_namespace(namespace), wire_id(id))).collect()
 }
 
 /// Returns the state of a thread that has never run.
@@ -72,59 +96,28 @@ pub(super) fn empty_state() -> Value {
     })
 }
 
-fn tasks_json(thread: Uuid, namespace: &str, tasks: &[TaskState]) -> Value {
-    tasks.iter().map(|it| task_json(thread, namespace, it)).collect()
-}
-
-fn task_json(thread: Uuid, outer: &str, task: &TaskState) -> Value {
-    let own = format!("{}:{}", task.node, task.id);
-    let namespace = if outer.is_empty() { own } else { format!("{outer}|{own}") };
-    let subgraph = task.subgraph.as_deref();
+fn task_json(thread: Uuid, task: &TaskState, subgraphs: bool) -> Value {
+    let checkpoint = task.subgraph_namespace.as_deref().map(
+        |namespace| json!({ "thread_id": thread, "checkpoint_ns": wire_namespace(namespace) }),
+    );
+    let state = checkpoint.as_ref().filter(|_| subgraphs).map(|checkpoint| {
+        task.subgraph.as_deref().map_or_else(
+            || {
+                let mut state = empty_state();
+                state["checkpoint"] = checkpoint.clone();
+                state
+            },
+            |it| state_json(thread, it, true),
+        )
+    });
     json!({
         "id": wire_id(task.id),
         "name": task.node,
         "path": ["__pregel_pull", task.node],
         "error": task.error,
         "interrupts": interrupts_json(&task.interrupts),
-        "checkpoint": subgraph.map(|_| {
-            json!({ "thread_id": thread, "checkpoint_ns": wire_namespace(&namespace) })
-        }),
-        "state": subgraph.map(|it| subgraph_json(thread, &namespace, it)),
+        "checkpoint": checkpoint,
+        "state": state,
         "result": task.result.as_deref().map(writes_json),
     })
-}
-
-/// Encodes the state of a subgraph.
-fn subgraph_json(thread: Uuid, namespace: &str, state: &SubgraphState) -> Value {
-    let interrupts: Vec<_> = state.tasks.iter().flat_map(|it| it.interrupts.clone()).collect();
-    let metadata =
-        state.source.map(|it| checkpoint_metadata(it.as_str(), state.step.unwrap_or_default()));
-    json!({
-        "values": complete_fields(state.values.clone()),
-        "next": state.next,
-        "tasks": tasks_json(thread, namespace, &state.tasks),
-        "metadata": metadata,
-        "created_at": null,
-        "checkpoint": { "thread_id": thread, "checkpoint_ns": wire_namespace(namespace) },
-        "parent_checkpoint": null,
-        "interrupts": interrupts_json(&interrupts),
-        "checkpoint_id": null,
-        "parent_checkpoint_id": null,
-    })
-}
-
-/// Finds the subgraph with this namespace among the tasks of a state that was read with subgraphs.
-pub(super) fn find_subgraph(thread: Uuid, state: &Snapshot, namespace: &str) -> Option<Value> {
-    fn find<'a>(tasks: &'a [TaskState], outer: &str, wanted: &str) -> Option<&'a SubgraphState> {
-        tasks.iter().find_map(|task| {
-            let subgraph = task.subgraph.as_deref()?;
-            let own = format!("{outer}{}:{}", task.node, task.id);
-            match own == wanted {
-                true => Some(subgraph),
-                false => find(&subgraph.tasks, &format!("{own}|"), wanted),
-            }
-        })
-    }
-    let subgraph = find(&state.tasks, "", namespace)?;
-    Some(subgraph_json(thread, namespace, subgraph))
 }

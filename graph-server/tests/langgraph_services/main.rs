@@ -13,6 +13,7 @@ mod rpc;
 mod runs;
 mod server;
 mod store;
+mod subgraphs;
 mod system;
 mod threads;
 mod ui;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{LiveRun, Manager, RunResult, record::Recorder};
 use crate::langgraph::{
-    any_graph::{GraphEnd, GraphRun},
+    any_graph::{GraphEnd, GraphRun, Position},
     cancellation::{CancelAction, Cancellation},
     database::to_row,
     error::{ApiResult, NamedError},
@@ -153,10 +153,14 @@ impl Manager {
         };
         let graph = self.graphs.get(&live.facts.graph).ok_or_else(missing)?;
         let checkpoint = run.kwargs.checkpoint_id.as_deref();
+        let at = Position {
+            namespace: run.kwargs.checkpoint_ns.clone(),
+            checkpoint: checkpoint.and_then(|it| parse_checkpoint(it).ok()),
+        };
         let request = GraphRun {
             run: &live.facts.run.to_string(),
             thread: &live.facts.thread.to_string(),
-            checkpoint: checkpoint.and_then(|it| parse_checkpoint(it).ok()),
+            at,
             kwargs: &run.kwargs,
             metadata: live.facts.to_metadata(),
             control: live.control.clone(),

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
+    any_graph::Position,
     database::{from_data, to_row},
     error::{ApiResult, NamedError},
     id::wire_id,
@@ -27,7 +28,7 @@ impl Manager {
         let Some(thread) = self.database.get::<Thread>(&key).await? else { return Ok(None) };
         let graph = thread.graph().and_then(|it| self.graphs.get(it));
         let state = match graph {
-            Some(graph) => graph.state(&key, None, false).await?,
+            Some(graph) => graph.state(&key, &Position::HEAD, false).await?,
             None => None,
         };
         let values = state.as_ref().map(|it| it.values.clone());

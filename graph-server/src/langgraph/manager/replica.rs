@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::{LiveRun, Manager, RunResult, ThreadFeed};
 use crate::langgraph::{
+    any_graph::Position,
     error::{ApiError, ApiResult},
     records::{Run, RunStatus, Thread},
     state_json::state_json,
@@ -215,8 +216,8 @@ impl Manager {
     async fn current_state(&self, thread: Uuid) -> ApiResult<Option<serde_json::Value>> {
         let stored = self.database.get::<Thread>(&thread.to_string()).await?;
         let Some(graph) = stored.as_ref().and_then(Thread::graph) else { return Ok(None) };
-        let state = self.graph(graph)?.state(&thread.to_string(), None, false).await?;
-        Ok(state.map(|it| state_json(thread, &it)))
+        let state = self.graph(graph)?.state(&thread.to_string(), &Position::HEAD, false).await?;
+        Ok(state.map(|it| state_json(thread, &it, false)))
     }
 
     /// Reads the events that another replica has announced, in a separate task.

@@ -100,7 +100,8 @@ const TOOLS: &str = "MCP and A2A";
 const INTERFACES: &str = "User interfaces";
 const SYSTEM: &str = "System";
 
-const STATE_QUERY: &[(&str, &str)] = &[("subgraphs", "Flag"), ("select", "StateFields")];
+const STATE_QUERY: &[(&str, &str)] =
+    &[("subgraphs", "Flag"), ("checkpoint_ns", "Text"), ("select", "StateFields")];
 
 /// All operations.
 pub(super) const OPERATIONS: &[Operation] = &[

@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::langgraph::{
-    error::{ApiError, ApiResult},
+    any_graph::Position,
+    error::ApiResult,
     id::{parse_checkpoint, parse_namespace},
 };
 
-/// A reference to a checkpoint.
+/// A reference to a checkpoint of a thread, or of one of its subgraphs.
+///
+/// Clients also send the checkpoints of the enclosing graphs in `checkpoint_map`. They are stored with each checkpoint of a
+/// subgraph, so the request need not contain them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct CheckpointRef {
@@ -31,7 +35,9 @@ impl CheckpointRef {
 
     /// Returns the id of the checkpoint, if the reference contains one.
     pub(in crate::langgraph) fn id(&self) -> ApiResult<Option<CheckpointId>> {
-        self.checkpoint_id.as_deref().map(parse_checkpoint).transpose()
+        let namespace = self.checkpoint_ns.as_deref().unwrap_or_default();
+        let mapped = self.checkpoint_map.as_ref().and_then(|it| it.get(namespace)?.as_str());
+        self.checkpoint_id.as_deref().or(mapped).map(parse_checkpoint).transpose()
     }
 
     /// Returns the namespace of the checkpoint in the engine's form. It is empty for the top-level graph.
@@ -39,13 +45,8 @@ impl CheckpointRef {
         self.checkpoint_ns.as_deref().map(parse_namespace).unwrap_or_default()
     }
 
-    /// Returns the id of a checkpoint of the top-level graph. Fails if the reference names a subgraph.
-    pub(in crate::langgraph) fn top_level_id(&self) -> ApiResult<Option<CheckpointId>> {
-        if self.namespace().is_empty() {
-            return self.id();
-        }
-        let detail = "a checkpoint of a subgraph is not supported here; use a checkpoint with an empty \
-                      `checkpoint_ns`";
-        Err(ApiError::invalid(detail))
+    /// Returns the graph and the checkpoint that the reference names.
+    pub(in crate::langgraph) fn position(&self) -> ApiResult<Position> {
+        Ok(Position { namespace: self.namespace(), checkpoint: self.id()? })
     }
 }

@@ -11,13 +11,13 @@ use crate::langgraph::{
 };
 
 /// A request for the history of a thread.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct HistoryRequest {
     #[serde(default)]
     pub(in crate::langgraph) limit: Option<usize>,
     #[serde(default)]
-    before: Option<Value>,
+    pub(in crate::langgraph) before: Option<Value>,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) metadata: Metadata,
     #[serde(default, deserialize_with = "or_default")]

@@ -12,6 +12,7 @@ use super::{
     mode::{Mode, default_modes, modes},
 };
 use crate::langgraph::{
+    any_graph::Position,
     error::{ApiError, ApiResult},
     id::wire_id,
 };
@@ -168,6 +169,9 @@ pub(in crate::langgraph) struct RunKwargs {
     pub(in crate::langgraph) config: Config,
     pub(in crate::langgraph) context: Map<String, Value>,
     pub(in crate::langgraph) checkpoint_id: Option<String>,
+    /// Namespace of the subgraph that the checkpoint belongs to, in the engine's form.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(in crate::langgraph) checkpoint_ns: String,
     pub(in crate::langgraph) stream_mode: Vec<Mode>,
     pub(in crate::langgraph) subgraphs: bool,
     pub(in crate::langgraph) interrupt_before: Option<Breakpoints>,
@@ -221,13 +225,15 @@ impl RunCreate {
         }
         let mut config = self.config.clone();
         config.configurable = settings.clone();
+        let at = self.position()?;
         Ok(RunKwargs {
             graph_id,
             input: self.input.clone(),
             command: self.command.clone(),
             config,
             context: settings,
-            checkpoint_id: self.checkpoint_id()?,
+            checkpoint_id: at.checkpoint.map(wire_id),
+            checkpoint_ns: at.namespace,
             stream_mode: self.stream_mode.clone(),
             subgraphs: self.stream_subgraphs,
             interrupt_before: self.interrupt_before.clone(),
@@ -247,12 +253,13 @@ impl RunCreate {
         self.durability.unwrap_or(older)
     }
 
-    fn checkpoint_id(&self) -> ApiResult<Option<String>> {
-        let by_ref = match &self.checkpoint {
-            Some(checkpoint) => checkpoint.top_level_id()?,
-            None => None,
-        };
-        let by_id = CheckpointRef::of_id(self.checkpoint_id.clone()).id()?;
-        Ok(by_ref.or(by_id).map(wire_id))
+    /// Returns the checkpoint that the run starts from. As in LangGraph, a subgraph without a checkpoint is ignored.
+    fn position(&self) -> ApiResult<Position> {
+        let by_ref = self.checkpoint.as_ref().map(CheckpointRef::position).transpose()?;
+        if let Some(position) = by_ref.filter(|it| it.checkpoint.is_some()) {
+            return Ok(position);
+        }
+        let checkpoint = CheckpointRef::of_id(self.checkpoint_id.clone()).id()?;
+        Ok(Position { checkpoint, ..Position::HEAD })
     }
 }

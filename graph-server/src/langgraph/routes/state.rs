@@ -7,16 +7,16 @@ use axum::{
     extract::Path,
     routing::{get, post},
 };
-use graph_core::{HistoryFilter, checkpoint::CheckpointId};
+use graph_core::HistoryFilter;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use uuid::Uuid;
+use serde_json::{Value, json};
 
 use crate::langgraph::{
     access::Access,
+    any_graph::Position,
     edit::{UpdateRequest, apply},
     error::{ApiError, ApiResult},
-    id::{parse_checkpoint, parse_id, wire_id},
+    id::{parse_checkpoint, parse_id, parse_namespace, wire_id},
     manager::Manager,
     records::Thread,
     request::{
@@ -27,7 +27,7 @@ use crate::langgraph::{
         query::Query,
         state_fields::select_state,
     },
-    state_json::{empty_state, find_subgraph, state_json},
+    state_json::{empty_state, state_json},
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -41,25 +41,32 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 async fn read(
     Access(manager): Access,
     Path(id): Path<String>,
-    mut query: Query,
+    query: Query,
 ) -> ApiResult<Json<Value>> {
-    let (subgraphs, fields) = (query.flag("subgraphs")?, query.list("select"));
-    query.finish()?;
-    let thread = manager.thread(parse_id("thread", &id)?).await?;
-    let state = state_of(&manager, &thread, None, "", subgraphs).await?;
-    select_state(&state, &fields).map(Json)
+    read_position(&manager, &id, None, query).await
 }
 
 async fn read_at(
     Access(manager): Access,
     Path((id, checkpoint)): Path<(String, String)>,
+    query: Query,
+) -> ApiResult<Json<Value>> {
+    read_position(&manager, &id, Some(&checkpoint), query).await
+}
+
+async fn read_position(
+    manager: &Manager,
+    id: &str,
+    checkpoint: Option<&str>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
     let (subgraphs, fields) = (query.flag("subgraphs")?, query.list("select"));
+    let namespace = query.text("checkpoint_ns")?.unwrap_or_default();
     query.finish()?;
-    let thread = manager.thread(parse_id("thread", &id)?).await?;
-    let at = Some(parse_checkpoint(&checkpoint)?);
-    let state = state_of(&manager, &thread, at, "", subgraphs).await?;
+    let thread = manager.thread(parse_id("thread", id)?).await?;
+    let checkpoint = checkpoint.map(parse_checkpoint).transpose()?;
+    let at = Position { namespace: parse_namespace(&namespace), checkpoint };
+    let state = state_of(manager, &thread, &at, subgraphs).await?;
     select_state(&state, &fields).map(Json)
 }
 
@@ -80,8 +87,8 @@ async fn read_checkpoint(
     Body(body): Body<ReadCheckpoint>,
 ) -> ApiResult<Json<Value>> {
     let thread = manager.thread(parse_id("thread", &id)?).await?;
-    let (at, namespace) = (body.checkpoint.id()?, body.checkpoint.namespace());
-    let state = state_of(&manager, &thread, at, &namespace, body.subgraphs).await?;
+    let at = body.checkpoint.position()?;
+    let state = state_of(&manager, &thread, &at, body.subgraphs).await?;
     select_state(&state, &body.select).map(Json)
 }
 
@@ -89,27 +96,22 @@ async fn read_checkpoint(
 async fn state_of(
     manager: &Manager,
     thread: &Thread,
-    at: Option<CheckpointId>,
-    namespace: &str,
+    at: &Position,
     subgraphs: bool,
 ) -> ApiResult<Value> {
     let Some(graph) = thread.graph() else { return Ok(empty_state()) };
     let id = thread.thread_id;
-    let graph = manager.graph(graph)?;
-    if at.is_some() && !namespace.is_empty() {
-        let detail = "only the latest state of a subgraph is available; leave out `checkpoint_id`";
-        return Err(ApiError::invalid(detail));
-    }
-    // A subgraph is found through the state of its parent.
-    let subgraphs = subgraphs || !namespace.is_empty();
-    let state = graph.state(&id.to_string(), at, subgraphs).await?;
-    match (state, at) {
-        (Some(state), _) if namespace.is_empty() => Ok(state_json(id, &state)),
-        (Some(state), _) => find_subgraph(id, &state, namespace).ok_or_else(|| {
-            ApiError::not_found(format!("thread {id} has no pending subgraph `{namespace}`"))
-        }),
-        (None, Some(at)) => {
-            let detail = format!("thread {id} has no checkpoint {}", wire_id(at));
+    let state = manager.graph(graph)?.state(&id.to_string(), at, subgraphs).await?;
+    match (state, at.checkpoint) {
+        (Some(state), _) => Ok(state_json(id, &state, subgraphs)),
+        (None, Some(checkpoint)) => {
+            let checkpoint = wire_id(checkpoint);
+            let detail = match at.namespace.as_str() {
+                "" => format!("thread {id} has no checkpoint {checkpoint}"),
+                namespace => {
+                    format!("subgraph `{namespace}` of thread {id} has no checkpoint {checkpoint}")
+                }
+            };
             Err(ApiError::not_found(detail))
         }
         (None, None) => Ok(empty_state()),
@@ -123,15 +125,12 @@ async fn update(
 ) -> ApiResult<Json<Value>> {
     let thread = manager.thread(parse_id("thread", &id)?).await?;
     let (at, edit) = body.into_edit()?;
-    let checkpoint = apply(&manager, &thread, at, vec![vec![edit]]).await?;
-    Ok(Json(reference(thread.thread_id, checkpoint)))
-}
-
-/// Returns a reference to a checkpoint, in the forms that different clients read.
-fn reference(thread: Uuid, checkpoint: CheckpointId) -> Value {
-    let id = wire_id(checkpoint);
-    let reference = json!({ "thread_id": thread, "checkpoint_ns": "", "checkpoint_id": id });
-    json!({ "checkpoint": reference, "configurable": reference, "checkpoint_id": id })
+    let checkpoint = apply(&manager, &thread, &at, vec![vec![edit]]).await?;
+    let at = Position { checkpoint: Some(checkpoint), ..at };
+    let mut state = state_of(&manager, &thread, &at, false).await?;
+    // Different clients read different forms of the reference.
+    let (reference, id) = (state["checkpoint"].take(), state["checkpoint_id"].take());
+    Ok(Json(json!({ "checkpoint": reference, "configurable": reference, "checkpoint_id": id })))
 }
 
 async fn short_history(
@@ -139,11 +138,14 @@ async fn short_history(
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Vec<Value>>> {
-    let (limit, before) = (query.number("limit")?, query.text("before")?);
-    let fields = query.list("select");
+    let request = HistoryRequest {
+        limit: query.number("limit")?,
+        before: query.text("before")?.map(Value::String),
+        select: query.list("select"),
+        ..HistoryRequest::default()
+    };
     query.finish()?;
-    let before = before.as_deref().map(parse_checkpoint).transpose()?;
-    list_history(&manager, &id, limit, before, &Map::new(), &fields).await.map(Json)
+    list_history(&manager, &id, &request).await.map(Json)
 }
 
 async fn history(
@@ -151,34 +153,28 @@ async fn history(
     Path(id): Path<String>,
     Body(body): Body<HistoryRequest>,
 ) -> ApiResult<Json<Vec<Value>>> {
-    if !body.checkpoint.namespace().is_empty() {
-        let detail = "the history of a subgraph is not available; leave out `checkpoint`";
-        return Err(ApiError::invalid(detail));
-    }
-    let before = body.before()?;
-    list_history(&manager, &id, body.limit, before, &body.metadata, &body.select).await.map(Json)
+    list_history(&manager, &id, &body).await.map(Json)
 }
 
 async fn list_history(
     manager: &Manager,
     id: &str,
-    limit: Option<usize>,
-    before: Option<CheckpointId>,
-    metadata: &Map<String, Value>,
-    fields: &[String],
+    request: &HistoryRequest,
 ) -> ApiResult<Vec<Value>> {
-    let page = Page::new(limit, None)?;
+    let (page, before) = (Page::new(request.limit, None)?, request.before()?);
     let thread = manager.thread(parse_id("thread", id)?).await?;
     let Some(graph) = thread.graph() else { return Ok(Vec::new()) };
+    let metadata = &request.metadata;
     // A filter by metadata can skip checkpoints, so it needs all of them.
     let mut filter = HistoryFilter::from(metadata.is_empty().then(|| page.limit()));
     if let Some(before) = before {
         filter = filter.before(before);
     }
-    let states = manager.graph(graph)?.history(&thread.thread_id.to_string(), filter).await?;
-    let states = states.iter().map(|it| state_json(thread.thread_id, it));
+    let (graph, namespace) = (manager.graph(graph)?, request.checkpoint.namespace());
+    let states = graph.history(&thread.thread_id.to_string(), &namespace, filter).await?;
+    let states = states.iter().map(|it| state_json(thread.thread_id, it, false));
     let matches =
         |state: &Value| state["metadata"].as_object().is_some_and(|it| contains_all(it, metadata));
     let found: Vec<_> = states.filter(matches).collect();
-    page.of(found).iter().map(|it| select_state(it, fields)).collect()
+    page.of(found).iter().map(|it| select_state(it, &request.select)).collect()
 }

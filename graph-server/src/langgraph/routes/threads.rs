@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::langgraph::{
     access::Access,
+    any_graph::Position,
     edit::{Superstep, apply},
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
@@ -91,7 +92,7 @@ async fn create(
     if steps.is_empty() {
         return Ok(Json(thread));
     }
-    if let Err(error) = apply(&manager, &thread, None, steps).await {
+    if let Err(error) = apply(&manager, &thread, &Position::HEAD, steps).await {
         manager.delete_thread(id).await?;
         return Err(error);
     }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::super::run_response::create_run;
 use crate::langgraph::{
+    any_graph::Position,
     error::{ApiError, ApiResult},
     id::wire_id,
     manager::Manager,
@@ -136,7 +137,12 @@ async fn create(
     let config = options.config.map(Value::Object).unwrap_or(Value::Null);
     body["assistant_id"] = json!(assistant);
     body["if_not_exists"] = json!("create");
-    body["checkpoint_id"] = config["configurable"]["checkpoint_id"].clone();
+    let configurable = &config["configurable"];
+    body["checkpoint"] = json!({
+        "checkpoint_ns": configurable["checkpoint_ns"],
+        "checkpoint_id": configurable["checkpoint_id"],
+        "checkpoint_map": configurable["checkpoint_map"],
+    });
     body["config"] = config;
     body["metadata"] = json!(options.metadata);
     body["multitask_strategy"] = json!(options.multitask_strategy);
@@ -255,7 +261,10 @@ async fn read_state(
     let state = match stored.graph() {
         Some(graph) => {
             let graph = manager.graph(graph)?;
-            graph.state(&thread.to_string(), None, false).await.map_err(ApiError::from)?
+            graph
+                .state(&thread.to_string(), &Position::HEAD, false)
+                .await
+                .map_err(ApiError::from)?
         }
         None => None,
     };

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::langgraph::{
-    any_graph::AnyGraph,
+    any_graph::{AnyGraph, Position},
     assistants::find_assistant,
     database::{Database, Select},
     error::{ApiError, ApiResult},
@@ -33,7 +33,7 @@ impl Conversation {
         let graph = manager.graph(&assistant.graph_id)?.clone();
         let thread = conversation_thread(manager.database.view().owner(), id);
         manager.check_access(thread).await?;
-        let state = graph.state(&thread.to_string(), None, false).await?;
+        let state = graph.state(&thread.to_string(), &Position::HEAD, false).await?;
         let values = match state.map(|it| it.values) {
             Some(Value::Object(values)) => values,
             _ => Map::new(),
@@ -116,7 +116,7 @@ impl Conversation {
 
     /// Returns the id of the latest checkpoint at which the answer to the last message of the user was pending.
     pub(super) async fn before_answer(&self) -> ApiResult<String> {
-        let states = self.graph.history(&self.thread.to_string(), HistoryFilter::new()).await?;
+        let states = self.graph.history(&self.thread.to_string(), "", HistoryFilter::new()).await?;
         let is_question = |values: &Value| {
             let last = values["messages"].as_array().and_then(|it| it.last());
             last.is_some_and(|it| it["type"] == "human")
