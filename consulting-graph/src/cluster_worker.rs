@@ -3,7 +3,11 @@
 //! The configuration of a run arrives with the run. The worker supplies the models, with the API keys of its own
 //! environment, and the sandboxes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use graph_cluster::{PostgresQueue, RegisteredGraph, RunStore, Worker};
 use graph_core::{Durability, NodeError, RunOptions};
@@ -16,7 +20,7 @@ use crate::{
     config::Config,
     debate_host::{DebateHost, DebateQueue, MonitoredSaver, SandboxReuse, SandboxSupply},
     fence::Fence,
-    models::{CallLimits, Limit, Models},
+    models::{CallLimits, Limit, ModelChoice, Models},
     pipeline::{self, Deps},
     run::{RunConfig, RunError, fallback_sandboxes, open_sandboxes},
 };
@@ -55,7 +59,7 @@ pub async fn work(
         isolation,
         sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
         fallback: fallback_sandboxes(isolation).await?,
-        call_limits: options.call_limits,
+        models: SharedModels::new(options.call_limits),
     });
     let graph = pipeline::graph(saver)?.with(RunOptions::new().durability(Durability::Sync));
     // The fingerprint of the graph covers its nodes and edges; the version covers the prompts.
@@ -82,7 +86,7 @@ struct WorkerResources {
     isolation: Isolation,
     sandboxes: Sandboxes,
     fallback: Option<Sandboxes>,
-    call_limits: CallLimits,
+    models: SharedModels,
 }
 
 impl WorkerResources {
@@ -91,18 +95,7 @@ impl WorkerResources {
         let run_config: RunConfig =
             serde_json::from_value(run_config).map_err(NodeError::terminal)?;
         let config = Config::parse(&run_config.config_toml).map_err(NodeError::terminal)?;
-        // The answers are stored in the threads, so no other recording is needed.
-        let recording = Recording::open("", RecordMode::Live).map_err(NodeError::terminal)?;
-        let models = Models::new(
-            &config,
-            run_config.choice,
-            None,
-            Limit::default(),
-            &recording,
-            0,
-            &self.call_limits,
-        );
-        let models = Arc::new(models.map_err(NodeError::terminal)?);
+        let models = self.models.get(&config, &run_config.config_toml, run_config.choice)?;
         let fence = Fence::new(&run_config.nonce);
         let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
         // The client writes the result files; those of the worker are deleted with the dependencies.
@@ -135,5 +128,73 @@ impl WorkerResources {
             dir: scratch.path().to_owned(),
             scratch: Some(scratch),
         })
+    }
+}
+
+/// Number of configurations whose models are kept.
+const MAX_MODELS: usize = 16;
+
+/// Models of the latest runs. Legs and tasks of runs with the same configuration share them, and with them the limit on
+/// concurrent calls to a provider.
+struct SharedModels {
+    call_limits: CallLimits,
+    // A std mutex suffices, because it is never held across an await.
+    latest: Mutex<VecDeque<(ModelsKey, Arc<Models>)>>,
+}
+
+/// Text of the configuration, and the choice of models.
+type ModelsKey = (String, ModelChoice);
+
+impl SharedModels {
+    fn new(call_limits: CallLimits) -> Self {
+        Self { call_limits, latest: Mutex::default() }
+    }
+
+    /// Returns the models of a run, and creates them if no recent run had the same ones.
+    fn get(
+        &self,
+        config: &Config,
+        config_toml: &str,
+        choice: ModelChoice,
+    ) -> Result<Arc<Models>, NodeError> {
+        let key = (config_toml.to_owned(), choice.clone());
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, models)) = latest.iter().find(|(it, _)| *it == key) {
+            return Ok(models.clone());
+        }
+        // The answers are stored in the threads, so no other recording is needed.
+        let recording = Recording::open("", RecordMode::Live).map_err(NodeError::terminal)?;
+        let models =
+            Models::new(config, choice, None, Limit::default(), &recording, 0, &self.call_limits);
+        let models = Arc::new(models.map_err(NodeError::terminal)?);
+        latest.push_back((key, models.clone()));
+        if latest.len() > MAX_MODELS {
+            latest.pop_front();
+        }
+        Ok(models)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use llm::Scripted;
+
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn runs_with_the_same_configuration_share_their_models() {
+        let shared = SharedModels::new(CallLimits::default());
+        let config = Config::parse(config::DEFAULT).unwrap();
+        let models = |seed| {
+            let choice = ModelChoice { seed, ..ModelChoice::for_provider(Scripted::PROVIDER) };
+            shared.get(&config, config::DEFAULT, choice).unwrap()
+        };
+        let first = models(1);
+        assert!(Arc::ptr_eq(&first, &models(1)));
+        assert!(!Arc::ptr_eq(&first, &models(2)));
+        // The models of runs that are long gone are dropped.
+        (3..3 + MAX_MODELS as u64).for_each(|it| drop(models(it)));
+        assert!(!Arc::ptr_eq(&first, &models(1)));
     }
 }

@@ -11,7 +11,7 @@ use tokio::{
 use crate::{
     error::ClusterError,
     limits::POLL_INTERVAL,
-    run::{RunInfo, StartRun},
+    run::{RunInfo, StartRun, Ticket},
     run_status::RunStatus,
     scheduler::Scheduler,
     store::{ClusterStatus, Notice, RunEvent, RunStore},
@@ -44,13 +44,13 @@ impl Client {
         Self { store, scheduler: Arc::new(scheduler) }
     }
 
-    /// Starts a run. It waits until all earlier runs of its thread have ended or wait for an answer.
+    /// Starts a run. It waits until all earlier runs of its thread have ended or wait for an answer or a time.
     ///
     /// Calling this again with the same request has no further effect. A client that does not know whether its call
     /// succeeded can therefore repeat it.
     pub async fn start(&self, request: &StartRun) -> Result<RunInfo, ClusterError> {
         let run = self.store.insert_run(request, self.scheduler.name()).await?;
-        self.submit_if_queued(&run).await?;
+        self.submit_if_queued(&run, request.delay).await?;
         Ok(run)
     }
 
@@ -106,7 +106,7 @@ impl Client {
         if !queued {
             return Err(not_resumable(&info));
         }
-        self.submit_if_queued(&info).await?;
+        self.submit_if_queued(&info, Duration::ZERO).await?;
         Ok(info)
     }
 
@@ -198,9 +198,9 @@ impl Client {
         self.store.metrics().await
     }
 
-    async fn submit_if_queued(&self, run: &RunInfo) -> Result<(), ClusterError> {
+    async fn submit_if_queued(&self, run: &RunInfo, delay: Duration) -> Result<(), ClusterError> {
         match run.status {
-            RunStatus::Queued => self.scheduler.submit(&run.ticket()).await,
+            RunStatus::Queued => self.scheduler.submit(&Ticket { delay, ..run.ticket() }).await,
             _ => Ok(()),
         }
     }

@@ -28,6 +28,11 @@ pub enum ClusterError {
         "run id `{0}` is already used by a run with another request; use a new id for a new run"
     )]
     IdReused(String),
+    /// The run has both an input and a command.
+    #[error(
+        "run `{0}` has both an input and a command; set fields with `RunCommand::update`, or remove the command"
+    )]
+    InputAndCommand(String),
     /// The run cannot be resumed in its present status.
     #[error(
         "run `{run}` is {status} and cannot be resumed; only interrupted, stopped and failed runs can"

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use futures_util::{FutureExt, future::BoxFuture};
 use graph_core::{
     CompiledGraph, Event, Input, NodeError, RunControl, RunError, RunOutcome, RunStream, State,
-    StopReason,
+    StopReason, Thread, ThreadState,
+    checkpoint::CheckpointId,
     remote::{RemoteTaskHost, RemoteTaskRun, RemoteTaskRunner, RemoteTaskStart},
 };
 use serde_json::{Map, Value};
@@ -23,6 +24,10 @@ use crate::{
 pub(crate) struct LegRequest<'a> {
     pub(crate) run: &'a StartRun,
     pub(crate) leg: i32,
+    /// Whether a worker has claimed the run before.
+    pub(crate) is_repeated: bool,
+    /// The newest checkpoint of the thread when the last leg ended, if it belongs to an earlier run.
+    pub(crate) head: Option<CheckpointId>,
     pub(crate) answers: &'a BTreeMap<String, Value>,
     pub(crate) control: RunControl,
     /// Hands tasks to other workers.
@@ -72,10 +77,11 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             Ok(deps) => deps,
             Err(error) => return Ok(LegEnd::failed(no_deps(&error))),
         };
-        let thread = self.graph.thread(&run.thread, deps);
-        let state = thread.state().await?;
-        let is_current = state.as_ref().is_some_and(|it| it.run == run.id);
-        let input = match state.filter(|_| is_current) {
+        let newest = self.graph.thread(&run.thread, deps);
+        let mut thread = newest.clone();
+        let state = newest.state().await?;
+        let is_current = |it: &ThreadState<S>| it.run == run.id || Some(it.id) == request.head;
+        let input = match state.filter(is_current) {
             Some(state) => {
                 // Answers that an earlier execution of this leg has used are no longer pending.
                 let pending = state.interrupts().into_iter().filter_map(|it| {
@@ -85,10 +91,13 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
                 if answers.is_empty() { Input::proceed() } else { Input::resume_by_id(answers) }
             }
             None if request.leg > 0 => return Ok(superseded(run)),
-            // The engine applies the input of a run id once, so this is safe after a crash.
-            None => Input::update(self.graph.update_from_json(run.input.clone())?),
+            None => {
+                thread = run.checkpoint.map_or(thread, |it| newest.at(it));
+                self.first_input(&request, &thread).await?
+            }
         };
         let options = thread.options().clone().run_id(&run.id).control(request.control.clone());
+        let options = run.settings.apply(options);
         let options = options.stream_modes(run.stream_modes.clone()).subgraphs();
         let options = options.task_runner(request.tasks);
         let mut stream = thread.with_options(options).stream(input);
@@ -99,10 +108,16 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             }
         }
         let outcome = stream.finish().await?;
+        // A command may have been executed without a checkpoint, up to an interrupt.
+        let head = match run.command {
+            Some(_) if !outcome.is_done() => newest.state().await?.map(|it| it.id),
+            _ => None,
+        };
         let result = RunResult {
             values: values(outcome.state()),
             interrupts: outcome.interrupts().to_vec(),
-            error: None,
+            head,
+            ..RunResult::default()
         };
         Ok(match outcome {
             RunOutcome::Done(_) => LegEnd::Ended(RunStatus::Done, result),
@@ -125,6 +140,29 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
 
     fn immovable_pool_nodes(&self) -> Vec<String> {
         self.graph.immovable_pool_nodes()
+    }
+}
+
+impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
+    /// Returns the input of a run that has stored no checkpoint. The engine applies the input and the command of a run id
+    /// once, so this is safe after a crash.
+    async fn first_input(
+        &self,
+        request: &LegRequest<'_>,
+        thread: &Thread<S, C>,
+    ) -> Result<Input<S>, RunError> {
+        let run = request.run;
+        let Some(command) = &run.command else {
+            return Ok(Input::update(self.graph.update_from_json(run.input.clone())?));
+        };
+        let mut answers = command.answers.clone();
+        if request.is_repeated && !answers.is_empty() {
+            // Answers that an earlier execution has used are no longer pending.
+            let state = thread.state().await?;
+            let pending: Vec<_> = state.iter().flat_map(ThreadState::interrupts).collect();
+            answers.retain(|id, _| pending.iter().any(|it| it.id == *id));
+        }
+        Ok(command.to_input(&self.graph, answers)?)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
     run::RunResult,
     run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
+    timer::pending_sleep,
     worker_options::WorkerOptions,
 };
 
@@ -147,17 +148,24 @@ impl LegRunner {
             end = self.run(claim, &control) => end,
             end = self.watch(claim, &control, limit) => end,
         };
+        let sleep = match &end {
+            LegEnd::Ended(RunStatus::Interrupted, result) => pending_sleep(&result.interrupts),
+            _ => None,
+        };
         let stored = match &end {
-            LegEnd::Ended(status, result) => self.store.end_leg(claim, *status, result).await,
+            LegEnd::Ended(status, result) => match &sleep {
+                Some(sleep) => self.store.end_leg_until(claim, result, sleep).await,
+                None => self.store.end_leg(claim, *status, result).await,
+            },
             LegEnd::Drained => self.store.requeue(claim).await.map(|()| true),
             LegEnd::Retry(problem) => {
                 tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");
                 self.store.reset_attempt(claim).await.map(|()| true)
             }
-            LegEnd::Lost => Ok(false),
+            LegEnd::Lost | LegEnd::Sleeping(_) => Ok(false),
         };
         match stored {
-            Ok(true) => end,
+            Ok(true) => sleep.map_or(end, |it| LegEnd::Sleeping(it.remaining())),
             Ok(false) => {
                 tracing::warn!(run = claim.request.id, "another worker has claimed the run");
                 LegEnd::Lost
@@ -195,6 +203,8 @@ impl LegRunner {
             let leg = LegRequest {
                 run: request,
                 leg: claim.leg,
+                is_repeated: claim.fence > 1,
+                head: claim.head,
                 answers: &claim.answers,
                 control: control.clone(),
                 tasks,
@@ -209,7 +219,7 @@ impl LegRunner {
                     return LegEnd::Ended(RunStatus::Cancelled, RunResult::default());
                 }
                 // The previous worker has used an answer after this worker read the thread. Read it again.
-                Err(RunError::UnknownInterrupt { .. }) => {}
+                Err(RunError::UnknownInterrupt { .. }) if claim.fence > 1 => {}
                 Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
                     // The database releases the lease of a dead worker. A worker that is alive but disconnected keeps
                     // its lease.
@@ -221,7 +231,7 @@ impl LegRunner {
                     }
                 }
                 Err(error) if is_transient(&error) => return LegEnd::Retry(error.to_string()),
-                Err(error) => return LegEnd::failed(error.to_string()),
+                Err(error) => return LegEnd::Ended(RunStatus::Failed, RunResult::failed(&error)),
             }
             sleep(RETRY_DELAY).await;
         }

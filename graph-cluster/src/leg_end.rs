@@ -1,5 +1,7 @@
 //! How the execution of a leg ended.
 
+use std::time::Duration;
+
 use crate::{run::RunResult, run_status::RunStatus};
 
 /// How the execution of a leg ended.
@@ -8,6 +10,8 @@ use crate::{run::RunResult, run_status::RunStatus};
 pub enum LegEnd {
     /// The leg ended with this status and result.
     Ended(RunStatus, RunResult),
+    /// The run sleeps for this time: see [`sleep`](crate::sleep()). The next leg, for which no process waits, is queued.
+    Sleeping(Duration),
     /// The run stopped between two steps, because the worker shuts down or the leg reached its time limit. The next
     /// execution continues it.
     Drained,

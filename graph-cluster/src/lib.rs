@@ -32,6 +32,7 @@
 mod client;
 mod error;
 mod event_sink;
+mod failure;
 mod fan_out;
 mod graph;
 mod graph_version;
@@ -40,8 +41,12 @@ mod leg_end;
 mod limits;
 mod registered_graph;
 mod run;
+mod run_command;
+mod run_settings;
 mod run_status;
 mod scheduler;
+#[cfg(feature = "server")]
+mod server;
 #[cfg(feature = "http")]
 mod status_server;
 mod status_text;
@@ -49,15 +54,19 @@ mod store;
 mod task_execution;
 mod task_message;
 mod task_worker;
+mod timer;
 mod worker;
 mod worker_options;
 
 pub use client::{Client, Events};
 pub use error::ClusterError;
+pub use failure::FailureKind;
 pub use leg::LegRunner;
 pub use leg_end::LegEnd;
 pub use registered_graph::RegisteredGraph;
 pub use run::{RunInfo, RunResult, StartRun, Ticket};
+pub use run_command::{RunCommand, RunTarget};
+pub use run_settings::RunSettings;
 pub use run_status::RunStatus;
 pub use scheduler::Scheduler;
 #[cfg(feature = "postgres-queue")]
@@ -67,4 +76,5 @@ pub use scheduler::restate::Restate;
 #[cfg(feature = "http")]
 pub use status_server::status_routes;
 pub use store::{ClusterStatus, RunEvent, RunStore, WorkerRun, WorkerStatus};
+pub use timer::sleep;
 pub use worker::{Worker, termination};

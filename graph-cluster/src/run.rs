@@ -1,10 +1,15 @@
 //! Runs as clients see them.
 
-use graph_core::{Interrupt, StreamMode};
+use std::time::Duration;
+
+use graph_core::{Interrupt, StreamMode, checkpoint::CheckpointId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{error::ClusterError, run_status::RunStatus};
+use crate::{
+    error::ClusterError, failure::FailureKind, run_command::RunCommand, run_settings::RunSettings,
+    run_status::RunStatus,
+};
 
 /// Maximum length of run ids, thread names and graph names, in bytes. Ids are part of notifications, which PostgreSQL
 /// limits to 8000 bytes.
@@ -31,6 +36,18 @@ pub struct StartRun {
     pub thread: String,
     /// Fields of the graph's state that the run sets.
     pub input: Map<String, Value>,
+    /// Command that the run executes instead of setting fields and starting at START.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<RunCommand>,
+    /// Checkpoint of the thread from which the run starts, and thereby creates a new branch. `None` selects the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointId>,
+    /// Settings that replace those of the graph.
+    #[serde(default, skip_serializing_if = "RunSettings::is_default")]
+    pub settings: RunSettings,
+    /// Time after which the run may start.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub delay: Duration,
     /// Kinds of events that are stored for readers.
     pub stream_modes: Vec<StreamMode>,
     /// Data of the run for the dependencies of the nodes, such as settings.
@@ -53,6 +70,10 @@ impl StartRun {
             graph: graph.into(),
             thread: thread.into(),
             input: Map::new(),
+            command: None,
+            checkpoint: None,
+            settings: RunSettings::default(),
+            delay: Duration::ZERO,
             stream_modes: vec![StreamMode::Updates, StreamMode::Custom, StreamMode::Messages],
             context: Value::Null,
             tenant: None,
@@ -63,6 +84,41 @@ impl StartRun {
     /// Sets a field of the graph's state.
     pub fn input(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
         self.input.insert(field.into(), value.into());
+        self
+    }
+
+    /// Executes a command instead of setting fields and starting at START.
+    pub fn command(mut self, command: RunCommand) -> Self {
+        self.command = Some(command);
+        self
+    }
+
+    /// Starts from an earlier checkpoint of the thread instead of the newest one, and thereby creates a new branch. With
+    /// input, the run sets fields and starts at START. To run the nodes again that followed the checkpoint, add an empty
+    /// [`command`](Self::command).
+    ///
+    /// ```
+    /// use graph_cluster::{RunCommand, StartRun};
+    /// use graph_core::checkpoint::CheckpointId;
+    ///
+    /// fn repeat_from(checkpoint: CheckpointId) -> StartRun {
+    ///     StartRun::new("run-8", "essay", "thread-7").checkpoint(checkpoint).command(RunCommand::new())
+    /// }
+    /// ```
+    pub fn checkpoint(mut self, checkpoint: CheckpointId) -> Self {
+        self.checkpoint = Some(checkpoint);
+        self
+    }
+
+    /// Sets limits, stops, metadata and configuration values of the run.
+    pub fn settings(mut self, settings: RunSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Starts the run after this time. No process waits for it, and other runs of the thread do not wait either.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
         self
     }
 
@@ -95,7 +151,11 @@ impl StartRun {
         check_name("run id", &self.id)?;
         check_name("graph name", &self.graph)?;
         check_name("thread name", &self.thread)?;
-        self.tenant.iter().try_for_each(|it| check_name("tenant name", it))
+        self.tenant.iter().try_for_each(|it| check_name("tenant name", it))?;
+        match self.command.is_some() && !self.input.is_empty() {
+            true => Err(ClusterError::InputAndCommand(self.id.clone())),
+            false => Ok(()),
+        }
     }
 }
 
@@ -143,6 +203,15 @@ pub struct RunResult {
     pub interrupts: Vec<Interrupt>,
     /// Error message of a failed run.
     pub error: Option<String>,
+    /// Kind of this error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureKind>,
+    /// Error message of the node, if a node failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_error: Option<String>,
+    /// The newest checkpoint of the thread, if the run has a command and is interrupted or stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<CheckpointId>,
 }
 
 /// Identifies one leg of a run to a scheduler.
@@ -161,4 +230,7 @@ pub struct Ticket {
     /// one that was lost.
     #[serde(default)]
     pub claims: i64,
+    /// Time after which the leg may start.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub delay: Duration,
 }

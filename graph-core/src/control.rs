@@ -68,7 +68,7 @@ impl RunControl {
     }
 
     /// Returns once the run is cancelled.
-    pub(crate) async fn cancelled(&self) {
+    pub async fn cancelled(&self) {
         self.wait_for(&self.shared.cancelled).await;
     }
 

@@ -51,6 +51,8 @@ mod database;
 mod drawing;
 mod edit;
 mod error;
+mod executor;
+mod executor_graph;
 mod graphs;
 mod id;
 mod manager;
@@ -69,7 +71,12 @@ use std::{path::Path, sync::Arc};
 
 use axum::Router;
 
-pub use self::{error::NamedError, graphs::Graphs, schemas::Schemas};
+pub use self::{
+    error::NamedError,
+    executor::{ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, RunExecutor},
+    graphs::{Graphs, UnknownGraphError},
+    schemas::Schemas,
+};
 use self::{manager::Manager, storage::Storage, webhook::Webhooks};
 use crate::http::Metrics;
 

@@ -86,9 +86,9 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
 const FEATURES: &str = "consulting-graph/cluster,draft-gate/sandbox,graph-agents/mcp,graph-agents/sandbox,\
-                        graph-cluster/http,graph-cluster/restate,graph-core/schema,graph-core/tracing,\
-                        graph-server/postgres,graph-store/compression,graph-store/encryption,graph-store/postgres,\
-                        llm/testkit,reflexion-graph/docker,sandbox-testkit/docker,sandbox-vm/docker";
+                        graph-cluster/http,graph-cluster/restate,graph-cluster/server,graph-core/schema,\
+                        graph-core/tracing,graph-server/postgres,graph-store/compression,graph-store/encryption,\
+                        graph-store/postgres,llm/testkit,reflexion-graph/docker,sandbox-testkit/docker,sandbox-vm/docker";
 
 /// Returns the step that builds and tests the workspace. It is a single step, because separate steps would enable
 /// different features and so build shared dependencies twice.

@@ -157,8 +157,12 @@ impl Scheduler for Restate {
     async fn submit(&self, ticket: &Ticket) -> Result<(), ClusterError> {
         let thread = percent_encode(&ticket.thread);
         let base = self.ingress.as_str().trim_end_matches('/');
-        let url = format!("{base}/{SERVICE}/{thread}/run/send");
-        let Ticket { run, number, leg, claims, .. } = ticket;
+        let Ticket { run, number, leg, claims, delay, .. } = ticket;
+        let delay = match delay.as_millis() {
+            0 => String::new(),
+            millis => format!("?delay={millis}ms"),
+        };
+        let url = format!("{base}/{SERVICE}/{thread}/run/send{delay}");
         let key = format!("{run}:{number}:{leg}:{claims}");
         let body = serde_json::to_vec(ticket).map_err(|it| failure(it.to_string()))?;
         let request = self
@@ -194,7 +198,7 @@ impl Scheduler for Restate {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|it| failure(format!("cannot listen on {address}: {it}")))?;
-        let thread = GraphThread { runner: runner.clone(), leg_limit: self.leg_limit };
+        let thread = GraphThread { runner: runner.clone(), restate: self.clone() };
         let options = ServiceOptions::new()
             .inactivity_timeout(INACTIVITY_LIMIT)
             .abort_timeout(INACTIVITY_LIMIT)
@@ -222,7 +226,7 @@ impl Scheduler for Restate {
 /// The virtual object of a thread.
 struct GraphThread {
     runner: Arc<LegRunner>,
-    leg_limit: Duration,
+    restate: Restate,
 }
 
 #[restate_sdk::object]
@@ -243,8 +247,17 @@ impl GraphThread {
 impl GraphThread {
     /// Executes a leg for a limited time. Returns whether it has ended.
     async fn leg(&self, ticket: &Ticket) -> Result<bool, HandlerError> {
-        match self.runner.execute_ticket(ticket, self.leg_limit).await? {
+        match self.runner.execute_ticket(ticket, self.restate.leg_limit).await? {
             None | Some(LegEnd::Ended(..)) => Ok(true),
+            Some(LegEnd::Sleeping(delay)) => {
+                let (leg, claims) = (ticket.leg + 1, ticket.claims + 1);
+                let next = Ticket { leg, claims, delay, ..ticket.clone() };
+                // If this fails, another worker submits the leg when it is due.
+                if let Err(error) = self.restate.submit(&next).await {
+                    tracing::warn!(run = ticket.run, %error, "cannot submit a sleeping run");
+                }
+                Ok(true)
+            }
             Some(LegEnd::Drained) if self.runner.is_draining() => {
                 Err(HandlerError::from("the worker is shutting down"))
             }
@@ -273,7 +286,14 @@ mod tests {
     #[tokio::test]
     async fn unreachable_server_is_reported_without_its_password() {
         let restate = Restate::new("http://user:secret@127.0.0.1:1").expect("the URL is valid");
-        let ticket = Ticket { run: "r".into(), thread: "t".into(), number: 1, leg: 0, claims: 0 };
+        let ticket = Ticket {
+            run: "r".into(),
+            thread: "t".into(),
+            number: 1,
+            leg: 0,
+            claims: 0,
+            delay: Duration::ZERO,
+        };
         let error = restate.submit(&ticket).await.expect_err("no server listens on this port");
         let error = error.to_string();
         assert!(error.contains("127.0.0.1:1") && error.contains("refused"), "{error}");

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use graph_core::checkpoint::CheckpointId;
 use serde_json::Value;
 use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
@@ -15,6 +16,7 @@ use crate::{
     graph_version::{ServedVersions, graph_key},
     run::{RunResult, StartRun},
     run_status::RunStatus,
+    timer::Sleep,
 };
 
 /// A leg that this worker may execute until another worker claims it.
@@ -25,6 +27,8 @@ pub(crate) struct Claim {
     pub(crate) version: String,
     pub(crate) leg: i32,
     pub(crate) answers: BTreeMap<String, Value>,
+    /// The newest checkpoint of the thread when the last leg ended, if it was stored.
+    pub(crate) head: Option<CheckpointId>,
     /// Number of claims of the run so far, including this one.
     pub(crate) fence: i64,
     /// Number of claims since the run was last queued, including this one.
@@ -52,8 +56,7 @@ pub(crate) enum Heartbeat {
 }
 
 /// Columns of a claimed run.
-const CLAIMED: &str =
-    "r.id, r.request, r.version, r.trace_parent, r.leg, r.answers, r.fence, r.attempts, r.cancel";
+const CLAIMED: &str = "r.id, r.request, r.version, r.trace_parent, r.leg, r.answers, r.outcome, r.fence, r.attempts, r.cancel";
 
 /// The versions of graphs that a worker serves, as a table. A run without a version has not started.
 const SERVED: &str = "unnest($2::text[], $3::text[], $4::text[]) AS s (graph, version, target)
@@ -63,8 +66,8 @@ const SERVED: &str = "unnest($2::text[], $3::text[], $4::text[]) AS s (graph, ve
 const TENANT_BUSY: &str = "GC001";
 
 impl RunStore {
-    /// Claims the oldest run that may execute now: it is queued, no earlier run of its thread is active and its tenant has
-    /// not reached its limit; or the lease of its worker has expired.
+    /// Claims the oldest run that may execute now: it is queued and due, no earlier run of its thread is active or due, and
+    /// its tenant has not reached its limit; or the lease of its worker has expired.
     pub(crate) async fn claim_next(
         &self,
         worker: &str,
@@ -77,10 +80,12 @@ impl RunStore {
                 SELECT r.id, s.target FROM graph_cluster.run r JOIN {SERVED}
                 WHERE r.scheduler = $6 AND (
                     r.status = 'running' AND r.lease_until < now()
-                    OR r.status = 'queued' AND (r.tenant IS NULL OR r.tenant NOT IN (SELECT name FROM busy))
+                    OR r.status = 'queued' AND r.due_at <= now()
+                    AND (r.tenant IS NULL OR r.tenant NOT IN (SELECT name FROM busy))
                     AND NOT EXISTS (
                         SELECT FROM graph_cluster.run o WHERE o.thread = r.thread AND (
-                            o.status = 'running' OR o.status = 'queued' AND o.number < r.number)))
+                            o.status = 'running'
+                            OR o.status = 'queued' AND o.number < r.number AND o.due_at <= now())))
                 ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED
             )
             UPDATE graph_cluster.run r SET status = 'running', worker = $1, version = next.target, fence = r.fence + 1,
@@ -242,6 +247,33 @@ impl RunStore {
         Ok(self.query_opt(update, &params).await?.is_some())
     }
 
+    /// Ends a claimed leg whose run sleeps, and queues the next leg for the end of its timer. Returns `false` if another
+    /// worker has claimed the run.
+    pub(crate) async fn end_leg_until(
+        &self,
+        claim: &Claim,
+        outcome: &RunResult,
+        sleep: &Sleep,
+    ) -> Result<bool, ClusterError> {
+        let outcome = to_json(&claim.request.id, outcome)?;
+        let answers = to_json(&claim.request.id, &sleep.answers)?;
+        let update = "
+            WITH ended AS (
+                UPDATE graph_cluster.run
+                SET status = CASE WHEN cancel THEN 'cancelled' ELSE 'queued' END, leg = leg + 1, attempts = 0,
+                    answers = $3, due_at = to_timestamp($4::double precision / 1000),
+                    outcome = $5, worker = NULL, lease_until = NULL, updated_at = now()
+                WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
+            ), deleted AS (
+                DELETE FROM graph_cluster.task t USING ended WHERE t.run = ended.id
+            )
+            SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
+        let until = sleep.until as f64;
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&claim.request.id, &claim.fence, &answers, &until, &outcome];
+        Ok(self.query_opt(update, &params).await?.is_some())
+    }
+
     /// Returns a claimed run to the queue, where it stays before later runs of its thread.
     pub(crate) async fn requeue(&self, claim: &Claim) -> Result<(), ClusterError> {
         let update = "
@@ -313,6 +345,10 @@ fn claimed(row: &Row) -> Result<Claim, ClusterError> {
     let request: StartRun = from_json(&id, row, "request")?;
     Ok(Claim {
         answers: from_json(&id, row, "answers")?,
+        head: match row.try_get::<_, Option<&str>>("outcome")? {
+            Some(_) => from_json::<RunResult>(&id, row, "outcome")?.head,
+            None => None,
+        },
         request: StartRun { id, trace_parent: row.try_get("trace_parent")?, ..request },
         version: row.try_get("version")?,
         leg: row.try_get("leg")?,

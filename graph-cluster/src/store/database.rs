@@ -16,7 +16,7 @@ const SCHEMA: &str = include_str!("schema.sql");
 const SCHEMA_VERSION: &str =
     "SELECT obj_description(to_regnamespace('graph_cluster'), 'pg_namespace')";
 /// Must equal the version in `schema.sql`.
-const CURRENT_VERSION: u32 = 3;
+const CURRENT_VERSION: u32 = 4;
 /// Maximum number of connections, in addition to the one that receives notifications.
 const MAX_CONNECTIONS: usize = 16;
 /// Maximum time for establishing a connection, and for waiting for a free one.

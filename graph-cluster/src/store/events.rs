@@ -3,6 +3,8 @@
 //! A worker stores events while a run executes, so a reader can start at any position, and a slow reader does not delay
 //! the run. The fence keeps a worker that has lost the run from adding events.
 
+use std::{sync::Arc, time::Instant};
+
 use graph_core::{Event, EventKind, checkpoint::TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,12 @@ pub struct RunEvent {
     pub task: Option<TaskId>,
     /// Name of the node that this task runs.
     pub node: Option<String>,
+    /// For events of an error handler, the failed task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handled_task: Option<TaskId>,
+    /// For events of a subgraph, the task that runs the subgraph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_task: Option<TaskId>,
     /// Kind and data of the event.
     pub kind: EventKind,
 }
@@ -46,7 +54,26 @@ impl RunEvent {
             step: event.step,
             task: event.task,
             node: event.node.as_deref().map(str::to_owned),
+            handled_task: event.handled_task,
+            parent_task: event.parent_task,
             kind: event.kind,
+        }
+    }
+
+    /// Converts the event to one of the run with this id, for functions that process the events of local runs. Its time
+    /// is the current time.
+    pub fn into_event(self, run: Arc<str>) -> Event {
+        Event {
+            seq: self.seq.unsigned_abs(),
+            at: Instant::now(),
+            run,
+            namespace: self.namespace.into(),
+            step: self.step,
+            task: self.task,
+            node: self.node.map(Into::into),
+            handled_task: self.handled_task,
+            parent_task: self.parent_task,
+            kind: self.kind,
         }
     }
 

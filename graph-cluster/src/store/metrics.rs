@@ -31,8 +31,8 @@ const GAUGES: [GaugeQuery; 6] = [
         name: "graph_cluster_oldest_queued_seconds",
         help: "Time for which the oldest queued run has waited",
         labels: &["graph"],
-        query: "SELECT graph, extract(epoch FROM max(now() - updated_at))::bigint FROM graph_cluster.run
-            WHERE status = 'queued' GROUP BY 1 ORDER BY 1",
+        query: "SELECT graph, extract(epoch FROM max(now() - greatest(updated_at, due_at)))::bigint
+            FROM graph_cluster.run WHERE status = 'queued' AND due_at <= now() GROUP BY 1 ORDER BY 1",
     },
     GaugeQuery {
         name: "graph_cluster_workers",

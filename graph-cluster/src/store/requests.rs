@@ -1,17 +1,20 @@
 //! Operations of clients on runs: starting, reading, resuming and cancelling them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 
-use super::database::RunStore;
 #[cfg(feature = "restate")]
 use super::tenants::BUSY_TENANTS;
+use super::{claims::to_millis, database::RunStore};
 use crate::{
     error::ClusterError,
     run::{RunInfo, StartRun, Ticket},
 };
+
+/// Longest delay of a run. Longer ones are shortened.
+const MAX_DELAY: Duration = Duration::from_secs(1000 * 366 * 24 * 3600);
 
 impl RunStore {
     /// Inserts a run, or returns the existing run with the same id and the same request.
@@ -25,14 +28,18 @@ impl RunStore {
         // The update changes nothing, but makes the statement return the existing row.
         let insert = "
             WITH stored AS (
-                INSERT INTO graph_cluster.run AS r (id, scheduler, graph, thread, request, tenant, trace_parent)
-                VALUES ($1, $2, $3, $4, $5, $6, $7)
+                INSERT INTO graph_cluster.run AS r (id, scheduler, graph, thread, request, tenant, trace_parent, due_at)
+                VALUES ($1, $2, $3, $4, $5, $6, $7,
+                    CASE WHEN $8::double precision > 0 THEN now() + $8 * interval '1 millisecond' ELSE '-infinity' END)
                 ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING r.*
             )
             SELECT stored.*, pg_notify('graph_cluster', 'queued') FROM stored";
         let StartRun { id, graph, thread, tenant, trace_parent, .. } = request;
+        let delay = to_millis(request.delay.min(MAX_DELAY));
+        let params: [&(dyn ToSql + Sync); 8] =
+            [id, &scheduler, graph, thread, &body, tenant, trace_parent, &delay];
         let row = self
-            .query_opt(insert, &[id, &scheduler, graph, thread, &body, tenant, trace_parent])
+            .query_opt(insert, &params)
             .await?
             .ok_or_else(|| ClusterError::UnknownRun(request.id.clone()))?;
         let stored: StartRun = from_json(&request.id, &row, "request")?;
@@ -86,16 +93,16 @@ impl RunStore {
         Ok(self.query_opt(update, &[&run]).await?.is_some())
     }
 
-    /// Returns the legs that have waited for a worker for at least ten seconds, except those of tenants that have
-    /// reached their limit, and the legs whose worker has not reported for at least ten seconds, so that they can be
-    /// submitted again if the scheduler has lost them.
+    /// Returns the legs that have been due and have waited for a worker for at least ten seconds, except those of tenants
+    /// that have reached their limit, and the legs whose worker has not reported for at least ten seconds, so that they can
+    /// be submitted again if the scheduler has lost them.
     #[cfg(feature = "restate")]
     pub(crate) async fn stale_tickets(&self, scheduler: &str) -> Result<Vec<Ticket>, ClusterError> {
         let select = format!(
             "WITH busy AS MATERIALIZED ({BUSY_TENANTS})
             SELECT id, thread, number, leg, fence FROM graph_cluster.run
             WHERE scheduler = $1 AND (
-                status = 'queued' AND updated_at < now() - interval '10 seconds'
+                status = 'queued' AND greatest(updated_at, due_at) < now() - interval '10 seconds'
                     AND (tenant IS NULL OR tenant NOT IN (SELECT name FROM busy))
                 OR status = 'running' AND lease_until < now() - interval '10 seconds')
             ORDER BY number LIMIT 1000"
@@ -108,6 +115,7 @@ impl RunStore {
                 number: row.try_get("number")?,
                 leg: row.try_get("leg")?,
                 claims: row.try_get("fence")?,
+                delay: Duration::ZERO,
             })
         };
         rows.iter().map(ticket).collect()
@@ -123,6 +131,7 @@ impl RunInfo {
             number: self.number,
             leg: self.leg,
             claims: self.claims,
+            delay: Duration::ZERO,
         }
     }
 }

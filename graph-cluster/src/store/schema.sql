@@ -41,6 +41,8 @@ UPDATE graph_cluster.run SET version = '' WHERE version IS NULL AND fence > 0;
 -- Tenant on whose behalf the run executes, and the caller's trace context.
 ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS tenant text;
 ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS trace_parent text;
+-- Time before which a queued run does not start.
+ALTER TABLE graph_cluster.run ADD COLUMN IF NOT EXISTS due_at timestamptz NOT NULL DEFAULT '-infinity';
 CREATE INDEX IF NOT EXISTS run_of_tenant ON graph_cluster.run (tenant) WHERE status = 'running' AND tenant IS NOT NULL;
 
 -- Tenants whose number of running runs is limited.
@@ -126,4 +128,4 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task_message (
 );
 
 -- Must equal the version in `database.rs`. Increment both with every change of this file.
-COMMENT ON SCHEMA graph_cluster IS 'version 3';
+COMMENT ON SCHEMA graph_cluster IS 'version 4';

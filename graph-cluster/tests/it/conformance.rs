@@ -7,12 +7,11 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
 };
 
 use async_trait::async_trait;
-use graph_cluster::{Client, PostgresQueue, RunEvent, RunStatus, RunStore, StartRun, Worker};
-use graph_core::{Checkpointer, Event, StreamMode};
+use graph_cluster::{Client, PostgresQueue, RunStatus, RunStore, StartRun, Worker};
+use graph_core::{Checkpointer, StreamMode};
 use graph_store::{Postgres, PostgresSaver};
 use graph_tests::{
     CaseRun, ExecutedRun, Execution, RunExecutor, RunInput, compare, crash::is_nightly, postgres,
@@ -109,7 +108,7 @@ impl ClusterExecutor {
         while let Some(event) = stored.next().await.expect("the database is running") {
             // Events of subgraphs are not part of the answers.
             if event.namespace.is_empty() {
-                events.push(to_event(event));
+                events.push(event.into_event(Arc::from("")));
             }
         }
         let info = self.client.wait(&id).await.expect("the run exists");
@@ -145,21 +144,6 @@ impl ClusterExecutor {
             _ => return Err("the answers do not match the pending interrupts"),
         };
         resumed.map(drop).map_err(|_| "the run cannot be resumed")
-    }
-}
-
-fn to_event(event: RunEvent) -> Event {
-    Event {
-        seq: 0,
-        at: Instant::now(),
-        run: Arc::from(""),
-        namespace: Arc::from(event.namespace),
-        step: event.step,
-        task: event.task,
-        node: event.node.map(Arc::from),
-        handled_task: None,
-        parent_task: None,
-        kind: event.kind,
     }
 }
 

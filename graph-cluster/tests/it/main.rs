@@ -15,6 +15,8 @@ mod outage;
 mod proxy;
 mod restate_server;
 mod scenarios;
+mod server;
+mod times;
 mod versions;
 mod worker_process;
 
@@ -48,6 +50,10 @@ suite!(
         scenarios::cancellation_during_the_last_step_takes_effect,
         scenarios::failed_run_reports_its_error,
         scenarios::draining_worker_hands_its_run_over,
+        times::delayed_run_does_not_block_its_thread,
+        times::sleeping_run_holds_no_worker_and_continues,
+        times::sleeping_run_is_cancelled_at_once,
+        times::fork_repeats_the_steps_after_a_checkpoint,
         kill::killed_workers_lose_nothing,
         kill::workers_killed_during_a_statement_lose_nothing,
         kill::cut_off_worker_cannot_write,
@@ -92,6 +98,10 @@ suite!(
         scenarios::cancellation_during_the_last_step_takes_effect,
         scenarios::failed_run_reports_its_error,
         scenarios::draining_worker_hands_its_run_over,
+        times::delayed_run_does_not_block_its_thread,
+        times::sleeping_run_holds_no_worker_and_continues,
+        times::sleeping_run_is_cancelled_at_once,
+        times::fork_repeats_the_steps_after_a_checkpoint,
         kill::killed_workers_lose_nothing,
         fan_out::wide_step_runs_on_several_workers,
         fan_out::pooled_nodes_run_only_on_workers_of_their_pool,

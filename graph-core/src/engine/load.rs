@@ -9,6 +9,7 @@ use crate::{
         error::CheckpointError,
         id::CheckpointId,
         query::{HistoryQuery, Lookup},
+        record::TaskEvent,
         saver::Checkpointer,
         stored::{Checkpoint, CheckpointKey, Source},
     },
@@ -215,6 +216,12 @@ pub(super) fn resolve_input(
                 false => RunInput::Continue,
             });
         }
+        RunInput::Command(command) if has_recorded_command(checkpoint, run) => {
+            return Ok(match command.resume {
+                None => RunInput::Continue,
+                resume => RunInput::Command(CommandInput { resume, ..CommandInput::default() }),
+            });
+        }
         input => return Ok(input),
     };
     if let EarlierRun::Started(stored) = earlier {
@@ -232,6 +239,13 @@ pub(super) fn resolve_input(
         return Err(RunError::ThreadHasState { thread: thread(), fields });
     }
     Ok(RunInput::Fresh(update))
+}
+
+/// Returns whether the run has recorded its command at the checkpoint. The engine then applies the recorded command.
+fn has_recorded_command(checkpoint: &Checkpoint, run: &str) -> bool {
+    let is_own =
+        |it: &TaskEvent| matches!(it, TaskEvent::Command { run: recorded, .. } if recorded == run);
+    checkpoint.records.iter().any(|it| is_own(&it.event))
 }
 
 /// Checks that the graph has every node that the checkpoint continues with.

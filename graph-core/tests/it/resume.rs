@@ -1,8 +1,8 @@
 //! Continuing a thread after a failure: finished tasks do not run again.
 
 use graph_core::{
-    AsNode, Context, Durability, Input, MemorySaver, NodeError, Persistence, RunError, RunOptions,
-    START, State, StateGraph,
+    AsNode, Context, Durability, Goto, Input, MemorySaver, NodeError, Persistence, RunError,
+    RunOptions, START, State, StateGraph,
     checkpoint::{CheckpointError, CheckpointId, Source},
 };
 use serde_json::json;
@@ -101,6 +101,25 @@ async fn start_or_resume_starts_a_new_thread_and_answers_an_interrupted_one() {
     let start = Input::start_or_continue(trail(["input"]).into_update()).with_resume("Ada");
     let json = graph.input_to_json(&start.unwrap()).unwrap();
     assert_eq!((&json["update"]["path"], &json["resume"]), (&json!(["input"]), &json!("Ada")));
+}
+
+#[tokio::test]
+async fn a_repeated_command_with_the_same_run_id_is_applied_once() {
+    let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
+    let probe = Probe::default();
+    let thread = graph.thread("t", probe.clone());
+    thread.run(trail(["input"])).await.unwrap();
+    let command = || {
+        let update = Input::command().with_update(Trail::update().path(["command"]));
+        update.goto(Goto::node("b"))
+    };
+    let named = thread.clone().with_options(RunOptions::new().run_id("r"));
+    probe.fail_next("b", 1);
+    let error = named.run(command()).await.unwrap_err();
+    assert_eq!(failed_node(&error), "b");
+    // The caller does not know whether its first call reached the thread.
+    let outcome = named.run(command()).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["input", "a", "b", "command", "b"]));
 }
 
 #[tokio::test]

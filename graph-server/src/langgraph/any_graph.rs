@@ -15,6 +15,8 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
 use super::{
+    error::NamedError,
+    executor::ExecutorError,
     request::{command::Command, run::RunKwargs},
     schemas::Schemas,
     stream::message::complete_fields,
@@ -44,6 +46,37 @@ pub(super) struct GraphEnd {
     pub(super) output: Value,
     /// The pending interrupts.
     pub(super) interrupts: Vec<Interrupt>,
+}
+
+/// The reason why a run has no outcome.
+#[derive(Debug)]
+pub(super) enum GraphFailure {
+    Cancelled,
+    TimedOut(NamedError),
+    Failed(NamedError),
+}
+
+impl From<RunError> for GraphFailure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Cancelled => Self::Cancelled,
+            RunError::StepTimeout { .. } => Self::TimedOut(NamedError::of_run(&error)),
+            _ => Self::Failed(NamedError::of_run(&error)),
+        }
+    }
+}
+
+impl From<ExecutorError> for GraphFailure {
+    fn from(error: ExecutorError) -> Self {
+        match error {
+            ExecutorError::Cancelled => Self::Cancelled,
+            ExecutorError::TimedOut(error) => Self::TimedOut(error),
+            ExecutorError::Failed(error) => Self::Failed(error),
+            ExecutorError::Unavailable(_) => {
+                Self::Failed(NamedError::new("ExecutorError", error.to_string()))
+            }
+        }
+    }
 }
 
 /// The state of a thread, or of one of its subgraphs, at a checkpoint.
@@ -77,7 +110,22 @@ pub(super) trait AnyGraph: Send + Sync {
         &self,
         run: GraphRun<'_>,
         publish: &mut (dyn FnMut(Event) + Send),
-    ) -> Result<GraphEnd, RunError>;
+    ) -> Result<GraphEnd, GraphFailure>;
+
+    /// Returns whether a run that is executed again publishes the events of the earlier execution again.
+    fn repeats_events(&self) -> bool {
+        false
+    }
+
+    /// Cancels a run in the processes that execute it, and returns when it executes no longer.
+    async fn cancel(&self, _run: &str) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
+    /// Deletes the data of a thread in the processes that execute its runs.
+    async fn delete_thread(&self, _thread: &str) -> Result<(), ExecutorError> {
+        Ok(())
+    }
 
     /// Returns the state of a thread, or of one of its subgraphs. Returns `None` if it does not exist.
     async fn state(
@@ -111,6 +159,9 @@ pub(super) trait AnyGraph: Send + Sync {
     fn drawing(&self, depth: usize) -> Drawing;
 
     fn schemas(&self) -> &Schemas;
+
+    /// Returns the fields of the graph's state.
+    fn fields(&self) -> &[Field];
 }
 
 /// Creates the dependencies of a run from its context.
@@ -164,15 +215,9 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         }
     }
 
-    /// Converts the input of a run to an update. As in LangGraph, fields that are not part of the graph's input are
-    /// ignored: chat clients send fields that only some graphs have.
+    /// Converts the input of a run to an update.
     fn input_update(&self, fields: &Map<String, Value>) -> Result<S::Update, FieldError> {
-        let inputs = self.graph.fields().iter().filter(|it| it.input);
-        let known = inputs.filter_map(|field| {
-            let (name, value) = fields.get_key_value(&*field.name)?;
-            Some((name.clone(), value.clone()))
-        });
-        self.graph.update_from_json(known.collect())
+        self.graph.update_from_json(input_fields(self.graph.fields(), fields))
     }
 
     fn command(&self, command: &Command) -> Result<Input<S>, RunError> {
@@ -221,7 +266,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         &self,
         run: GraphRun<'_>,
         publish: &mut (dyn FnMut(Event) + Send),
-    ) -> Result<GraphEnd, RunError> {
+    ) -> Result<GraphEnd, GraphFailure> {
         let deadline = Instant::now() + LEASE_TIMEOUT;
         let thread = self.thread(run.thread, None, &run.kwargs.context)?;
         let thread = thread.with_options(self.options(&run));
@@ -325,6 +370,20 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     fn schemas(&self) -> &Schemas {
         &self.schemas
     }
+
+    fn fields(&self) -> &[Field] {
+        self.graph.fields()
+    }
+}
+
+/// Returns the fields of a run's input that the graph has. As in LangGraph, others are ignored: chat clients send fields
+/// that only some graphs have.
+pub(super) fn input_fields(known: &[Field], given: &Map<String, Value>) -> Map<String, Value> {
+    let field = |field: &Field| {
+        let (name, value) = given.get_key_value(&*field.name)?;
+        Some((name.clone(), value.clone()))
+    };
+    known.iter().filter(|it| it.input).filter_map(field).collect()
 }
 
 /// Returns the selected fields that have a value, in the form that clients expect.

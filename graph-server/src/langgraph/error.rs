@@ -187,7 +187,7 @@ impl NamedError {
     }
 
     /// Restores an error from its text. Text in another format becomes the message of an error named `NodeError`.
-    pub(super) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let parts = text.strip_suffix("')").and_then(|it| it.split_once("('"));
         match parts {
             Some((name, message)) if name.chars().all(|it| it.is_ascii_alphanumeric()) => {

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 use super::{
     any_graph::{AnyGraph, TypedGraph},
+    executor::{ExecutorError, RunExecutor},
+    executor_graph::ExecutorGraph,
     schemas::Schemas,
 };
 
@@ -55,6 +57,11 @@ pub struct Graphs {
     graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
 }
 
+/// The error returned for a graph that was not added.
+#[derive(Debug, thiserror::Error)]
+#[error("graph `{0}` does not exist; add it with `Graphs::add` before this call")]
+pub struct UnknownGraphError(String);
+
 impl Graphs {
     /// Creates an empty set of graphs that keep their threads in `checkpointer` and their long-term memory in `store`.
     pub fn new(checkpointer: Arc<dyn Checkpointer>, store: Arc<dyn Store>) -> Self {
@@ -95,6 +102,31 @@ impl Graphs {
         let graph = TypedGraph { graph, deps: Box::new(deps), schemas };
         self.graphs.insert(name, Arc::new(graph));
         Ok(self)
+    }
+
+    /// Executes the runs of a graph that was added before with `executor`, outside this process. The server reads and
+    /// edits the threads itself, so the checkpointer must be one that it shares with the executing processes. The function
+    /// that creates dependencies from the context of a run is only called to check the context and to read threads.
+    ///
+    /// Each of these runs counts towards [`max_concurrent_runs`](super::ApiOptions::max_concurrent_runs()) while it executes.
+    pub fn execute_with(
+        mut self,
+        name: &str,
+        executor: impl RunExecutor + 'static,
+    ) -> Result<Self, UnknownGraphError> {
+        let local = self.graphs.remove(name).ok_or_else(|| UnknownGraphError(name.to_owned()))?;
+        let executor = Arc::new(executor);
+        let graph = ExecutorGraph { name: name.to_owned(), local, executor };
+        self.graphs.insert(name.to_owned(), Arc::new(graph));
+        Ok(self)
+    }
+
+    /// Deletes the data of a thread in the processes that execute its runs.
+    pub(super) async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError> {
+        for graph in self.graphs.values() {
+            graph.delete_thread(thread).await?;
+        }
+        Ok(())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Arc<dyn AnyGraph>> {

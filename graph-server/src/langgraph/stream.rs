@@ -8,6 +8,7 @@ pub(super) mod item;
 pub(super) mod json;
 pub(super) mod message;
 pub(super) mod protocol;
+pub(super) mod published;
 pub(super) mod sse;
 pub(super) mod stored;
 pub(super) mod tool_event;

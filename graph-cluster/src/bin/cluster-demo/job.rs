@@ -26,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) pause_ms: u64,
     /// Whether the job asks a question after its last round.
     pub(crate) ask: bool,
+    /// Time before the question.
+    pub(crate) sleep_ms: u64,
     pub(crate) round: u32,
     #[reduce(append)]
     pub(crate) log: Vec<String>,
@@ -131,6 +133,9 @@ fn next(job: &Job) -> Next {
 }
 
 async fn approve(job: &Job, cx: &Context<EffectLog>) -> Result<JobUpdate, NodeError> {
+    if job.sleep_ms > 0 {
+        graph_cluster::sleep(cx, Duration::from_millis(job.sleep_ms)).await?;
+    }
     let answer: String = cx.interrupt(format!("approve {} with {}?", job.label, job.total))?;
     Ok(Job::update().log([format!("answer: {answer}")]))
 }

@@ -151,6 +151,7 @@ fn start_request(args: &Args) -> Result<StartRun, Box<dyn Error>> {
         .input("width", args.number("--width", 3)?)
         .input("pause_ms", args.number("--pause-ms", 100)?)
         .input("ask", args.find("--ask") == Some("true"))
+        .input("sleep_ms", args.number("--sleep-ms", 0)?)
         .input("round", 0))
 }
 

@@ -103,6 +103,7 @@ impl Manager {
     /// Deletes a thread that is reserved or whose last run is ending.
     pub(super) async fn remove_thread(&self, thread: Uuid) -> ApiResult<()> {
         let id = thread.to_string();
+        self.graphs.delete_thread(&id).await?;
         self.graphs.checkpointer().delete_thread(&id).await?;
         self.database.delete_children::<Run>(&id).await?;
         self.database.delete::<ThreadTtl>(&id).await?;

@@ -2,19 +2,19 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use graph_core::RunError;
+use graph_core::{Event, RunError};
 use serde_json::{Value, json};
 
 use super::{LiveRun, Manager, RunResult, record::Recorder};
 use crate::langgraph::{
-    any_graph::{GraphEnd, GraphRun, Position},
+    any_graph::{GraphEnd, GraphFailure, GraphRun, Position},
     cancellation::{CancelAction, Cancellation},
     database::to_row,
     error::{ApiResult, NamedError},
     id::parse_checkpoint,
     records::{Run, RunStatus},
     storage::Claim,
-    stream::{collect::Collector, item::Body, json::interrupts_json},
+    stream::{collect::Collector, item::Body, json::interrupts_json, published::Published},
     time::now,
 };
 
@@ -85,7 +85,7 @@ impl Manager {
         let ended = match (outcome, live.cancellation()) {
             _ if !live.is_executing() => None,
             (_, None) if is_stopping => None,
-            (Err(RunError::Cancelled), Some(cancellation)) => Some(Err(cancellation)),
+            (Err(GraphFailure::Cancelled), Some(cancellation)) => Some(Err(cancellation)),
             (outcome, _) => Some(Ok(outcome_of(&live, outcome))),
         };
         if let Some(recorder) = recorder {
@@ -144,7 +144,7 @@ impl Manager {
         Ok(())
     }
 
-    async fn run_graph(&self, live: &Arc<LiveRun>, run: &Run) -> Result<GraphEnd, RunError> {
+    async fn run_graph(&self, live: &Arc<LiveRun>, run: &Run) -> Result<GraphEnd, GraphFailure> {
         let missing = || {
             RunError::InvalidUpdate(format!(
                 "graph `{}` does not exist on this server",
@@ -165,9 +165,15 @@ impl Manager {
             metadata: live.facts.to_metadata(),
             control: live.control.clone(),
         };
+        let mut published = match graph.repeats_events() {
+            true => live.buffer.published(),
+            false => Published::default(),
+        };
         let mut collector = Collector::default();
-        let mut publish = |event| {
-            collector.collect(event).into_iter().for_each(|body| live.buffer.push(body));
+        let mut publish = |event: Event| {
+            let seq = event.seq;
+            let bodies = collector.collect(event).into_iter();
+            bodies.filter(|it| !published.skip(seq, it)).for_each(|body| live.buffer.push(body));
         };
         graph.run(request, &mut publish).await
     }
@@ -193,6 +199,9 @@ impl Manager {
         cancellation: Cancellation,
     ) -> ApiResult<()> {
         let id = claim.run.to_string();
+        if let Some(graph) = self.graphs.get(&live.facts.graph) {
+            graph.cancel(&id).await?;
+        }
         let stored = self.database.get::<Run>(&id).await?;
         let (Some(mut run), CancelAction::Interrupt) = (stored, cancellation.action) else {
             self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
@@ -274,7 +283,7 @@ fn storage_error() -> NamedError {
 /// Returns the status, the output and the error of a run, and adds its last event.
 fn outcome_of(
     live: &LiveRun,
-    outcome: Result<GraphEnd, RunError>,
+    outcome: Result<GraphEnd, GraphFailure>,
 ) -> (RunStatus, Value, Option<NamedError>) {
     match outcome {
         Ok(GraphEnd { mut output, interrupts }) => {
@@ -284,12 +293,14 @@ fn outcome_of(
             }
             (RunStatus::Success, output, None)
         }
-        Err(error) => {
-            let status = match error {
-                RunError::StepTimeout { .. } => RunStatus::Timeout,
-                _ => RunStatus::Error,
+        Err(failure) => {
+            let (status, error) = match failure {
+                GraphFailure::TimedOut(error) => (RunStatus::Timeout, error),
+                GraphFailure::Failed(error) => (RunStatus::Error, error),
+                GraphFailure::Cancelled => {
+                    (RunStatus::Error, NamedError::of_run(&RunError::Cancelled))
+                }
             };
-            let error = NamedError::of_run(&error);
             live.buffer.push(Body::Failed(error.clone()));
             (status, json!({ "__error__": error }), Some(error))
         }

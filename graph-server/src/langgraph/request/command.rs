@@ -67,16 +67,25 @@ impl Command {
         })
     }
 
-    /// Returns the targets to run.
-    pub(in crate::langgraph) fn gotos(&self) -> Vec<Goto> {
-        let goto = |target: &Target| match target {
-            Target::Node(node) => Goto::node(node.clone()),
-            Target::Send { node, input } => Goto::send(node.clone(), input.clone()),
+    /// Returns the nodes to run, with their payloads.
+    pub(in crate::langgraph) fn targets(&self) -> Vec<(String, Option<Value>)> {
+        let target = |target: &Target| match target {
+            Target::Node(node) => (node.clone(), None),
+            Target::Send { node, input } => (node.clone(), Some(input.clone())),
         };
         match &self.goto {
             None => Vec::new(),
-            Some(Targets::One(target)) => vec![goto(target)],
-            Some(Targets::Many(targets)) => targets.iter().map(goto).collect(),
+            Some(Targets::One(one)) => vec![target(one)],
+            Some(Targets::Many(targets)) => targets.iter().map(target).collect(),
         }
+    }
+
+    /// Returns the targets to run.
+    pub(in crate::langgraph) fn gotos(&self) -> Vec<Goto> {
+        let goto = |(node, payload)| match payload {
+            None => Goto::node::<String>(node),
+            Some(payload) => Goto::send(node, payload),
+        };
+        self.targets().into_iter().map(goto).collect()
     }
 }

@@ -86,6 +86,11 @@ impl EventBuffer {
         self.end.borrow().0
     }
 
+    /// Calls a function for the content of each buffered event, in order.
+    pub(super) fn for_each(&self, visit: impl FnMut(&Body)) {
+        self.lock().iter().map(|it| &it.body).for_each(visit);
+    }
+
     /// Returns whether the run raised an interrupt.
     pub(in crate::langgraph) fn has_interrupt(&self) -> bool {
         self.lock().iter().rev().any(|it| matches!(it.body, Body::Interrupted { .. }))

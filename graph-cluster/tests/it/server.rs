@@ -1,0 +1,206 @@
+//! A server of LangGraph's API whose runs are executed by a worker.
+
+mod api;
+
+use std::sync::Arc;
+
+use graph_cluster::{Client, PostgresQueue, RegisteredGraph, RunStatus, RunStore, Worker};
+use graph_core::{CompiledGraph, Context, NodeError, START, State, StateGraph};
+use graph_server::langgraph::NamedError;
+use graph_store::PostgresSaver;
+use graph_tests::postgres;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, oneshot};
+
+use self::api::{Api, SseEvent, names_and_data};
+
+#[derive(State, Clone, Debug, Default)]
+struct Talk {
+    topic: String,
+    #[reduce(append)]
+    lines: Vec<String>,
+}
+
+/// Lets a node with the topic `slow` pass when the test adds a permit.
+#[derive(Clone)]
+struct Gate(Arc<Semaphore>);
+
+async fn write(talk: &Talk, cx: &Context<Gate>) -> TalkUpdate {
+    cx.emit(json!({ "writing": talk.topic })).await;
+    for piece in ["On ", talk.topic.as_str()] {
+        cx.message(json!({ "type": "AIMessageChunk", "id": "m", "content": piece })).await;
+    }
+    if talk.topic == "slow" {
+        cx.deps().0.acquire().await.expect("the semaphore is never closed").forget();
+    }
+    Talk::update().lines([format!("On {}", talk.topic)])
+}
+
+async fn review(talk: &Talk, cx: &Context<Gate>) -> Result<TalkUpdate, NodeError> {
+    if talk.topic == "broken" {
+        return Err(NodeError::terminal(NamedError::new("ValueError", "boom")));
+    }
+    Ok(Talk::update().lines([cx.interrupt::<String>(format!("publish {}?", talk.topic))?]))
+}
+
+fn graph() -> StateGraph<Talk, Gate> {
+    let graph = StateGraph::<Talk, Gate>::new().node(write).node(review);
+    graph.edge(START, write).edge(write, review)
+}
+
+/// A worker in this process.
+struct Cluster {
+    url: String,
+    client: Client,
+    gate: Gate,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Cluster {
+    /// Returns `None` if PostgreSQL is not installed.
+    async fn start() -> Option<Self> {
+        let url = postgres::fresh_database()?;
+        let saver = PostgresSaver::connect(&url).await.expect("the database was just created");
+        let graph: CompiledGraph<_, _> =
+            graph().checkpointer(saver).compile().expect("the graph is valid");
+        let store = RunStore::connect(&url).await.expect("the database was just created");
+        let gate = Gate(Arc::new(Semaphore::new(0)));
+        let deps = {
+            let gate = gate.clone();
+            move |_| std::future::ready(Ok(gate.clone()))
+        };
+        let worker =
+            Worker::new(store.clone()).register(RegisteredGraph::with_context("talk", graph, deps));
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(worker.serve(PostgresQueue::new(), async { drop(stopped.await) }));
+        let client = Client::new(store, PostgresQueue::new());
+        Some(Self { url, client, gate, _stop: stop })
+    }
+}
+
+fn talk(topic: &str) -> Value {
+    json!({
+        "assistant_id": "talk",
+        "input": { "topic": topic, "unknown": 1 },
+        "stream_mode": ["values", "updates", "messages-tuple", "custom", "events"],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_equal_those_of_a_local_run_and_can_be_resumed() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let (local, remote) = (Api::local().await, Api::on_cluster(&cluster).await);
+    let mut streams = Vec::new();
+    for api in [&local, &remote] {
+        let thread = api.new_thread().await;
+        let events = api.stream(&format!("{thread}/runs/stream"), &talk("tea")).await;
+        // The answer is a new run of the thread.
+        let answer = json!({ "assistant_id": "talk", "command": { "resume": "yes" }, "stream_mode": "values" });
+        let resumed = api.stream(&format!("{thread}/runs/stream"), &answer).await;
+        let run = api.get(&format!("{thread}/runs")).await[1]["run_id"].clone();
+        let path = format!("{thread}/runs/{}/stream", run.as_str().unwrap_or_default());
+        for (position, event) in events.iter().enumerate() {
+            let rest = api.stream_after(&path, &event.id).await;
+            assert_eq!(rest, events[position + 1..], "after event {position}");
+        }
+        let state = api.get(&format!("{thread}/state")).await;
+        assert_eq!(state["values"]["lines"], json!(["On tea", "yes"]), "{state}");
+        let history = api.get(&format!("{thread}/history")).await;
+        let length = history.as_array().map(Vec::len);
+        streams.push((names_and_data(&events), names_and_data(&resumed), length));
+    }
+    assert!(streams[0].0.iter().any(|(name, _)| name == "messages"), "{:#?}", streams[0].0);
+    assert_eq!(streams[0], streams[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interrupts_errors_and_forks_equal_those_of_a_local_run() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let (local, remote) = (Api::local().await, Api::on_cluster(&cluster).await);
+    let mut outcomes = Vec::new();
+    for api in [&local, &remote] {
+        let thread = api.new_thread().await;
+        let wait = format!("{thread}/runs/wait");
+        let asked = api.post(&wait, &talk("tea")).await;
+        assert_eq!(asked["__interrupt__"][0]["value"], "publish tea?", "{asked}");
+        let command = json!({ "update": { "topic": "milk" }, "goto": "write" });
+        let command = json!({ "assistant_id": "talk", "command": command });
+        let moved = api.post(&wait, &command).await;
+        // Runs again from the checkpoint before `write`.
+        let history = api.get(&format!("{thread}/history")).await;
+        let states = history.as_array().cloned().unwrap_or_default();
+        let before_write = states.iter().rfind(|it| it["next"] == json!(["write"]));
+        let checkpoint = before_write.map(|it| it["checkpoint_id"].clone());
+        let fork = json!({ "assistant_id": "talk", "checkpoint_id": checkpoint });
+        let forked = api.post(&wait, &fork).await;
+        let wrong = json!({ "resume": { "0123456789abcdef0123456789abcdef": "yes" } });
+        let wrong = json!({ "assistant_id": "talk", "command": wrong });
+        let mut values = vec![moved, forked, api.post(&wait, &wrong).await];
+        let broken = api.new_thread().await;
+        values.push(api.post(&format!("{broken}/runs/wait"), &talk("broken")).await);
+        values.push(api.get(&broken).await["status"].clone());
+        values.iter_mut().for_each(api::mask_ids);
+        outcomes.push(values);
+    }
+    assert_eq!(outcomes[0][3]["__error__"]["error"], "ValueError", "{:#?}", outcomes[0]);
+    assert_eq!(outcomes[0][1]["lines"], json!(["On tea"]), "{:#?}", outcomes[0]);
+    assert_eq!(outcomes[0], outcomes[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelling_a_run_cancels_it_on_its_worker() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let api = Api::on_cluster(&cluster).await;
+    let thread = api.new_thread().await;
+    let run = api.post(&format!("{thread}/runs"), &talk("slow")).await;
+    let id = run["run_id"].as_str().expect("the run has an id").to_owned();
+    api.read_until(&format!("{thread}/runs/{id}/stream"), "custom").await;
+    api.post(&format!("{thread}/runs/{id}/cancel?wait=1"), &json!({})).await;
+    assert_eq!(api.get(&format!("{thread}/runs/{id}")).await["status"], "interrupted");
+    let cancelled = cluster.client.run(&id).await.expect("the cluster has the run");
+    assert_eq!(cancelled.status, RunStatus::Cancelled);
+    // The thread is free.
+    let asked = api.post(&format!("{thread}/runs/wait"), &talk("tea")).await;
+    assert_eq!(asked["__interrupt__"][0]["value"], "publish tea?", "{asked}");
+    api.delete(&thread).await;
+    assert!(cluster.client.run(&id).await.is_err(), "the cluster still has the run");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_replica_continues_the_stream_without_repetitions() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let first = Api::on_cluster(&cluster).await;
+    let thread = first.new_thread().await;
+    let body = talk("slow");
+    let run = first.post(&format!("{thread}/runs"), &body).await;
+    let path = format!("{thread}/runs/{}/stream", run["run_id"].as_str().unwrap_or_default());
+    let mut events = first.read_until(&path, "messages").await;
+    first.api.shut_down().await;
+    let second = Api::on_cluster(&cluster).await;
+    let last = events.last().map(|it| it.id.clone()).unwrap_or_default();
+    let rest = {
+        let (second, path) = (second.clone(), path.clone());
+        tokio::spawn(async move { second.stream_after(&path, &last).await })
+    };
+    cluster.gate.0.add_permits(1);
+    events.extend(rest.await.expect("the stream ends"));
+    assert_eq!(second.get(&thread).await["status"], "interrupted");
+    let local = Api::local().await;
+    let thread = local.new_thread().await;
+    // A local run with this topic would wait.
+    let mut body = body;
+    body["input"]["topic"] = json!("slow ");
+    let expected = local.stream(&format!("{thread}/runs/stream"), &body).await;
+    let comparable = |events: &[SseEvent]| {
+        let events = names_and_data(events).into_iter();
+        let events = events.map(|(name, data)| (name, data.replace("slow ", "slow")));
+        // Each execution of the server announces the run and its input.
+        let is_start = |(name, data): &(String, String)| {
+            name == "metadata"
+                || data.contains("on_chain_start") && data.contains("\"parent_ids\":[]")
+        };
+        events.filter(|it| !is_start(it)).collect::<Vec<_>>()
+    };
+    let (received, expected) = (comparable(&events), comparable(&expected));
+    assert_eq!(received, expected);
+}

@@ -1,0 +1,192 @@
+//! A graph whose runs are executed by a [`RunExecutor`]. The server reads and edits its threads itself.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use graph_core::{
+    Event, HistoryFilter, RunError, checkpoint::CheckpointId, draw::Drawing, state::Field,
+};
+use serde_json::{Map, Value};
+use tokio::time::sleep;
+
+use super::{
+    any_graph::{
+        AnyGraph, Edit, GraphEnd, GraphFailure, GraphRun, Position, Snapshot, input_fields,
+    },
+    executor::{ExecutorError, ExecutorInput, ExecutorRun, RunExecutor},
+    request::command::Command,
+    schemas::Schemas,
+    stream::message::complete_fields,
+};
+
+/// Delay before another attempt to start a run.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+
+pub(super) struct ExecutorGraph {
+    pub(super) name: String,
+    /// The graph as this process would execute it.
+    pub(super) local: Arc<dyn AnyGraph>,
+    pub(super) executor: Arc<dyn RunExecutor>,
+}
+
+impl ExecutorGraph {
+    async fn input(&self, run: &GraphRun<'_>) -> Result<ExecutorInput, RunError> {
+        match (&run.kwargs.input, &run.kwargs.command) {
+            (_, Some(command)) => self.command(run, command).await,
+            (Some(Value::Object(fields)), None) => {
+                Ok(ExecutorInput::Fields(input_fields(self.fields(), fields)))
+            }
+            (Some(Value::Null) | None, None) => Ok(ExecutorInput::Continue),
+            (Some(_), None) => Err(RunError::InvalidUpdate(
+                "the input must be a JSON object of state fields".to_owned(),
+            )),
+        }
+    }
+
+    async fn command(
+        &self,
+        run: &GraphRun<'_>,
+        command: &Command,
+    ) -> Result<ExecutorInput, RunError> {
+        if command.resume.is_none() && command.update.is_none() && command.goto.is_none() {
+            return Err(RunError::EmptyInput);
+        }
+        let answers = match (command.answers(), &command.resume) {
+            (Some(answers), _) => answers.clone().into_iter().collect(),
+            (None, Some(value)) => self.answer(run, value).await?,
+            (None, None) => BTreeMap::new(),
+        };
+        let (update, targets) = (command.fields().unwrap_or_default(), command.targets());
+        Ok(match answers.is_empty() && update.is_empty() && targets.is_empty() {
+            true => ExecutorInput::Continue,
+            false => ExecutorInput::Command { answers, update, targets },
+        })
+    }
+
+    /// Returns the answer to the only pending interrupt. A thread without a pending interrupt ignores the value.
+    async fn answer(
+        &self,
+        run: &GraphRun<'_>,
+        value: &Value,
+    ) -> Result<BTreeMap<String, Value>, RunError> {
+        let state = self.local.state(run.thread, &run.at, false).await?;
+        let state = state.ok_or_else(|| RunError::NothingToResume {
+            thread: run.thread.to_owned(),
+            problem: "has no checkpoint; start it with an input",
+        })?;
+        let pending: Vec<_> = state.tasks.iter().flat_map(|it| &it.interrupts).collect();
+        match &pending[..] {
+            [] => Ok(BTreeMap::new()),
+            [interrupt] => Ok(BTreeMap::from([(interrupt.id.clone(), value.clone())])),
+            _ => Err(RunError::AmbiguousResume { pending: pending.len() }),
+        }
+    }
+
+    async fn request(&self, run: &GraphRun<'_>) -> Result<ExecutorRun, RunError> {
+        let kwargs = run.kwargs;
+        if !run.at.namespace.is_empty() {
+            let problem = "a run in other processes cannot start from a checkpoint of a subgraph; use a \
+                           checkpoint of the thread's own graph";
+            return Err(RunError::InvalidUpdate(problem.to_owned()));
+        }
+        Ok(ExecutorRun {
+            id: run.run.to_owned(),
+            graph: self.name.clone(),
+            thread: run.thread.to_owned(),
+            checkpoint: run.at.checkpoint,
+            input: self.input(run).await?,
+            context: kwargs.context.clone(),
+            config: kwargs.config.configurable.clone(),
+            metadata: run.metadata.clone(),
+            step_limit: kwargs.config.recursion_limit,
+            max_concurrency: kwargs.config.max_concurrency,
+            durability: kwargs.durability.into(),
+            stop_before: kwargs.interrupt_before.as_ref().map(|it| it.stops()),
+            stop_after: kwargs.interrupt_after.as_ref().map(|it| it.stops()),
+        })
+    }
+}
+
+#[async_trait]
+impl AnyGraph for ExecutorGraph {
+    async fn run(
+        &self,
+        run: GraphRun<'_>,
+        publish: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<GraphEnd, GraphFailure> {
+        let request = self.request(&run).await?;
+        // An attempt to start the run is never dropped, so that the run cannot start after its cancellation.
+        while let Err(error) = self.executor.start(&request).await {
+            let ExecutorError::Unavailable(problem) = error else { return Err(error.into()) };
+            tracing::warn!(run = run.run, problem, "cannot start a run; trying again");
+            tokio::select! {
+                () = sleep(RETRY_DELAY) => {}
+                () = run.control.cancelled() => return Err(GraphFailure::Cancelled),
+            }
+        }
+        let outcome = tokio::select! {
+            outcome = self.executor.watch(run.run, publish) => outcome?,
+            () = run.control.cancelled() => return Err(GraphFailure::Cancelled),
+        };
+        let mut output = outcome.values;
+        output.retain(|name, _| self.fields().iter().any(|it| it.output && it.name == *name));
+        let output = complete_fields(Value::Object(output));
+        Ok(GraphEnd { output, interrupts: outcome.interrupts })
+    }
+
+    fn repeats_events(&self) -> bool {
+        true
+    }
+
+    async fn cancel(&self, run: &str) -> Result<(), ExecutorError> {
+        self.executor.cancel(run).await
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError> {
+        self.executor.delete_thread(thread).await
+    }
+
+    async fn state(
+        &self,
+        thread: &str,
+        at: &Position,
+        subgraphs: bool,
+    ) -> Result<Option<Snapshot>, RunError> {
+        self.local.state(thread, at, subgraphs).await
+    }
+
+    async fn history(
+        &self,
+        thread: &str,
+        namespace: &str,
+        filter: HistoryFilter,
+    ) -> Result<Vec<Snapshot>, RunError> {
+        self.local.history(thread, namespace, filter).await
+    }
+
+    async fn edit(
+        &self,
+        thread: &str,
+        at: &Position,
+        metadata: Map<String, Value>,
+        steps: Vec<Vec<Edit>>,
+    ) -> Result<CheckpointId, RunError> {
+        self.local.edit(thread, at, metadata, steps).await
+    }
+
+    fn check_context(&self, context: &Map<String, Value>) -> Result<(), String> {
+        self.local.check_context(context)
+    }
+
+    fn drawing(&self, depth: usize) -> Drawing {
+        self.local.drawing(depth)
+    }
+
+    fn schemas(&self) -> &Schemas {
+        self.local.schemas()
+    }
+
+    fn fields(&self) -> &[Field] {
+        self.local.fields()
+    }
+}
