@@ -134,7 +134,9 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         }
         match (&run.kwargs.input, &run.kwargs.command) {
             (_, Some(command)) => self.command(command),
-            (Some(Value::Object(fields)), None) => Ok(Input::update(self.input_update(fields)?)),
+            (Some(Value::Object(fields)), None) => {
+                Ok(Input::update(self.update(fields, |it| it.input)?))
+            }
             (Some(Value::Null) | None, None) => Ok(Input::proceed()),
             (Some(_), None) => {
                 let problem = "the input must be a JSON object of state fields";
@@ -143,11 +145,15 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         }
     }
 
-    /// Converts the input of a run to an update. As in LangGraph, fields that are not part of the graph's input are
-    /// ignored: chat clients send fields that only some graphs have.
-    fn input_update(&self, fields: &Map<String, Value>) -> Result<S::Update, FieldError> {
-        let inputs = self.graph.fields().iter().filter(|it| it.input);
-        let known = inputs.filter_map(|field| {
+    /// Converts values of a client to an update. As in LangGraph, fields that are not selected are ignored: chat clients
+    /// send fields that only some graphs have.
+    fn update(
+        &self,
+        fields: &Map<String, Value>,
+        select: impl Fn(&Field) -> bool,
+    ) -> Result<S::Update, FieldError> {
+        let selected = self.graph.fields().iter().filter(|it| select(it));
+        let known = selected.filter_map(|field| {
             let (name, value) = fields.get_key_value(&*field.name)?;
             Some((name.clone(), value.clone()))
         });
@@ -261,7 +267,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             .fold(options, |options, (key, value)| options.metadata(key, value));
         let thread = self.thread(thread, at, &Map::new())?.with_options(options);
         let edit = |edit: Edit| {
-            let update = edit.fields.map(|it| self.graph.update_from_json(it)).transpose()?;
+            let update = edit.fields.map(|it| self.update(&it, |_| true)).transpose()?;
             Ok::<_, RunError>(StateEdit { update, as_node: edit.as_node })
         };
         let steps = steps.into_iter().map(|step| step.into_iter().map(edit).collect());
