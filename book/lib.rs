@@ -41,6 +41,7 @@ mod chapters {
     chapter!(ablation, "ablation.md");
     chapter!(ablation_report, "ablation/scripted.md");
     chapter!(serving, "serving.md");
+    chapter!(clients, "clients.md");
     chapter!(cluster, "cluster.md");
     chapter!(operations, "operations.md");
     chapter!(threat_model, "threat-model.md");

@@ -86,7 +86,7 @@
 //! | [Models](../book/models.html) | [`llm`](../llm/index.html) |
 //! | [Agents](../book/agents.html), [Tools](../book/tools.html), [Middleware](../book/middleware.html), [Several agents](../book/several-agents.html), [MCP](../book/mcp.html) | [`graph_agents`](../graph_agents/index.html) |
 //! | [Sandboxes](../book/sandboxes.html) | [`sandbox_vm`](../sandbox_vm/index.html) |
-//! | [Studio](../book/studio.html), [Serving graphs](../book/serving.html) | [`graph_server`](../graph_server/index.html) |
+//! | [Studio](../book/studio.html), [Serving graphs](../book/serving.html), [Using LangGraph's clients](../book/clients.html) | [`graph_server`](../graph_server/index.html) |
 //! | [Running on several machines](../book/cluster.html) | [`graph_cluster`](../graph_cluster/index.html) |
 //! | [Operating it](../book/operations.html) | [`graph_store`](../graph_store/index.html) and others |
 //! | [Case study: the consulting pipeline](../book/consulting.html), [Does debating help?](../book/ablation.html), [Benchmarks](../book/benchmarks.html), [Threat model](../book/threat-model.html), [Open issues of LangGraph](../book/langgraph-issues.html) | |

@@ -126,7 +126,7 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
     },
     Need {
         name: "the MCP client for the tests",
-        skipped: Skipped::new("draft-gate tests with the official MCP client", "sudo apt-get install python3-pip"),
+        skipped: Skipped::new("tests with the official MCP client", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_MCP",
         is_guaranteed: true,
         install: Install::Directory {
@@ -186,7 +186,7 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
     },
     Need {
         name: "clients for user interfaces for the tests",
-        skipped: Skipped::new("AG-UI and AI SDK tests with the official clients", "sudo apt-get install npm"),
+        skipped: Skipped::new("user interface tests with the official clients", "sudo apt-get install npm"),
         require: "GRAPH_REQUIRE_UI_CLIENTS",
         is_guaranteed: true,
         install: Install::Directory {

@@ -25,9 +25,9 @@ pub(crate) const MCP_TIME: &str = "mcp-time-2026.10.19";
 /// name contains the versions of both SDKs.
 pub(crate) const LANGGRAPH_SDK: &str = "langgraph-sdk-0.4.14-1.12.0";
 
-/// Directory of clients for user interfaces: AG-UI's JavaScript client, and the AI SDK. The name contains the versions
-/// of both.
-pub(crate) const UI_CLIENTS: &str = "ui-clients-1.0.0-6.0.326";
+/// Directory of clients for user interfaces: AG-UI's JavaScript client, the AI SDK, CopilotKit's agent for LangGraph, and
+/// assistant-ui's runtime for LangGraph. The name contains their versions.
+pub(crate) const UI_CLIENTS: &str = "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25";
 
 /// Directory of schemathesis, which sends valid and invalid requests to a server, based on the server's OpenAPI
 /// document.
@@ -88,11 +88,17 @@ npm install --prefix \"$1.new/node\" --no-save --ignore-scripts --no-audit --no-
 @langchain/core@1.2.9 react@19.2.8 react-dom@19.2.8 react-test-renderer@19.2.8
 mv \"$1.new\" \"$1\"";
 
+/// Script that installs the clients for user interfaces. Their dependencies are pinned too, and peer dependencies are
+/// listed instead of resolved: newer versions of some of them require packages that are not published.
 pub(crate) const INSTALL_UI_CLIENTS: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
-npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund @ag-ui/client@1.0.0 ai@6.0.326 \
-zod@4.1.8 rxjs@7.8.1
+npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund --legacy-peer-deps \
+@ag-ui/client@1.0.0 ai@6.0.326 zod@4.1.8 rxjs@7.8.1 \
+@ag-ui/langgraph@0.0.43 langchain@1.5.0 @langchain/langgraph@1.4.18 @langchain/langgraph-sdk@1.12.0 @langchain/core@1.2.9 \
+@assistant-ui/react-langgraph@0.14.25 @assistant-ui/react-langchain@0.0.28 @assistant-ui/core@0.3.20 \
+@assistant-ui/store@0.3.14 @assistant-ui/tap@0.9.18 assistant-stream@0.3.44 assistant-cloud@0.2.2 \
+react@19.2.8 react-test-renderer@19.2.8
 mv \"$1.new\" \"$1\"";
 
 /// Script that installs schemathesis. Hypothesis, which generates the requests, is pinned too, because a different

@@ -318,7 +318,7 @@ cargo deny --offline check bans licenses sources
             "mcp-everything-2026.8.31",
             "mcp-time-2026.10.19",
             "langgraph-sdk-0.4.14-1.12.0",
-            "ui-clients-1.0.0-6.0.326",
+            "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25",
             "restate-1.7.12",
         ];
         for (line, dir) in lines.iter().zip(dirs) {

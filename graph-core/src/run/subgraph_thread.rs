@@ -15,7 +15,7 @@ use crate::{
     error::RunError,
     graph::find_subgraph::FoundSubgraph,
     run::{
-        history::HistoryFilter, input::Input, outcome::RunOutcome, reader::Reader,
+        history::HistoryFilter, input::IntoInput, outcome::RunOutcome, reader::Reader,
         stream::RunStream, thread::Thread,
     },
     state::State,
@@ -196,16 +196,16 @@ impl<S: State, C: Send + Sync + 'static> SubgraphThread<S, C> {
     /// If the subgraph is [at a checkpoint](Self::at), each enclosing graph starts from the checkpoint that it had when
     /// that checkpoint was created, and the subgraph continues from its checkpoint. The run creates new branches, in the
     /// thread and in the subgraph.
-    pub async fn run(&self, input: impl Into<Input<S>>) -> Result<RunOutcome<S>, RunError> {
+    pub async fn run(&self, input: impl IntoInput<S>) -> Result<RunOutcome<S>, RunError> {
         let options = self.thread.options().clone();
-        let request = self.thread.request(input.into(), options, self.position());
+        let request = self.thread.request(input.into_input(), options, self.position());
         Ok(RunOutcome::new(run_root(request).await?))
     }
 
     /// Runs the thread's graph like [`run`](Self::run), and streams its events.
-    pub fn stream(&self, input: impl Into<Input<S>>) -> RunStream<S> {
+    pub fn stream(&self, input: impl IntoInput<S>) -> RunStream<S> {
         RunStream::new(self.thread.options().clone(), |options| {
-            self.thread.request(input.into(), options, self.position())
+            self.thread.request(input.into_input(), options, self.position())
         })
     }
 

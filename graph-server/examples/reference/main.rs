@@ -15,7 +15,7 @@ use graph_core::store::IndexConfig;
 use graph_server::{
     http::Guard,
     langgraph::{Graphs, LangGraphApi},
-    serve_until,
+    raise_descriptor_limit, serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore, sqlite::Synchronous};
 use tokio::net::TcpListener;
@@ -36,6 +36,7 @@ struct Options {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse();
+    raise_descriptor_limit()?;
     let temporary = tempfile::tempdir()?;
     let directory = options.data.unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&directory)?;

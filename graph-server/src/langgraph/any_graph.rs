@@ -206,7 +206,9 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         }
         match (&run.kwargs.input, &run.kwargs.command) {
             (_, Some(command)) => self.command(command),
-            (Some(Value::Object(fields)), None) => Ok(Input::update(self.input_update(fields)?)),
+            (Some(Value::Object(fields)), None) => {
+                Ok(Input::update(self.update(fields, |it| it.input)?))
+            }
             (Some(Value::Null) | None, None) => Ok(Input::proceed()),
             (Some(_), None) => {
                 let problem = "the input must be a JSON object of state fields";
@@ -215,9 +217,13 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         }
     }
 
-    /// Converts the input of a run to an update.
-    fn input_update(&self, fields: &Map<String, Value>) -> Result<S::Update, FieldError> {
-        self.graph.update_from_json(input_fields(self.graph.fields(), fields))
+    /// Converts values of a client to an update of the selected fields.
+    fn update(
+        &self,
+        fields: &Map<String, Value>,
+        select: impl Fn(&Field) -> bool,
+    ) -> Result<S::Update, FieldError> {
+        self.graph.update_from_json(select_fields(self.graph.fields(), fields, select))
     }
 
     fn command(&self, command: &Command) -> Result<Input<S>, RunError> {
@@ -351,7 +357,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         }
         let thread = self.thread(thread, at.checkpoint, &Map::new())?.with_options(options);
         let edit = |edit: Edit| {
-            let update = edit.fields.map(|it| self.graph.update_from_json(it)).transpose()?;
+            let update = edit.fields.map(|it| self.update(&it, |_| true)).transpose()?;
             Ok::<_, RunError>(StateEdit { update, as_node: edit.as_node })
         };
         let steps = steps.into_iter().map(|step| step.into_iter().map(edit).collect());
@@ -376,14 +382,18 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     }
 }
 
-/// Returns the fields of a run's input that the graph has. As in LangGraph, others are ignored: chat clients send fields
-/// that only some graphs have.
-pub(super) fn input_fields(known: &[Field], given: &Map<String, Value>) -> Map<String, Value> {
+/// Returns the selected fields among values of a client. As in LangGraph, other fields are ignored: chat clients send
+/// fields that only some graphs have.
+pub(super) fn select_fields(
+    known: &[Field],
+    given: &Map<String, Value>,
+    select: impl Fn(&Field) -> bool,
+) -> Map<String, Value> {
     let field = |field: &Field| {
         let (name, value) = given.get_key_value(&*field.name)?;
         Some((name.clone(), value.clone()))
     };
-    known.iter().filter(|it| it.input).filter_map(field).collect()
+    known.iter().filter(|it| select(it)).filter_map(field).collect()
 }
 
 /// Returns the selected fields that have a value, in the form that clients expect.

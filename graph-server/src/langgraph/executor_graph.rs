@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::{
     any_graph::{
-        AnyGraph, Edit, GraphEnd, GraphFailure, GraphRun, Position, Snapshot, input_fields,
+        AnyGraph, Edit, GraphEnd, GraphFailure, GraphRun, Position, Snapshot, select_fields,
     },
     executor::{ExecutorError, ExecutorInput, ExecutorRun, RunExecutor},
     request::command::Command,
@@ -34,7 +34,7 @@ impl ExecutorGraph {
         match (&run.kwargs.input, &run.kwargs.command) {
             (_, Some(command)) => self.command(run, command).await,
             (Some(Value::Object(fields)), None) => {
-                Ok(ExecutorInput::Fields(input_fields(self.fields(), fields)))
+                Ok(ExecutorInput::Fields(select_fields(self.fields(), fields, |it| it.input)))
             }
             (Some(Value::Null) | None, None) => Ok(ExecutorInput::Continue),
             (Some(_), None) => Err(RunError::InvalidUpdate(

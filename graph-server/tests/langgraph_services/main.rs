@@ -2,6 +2,7 @@
 //! the example `reference`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod agent;
 mod auth;
 mod crons;
 #[path = "../../examples/reference/graphs/mod.rs"]

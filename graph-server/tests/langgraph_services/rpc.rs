@@ -1,9 +1,12 @@
 //! The MCP and A2A endpoints.
 
+use std::{path::Path, process::Command};
+
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
-use crate::server::Server;
+use crate::{peers, server::Server};
 
 async fn call(server: &Server, path: &str, method: &str, params: Value) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -42,6 +45,23 @@ async fn mcp_lists_and_calls_graphs_as_tools() {
     let unknown = call(&server, "/mcp", "prompts/list", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601);
     assert_eq!(server.send(Method::GET, "/mcp", &json!({})).await.0, 405);
+}
+
+#[tokio::test]
+async fn the_official_mcp_client_calls_graphs() {
+    // See `xtask/src/peers.rs`.
+    let Some(client) = peers::find("mcp-2.3.0", "GRAPH_REQUIRE_MCP") else { return };
+    let server = Server::start().await;
+    let url = format!("{}/mcp", server.url());
+    let output = spawn_blocking(move || {
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/python/mcp_client.py");
+        let mut python = Command::new("python3");
+        python.arg(script).arg(url).env("PYTHONPATH", client).env("NO_PROXY", "127.0.0.1");
+        python.output().unwrap()
+    });
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]

@@ -9,52 +9,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::{peers, server::Server};
+use crate::{agent::add_agent, peers, server::Server};
 
 /// Name of the directory into which xtask installs the clients; see `xtask/src/peers.rs`.
-const DIR_NAME: &str = "ui-clients-1.0.0-6.0.326";
-
-/// Adds a graph with a model that thinks, calls a tool in pieces, and answers.
-fn add_agent(graphs: Graphs) -> Graphs {
-    let state = JsonStateSchema::new([("messages", messages_field())]).unwrap();
-    let piece = |id: &str, more: Value| {
-        let mut piece = json!({ "type": "AIMessageChunk", "content": "", "id": id });
-        piece.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        piece
-    };
-    let call = |args: &str, first: bool| {
-        let id = if first { json!("call-1") } else { Value::Null };
-        let name = if first { json!("add") } else { Value::Null };
-        json!({ "tool_call_chunks": [{ "index": 0, "id": id, "name": name, "args": args }] })
-    };
-    let graph = state
-        .graph()
-        .node(json_node("model", move |_, cx| async move {
-            let id = format!("ask-{}", cx.task_id());
-            let thought = json!([{ "type": "reasoning", "reasoning": "hm" }]);
-            cx.message(piece(&id, json!({ "content": thought }))).await;
-            cx.message(piece(&id, call("{\"a\":", true))).await;
-            cx.message(piece(&id, call("1}", false))).await;
-            let calls = json!([{ "id": "call-1", "name": "add", "args": { "a": 1 } }]);
-            Ok(json!({ "messages": [{ "type": "ai", "content": "", "id": id, "tool_calls": calls }] }))
-        }))
-        .node(json_node("tools", |_, cx| async move {
-            cx.emit(json!({ "progress": 1 })).await;
-            let result = json!({
-                "type": "tool", "content": "2", "tool_call_id": "call-1", "name": "add", "id": "result",
-            });
-            Ok(json!({ "messages": [result] }))
-        }))
-        .node(json_node("answer", |_, cx| async move {
-            let id = format!("answer-{}", cx.task_id());
-            Ok(json!({ "messages": [{ "type": "ai", "content": "It is 2.", "id": id }] }))
-        }))
-        .edge(START, "model")
-        .edge("model", "tools")
-        .edge("tools", "answer")
-        .edge("answer", END);
-    graphs.add("agent", graph, Schemas::default()).unwrap()
-}
+const DIR_NAME: &str = "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25";
 
 async fn run(suite: &'static str) {
     let Some(clients) = peers::find(DIR_NAME, "GRAPH_REQUIRE_UI_CLIENTS") else { return };
@@ -79,6 +37,21 @@ async fn the_client_of_ag_ui_accepts_every_stream() {
 #[tokio::test]
 async fn the_ai_sdk_accepts_every_stream() {
     run("ai_sdk.test.mjs").await;
+}
+
+#[tokio::test]
+async fn the_agent_of_copilotkit_runs_graphs() {
+    run("copilotkit.test.mjs").await;
+}
+
+#[tokio::test]
+async fn the_runtime_of_assistant_ui_runs_graphs() {
+    run("assistant_ui.test.mjs").await;
+}
+
+#[tokio::test]
+async fn the_flows_of_agent_chat_ui_work() {
+    run("agent_chat_ui.test.mjs").await;
 }
 
 #[tokio::test]

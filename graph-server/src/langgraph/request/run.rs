@@ -22,6 +22,7 @@ use crate::langgraph::{
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct RunCreate {
     pub(in crate::langgraph) assistant_id: String,
+    /// Ignored if the request has a command, as on LangGraph's server: chat clients send their state with every answer.
     #[serde(default)]
     input: Option<Value>,
     #[serde(default)]
@@ -198,17 +199,6 @@ impl RunCreate {
         self.config.check_context(self.context.as_ref())?;
         settings.extend(self.config.settings());
         settings.extend(self.context.clone().unwrap_or_default());
-        // Chat pages send an empty input with a command.
-        let has_input = match &self.input {
-            None => false,
-            Some(Value::Object(fields)) => !fields.is_empty(),
-            Some(_) => true,
-        };
-        if has_input && self.command.is_some() {
-            return Err(ApiError::invalid(
-                "a run takes either `input` or `command`, not both; remove one of them",
-            ));
-        }
         if !self.feedback_keys.is_empty() {
             return Err(ApiError::invalid(
                 "`feedback_keys` is not supported by this server; leave it out",
@@ -228,7 +218,7 @@ impl RunCreate {
         let at = self.position()?;
         Ok(RunKwargs {
             graph_id,
-            input: self.input.clone(),
+            input: self.input.clone().filter(|_| self.command.is_none()),
             command: self.command.clone(),
             config,
             context: settings,

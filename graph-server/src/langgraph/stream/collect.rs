@@ -24,6 +24,8 @@ pub(in crate::langgraph) struct Collector {
     open_messages: HashMap<String, Value>,
     /// Ids of the messages that were sent.
     sent: HashSet<String>,
+    /// Arguments of tool calls without a result, by the id of the call.
+    calls: HashMap<String, Value>,
 }
 
 impl Collector {
@@ -66,8 +68,10 @@ impl Collector {
     /// Marks the messages of the first state as sent: they belong to earlier runs or to the input.
     fn mark_state_messages(&mut self, values: &Values) {
         if let Value::Object(fields) = values.to_json() {
-            let ids = message::messages_in(&fields);
-            self.sent.extend(ids.iter().filter_map(|it| message::id(it).map(str::to_owned)));
+            for message in message::messages_in(&fields) {
+                self.sent.extend(message::id(&message).map(str::to_owned));
+                self.take_arguments(&message);
+            }
         }
     }
 
@@ -86,7 +90,8 @@ impl Collector {
         let first = self.sent.insert(id.clone());
         let so_far = message::append(self.open_messages.remove(&id), &piece);
         self.open_messages.insert(id, so_far.clone());
-        Some(Body::Message(MessageItem { origin, message: piece, so_far: Some(so_far), first }))
+        let so_far = Some(so_far);
+        Some(Body::Message(MessageItem { origin, message: piece, so_far, first, arguments: None }))
     }
 
     /// Returns the event for a whole message: the message, its end if its pieces were sent, or nothing if it was sent
@@ -96,12 +101,24 @@ impl Collector {
         let first = id.as_ref().is_none_or(|id| self.sent.insert(id.clone()));
         let has_pieces = id.is_some_and(|id| self.open_messages.remove(&id).is_some());
         let message = message::complete(value);
-        let item = MessageItem { origin: origin(event), message, so_far: None, first };
+        let arguments = self.take_arguments(&message);
+        let item = MessageItem { origin: origin(event), message, so_far: None, first, arguments };
         match (first, has_pieces) {
             (true, _) => Some(Body::Message(item)),
             (false, true) => Some(Body::MessageEnd(item)),
             (false, false) => None,
         }
+    }
+
+    /// Stores the arguments of the tool calls of a message. If the message is the result of a tool, returns the
+    /// arguments of its call.
+    fn take_arguments(&mut self, message: &Value) -> Option<Value> {
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            if let Some(id) = call["id"].as_str() {
+                self.calls.insert(id.to_owned(), call["args"].clone());
+            }
+        }
+        self.calls.remove(message["tool_call_id"].as_str()?)
     }
 }
 

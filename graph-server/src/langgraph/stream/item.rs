@@ -57,6 +57,8 @@ pub(in crate::langgraph) struct MessageItem {
     pub(in crate::langgraph) so_far: Option<Value>,
     /// Whether this is the first event of the message.
     pub(in crate::langgraph) first: bool,
+    /// Arguments of the tool call that the message answers, if they are known.
+    pub(in crate::langgraph) arguments: Option<Value>,
 }
 
 /// The task that sent an event.

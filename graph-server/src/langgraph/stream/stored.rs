@@ -50,6 +50,8 @@ struct StoredMessage {
     message: Value,
     so_far: Option<Value>,
     first: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    arguments: Option<Value>,
 }
 
 /// Encodes an event without its number.
@@ -126,6 +128,7 @@ fn store_message(item: &MessageItem) -> StoredMessage {
         message: item.message.clone(),
         so_far: item.so_far.clone(),
         first: item.first,
+        arguments: item.arguments.clone(),
     }
 }
 
@@ -140,5 +143,6 @@ fn restore_message(item: StoredMessage) -> MessageItem {
         message: item.message,
         so_far: item.so_far,
         first: item.first,
+        arguments: item.arguments,
     }
 }

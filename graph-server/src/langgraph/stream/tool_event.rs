@@ -78,7 +78,7 @@ mod tests {
     fn item(message: Value, so_far: Option<Value>) -> MessageItem {
         let origin =
             Origin { namespace: "".into(), step: 1, node: "model".into(), task: "t1".into() };
-        MessageItem { origin, message, so_far, first: true }
+        MessageItem { origin, message, so_far, first: true, arguments: None }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The `events` stream: the start and end of graphs, nodes and models, in LangChain's tracing format.
+//! The `events` stream: the start and end of graphs, nodes, models and tools, in LangChain's tracing format.
 
 use graph_core::{Event, EventKind};
 use serde_json::{Value, json};
@@ -7,6 +7,7 @@ use super::{
     item::{Body, Item, MessageItem, Origin, RunFacts},
     json::{message_metadata, writes_json},
     message::complete_fields,
+    tool_event::{ToolEvent, tool_events},
 };
 use crate::langgraph::id::wire_id;
 
@@ -17,7 +18,7 @@ pub(super) fn tracing_events(item: &Item, run: &RunFacts) -> Vec<Value> {
         Body::Finished(output) => vec![of_graph("on_chain_end", &json!({ "output": output }), run)],
         Body::Engine(event) => of_node(event, run),
         Body::Message(message) => of_model(message, run),
-        Body::MessageEnd(message) => vec![model_end(message, run)],
+        Body::MessageEnd(message) => model_end(message, run),
         Body::Interrupted { .. } | Body::Failed(_) => Vec::new(),
     }
 }
@@ -64,7 +65,7 @@ fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
     }
 }
 
-/// Returns the events of a message that a model sent whole, or of one piece of a message.
+/// Returns the events of a message that a model or a tool sent whole, or of one piece of a message.
 fn of_model(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
     let is_of_model = matches!(message.message["type"].as_str(), Some("ai" | "AIMessageChunk"));
     let event =
@@ -77,15 +78,35 @@ fn of_model(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
         Some(_) => {
             events.push(event("on_chat_model_stream", json!({ "chunk": message.message })));
         }
-        None if is_of_model => events.push(model_end(message, run)),
-        None => {}
+        None if is_of_model => events.extend(model_end(message, run)),
+        None => events.extend(of_tools(message, run)),
     }
     events
 }
 
-fn model_end(message: &MessageItem, run: &RunFacts) -> Value {
+/// Returns the end of a model's message, and the start of the tools that it calls.
+fn model_end(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
     let data = json!({ "output": message.message });
-    of_task("on_chat_model_end", &message.origin.node, &message.origin, run, &data)
+    let end = of_task("on_chat_model_end", &message.origin.node, &message.origin, run, &data);
+    [end].into_iter().chain(of_tools(message, run)).collect()
+}
+
+/// Returns the start of the tools that a message calls, or the end of the tool whose result the message is.
+fn of_tools(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
+    let traced = |event: ToolEvent| {
+        let (kind, name, data) = match event {
+            ToolEvent::Started { name, input, .. } => {
+                ("on_tool_start", name, json!({ "input": input }))
+            }
+            // A failed call has a message too, so it ends like the others.
+            ToolEvent::Finished { name, .. } | ToolEvent::Failed { name, .. } => {
+                let input = message.arguments.clone().unwrap_or_else(|| json!({}));
+                ("on_tool_end", name, json!({ "output": message.message, "input": input }))
+            }
+        };
+        of_task(kind, name.as_str().unwrap_or_default(), &message.origin, run, &data)
+    };
+    tool_events(message).into_iter().map(traced).collect()
 }
 
 fn of_task(event: &str, name: &str, origin: &Origin, run: &RunFacts, data: &Value) -> Value {

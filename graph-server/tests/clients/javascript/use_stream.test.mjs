@@ -1,24 +1,10 @@
 // React's `useStream` of the SDK, rendered without a browser.
 import assert from "node:assert/strict";
 
-import { check, load, newClient, until, URL, user } from "./packages.mjs";
+import { check, newClient, until, user } from "./packages.mjs";
+import { renderStream as render } from "./react.mjs";
 
-globalThis.IS_REACT_ACT_ENVIRONMENT = false;
-const React = load("react");
-const { create } = load("react-test-renderer");
-const { useStream } = load("@langchain/langgraph-sdk/react");
 const client = newClient();
-
-/** Renders a component that uses the hook. `current` is what the hook returned last. */
-function render(parameters) {
-  const rendered = { current: undefined };
-  function Component() {
-    rendered.current = useStream({ apiUrl: URL, apiKey: null, ...parameters });
-    return null;
-  }
-  rendered.root = create(React.createElement(Component));
-  return rendered;
-}
 
 check("the hook streams an answer into its messages", async () => {
   let thread;

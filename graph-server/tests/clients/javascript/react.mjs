@@ -1,0 +1,20 @@
+// Renders React hooks without a browser.
+import { load, URL } from "./packages.mjs";
+
+globalThis.IS_REACT_ACT_ENVIRONMENT = false;
+export const React = load("react");
+const { create } = load("react-test-renderer");
+
+/** Renders a component, which is removed with `unmount()` of the result. */
+export const render = (component, properties) => create(React.createElement(component, properties));
+
+/** Renders a component that uses `useStream`. `current` is what the hook returned last. */
+export function renderStream(parameters) {
+  const { useStream } = load("@langchain/langgraph-sdk/react");
+  const rendered = { current: undefined };
+  rendered.root = render(() => {
+    rendered.current = useStream({ apiUrl: URL, apiKey: null, ...parameters });
+    return null;
+  });
+  return rendered;
+}

@@ -1,0 +1,94 @@
+//! The example server `reference` in its own process, and an HTTP client for it.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use graph_server::raise_descriptor_limit;
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+
+/// A process of the example server, which is killed when the value is dropped.
+pub(crate) struct Reference {
+    process: Child,
+    address: String,
+    client: Client,
+}
+
+impl Reference {
+    pub(crate) fn command(data: &Path) -> Command {
+        let test = env::current_exe().unwrap();
+        // The test is `target/<profile>/deps/load-<hash>`; examples are in `target/<profile>/examples`.
+        let program = test.ancestors().nth(2).unwrap().join("examples/reference");
+        let mut command = Command::new(program);
+        command.args(["--port", "0", "--data"]).arg(data);
+        command
+    }
+
+    pub(crate) fn start(data: &Path) -> Self {
+        // The client requires a TLS provider, although these tests use plain HTTP.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // The readers and the server have the same limit, because child processes inherit it.
+        raise_descriptor_limit().unwrap();
+        let mut process = Self::command(data).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        let client = Client::builder().no_proxy().build().unwrap();
+        Self { process, address, client }
+    }
+
+    /// Sends a request and returns the response, whose body is still arriving.
+    pub(crate) async fn send(&self, path: &str, body: &Value) -> Response {
+        let request = self.client.post(format!("{}{path}", self.address));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
+        assert!(response.status().is_success(), "{path}: {}", response.status());
+        response
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        serde_json::from_slice(&self.send(path, body).await.bytes().await.unwrap()).unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let response = self.client.get(format!("{}{path}", self.address)).send().await.unwrap();
+        serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
+    }
+
+    /// Streams a run from its first event.
+    pub(crate) async fn join(&self, run: &str) -> Response {
+        let request = self.client.get(format!("{}{run}/stream", self.address));
+        let response = request.header("last-event-id", "-1").send().await.unwrap();
+        assert!(response.status().is_success(), "{run}: {}", response.status());
+        response
+    }
+
+    /// Creates a thread and returns its path.
+    pub(crate) async fn new_thread(&self) -> String {
+        let thread = self.post("/threads", &json!({})).await;
+        format!("/threads/{}", thread["thread_id"].as_str().unwrap())
+    }
+
+    /// Returns the current and the highest memory of the server in MiB. Both are 0 on systems other than Linux.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = fs::read_to_string(path).unwrap_or_default();
+        let kib = |name: &str| {
+            let line = status.lines().find_map(|it| it.strip_prefix(name));
+            let number = line.and_then(|it| it.split_whitespace().next()?.parse::<u64>().ok());
+            number.unwrap_or(0)
+        };
+        (kib("VmRSS:") / 1024, kib("VmHWM:") / 1024)
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
