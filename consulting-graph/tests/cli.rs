@@ -16,6 +16,7 @@ use std::{
 
 use consulting_graph::config::DEFAULT;
 use llm::RecordingDecoder;
+use sandbox_vm::image::Images;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -322,6 +323,31 @@ fn debates_run_in_vms_without_any_option_if_the_machine_has_kvm() {
     let report: Value = serde_json::from_str(&read(&workspace.path("here/report.json"))).unwrap();
     assert_eq!(report["outcome"]["isolation"], json!({ "backend": "kvm-process", "level": "vm" }));
     // A sandbox that meets the requirement is used, and the result does not depend on it.
+    check(&workspace.run("replay here --sandbox in-process"), 0);
+}
+
+/// Environment variable that makes the test below fail, instead of being skipped, if there are no images for micro VMs.
+const REQUIRE_MICROVM: &str = "GRAPH_REQUIRE_MICROVM";
+
+#[test]
+fn a_debate_runs_in_a_micro_vm() {
+    if let Err(error) = Images::open_default() {
+        assert!(std::env::var_os(REQUIRE_MICROVM).is_none(), "{error}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: a debate in a micro VM; {error}");
+        return;
+    }
+    let workspace = Workspace::new();
+    let config = read(&workspace.path("small.toml"));
+    let single = config.replace("moves_per_analyst = 2", "moves_per_analyst = 1");
+    assert_ne!(single, config);
+    fs::write(workspace.path("small.toml"), single).unwrap();
+    let options = "--sandbox microvm --isolation vm --rounds 2 --out here --plain";
+    let (out, err) = check(&workspace.run_small(options), 0);
+    assert!(out.contains(" (isolation: vm)"), "{out}");
+    assert!(err.contains("(microvm, isolation: vm)"), "{err}");
+    let report: Value = serde_json::from_str(&read(&workspace.path("here/report.json"))).unwrap();
+    assert_eq!(report["outcome"]["isolation"], json!({ "backend": "microvm", "level": "vm" }));
+    // The result does not depend on the sandbox.
     check(&workspace.run("replay here --sandbox in-process"), 0);
 }
 

@@ -13,6 +13,7 @@ mod blob;
 mod checks;
 mod comparison;
 mod confine;
+mod continuation;
 mod contract;
 mod decide;
 mod diff;

@@ -15,7 +15,8 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::{
-    assignment::assignments,
+    assignment::{Assignment, assignments},
+    continuation,
     escape::{escape_invisible, escape_non_ascii},
     file_kind::FileKind,
     finding::{Finding, Severity},
@@ -59,13 +60,19 @@ pub fn scan(path: &str, lines: &[(u32, String)]) -> Vec<Finding> {
     let mut findings = vec![];
     let mut n_omitted = 0;
     let mut work = 0;
-    for (number, line) in lines {
+    for (at, (number, line)) in lines.iter().enumerate() {
         if work > MAX_WORK {
             let text = "scanning the file takes too long; this line and the following ones were not scanned";
             findings.push(Finding::new("scan-limit", Severity::Escalate, text).at_line(*number));
             break;
         }
-        findings.extend(scan_line(line, file, &mut work).into_iter().map(|it| it.at_line(*number)));
+        let before = at
+            .checked_sub(1)
+            .map(|it| &lines[it])
+            .filter(|it| it.0.checked_add(1) == Some(*number));
+        let continued = before.and_then(|it| scan_continued(&it.1, line, file, &mut work));
+        let found = scan_line(line, file, &mut work).into_iter().chain(continued);
+        findings.extend(found.map(|it| it.at_line(*number)));
         if findings.len() > 2 * MAX_FINDINGS {
             n_omitted += keep_most_severe(&mut findings);
         }
@@ -141,6 +148,20 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
     findings
 }
 
+/// Returns a finding if the previous line names a secret and this line contains its value.
+fn scan_continued(previous: &str, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
+    let (text, start) = continuation::join(previous, line)?;
+    *work += text.len() as u64;
+    let is_in_line = |it: &Assignment<'_>| it.value.as_ptr() >= text[start..].as_ptr();
+    let hits = assignments(&text, file).into_iter().filter(is_in_line);
+    let hits = hits.filter_map(|it| assigned_hit(&it, file, work)).collect::<Vec<_>>();
+    let hit = hits.into_iter().max_by_key(|it| it.severity)?;
+    let is_allowed = line.contains(ALLOW_COMMENT);
+    let severity = if is_allowed { hit.severity.min(Severity::Escalate) } else { hit.severity };
+    let text = format!("{}: {}, whose name is in the line before", hit.kind.describe(), hit.what);
+    Some(Finding::new(hit.rule, severity, text))
+}
+
 /// A match of a rule.
 struct Hit<'a> {
     rule: &'static str,
@@ -159,25 +180,31 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
             hits.push(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity });
         }
     }
-    for assignment in assignments(part, file) {
-        *work += WORK_PER_NAME;
-        if let Some(severity) = severity_of(&assignment, file) {
-            let (rule, what) = match (assignment.kind, severity) {
-                (SecretKind::Password, Severity::Reject) => ("assigned-password", "password"),
-                (SecretKind::Password, _) => ("plain-password", "possible password"),
-                (SecretKind::Generated, _) => {
-                    ("assigned-secret", "value assigned to a variable for secrets")
-                }
-            };
-            hits.push(Hit { rule, kind: Kind::Secret, what, found: assignment.value, severity });
-        }
-    }
+    hits.extend(assignments(part, file).iter().filter_map(|it| assigned_hit(it, file, work)));
     // The rule for literals on lines that mention a password adds nothing to a more precise rule.
     let is_precise = |it: &Hit<'_>| it.kind == Kind::Secret && it.rule != "password-literal";
     if hits.iter().any(is_precise) {
         hits.retain(|it| it.rule != "password-literal");
     }
     hits
+}
+
+/// Returns the match of an assignment, if its value is a secret.
+fn assigned_hit<'a>(
+    assignment: &Assignment<'a>,
+    file: FileKind,
+    work: &mut u64,
+) -> Option<Hit<'a>> {
+    *work += WORK_PER_NAME;
+    let severity = severity_of(assignment, file)?;
+    let (rule, what) = match (assignment.kind, severity) {
+        (SecretKind::Password, Severity::Reject) => ("assigned-password", "password"),
+        (SecretKind::Password, _) => ("plain-password", "possible password"),
+        (SecretKind::Generated, _) => {
+            ("assigned-secret", "value assigned to a variable for secrets")
+        }
+    };
+    Some(Hit { rule, kind: Kind::Secret, what, found: assignment.value, severity })
 }
 
 /// Splits a line into overlapping chunks, so that a match that crosses a chunk boundary is found.

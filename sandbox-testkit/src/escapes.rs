@@ -1,15 +1,19 @@
-//! Checks that attempts by a program to escape from the guest fail.
+//! Checks that attempts to escape from the guest fail, whether a program or a graph makes them.
 
 use std::{
     net::{TcpListener, UdpSocket},
     os::{linux::net::SocketAddrExt, unix::net::UnixListener},
+    path::Path,
 };
 
-use sandbox_vm::{Program, report::Guarantee};
+use graph_core::{RunOutcome, checkpoint::CheckpointId};
+use sandbox_vm::{GraphRun, Program, Sandbox, report::Guarantee};
+use serde_json::{Map, json};
 
 use crate::{
-    check::{Check, Failure, TestContext, check, ensure},
-    hostile::MAX_GUEST_PID,
+    attempts::MAX_GUEST_PID,
+    check::{Check, Failure, TestContext, check, ensure, fail},
+    hostile::NAMESPACES,
 };
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -18,49 +22,79 @@ pub(crate) const CHECKS: &[Check] = &[
         [Programs, FilteredCalls, NoPrivileges],
         no_capabilities
     ),
-    check!(
-        "escape: no network connection reaches the host or beyond",
-        [Programs, NoNetwork],
-        network
-    ),
-    check!("escape: no file of the host is visible", [Programs, NoHostFiles], host_files),
+    check!("escape: no network connection reaches the host or beyond", [NoNetwork], network),
+    check!("escape: no file of the host is visible", [NoHostFiles], host_files),
     check!("escape: the image cannot be written", [Programs, NoHostFiles], read_only),
+    check!("escape: no process of the host can be seen or signalled", [OwnProcesses], processes),
     check!(
-        "escape: no process of the host can be seen or signalled",
+        "escape: programs share no namespace with the host",
         [Programs, OwnProcesses],
-        processes
+        namespaces
     ),
+    check!("escape: kernel files and devices are inaccessible", [FilteredCalls], kernel_files),
+    check!("escape: dangerous system calls are blocked", [FilteredCalls], system_calls),
     check!(
-        "escape: kernel files and devices are inaccessible",
-        [Programs, FilteredCalls],
-        kernel_files
+        "escape: System V IPC and POSIX message queues are blocked",
+        [FilteredCalls],
+        message_queues
     ),
-    check!("escape: dangerous system calls are blocked", [Programs, FilteredCalls], system_calls),
+    check!("escape: no text can be typed into a terminal", [FilteredCalls], terminals),
+    check!("escape: no program can take resources from the agent", [FilteredCalls], agent),
 ];
 
-/// Runs each attempt to escape in a guest, and fails unless all attempts are blocked.
+/// Attempts that only programs make, and why a graph does not make them.
+const ONLY_BY_PROGRAMS: [(&[&str], &str); 7] = [
+    (&["open", "/proc/1/mem"], "the agent may read its own memory"),
+    (&["write", "/proc/1/mem"], "the agent may write its own memory"),
+    (&["lease", "/agent"], "a VM without a guest kernel has no such file"),
+    (&["32-bit-call"], "a graph cannot start a process in every back end"),
+    (&["terminal-input", "TIOCSTI"], NO_FILTER),
+    (&["terminal-input", "TIOCLINUX"], NO_FILTER),
+    (&["terminal-input", "TIOCSTI-with-upper-half"], NO_FILTER),
+];
+
+const NO_FILTER: &str = "a VM without a guest kernel has no terminals, and its kernel needs no filter to refuse the request";
+
+/// Makes attempts to escape in a guest, both in programs and in a graph, and fails unless all of them are blocked. A back
+/// end that runs no programs makes them only in a graph.
 async fn assert_all_blocked(cx: &TestContext, attempts: &[&[&str]]) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
-    let mut succeeded = Vec::new();
-    for attempt in attempts {
-        let program = Program::new(&*cx.program).arg("try").args(attempt.iter().copied());
-        let output = sandbox.exec(program).await?;
-        if !output.success() {
-            succeeded.push(format!(
-                "{attempt:?}: {:?} {}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr)
-            ));
+    let mut failures = failures_in_graph(&sandbox, attempts).await?;
+    if cx.capabilities.has(Guarantee::Programs) {
+        for attempt in attempts {
+            let program = Program::new(&*cx.program).arg("try").args(attempt.iter().copied());
+            let output = sandbox.exec(program).await?;
+            if !output.success() {
+                let errors = String::from_utf8_lossy(&output.stderr);
+                failures.push(format!("{attempt:?}: {:?} {errors}", output.status));
+            }
         }
     }
-    ensure!(succeeded.is_empty(), "{}", succeeded.join("; "));
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
+}
+
+/// Makes the attempts in a graph, in one run, and returns those that were not blocked.
+async fn failures_in_graph(
+    sandbox: &Sandbox,
+    attempts: &[&[&str]],
+) -> Result<Vec<String>, Failure> {
+    let is_possible = |it: &&&[&str]| !ONLY_BY_PROGRAMS.iter().any(|(only, _)| only == *it);
+    let possible: Vec<_> = attempts.iter().filter(is_possible).collect();
+    let input = Map::from_iter([("attempts".to_owned(), json!(possible))]);
+    let run = sandbox.run_graph(GraphRun::new("attempts").input(input)).await?;
+    let RunOutcome::Done(state) = run.finish().await? else {
+        return Err(fail("the graph with the attempts was interrupted"));
+    };
+    let failures: Vec<String> = serde_json::from_value(state["failures"].clone())?;
+    Ok(failures.into_iter().map(|it| format!("in a graph: {it}")).collect())
 }
 
 async fn network(cx: TestContext) -> Result<(), Failure> {
     let tcp = TcpListener::bind("127.0.0.1:0")?;
     let udp = UdpSocket::bind("127.0.0.1:0")?;
-    let name = format!("sandbox-vm-{}", std::process::id());
+    // The name is unique because the suites of several back ends may run concurrently.
+    let name = format!("sandbox-vm-{}", CheckpointId::next());
     let address = std::os::unix::net::SocketAddr::from_abstract_name(&name)?;
     let abstract_socket = UnixListener::bind_addr(&address)?;
     let path = std::env::temp_dir().join(format!("{name}.socket"));
@@ -80,8 +114,7 @@ async fn network(cx: TestContext) -> Result<(), Failure> {
     outcome?;
     // A packet that the guest sends to itself may arrive in the guest, but no packet may arrive on the host.
     let port = udp.local_addr()?.to_string();
-    let sandbox = cx.sandbox(cx.spec()).await?;
-    let _ = sandbox.exec(Program::new(&*cx.program).args(["try", "udp", &port])).await?;
+    let _ = assert_all_blocked(&cx, &[&["udp", &port]]).await;
     ensure!(udp.recv(&mut [0; 16]).is_err(), "a packet from the guest arrived");
     for (listener, accepted) in [
         ("tcp", accepts(&tcp)?),
@@ -89,17 +122,6 @@ async fn network(cx: TestContext) -> Result<(), Failure> {
         ("unix", accepts_unix(&unix)?),
     ] {
         ensure!(!accepted, "the guest connected to the host's {listener} listener");
-    }
-    // If system calls are filtered, the guest cannot create a socket to connect with, so compare network namespaces
-    // instead. Skip this for a guest with its own kernel, which numbers its namespaces independently.
-    if !cx.capabilities.has(Guarantee::OwnKernel) {
-        let output = sandbox.exec(Program::new(&*cx.program).arg("network")).await?;
-        let network = String::from_utf8_lossy(&output.stdout).into_owned();
-        let own = std::fs::read_link("/proc/self/ns/net")?.display().to_string();
-        ensure!(
-            network.starts_with("net:") && network != own,
-            "the guest is in network namespace {network:?}, which is the host's or unknown"
-        );
     }
     if cx.capabilities.has(Guarantee::FilteredCalls) {
         let families = ["inet", "inet6", "raw", "packet", "netlink", "vsock", "bluetooth"];
@@ -121,7 +143,7 @@ fn accepts_unix(listener: &UnixListener) -> std::io::Result<bool> {
 }
 
 async fn host_files(cx: TestContext) -> Result<(), Failure> {
-    let secret = std::env::temp_dir().join(format!("sandbox-vm-key-{}", std::process::id()));
+    let secret = std::env::temp_dir().join(format!("sandbox-vm-key-{}", CheckpointId::next()));
     std::fs::write(&secret, "key")?;
     let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
     let current = std::env::current_dir()?.display().to_string();
@@ -171,6 +193,27 @@ async fn processes(cx: TestContext) -> Result<(), Failure> {
         attempts.push(&signal);
     }
     assert_all_blocked(&cx, &attempts).await
+}
+
+/// If system calls are filtered, a program cannot use what its namespaces contain, so this check compares the namespaces
+/// themselves. A guest with its own kernel numbers its namespaces independently of the host.
+async fn namespaces(cx: TestContext) -> Result<(), Failure> {
+    if cx.capabilities.has(Guarantee::OwnKernel) {
+        return Ok(());
+    }
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let output = sandbox.exec(Program::new(&*cx.program).arg("namespaces")).await?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for kind in NAMESPACES {
+        let of_host = Path::new("/proc/self/ns").join(kind);
+        let of_host = std::fs::read_link(of_host)?.display().to_string();
+        let of_guest = text.lines().find(|it| it.starts_with(&format!("{kind}:[")));
+        ensure!(
+            of_guest.is_some_and(|it| it != of_host),
+            "the guest's {kind} namespace is the host's or unknown: {of_guest:?}"
+        );
+    }
+    Ok(())
 }
 
 async fn kernel_files(cx: TestContext) -> Result<(), Failure> {
@@ -233,6 +276,39 @@ async fn system_calls(cx: TestContext) -> Result<(), Failure> {
             &["reboot"],
             &["host-name"],
             &["clock"],
+            &["calls", "kernel"],
+            &["32-bit-call"],
+            &["lease", "/agent"],
+        ],
+    )
+    .await
+}
+
+async fn message_queues(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(&cx, &[&["calls", "ipc"]]).await
+}
+
+async fn terminals(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
+        &[
+            &["terminal"],
+            &["terminal-input", "TIOCSTI"],
+            &["terminal-input", "TIOCLINUX"],
+            &["terminal-input", "TIOCSTI-with-upper-half"],
+        ],
+    )
+    .await
+}
+
+async fn agent(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
+        &[
+            &["agent", "open-files"],
+            &["agent", "priority"],
+            &["agent", "priority-of-user"],
+            &["agent", "processors"],
         ],
     )
     .await

@@ -10,7 +10,11 @@ use sandbox_vm::guest::{Agent, Host};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{check::PROGRAM, inquiry::inquiry};
+use crate::{
+    attempts::{self, AttemptOutcome},
+    check::PROGRAM,
+    inquiry::inquiry,
+};
 
 /// Returns the agent that runs in the suite's guests.
 pub fn agent() -> Agent {
@@ -40,6 +44,11 @@ pub fn agent() -> Agent {
         })
         .graph("open-files", |host: &Host| {
             let graph = StateGraph::<Files>::new().node(open_files).edge(START, open_files);
+            Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
+        })
+        .graph("attempts", |host: &Host| {
+            let graph = StateGraph::<Attempts>::new().node(make_attempts);
+            let graph = graph.edge(START, make_attempts);
             Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
         })
         .graph("hang", |host: &Host| {
@@ -251,6 +260,27 @@ async fn open_files(files: &Files) -> FilesUpdate {
     let mut options = std::fs::OpenOptions::new();
     let readable = can_open(options.read(true));
     Files::update().readable(readable).writable(can_open(options.write(true)))
+}
+
+/// State of a graph that attempts to escape.
+#[derive(State, Clone, Debug, Default)]
+struct Attempts {
+    /// Name and arguments of each attempt.
+    attempts: Vec<Vec<String>>,
+    /// Attempts that were not blocked.
+    failures: Vec<String>,
+}
+
+/// Makes the attempts in this process, which is the agent.
+async fn make_attempts(state: &Attempts) -> AttemptsUpdate {
+    let failure = |attempt: &Vec<String>| {
+        let args: Vec<&str> = attempt.iter().map(String::as_str).collect();
+        match attempts::run(&args) {
+            AttemptOutcome::Blocked(_) => None,
+            outcome => Some(format!("{attempt:?}: {outcome:?}")),
+        }
+    };
+    Attempts::update().failures(state.attempts.iter().filter_map(failure).collect::<Vec<_>>())
 }
 
 /// Never returns, and never yields to other tasks.

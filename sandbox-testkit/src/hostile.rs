@@ -8,16 +8,16 @@
 use std::{
     fs,
     io::{self, Read, Write},
-    net::{SocketAddr, TcpStream, UdpSocket},
-    os::{linux::net::SocketAddrExt, unix::net::UnixStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
     time::{Duration, Instant, SystemTime},
 };
 
-use rustix::net::{AddressFamily, SocketType};
-
-use crate::{check::PROGRAM, host, kernel_memory, shared_memory::allocate_shared_memory};
+use crate::{
+    attempts::{self, AttemptOutcome},
+    check::PROGRAM,
+    host, kernel_memory, raw_calls,
+};
 
 /// Exit code for an attempt that was not blocked.
 pub const ATTEMPT_SUCCEEDED: u8 = 77;
@@ -25,14 +25,8 @@ pub const ATTEMPT_SUCCEEDED: u8 = 77;
 /// Exit code for an attempt that failed for a reason other than isolation, and therefore proves nothing.
 pub const ATTEMPT_INCONCLUSIVE: u8 = 78;
 
-/// Upper bound for process ids in a guest. A process with a larger id belongs to the host.
-pub(crate) const MAX_GUEST_PID: u32 = 1000;
-
-/// Number of bytes that a program allocates to exceed its memory limit.
-const TOTAL_BYTES: usize = 512 << 20;
-
-/// Number of bytes in each allocation.
-const CHUNK_BYTES: usize = 4 << 20;
+/// Kinds of namespaces that every guest without a kernel of its own has for itself.
+pub(crate) const NAMESPACES: [&str; 5] = ["ipc", "mnt", "net", "pid", "uts"];
 
 /// Runs the program selected by the arguments.
 pub fn main(args: &[String]) -> ExitCode {
@@ -43,10 +37,12 @@ pub fn main(args: &[String]) -> ExitCode {
         ["cat"] => cat(),
         ["environment"] => environment(),
         ["status"] => status(),
-        ["network"] => network(),
+        ["namespaces"] => namespaces(),
         ["sleep"] => sleep(),
         ["clock-and-random"] => clock_and_random(),
         ["spin"] => spin(),
+        ["spin-briefly"] => spin_briefly(),
+        ["spin-in-unwaited-children"] => spin_in_unwaited_children(),
         ["leave-a-child"] => leave_a_child(),
         ["leave-a-session", program] => start_session(program).map(drop),
         ["in-other-session", program] => {
@@ -64,7 +60,10 @@ pub fn main(args: &[String]) -> ExitCode {
         ["open-files"] => open_files(),
         ["endless-output"] => endless_output(),
         ["hold", kind] => kernel_memory::hold(kind),
-        ["try", name, rest @ ..] => return attempt(name, rest),
+        ["32-bit-call"] => raw_calls::call_as_32_bit_program(),
+        ["inotify-instances"] => inotify_instances(),
+        ["survive-a-memory-kill"] => survive_a_memory_kill(),
+        ["try", attempt @ ..] => return report(&attempts::run(attempt)),
         ["host", backend, count, state] => {
             host::run(backend, count.parse().unwrap_or(1), Path::new(state))
         }
@@ -129,6 +128,24 @@ fn sleep() -> io::Result<()> {
 fn spin() -> io::Result<()> {
     loop {
         std::hint::spin_loop();
+    }
+}
+
+/// Uses the processor for a tenth of a second.
+fn spin_briefly() -> io::Result<()> {
+    let end = Instant::now() + Duration::from_millis(100);
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+/// Uses the processor in one short-lived child after the other. The kernel adds their processor time to no other process.
+fn spin_in_unwaited_children() -> io::Result<()> {
+    raw_calls::ignore_exits_of_children()?;
+    loop {
+        // The call returns an error when the child has ended.
+        let _ = spawn_self(&["spin-briefly"])?.wait();
     }
 }
 
@@ -253,232 +270,44 @@ fn endless_output() -> io::Result<()> {
         io::stdout().write_all(&block)?;
     }
 }
-
-/// Returns an error if a file or directory is empty (`None`). The attempt then counts as blocked, because an empty
-/// replacement for a hidden file reveals nothing.
-fn non_empty<T>(found: Option<T>) -> io::Result<()> {
-    found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+/// Prints the namespaces of this process, one in each line.
+fn namespaces() -> io::Result<()> {
+    for kind in NAMESPACES {
+        let namespace = fs::read_link(Path::new("/proc/self/ns").join(kind))?;
+        println!("{}", namespace.display());
+    }
+    Ok(())
 }
 
-fn attempt(name: &str, rest: &[&str]) -> ExitCode {
-    let outcome = match (name, rest) {
-        ("tcp", [address]) => tcp(address),
-        ("udp", [address]) => udp(address),
-        ("unix", [path]) => UnixStream::connect(path).map(drop),
-        ("abstract", [name]) => abstract_socket(name),
-        ("socket", [family]) => socket(family),
-        ("open", [path]) => fs::File::open(path).map(drop),
-        ("read", [path]) => fs::read(path).and_then(|it| non_empty(it.first())),
-        ("variable", [name]) => find_init_variable(name),
-        ("processes", []) => find_host_process(),
-        ("list", [path]) => fs::read_dir(path).and_then(|mut it| non_empty(it.next())),
-        ("write", [path]) => {
-            fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
-        }
-        ("signal", [pid]) => signal(pid),
-        ("ptrace", [pid]) => trace(pid),
-        ("mount", []) => mount(),
-        ("unmount", []) => unmount(),
-        ("module", []) => module(),
-        ("namespace", []) => namespace(),
-        ("device", []) => device(),
-        ("other-user", []) => other_user(),
-        ("reboot", []) => reboot(),
-        ("host-name", []) => host_name(),
-        ("link-out", [path]) => link_out(path),
-        ("shared-memory", [of]) => shared_memory(of),
-        ("memory-files", []) => memory_files(),
-        ("kernel-memory", [kind]) => kernel_memory::exhaust(PROGRAM, kind),
-        ("clock", []) => set_clock(),
-        _ => return ExitCode::FAILURE,
-    };
-    report(outcome)
+/// Prints how many inotify instances this process can create.
+fn inotify_instances() -> io::Result<()> {
+    let mut instances = Vec::new();
+    while let Ok(instance) = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::empty()) {
+        instances.push(instance);
+    }
+    print(&instances.len().to_string(), "")
 }
 
-fn report(outcome: io::Result<()>) -> ExitCode {
+/// Starts a process that exceeds the memory limit, waits until it is killed, creates the file `killed`, and sleeps.
+fn survive_a_memory_kill() -> io::Result<()> {
+    spawn_self(&["eat-memory"])?.wait()?;
+    fs::write("killed", "")?;
+    sleep()
+}
+
+fn report(outcome: &AttemptOutcome) -> ExitCode {
     match outcome {
-        Err(error) if is_denial(&error) => {
+        AttemptOutcome::Blocked(error) => {
             println!("blocked: {error}");
             ExitCode::SUCCESS
         }
-        Err(error) => {
+        AttemptOutcome::Inconclusive(error) => {
             eprintln!("unexpected error, the attempt proves nothing: {error} ({:?})", error.kind());
             ExitCode::from(ATTEMPT_INCONCLUSIVE)
         }
-        Ok(()) => {
+        AttemptOutcome::Succeeded => {
             println!("the attempt succeeded");
             ExitCode::from(ATTEMPT_SUCCEEDED)
         }
     }
-}
-
-/// Returns whether isolation explains an error: the operation is not permitted or not supported, or the object does not
-/// exist.
-fn is_denial(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionRefused, NetworkUnreachable, NotFound, PermissionDenied, ReadOnlyFilesystem,
-        Unsupported,
-    };
-    let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
-    let no_such = [rustix::io::Errno::SRCH, rustix::io::Errno::AFNOSUPPORT];
-    errno.is_some_and(|it| no_such.contains(&it))
-        || matches!(
-            error.kind(),
-            ConnectionRefused
-                | NetworkUnreachable
-                | NotFound
-                | PermissionDenied
-                | ReadOnlyFilesystem
-                | Unsupported
-        )
-}
-
-/// Prints the network namespace of this process.
-fn network() -> io::Result<()> {
-    print(&fs::read_link("/proc/self/ns/net")?.display().to_string(), "")
-}
-
-fn shared_memory(of: &str) -> io::Result<()> {
-    let file = match of {
-        "zero" => Some(fs::File::options().read(true).write(true).open("/dev/zero")?),
-        _ => None,
-    };
-    for _ in 0..TOTAL_BYTES / CHUNK_BYTES {
-        allocate_shared_memory(file.as_ref(), CHUNK_BYTES)?;
-    }
-    wait_for_sampling();
-    Ok(())
-}
-
-/// Fills in-memory files that no process has mapped.
-fn memory_files() -> io::Result<()> {
-    let piece = vec![1; CHUNK_BYTES];
-    let mut files = Vec::new();
-    for _ in 0..TOTAL_BYTES / CHUNK_BYTES {
-        let file = rustix::fs::memfd_create("piece", rustix::fs::MemfdFlags::empty())?;
-        let mut file = fs::File::from(file);
-        file.write_all(&piece)?;
-        files.push(file);
-    }
-    wait_for_sampling();
-    Ok(())
-}
-
-/// Waits long enough for the agent to sample the memory usage.
-fn wait_for_sampling() {
-    std::thread::sleep(Duration::from_secs(2));
-}
-
-fn set_clock() -> io::Result<()> {
-    let clock = rustix::time::ClockId::Realtime;
-    Ok(rustix::time::clock_settime(clock, rustix::time::clock_gettime(clock))?)
-}
-
-fn tcp(address: &str) -> io::Result<()> {
-    let address: SocketAddr = address.parse().map_err(io::Error::other)?;
-    TcpStream::connect_timeout(&address, Duration::from_secs(2)).map(drop)
-}
-
-fn udp(address: &str) -> io::Result<()> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    socket.send_to(b"hello", address).map(drop)
-}
-
-fn abstract_socket(name: &str) -> io::Result<()> {
-    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-    UnixStream::connect_addr(&address).map(drop)
-}
-
-fn socket(family: &str) -> io::Result<()> {
-    let (family, kind) = match family {
-        "inet" => (AddressFamily::INET, SocketType::STREAM),
-        "inet6" => (AddressFamily::INET6, SocketType::DGRAM),
-        "raw" => (AddressFamily::INET, SocketType::RAW),
-        "packet" => (AddressFamily::PACKET, SocketType::RAW),
-        "netlink" => (AddressFamily::NETLINK, SocketType::RAW),
-        "vsock" => (AddressFamily::VSOCK, SocketType::STREAM),
-        "bluetooth" => (AddressFamily::BLUETOOTH, SocketType::RAW),
-        _ => return Err(io::Error::other("unknown socket family")),
-    };
-    rustix::net::socket(family, kind, None)?;
-    Ok(())
-}
-
-fn pid(text: &str) -> io::Result<i32> {
-    text.parse().map_err(io::Error::other)
-}
-
-fn signal(process: &str) -> io::Result<()> {
-    let process =
-        rustix::process::Pid::from_raw(pid(process)?).ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(rustix::process::test_kill_process(process)?)
-}
-
-fn trace(process: &str) -> io::Result<()> {
-    Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
-}
-
-/// Looks for a process of the host. Its id would be larger than any id in a guest.
-fn find_host_process() -> io::Result<()> {
-    for entry in fs::read_dir("/proc")? {
-        let id = entry?.file_name().to_string_lossy().parse::<u32>();
-        if id.is_ok_and(|it| it > MAX_GUEST_PID) {
-            return Ok(());
-        }
-    }
-    Err(io::ErrorKind::NotFound.into())
-}
-
-/// Looks for an environment variable of the host in the environment of the guest's first process.
-fn find_init_variable(name: &str) -> io::Result<()> {
-    let variables = fs::read("/proc/1/environ")?;
-    let prefix = format!("{name}=");
-    let found = variables.split(|it| *it == 0).any(|it| it.starts_with(prefix.as_bytes()));
-    if found { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
-}
-
-fn mount() -> io::Result<()> {
-    let none = rustix::mount::MountFlags::empty();
-    Ok(rustix::mount::mount("x", "/tmp", "tmpfs", none, c"")?)
-}
-
-fn unmount() -> io::Result<()> {
-    Ok(rustix::mount::unmount("/proc", rustix::mount::UnmountFlags::DETACH)?)
-}
-
-fn module() -> io::Result<()> {
-    Ok(rustix::system::init_module(&[0; 64], c"")?)
-}
-
-fn other_user() -> io::Result<()> {
-    Ok(rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(1))?)
-}
-
-fn reboot() -> io::Result<()> {
-    Ok(rustix::system::reboot(rustix::system::RebootCommand::CadOff)?)
-}
-
-fn host_name() -> io::Result<()> {
-    Ok(rustix::system::sethostname(b"owned")?)
-}
-
-fn namespace() -> io::Result<()> {
-    Ok(nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUSER)?)
-}
-
-fn device() -> io::Result<()> {
-    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-    Ok(mknodat(CWD, Path::new("disk"), FileType::BlockDevice, Mode::from(0o600), makedev(8, 0))?)
-}
-
-/// Creates links to host files in places where the host will look for the guest's files.
-fn link_out(path: &str) -> io::Result<()> {
-    let mut text = String::new();
-    for (name, target) in [("link", path), ("root", "/"), ("up", "../../../../..")] {
-        let _ = fs::remove_file(name);
-        std::os::unix::fs::symlink(target, name)?;
-    }
-    // When the guest itself opens the link, the link must not lead to the host's file either.
-    fs::File::open("link")?.read_to_string(&mut text)?;
-    if text.contains("secret of the host") { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }

@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+mod attempts;
 mod check;
 mod escapes;
 mod files;
@@ -25,6 +26,7 @@ mod kernel_memory;
 mod lifetimes;
 mod limits;
 mod programs;
+mod raw_calls;
 mod runs;
 mod shared_memory;
 mod snapshots;

@@ -181,7 +181,12 @@ impl Sandbox {
     ) -> Result<Output, Error> {
         *partial = PartialOutput::default();
         self.ensure_running()?;
-        let _busy = self.mark_busy().await;
+        let busy = self.mark_busy().await;
+        if busy.is_only_operation() {
+            // A limit that an earlier program exceeded must not be attributed to this one. It is still recorded if the
+            // caller of that program did not wait for the result.
+            self.take_exceeded_limit().await;
+        }
         let mut limits = self.exec_limits(program.limits);
         let cpu_clock = HostCpuClock::start(self, &mut limits).await;
         let timeout = limits.wall.saturating_add(REPLY_GRACE);
@@ -255,8 +260,8 @@ impl Sandbox {
         }
     }
 
-    /// Determines how a program ended. The guest reports the exit status, but only the back end can detect an
-    /// out-of-memory kill.
+    /// Determines how a program ended. The guest reports the exit status, but only the host's kernel knows whether it has
+    /// killed a process of the guest's control group.
     async fn exit_status(&self, result: &ExecResult) -> Status {
         // Read the exceeded limit even if it is not needed. Reading clears it, and a limit that this program exceeded
         // must not be attributed to the next program.

@@ -4,17 +4,22 @@
 //! limits, the agent's check is a second line of defence. Programs that run concurrently in one guest are counted
 //! together. On the host, this module measures guests that have no control group.
 
+pub(crate) mod cpu_ledger;
 pub(crate) mod kernel_memory;
+pub(crate) mod oom_kills;
 
 use std::{
     collections::{HashMap, HashSet},
     fs,
+    ops::RangeInclusive,
     os::fd::OwnedFd,
     time::Duration,
 };
 
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use self::cpu_ledger::CpuLedger;
 
 /// Resources that a set of processes uses at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,10 +71,13 @@ impl ProcessSet {
     }
 }
 
-/// Measures the resources that the running processes in the set use. All values are zero if there is no `/proc`.
-pub(crate) fn sample(set: ProcessSet) -> Sample {
+/// Measures the resources that the running processes in the set use, and records their processor time in the ledger. All
+/// values are zero if there is no `/proc`.
+pub(crate) fn sample(set: ProcessSet, ledger: &mut CpuLedger) -> Sample {
+    let stats = set.stats();
+    ledger.record(stats.iter().map(|(pid, stat)| ((*pid, stat.started), stat.own_cpu)));
     let mut sum = Sample::default();
-    for (pid, stat) in set.stats() {
+    for (pid, stat) in stats {
         sum.threads = sum.threads.saturating_add(stat.threads);
         let memory = non_file_memory(pid).unwrap_or(0);
         sum.memory = sum.memory.saturating_add(memory);
@@ -167,7 +175,12 @@ struct Stat {
     parent: i32,
     group: i32,
     threads: u32,
+    /// Processor time, including that of the children that the process has waited for.
     cpu: Duration,
+    /// Processor time without that of children.
+    own_cpu: Duration,
+    /// Time at which the process was started, in ticks since the machine was booted.
+    started: u64,
 }
 
 /// Bit that marks kernel threads in the flags field of `/proc/PID/stat`.
@@ -180,15 +193,19 @@ impl Stat {
         let (_, rest) = line.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
-        let ticks: i64 = (11..=14).map(|it| number(it).unwrap_or(0).max(0)).sum();
         // The kernel reports hundredths of a second to user space, regardless of its own tick rate.
-        let cpu = Duration::from_millis(10 * u64::try_from(ticks).unwrap_or(0));
+        let time = |fields: RangeInclusive<usize>| {
+            let ticks: i64 = fields.map(|it| number(it).unwrap_or(0).max(0)).sum();
+            Duration::from_millis(10 * u64::try_from(ticks).unwrap_or(0))
+        };
         Some(Self {
             is_kernel_thread: number(6)? & PF_KTHREAD != 0,
             parent: i32::try_from(number(1)?).ok()?,
             group: i32::try_from(number(2)?).ok()?,
             threads: u32::try_from(number(17)?).unwrap_or(1),
-            cpu,
+            cpu: time(11..=14),
+            own_cpu: time(11..=12),
+            started: number(19).and_then(|it| u64::try_from(it).ok()).unwrap_or(0),
         })
     }
 }
@@ -218,7 +235,8 @@ mod tests {
             private_memory("900 500 100 1 0 2 0\n"),
             Some(400 * rustix::param::page_size() as u64)
         );
-        assert_eq!(stat.cpu.as_millis(), 2000);
+        assert_eq!((stat.cpu.as_millis(), stat.own_cpu.as_millis()), (2000, 1500));
+        assert_eq!(stat.started, 9);
         assert!(Stat::parse("7 (cut").is_none() && Stat::parse("7 (x) S 1").is_none());
     }
 
@@ -265,10 +283,12 @@ mod tests {
         let mut line = [0];
         parent.stdout.take().unwrap().read_exact(&mut line).unwrap();
         let id = rustix::process::Pid::from_child(&parent);
-        let all = super::sample(super::ProcessSet::Tree(id)).threads;
+        let sample =
+            || super::sample(super::ProcessSet::Tree(id), &mut super::CpuLedger::default());
+        let all = sample().threads;
         rustix::process::kill_process_group(id, rustix::process::Signal::KILL).unwrap();
         parent.wait().unwrap();
         assert_eq!(all, 3);
-        assert_eq!(super::sample(super::ProcessSet::Tree(id)).threads, 0);
+        assert_eq!(sample().threads, 0);
     }
 }

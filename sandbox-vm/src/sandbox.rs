@@ -280,7 +280,7 @@ impl Sandbox {
     pub(crate) async fn handle_close(&self, close: CloseReason) -> TerminationReason {
         let reason = match close {
             CloseReason::Protocol(error) => TerminationReason::ProtocolViolation(error),
-            CloseReason::ChannelClosed => match self.inner.handle.exceeded_limit().await {
+            CloseReason::ChannelClosed => match self.inner.handle.termination_limit().await {
                 Some(cause) => TerminationReason::Limit(cause),
                 // Read the output before the guest is killed, because some of it may still be arriving.
                 None => TerminationReason::Exited(self.inner.handle.diagnostic_output().await),
@@ -326,7 +326,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns the limit that the guest has exceeded since the last call, if the back end has detected one.
+    /// Returns the limit that programs have exceeded since the last call, if the back end has detected one.
     pub(crate) async fn take_exceeded_limit(&self) -> Option<ExceededLimit> {
         self.inner.handle.exceeded_limit().await
     }
@@ -421,6 +421,13 @@ impl fmt::Debug for Sandbox {
 pub(crate) struct BusyGuard {
     inner: Arc<Inner>,
     _activity: OwnedRwLockReadGuard<()>,
+}
+
+impl BusyGuard {
+    /// Returns whether this is the only operation in progress.
+    pub(crate) fn is_only_operation(&self) -> bool {
+        lock(&self.inner.expiry).has_single_operation()
+    }
 }
 
 impl fmt::Debug for BusyGuard {

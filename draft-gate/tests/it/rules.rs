@@ -313,3 +313,37 @@ fn quotes_contain_no_secrets_and_no_control_characters() {
     assert!(quoting.text.contains("rest \\u{1b}]0;x"), "{}", quoting.text);
     assert!(!quoting.text.chars().any(|it| it.is_control() || it == '\u{202e}'));
 }
+
+#[test]
+fn secrets_in_the_line_after_their_name_are_detected() {
+    let value = random(24, MIXED);
+    let rules = |path: &str, lines: [&str; 2]| -> Vec<String> {
+        let lines = [(7, lines[0].to_owned()), (8, lines[1].to_owned())];
+        scan(path, &lines).into_iter().map(|it| it.rule).collect()
+    };
+    let quoted = format!("    \"{value}\"");
+    for (path, name, line) in [
+        ("a.py", "API_KEY = (", &quoted),
+        ("a.py", "API_KEY = \\", &quoted),
+        ("a.ts", "const apiKey: string =", &quoted),
+        ("a.py", "    \"api_key\":", &quoted),
+        ("a.py", "key = os.environ.get(\"API_KEY\",", &quoted),
+        ("a.yaml", "api_key: >-", &format!("  {value}")),
+        ("a.yaml", "api_key: |", &format!("  {value}")),
+        ("a.sh", "run --api-key \\", &format!("  {value}")),
+    ] {
+        assert_eq!(rules(path, [name, line]), ["assigned-secret"], "{path}: {name}");
+    }
+    // The value of a line that is not the next one belongs to another name.
+    let apart = [(7, "API_KEY = (".to_owned()), (9, quoted.clone())];
+    assert_eq!(scan("a.py", &apart), []);
+    for (path, name, line) in [
+        ("a.py", "token = (", "    \"the name of the token\""),
+        ("a.yaml", "password:", "  minimum: 8"),
+        ("a.py", "def login(password,", "          retries=3):"),
+        ("a.rs", "let token =", "    next_token(input)?;"),
+        ("a.md", "Set the password:", "\"Save\" stores it."),
+    ] {
+        assert_eq!(rules(path, [name, line]), [""; 0], "{path}: {name}");
+    }
+}

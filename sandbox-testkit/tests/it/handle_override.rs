@@ -58,6 +58,10 @@ impl<H: HandleOverride> Handle for OverriddenHandle<H> {
         self.handle.exceeded_limit().await
     }
 
+    async fn termination_limit(&self) -> Option<ExceededLimit> {
+        self.handle.termination_limit().await
+    }
+
     async fn diagnostic_output(&self) -> String {
         self.handle.diagnostic_output().await
     }

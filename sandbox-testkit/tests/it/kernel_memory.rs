@@ -42,6 +42,19 @@ async fn pending_signals_and_message_queues_are_limited() {
     assert_eq!(limit("Max open files").as_deref(), Some(open_files), "{text}");
 }
 
+/// The kernel counts the instances of all guests of a user together, so one guest must not take all of them.
+#[tokio::test]
+async fn inotify_instances_are_limited() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let spec = Spec::new("inotify").image(Image::Python);
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let program = Program::new(sandbox_testkit::PROGRAM).arg("inotify-instances");
+    let output = sandbox.exec(program).await.unwrap();
+    let count: usize = String::from_utf8(output.stdout).unwrap().parse().unwrap();
+    let is_allowed = sandboxes.reports()[0].has(Guarantee::MemoryLimit);
+    assert_eq!(count, if is_allowed { 16 } else { 0 });
+}
+
 #[test]
 fn open_files_are_limited_for_an_unprivileged_user() {
     as_nobody("kernel_memory::pending_signals_and_message_queues_are_limited");

@@ -45,7 +45,8 @@ async fn kvm_process_passes_suite() {
         let report = sandbox_testkit::run(HOSTILE, || backend.clone()).await;
         eprintln!("{backend:?}: {report}");
         report.assert();
-        assert!(report.passed() >= 15, "{report}");
+        // The checks that need no programs, except those of snapshots.
+        assert!(report.passed() >= 25, "{report}");
     }
 }
 

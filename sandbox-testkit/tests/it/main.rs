@@ -15,6 +15,7 @@ mod pool;
 mod registry;
 mod subgraphs;
 mod suite;
+mod terminal;
 mod termination;
 mod traces;
 mod vm_graph;

@@ -12,7 +12,11 @@ use landlock::{
     RulesetCreatedAttr, Scope, path_beneath_rules,
 };
 use rustix::{
-    mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
+    fs::{Mode, OFlags, openat},
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags, fsconfig_create,
+        fsmount, fsopen, mount, mount_bind, unmount,
+    },
     process::{DumpableBehavior, Resource, Rlimit},
     thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets},
 };
@@ -51,6 +55,18 @@ pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<(
     }
     unmount(&store, UnmountFlags::DETACH)?;
     fs::remove_dir(&store)
+}
+
+/// Opens a file of the kernel, such as `locks`, that the guest's own `/proc` does not have. It is from a `/proc` of this
+/// process namespace that is mounted nowhere, so no program can reach it.
+///
+/// Fails if the kernel refuses to mount `/proc`, for example because parts of the host's `/proc` are hidden.
+pub(super) fn open_proc_file(name: &str) -> io::Result<fs::File> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let proc = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(openat(&proc, name, flags, Mode::empty())?.into())
 }
 
 /// Creates the files and links in `/etc` and `/dev` that programs expect.

@@ -79,9 +79,15 @@ pub trait Handle: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns a limit that the guest has exceeded since the last call, or `None` if the back end has not detected any.
+    /// Returns a limit that programs in the guest have exceeded since the last call, or `None` if the back end has not
+    /// detected any. A guest that detects this by itself reports it together with the program's exit status.
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
         None
+    }
+
+    /// Returns the limit because of which the guest itself has ended, or `None` if it ended for another reason.
+    async fn termination_limit(&self) -> Option<ExceededLimit> {
+        self.exceeded_limit().await
     }
 
     /// Returns the last part of the output that the guest wrote outside the channel. This is its standard error or, for

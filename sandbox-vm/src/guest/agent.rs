@@ -18,7 +18,7 @@ use super::{
     run::{GraphFactory, GraphRunner},
 };
 use crate::{
-    meter::kernel_memory::KernelMeter,
+    meter::{kernel_memory::KernelMeter, oom_kills::OomKillCounter},
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError, decode, encode_reply,
         frame::ReadError,
@@ -38,6 +38,8 @@ pub struct Agent {
     in_host: Option<Arc<LeftoverList>>,
     /// Measures the kernel memory that programs use, if the host's kernel does not account for it.
     kernel_meter: Option<KernelMeter>,
+    /// Counts the programs that the guest's own kernel kills because no memory is left.
+    oom_kills: Option<OomKillCounter>,
 }
 
 impl Agent {
@@ -48,6 +50,7 @@ impl Agent {
             workspace: PathBuf::from(WORKSPACE),
             in_host: None,
             kernel_meter: None,
+            oom_kills: None,
         }
     }
 
@@ -80,6 +83,12 @@ impl Agent {
     /// Counts kernel memory of programs against their memory limit.
     pub(crate) fn count_kernel_memory(mut self, meter: KernelMeter) -> Self {
         self.kernel_meter = Some(meter);
+        self
+    }
+
+    /// Attributes out-of-memory kills of the guest's own kernel to the program that was running.
+    pub(crate) fn count_oom_kills(mut self, counter: OomKillCounter) -> Self {
+        self.oom_kills = Some(counter);
         self
     }
 
@@ -239,8 +248,11 @@ impl AgentServer {
         match command {
             GuestCommand::Exec(exec) => {
                 let (connection, children) = (&self.connection, &self.children);
-                let meter = self.agent.kernel_meter.as_ref();
-                encode_reply(&exec::run(exec, id, workspace, connection, children, meter).await?)
+                let meters = exec::Meters {
+                    kernel: self.agent.kernel_meter.as_ref(),
+                    oom_kills: self.agent.oom_kills.as_ref(),
+                };
+                encode_reply(&exec::run(exec, id, workspace, connection, children, meters).await?)
             }
             GuestCommand::Read { path, limit } => {
                 encode_reply(&files::read(workspace, &path, limit)?)

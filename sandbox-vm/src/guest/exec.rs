@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     limits::{ExceededLimit, ExecLimits, Usage},
-    meter::{self, ProcessSet, Sample, kernel_memory::KernelMeter},
+    meter::{
+        self, ProcessSet, Sample, cpu_ledger::CpuLedger, kernel_memory::KernelMeter,
+        oom_kills::OomKillCounter,
+    },
     protocol::{
         Kind,
         message::{Exec, ExecResult, Fault, FaultCode},
@@ -37,6 +40,19 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Counters of the guest's kernel that the agent reads in addition to `/proc`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meters<'a> {
+    pub(super) kernel: Option<&'a KernelMeter>,
+    pub(super) oom_kills: Option<&'a OomKillCounter>,
+}
+
+impl Meters<'_> {
+    fn oom_kills(self) -> u64 {
+        self.oom_kills.map_or(0, OomKillCounter::count)
+    }
+}
+
 /// Runs a program until it exits or exceeds a limit.
 pub(super) async fn run(
     mut exec: Exec,
@@ -44,15 +60,16 @@ pub(super) async fn run(
     workspace: &Path,
     connection: &Connection,
     children: &Children,
-    kernel_meter: Option<&KernelMeter>,
+    meters: Meters<'_>,
 ) -> Result<ExecResult, Fault> {
     let started = Instant::now();
+    let oom_kills_before = meters.oom_kills();
     let input = std::mem::take(&mut exec.input);
     let before = meter::reaped_usage();
     // Storage that was already exhausted before the program started is not attributed to the program.
     let exhausted_before = exhausted_storage(workspace);
     let kernel_memory =
-        |processes| kernel_meter.map_or(0, |it| it.sample(processes, exec.limits.memory));
+        |processes| meters.kernel.map_or(0, |it| it.sample(processes, exec.limits.memory));
     // Processes of an earlier program may not have released their kernel memory yet. It decreases until they have.
     let mut released_memory =
         if children.is_idle() { kernel_memory(ProcessSet::AllExceptAgent) } else { 0 };
@@ -89,6 +106,7 @@ pub(super) async fn run(
     ));
 
     let mut peak = Sample::default();
+    let mut ledger = CpuLedger::default();
     let deadline = tokio::time::sleep(exec.limits.wall);
     tokio::pin!(deadline);
     let mut tick = tokio::time::interval(SAMPLE_INTERVAL);
@@ -99,7 +117,7 @@ pub(super) async fn run(
             () = output.full.notified() => ExceededLimit::Output,
             () = &mut deadline => ExceededLimit::Wall,
             _ = tick.tick() => {
-                let mut now = meter::sample(processes);
+                let mut now = meter::sample(processes, &mut ledger);
                 let kernel = kernel_memory(processes);
                 released_memory = released_memory.min(kernel);
                 let kernel = kernel - released_memory;
@@ -110,7 +128,7 @@ pub(super) async fn run(
                 peak.memory = peak.memory.max(now.memory);
                 peak.threads = peak.threads.max(now.threads);
                 let cpu = now.cpu + meter::reaped_usage().cpu.saturating_sub(before.cpu);
-                peak.cpu = peak.cpu.max(cpu.min(max_possible_cpu(started)));
+                peak.cpu = peak.cpu.max(cpu.max(ledger.total()).min(max_possible_cpu(started)));
                 match exceeded_limit(&exec.limits, &peak) {
                     Some(limit) => limit,
                     None => continue,
@@ -144,7 +162,9 @@ pub(super) async fn run(
     if limit.is_none() && exit.code != Some(0) {
         let exhausted = exhausted_storage(workspace).filter(|it| exhausted_before != Some(*it));
         let has_too_many_files = || ran_out_of_descriptors.load(Ordering::Relaxed);
+        let was_oom_killed = || meters.oom_kills() > oom_kills_before;
         limit = exhausted
+            .or_else(|| was_oom_killed().then_some(ExceededLimit::Memory))
             .or_else(|| likely_out_of_memory(&exec.limits, &peak))
             .or_else(|| has_too_many_files().then_some(ExceededLimit::OpenFiles));
     }

@@ -33,6 +33,11 @@ impl ExpiryTimer {
         self.last_used = Instant::now();
     }
 
+    /// Returns whether a single operation is in progress.
+    pub(super) fn has_single_operation(&self) -> bool {
+        self.active_operations == 1
+    }
+
     /// Marks an operation as in progress until [`finish`](Self::finish) is called.
     pub(super) fn begin(&mut self) {
         self.active_operations += 1;

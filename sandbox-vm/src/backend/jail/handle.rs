@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::OwnedFd,
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -21,13 +21,21 @@ use crate::{
     backend::{diagnostics::Diagnostics, interface::Handle},
     cgroup::{Cgroup, FreezerState, LimitHits},
     limits::{ExceededLimit, Usage},
-    meter::{self, ProcessSet},
+    meter::{self, ProcessSet, cpu_ledger::CpuLedger},
     sandbox_dir,
     sync::lock,
 };
 
 /// How long the kernel may take to end a killed process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Measurements of a guest's processes, one by one.
+#[derive(Debug, Default)]
+struct Sampled {
+    cpu: CpuLedger,
+    /// Highest observed memory use in bytes.
+    peak_memory: u64,
+}
 
 #[derive(Debug)]
 pub(in crate::backend) struct JailHandle {
@@ -41,8 +49,8 @@ pub(in crate::backend) struct JailHandle {
     cgroup: Option<Cgroup>,
     // Std mutexes suffice, because they are held only briefly and never across an await.
     last_hits: Mutex<LimitHits>,
-    /// Highest observed memory use in bytes. Used only if no control group measures the guest's memory.
-    peak_memory: Mutex<u64>,
+    /// Measurements of a guest that no control group measures.
+    sampled: Arc<Mutex<Sampled>>,
     diagnostics: Option<Diagnostics>,
     started: Instant,
 }
@@ -60,7 +68,7 @@ impl JailHandle {
             lifeline: None,
             cgroup,
             last_hits: Mutex::default(),
-            peak_memory: Mutex::default(),
+            sampled: Arc::default(),
             diagnostics: stderr.map(Diagnostics::capture),
             started: Instant::now(),
         }
@@ -98,11 +106,6 @@ impl JailHandle {
     pub(in crate::backend) fn signal(&self, signal: Signal) -> io::Result<()> {
         let guest = self.guest.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(pidfd_send_signal(guest, signal)?)
-    }
-
-    /// Returns the captured output that the guest has written outside its channel.
-    pub(in crate::backend) fn diagnostics(&self) -> Option<&Diagnostics> {
-        self.diagnostics.as_ref()
     }
 
     /// Waits for the diagnostic output of a guest that failed to start, kills the guest, and returns the output.
@@ -178,11 +181,15 @@ impl JailHandle {
     async fn sample_usage(&self) -> Option<Usage> {
         let outer = self.outer.lock().await.as_ref()?.id()?;
         let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;
-        let sample = tokio::task::spawn_blocking(move || meter::sample(ProcessSet::Tree(outer)));
-        let sample = sample.await.ok()?;
-        let mut memory = lock(&self.peak_memory);
-        *memory = sample.memory.max(*memory);
-        Some(Usage { cpu: sample.cpu, memory: *memory, ..Usage::default() })
+        let sampled = self.sampled.clone();
+        let sample = tokio::task::spawn_blocking(move || {
+            let mut sampled = lock(&sampled);
+            let sample = meter::sample(ProcessSet::Tree(outer), &mut sampled.cpu);
+            sampled.peak_memory = sample.memory.max(sampled.peak_memory);
+            let cpu = sample.cpu.max(sampled.cpu.total());
+            Usage { cpu, memory: sampled.peak_memory, ..Usage::default() }
+        });
+        sample.await.ok()
     }
 
     fn set_freezer(&self, state: FreezerState) -> Result<(), Error> {

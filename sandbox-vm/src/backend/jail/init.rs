@@ -24,7 +24,7 @@ use crate::{
 /// Builds the jail around this process and serves requests in it until the host ends the session.
 pub(crate) fn init(plan: &JailPlan, agent: Agent) -> Result<(), StageError> {
     // The jail's own `/proc` has no list of file locks, so open the list before the root directory is replaced.
-    let locks = root::open_locks_list();
+    let locks = confine::open_proc_file("locks").ok();
     let channel = enter_root(plan)?;
     serve(&plan.bounds, channel, agent, locks)
 }

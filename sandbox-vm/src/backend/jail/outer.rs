@@ -25,12 +25,21 @@ use crate::{
 /// Word that precedes the guest's process id in the line that [`outer`] writes to the lifeline.
 pub(super) const GUEST_TAG: &str = "guest";
 
+/// Maximum number of inotify instances of one guest. The kernel allows a user 128 by default.
+const INOTIFY_INSTANCES: u32 = 16;
+
+/// Maximum number of files that one guest watches with inotify.
+const INOTIFY_WATCHES: u32 = 8192;
+
 /// Creates the namespaces, starts the guest, and waits until the guest ends.
 ///
 /// Standard input is the channel, which is passed on to the guest. Standard output is the *lifeline*. This stage writes
 /// the guest's process id to it. When the host process ends, the other end of the lifeline closes, and this stage then
 /// ends the guest.
 pub(crate) fn outer(plan: &OuterPlan) -> Result<(), StageError> {
+    // Leave the session of the host, so that the guest has no controlling terminal, into which a program could type
+    // commands, and gets none of the terminal's signals.
+    rustix::process::setsid().map_err(StageError::new("leave its host's session"))?;
     sys::set_cloexec_from(3)
         .map_err(StageError::new("mark its file descriptors as close-on-exec"))?;
     for file in &plan.cgroup_files {
@@ -85,7 +94,12 @@ fn enter_namespaces() -> Result<(), StageError> {
     // The namespace has a single user, which is root inside it and this unprivileged user outside.
     write("/proc/self/setgroups", "deny".to_owned())?;
     write("/proc/self/uid_map", format!("0 {user} 1"))?;
-    write("/proc/self/gid_map", format!("0 {group} 1"))
+    write("/proc/self/gid_map", format!("0 {group} 1"))?;
+    // The kernel counts inotify instances and watches of all processes of the user together. Without these limits, one
+    // guest could take all of them. Best effort, because a container may hide these files.
+    let _ = fs::write("/proc/sys/user/max_inotify_instances", INOTIFY_INSTANCES.to_string());
+    let _ = fs::write("/proc/sys/user/max_inotify_watches", INOTIFY_WATCHES.to_string());
+    Ok(())
 }
 
 /// Starts the guest. The first process started after `unshare` becomes process 1 of the new process namespace.

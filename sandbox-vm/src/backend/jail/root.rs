@@ -9,10 +9,9 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, Mode, OFlags, openat},
+    fs::CWD,
     mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
-        MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount,
+        MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
         mount_change, mount_remount, move_mount, open_tree, unmount,
     },
 };
@@ -214,17 +213,6 @@ fn mount_proc(base: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let _ = mount("proc", &at, "proc", flags, c"subset=pid");
     Ok(())
-}
-
-/// Opens the kernel's list of the file locks that this process namespace's processes hold. Returns `None` if the kernel
-/// refuses to mount `/proc`, for example because parts of the host's `/proc` are hidden.
-pub(super) fn open_locks_list() -> Option<fs::File> {
-    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
-    fsconfig_create(&context).ok()?;
-    let proc =
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY).ok()?;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    Some(openat(&proc, "locks", flags, Mode::empty()).ok()?.into())
 }
 
 fn enter(base: &Path) -> io::Result<()> {

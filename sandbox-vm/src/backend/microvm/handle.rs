@@ -20,6 +20,9 @@ use crate::{
     limits::{ExceededLimit, Usage},
 };
 
+/// Part of the message with which Linux ends a machine that has no memory left.
+const DEADLOCKED_ON_MEMORY: &str = "System is deadlocked on memory";
+
 #[derive(Debug)]
 pub(super) struct VmHandle {
     /// Handle to the jail in which QEMU is process 1.
@@ -54,13 +57,13 @@ impl Handle for VmHandle {
         self.jail.usage().await
     }
 
-    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        // When the guest's kernel runs out of memory and has no process left to kill except the agent, it reports this
-        // on its console. The host's kernel sees only the memory use of QEMU.
-        let out_of_memory =
-            self.jail.diagnostics().is_some_and(|it| it.new_lines().contains("Out of memory"));
-        let limit = self.jail.exceeded_limit().await;
-        if out_of_memory { Some(ExceededLimit::Memory) } else { limit }
+    async fn termination_limit(&self) -> Option<ExceededLimit> {
+        // The guest's kernel does not kill its first process, which is the agent. If memory runs out and there is no
+        // other process to kill, the kernel ends the machine. The host's kernel sees only the memory use of QEMU.
+        if self.jail.diagnostic_output().await.contains(DEADLOCKED_ON_MEMORY) {
+            return Some(ExceededLimit::Memory);
+        }
+        self.jail.exceeded_limit().await
     }
 
     async fn diagnostic_output(&self) -> String {

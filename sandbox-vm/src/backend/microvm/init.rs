@@ -16,6 +16,7 @@ use rustix::{
 use crate::{
     backend::{confine, host::NOBODY, plan::AgentPlan, stage_error::StageError},
     guest::{Agent, serve_blocking},
+    meter::oom_kills::OomKillCounter,
     spec::WORKSPACE,
 };
 
@@ -32,6 +33,9 @@ pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     mount("dev", "/dev", "devtmpfs", plain, None).map_err(StageError::new("mount /dev"))?;
     mount("proc", "/proc", "proc", plain | MountFlags::NODEV, c"subset=pid")
         .map_err(StageError::new("mount /proc"))?;
+    let vmstat = confine::open_proc_file("vmstat");
+    let oom_kills = vmstat.and_then(OomKillCounter::new);
+    let oom_kills = oom_kills.map_err(StageError::new("open the kernel's counters"))?;
     // Read and cache the page size now, because it comes from a file below `/proc/self`, and that file is no longer
     // readable after this process has changed its user.
     let _ = rustix::param::page_size();
@@ -59,7 +63,7 @@ pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     let (reader, writer) =
         (port.try_clone().map_err(StageError::new("duplicate its channel"))?, port);
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
-    serve_blocking(agent, pair).map_err(StageError::new("serve"))
+    serve_blocking(agent.count_oom_kills(oom_kills), pair).map_err(StageError::new("serve"))
 }
 
 /// Loads the drivers of the guest image in the order of their file names.

@@ -1,0 +1,64 @@
+//! Statements that assign a value on the next line, as formatters write long values.
+
+/// Maximum length of each of the two lines that are joined, in bytes.
+const MAX_LINE: usize = 1 << 10;
+
+/// Joins two consecutive lines if the first one ends before the value that it assigns, as in `password = (` and
+/// `password: >-`. Returns the joined text and the position at which the second line starts in it.
+pub(crate) fn join(previous: &str, line: &str) -> Option<(String, usize)> {
+    let (start, is_text) = open_assignment(previous)?;
+    let value = line.trim_start();
+    let is_quoted =
+        value.trim_start_matches(['b', 'r', 'u', 'f', '@']).starts_with(['"', '\'', '`']);
+    if !is_text && !is_quoted {
+        return None;
+    }
+    let start = &start[start.ceil_char_boundary(start.len().saturating_sub(MAX_LINE))..];
+    let value = &value[..value.floor_char_boundary(MAX_LINE)];
+    Some((format!("{start} {value}"), start.len() + 1))
+}
+
+/// Returns the part of a line before the value that the line does not contain, and whether the value may be unquoted.
+fn open_assignment(line: &str) -> Option<(&str, bool)> {
+    let line = line.trim_end();
+    if let Some(start) = line.strip_suffix('\\') {
+        return Some((start.trim_end(), true));
+    }
+    // The text of a YAML value follows in lines of its own.
+    let block = line.trim_end_matches(['-', '+']).strip_suffix(['>', '|']).map(str::trim_end);
+    if let Some(start) = block.filter(|it| it.ends_with(':')) {
+        return Some((start, true));
+    }
+    let group = line.strip_suffix(['(', '[', '{']).map(str::trim_end);
+    if let Some(start) = group.filter(|it| it.ends_with(['=', ':'])) {
+        return Some((start, false));
+    }
+    line.ends_with(['=', ':', ',', '(']).then_some((line, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::join;
+
+    #[test]
+    fn lines_are_joined_only_before_a_value() {
+        let joined = |previous: &str, line: &str| join(previous, line).map(|it| it.0);
+        for (previous, line, expected) in [
+            ("a = (", "    \"x\"", "a = \"x\""),
+            ("a = \\", "    x", "a = x"),
+            ("a =", "  b'x';", "a = b'x';"),
+            ("a: >-  ", "  x y", "a: x y"),
+            ("a: |", "  x", "a: x"),
+            ("f(\"a\",", "  \"x\")", "f(\"a\", \"x\")"),
+        ] {
+            assert_eq!(joined(previous, line).as_deref(), Some(expected));
+        }
+        for (previous, line) in [("a = 1", "\"x\""), ("a:", "  b: c"), ("a = (", "  b"), ("", "x")]
+        {
+            assert_eq!(joined(previous, line), None, "{previous}");
+        }
+        let long = "é".repeat(5000);
+        let (text, at) = join(&format!("{long} ="), &format!("\"{long}\"")).unwrap();
+        assert!(text.len() < 2100 && text[at..].starts_with('"'), "{}", text.len());
+    }
+}
