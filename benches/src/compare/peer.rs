@@ -151,7 +151,7 @@ impl Session {
     ) -> io::Result<Reply> {
         writeln!(self.requests, "{workload} {size} {runs}")?;
         self.requests.flush()?;
-        Ok(match serde_json::from_str(&self.line(limit)?)? {
+        Ok(match serde_json::from_str::<Reply>(&self.line(limit)?)? {
             Reply::Cannot { cannot } => Reply::Cannot { cannot: shorten(&cannot) },
             done => done,
         })
