@@ -13,7 +13,7 @@ use std::{
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::Deserialize;
 
-use crate::table::time;
+use crate::table::{cell_text, time};
 
 /// Name of the workload on the command line.
 pub const NAME: &str = "build";
@@ -177,7 +177,7 @@ pub fn section(builds: &[Build]) -> String {
                 let [cpu, duration] = [cpu, duration].map(|it| time(it.as_secs_f64() * 1e9));
                 format!("| {peer} | {packages} | {cpu} | {duration} |\n")
             }
-            Err(problem) => format!("| {peer} | {} | | |\n", problem.replace('|', "/")),
+            Err(problem) => format!("| {peer} | {} | | |\n", cell_text(problem)),
         };
     }
     text

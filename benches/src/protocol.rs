@@ -11,6 +11,7 @@ use std::{
     fs,
     future::Future,
     io::{self, BufRead, Write},
+    panic,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
@@ -18,7 +19,7 @@ use std::{
 use serde_json::json;
 use tokio::{
     runtime::{Handle, Runtime},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
 };
 
 /// Executes a workload once and returns its answer.
@@ -92,7 +93,13 @@ where
     F: Future<Output = String> + Send + 'static,
 {
     let runtime = runtime();
-    Box::new(move || runtime.block_on(runtime.spawn(run())).expect("a workload does not panic"))
+    Box::new(move || result_of_task(runtime.block_on(runtime.spawn(run()))))
+}
+
+/// Returns the result of a task, or continues its panic. The panic's message stays the last one on standard error, which
+/// the harness shows.
+fn result_of_task<T>(result: Result<T, JoinError>) -> T {
+    result.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
 }
 
 /// Creates a job that runs tasks concurrently and answers with the sum of their results.
@@ -107,7 +114,7 @@ where
             let mut set: JoinSet<usize> = (0..tasks).map(|_| run()).collect();
             let mut sum = 0;
             while let Some(result) = set.join_next().await {
-                sum += result.expect("a task does not panic");
+                sum += result_of_task(result);
             }
             sum.to_string()
         }

@@ -11,7 +11,10 @@ use sandbox_vm::{
 };
 use tokio::time::timeout;
 
-use crate::{compare::cost::median, table::time};
+use crate::{
+    compare::cost::median,
+    table::{cell_text, time},
+};
 
 /// Name of the workload on the command line.
 pub const NAME: &str = "sandboxes";
@@ -41,7 +44,7 @@ pub async fn measure() -> Vec<Row> {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         row(KvmProcess::this_program()).await,
         row(Gvisor::this_program()).await,
-        row(MicroVm::this_program()).await,
+        row(MicroVm::this_program().with_libraries()).await,
     ]
 }
 
@@ -78,7 +81,8 @@ async fn start_often(backend: impl Backend + 'static) -> Result<Vec<f64>, Error>
 
 /// Formats the results as a section of Markdown.
 pub fn section(rows: &[Row]) -> String {
-    let mut text = "\n## Sandbox starts\n\nA start lasts until the guest answers. The guest is the benchmark itself.\n\n\
+    let mut text = "\n## Sandbox starts\n\nA start lasts until the guest answers. The guest is the benchmark itself; micro VMs also contain the \
+                    libraries that it is linked with.\n\n\
                     | back end | time of a start | starts |\n|---|---|---|\n"
         .to_owned();
     for Row { backend, starts } in rows {
@@ -90,9 +94,7 @@ pub fn section(rows: &[Row]) -> String {
                 time(it[it.len() - 1]),
                 it.len()
             ),
-            Err(problem) => {
-                format!("| {backend} | not available: {} | 0 |\n", problem.replace('|', "/"))
-            }
+            Err(problem) => format!("| {backend} | not available: {} | 0 |\n", cell_text(problem)),
         };
     }
     text

@@ -19,6 +19,7 @@ use std::{io, path::Path, time::Duration};
 
 use tokio::runtime::Handle;
 
+pub(crate) use self::disk::written_bytes;
 pub use self::disk::{describe as describe_disk, scratch_dir};
 use self::{
     database::Databases,

@@ -55,6 +55,11 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     text + "\n"
 }
 
+/// Formats a text as a cell of a Markdown table.
+pub(crate) fn cell_text(text: &str) -> String {
+    text.replace('|', "/").replace('<', "&lt;")
+}
+
 /// Formats a number with commas between groups of three digits.
 pub(crate) fn group_digits(number: usize) -> String {
     let digits = number.to_string();
@@ -103,6 +108,11 @@ mod tests {
         {
             assert_eq!(group_digits(number), expect);
         }
+    }
+
+    #[test]
+    fn cells_contain_no_markup() {
+        assert_eq!(cell_text("failed: a | <b>"), "failed: a / &lt;b>");
     }
 
     #[test]

@@ -20,31 +20,17 @@ impl Task for Write {
     async fn run(&self, context: Context) -> graph_flow::Result<TaskResult> {
         let (topic, mut drafts) = (context.get::<String>("topic"), drafts(&context));
         drafts.push(format!("Draft {} on {}", drafts.len() + 1, topic.unwrap_or_default()));
+        let again = drafts.len() < 3;
         context.set("drafts", drafts)?;
-        Ok(TaskResult::new(None, NextAction::ContinueAndExecute))
-    }
-}
-
-struct End;
-
-#[async_trait]
-impl Task for End {
-    fn id(&self) -> &str {
-        "end"
-    }
-
-    async fn run(&self, _: Context) -> graph_flow::Result<TaskResult> {
-        Ok(TaskResult::new(None, NextAction::End))
+        let next = if again { NextAction::ContinueAndExecute } else { NextAction::End };
+        Ok(TaskResult::new(None, next))
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let graph = GraphBuilder::new("essay")
-        .add_task(Arc::new(Write))
-        .add_task(Arc::new(End))
-        .add_conditional_edge("write", |it| drafts(it).len() < 3, "write", "end")
-        .build()?;
+    let graph =
+        GraphBuilder::new("essay").add_task(Arc::new(Write)).add_edge("write", "write").build()?;
     let mut session = Session::new_from_task("session".to_owned(), "write");
     session.context.set("topic", "Rust")?;
     graph.execute_session(&mut session).await?;

@@ -26,7 +26,6 @@ const config = () => ({
 
 const add = (left, right) => left + right;
 const append = (left, right) => left.concat(right);
-const number = Annotation({ reducer: (_, value) => value, default: () => 0 });
 const sum = Annotation({ reducer: add, default: () => 0 });
 const list = Annotation({ reducer: append, default: () => [] });
 const newOrOld = Annotation({ reducer: (old, value) => value ?? old, default: () => null });
@@ -38,7 +37,7 @@ function runner(graph, input, answer, durability) {
   return async () => answer(await graph.invoke(input(), { ...config(), ...options }));
 }
 
-const Counter = Annotation.Root({ count: number, until: number });
+const Counter = Annotation.Root({ count: Annotation(), until: Annotation() });
 const tick = (state) => ({ count: state.count + 1 });
 const turn = (node) => (state) => (state.count < state.until ? node : END);
 const counted = (state) => String(state.count);
@@ -53,7 +52,7 @@ const loopGraph = (saver) =>
 const loop = (size) => runner(loopGraph(), () => ({ count: 0, until: size }), counted);
 
 function fanOut(size) {
-  const graph = new StateGraph(Annotation.Root({ parts: number, sum }))
+  const graph = new StateGraph(Annotation.Root({ parts: Annotation(), sum }))
     .addNode("add", (part) => ({ sum: part.part }))
     .addConditionalEdges(
       START,
@@ -65,7 +64,7 @@ function fanOut(size) {
 }
 
 function growingList(size) {
-  const graph = new StateGraph(Annotation.Root({ until: number, lines: list }))
+  const graph = new StateGraph(Annotation.Root({ until: Annotation(), lines: list }))
     .addNode("write", (state) => ({ lines: [state.lines.length] }))
     .addEdge(START, "write")
     .addConditionalEdges("write", (state) => (state.lines.length < state.until ? "write" : END), ["write", END])
@@ -118,7 +117,7 @@ const WIDE_DOCUMENT = { 300: [5, 5], 600: [3, 5] };
 
 function wideState(size, saver) {
   const Wide = Annotation.Root({
-    size: number,
+    size: Annotation(),
     messages: list,
     trigger_events: list,
     categorizations: list,
@@ -210,7 +209,7 @@ const reactAgent = (size, saver) => agent(size, true, saver);
 const agentLoop = (size) => agent(size, false);
 
 function nested(size) {
-  const inner = new StateGraph(Annotation.Root({ count: number }))
+  const inner = new StateGraph(Annotation.Root({ count: Annotation() }))
     .addNode("increment", tick)
     .addEdge(START, "increment")
     .compile();
@@ -249,7 +248,7 @@ function spin(seed) {
 }
 
 function cpuBranches(size) {
-  const graph = new StateGraph(Annotation.Root({ branches: number, results: list }))
+  const graph = new StateGraph(Annotation.Root({ branches: Annotation(), results: list }))
     .addNode("spin", (it) => ({ results: [spin(it.seed)] }))
     .addConditionalEdges(
       START,
@@ -261,7 +260,7 @@ function cpuBranches(size) {
   return runner(graph, () => ({ branches: size }), answer);
 }
 
-const Chat = Annotation.Root({ until: number, count: number, messages: list });
+const Chat = Annotation.Root({ until: Annotation(), count: Annotation(), messages: list });
 
 function say(chat) {
   const count = chat.count + 1;

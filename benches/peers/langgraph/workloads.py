@@ -23,22 +23,18 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import tool
+import uvloop
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.prebuilt import create_react_agent
 from langgraph.types import Send
 
 ASYNC = sys.argv[1:] == ["async"]
 NAMES = count()
 THREADS = 16
-LOOP = asyncio.new_event_loop()
+# LangGraph's benchmarks use this event loop.
+LOOP = uvloop.new_event_loop()
 
 
 class Cannot(Exception):
@@ -250,56 +246,22 @@ def wide_state(size, saver=None):
     return runner(compiled, start, answer, "exit" if saver else None)
 
 
-@tool("search")
-def search_long(query: str) -> str:
-    """Searches."""
-    return f"result for query: {query}" * 10
-
-
-@tool("search")
-def search_short(query: str) -> str:
-    """Searches."""
-    return f"result for query: {query}"
-
-
-class FakeModel(BaseChatModel):
-    """Calls the tool once per turn until it has called it often enough."""
-
-    calls: int
-    long: bool
-
-    @property
-    def _llm_type(self):
-        return "fake"
-
-    def bind_tools(self, tools, **kwargs):
-        return self
-
-    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        turn = len(messages) // 2
-        message = AIMessage("answer" * (100 if self.long else 1))
-        if turn < self.calls:
-            query = f"{turn:036}" * (100 if self.long else 1)
-            call = {"name": "search", "args": {"query": query}, "id": str(turn)}
-            message = AIMessage("", tool_calls=[call])
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-    async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
-        return self._generate(messages)
-
-
+# Only the agents need LangChain, and its import takes a second.
 def react_agent(size, saver=None):
-    agent = create_react_agent(FakeModel(calls=size, long=True), [search_long], checkpointer=saver)
-    return run_agent(agent, "exit" if saver else None)
+    from agents import react_agent
+
+    return run_agent(react_agent(size, saver), "exit" if saver else None)
 
 
 def agent_loop(size):
-    return run_agent(create_agent(FakeModel(calls=size, long=False), [search_short]))
+    from agents import agent_loop
+
+    return run_agent(agent_loop(size))
 
 
 def run_agent(agent, durability=None):
     answer = lambda it: describe(message.content for message in it["messages"])
-    return runner(agent, lambda: {"messages": [HumanMessage("hi?")]}, answer, durability)
+    return runner(agent, lambda: {"messages": [("user", "hi?")]}, answer, durability)
 
 
 class Value(TypedDict):
@@ -330,7 +292,7 @@ def threads(size):
             return total(await batch())
 
         return lambda: LOOP.run_until_complete(run())
-    # The default executor of `batch` has one thread per input.
+    # `batch` has a pool of a few operating system threads.
     return lambda: total(graph.batch(inputs, configs(), durability="sync"))
 
 
@@ -408,7 +370,7 @@ def sqlite_loop(size):
 def sqlite_loop_16(size):
     graph = chat_graph(open_saver(database_path()))
     inputs = [{"until": size, "count": 0, "messages": []}] * THREADS
-    configs = lambda: [config() for _ in range(THREADS)]
+    configs = lambda: [config() | {"max_concurrency": THREADS} for _ in range(THREADS)]
     total = lambda states: str(sum(len(state["messages"]) for state in states))
     if ASYNC:
 

@@ -2,23 +2,26 @@
 #![expect(clippy::print_stdout, reason = "prints its results to stdout")]
 
 use std::{
-    env, fs, io,
+    env, io,
     path::{Path, PathBuf},
     process::ExitCode,
-    thread::available_parallelism,
     time::Instant,
 };
 
 use graph_benches::{
     build,
     compare::{
-        peer::{self, Peer},
+        environment::{describe_machine, describe_peers},
+        overview::overview,
+        peer,
+        progress::Progress,
         publish,
         report::{self, Results},
         rounds::{self, Effort},
+        verdicts::summary,
         workloads::{WORKLOADS, Workload},
     },
-    data, eager,
+    eager,
     langgraph::{self, LangGraph},
     llm_layers, protocol, sandboxes,
     storage::{self, workload::StoredWorkload},
@@ -35,6 +38,7 @@ and the builds are measured, write benches/results, the book's chapter and the R
 engine is missing at any size or a peer in all workloads.
 
   --quick     Measure the main workloads and the sandboxes in under 4 minutes
+  --resume    Keep the workloads that an interrupted run of the same program has completed
   -h, --help  Print this help
 
 Names:
@@ -92,6 +96,7 @@ struct Selection {
     llm_layers: bool,
     eager: bool,
     quick: bool,
+    resume: bool,
 }
 
 /// Parses the arguments. Returns `None` for `--help`. The error is the invalid argument.
@@ -101,6 +106,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
             "--quick" => selection.quick = true,
+            "--resume" => selection.resume = true,
             "workloads" => selection.workloads.extend(WORKLOADS),
             "storage" => selection.stored.extend(StoredWorkload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
@@ -176,6 +182,9 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
     let start = Instant::now();
     let scratch = storage::scratch_dir()?;
     let peers = peer::peers()?;
+    let partial = partial_dir(scratch.path());
+    let mut progress = Progress::open(&partial, selection.quick, selection.resume)?;
+    let before = progress.duration();
     let mut results = Results {
         environment: describe_machine(scratch.path())? + &describe_peers(&peers, scratch.path()),
         peers: peers.iter().map(|it| it.name).collect(),
@@ -186,24 +195,29 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
         results.sandboxes = runtime.block_on(sandboxes::measure());
     }
     for workload in &selection.workloads {
+        if let Some(cells) = progress.cells(workload, &peers) {
+            results.cells.extend(cells);
+            continue;
+        }
         if start.elapsed() > selection.effort().total {
             eprintln!("{} is left out, because the time is up", workload.name);
             continue;
         }
-        results.cells.extend(rounds::measure(
-            workload,
-            &peers,
-            selection.effort(),
-            scratch.path(),
-        )?);
+        let cells = rounds::measure(workload, &peers, selection.effort(), scratch.path())?;
+        progress.add(workload, &cells, before + start.elapsed())?;
+        results.cells.extend(cells);
+        // If the run does not end, its results so far remain.
+        report::write(&partial, &results)?;
     }
     if selection.build {
         results.builds = build::measure(scratch.path());
     }
-    let minutes = start.elapsed().as_secs_f64() / 60.0;
-    results.environment += &format!("\nThe measurement took {minutes:.1} minutes.\n");
-    let path = write(selection, &results, scratch.path())?;
-    print!("{}", report::overview(&results));
+    let minutes = (before + start.elapsed()).as_secs_f64() / 60.0;
+    let parts = if before.is_zero() { "" } else { " and was interrupted once or more" };
+    results.environment += &format!("\nThe measurement took {minutes:.0} minutes{parts}.\n");
+    let path = write(selection, &results, &partial)?;
+    progress.finish()?;
+    print!("{}", overview(&results));
     if !results.sandboxes.is_empty() {
         println!("{}", sandboxes::section(&results.sandboxes));
     }
@@ -214,8 +228,14 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
     Ok(())
 }
 
-/// Writes the results and returns the path of the file. Only complete results replace those in the repository.
-fn write(selection: &Selection, results: &Results, scratch: &Path) -> io::Result<PathBuf> {
+/// Returns the directory of results that are not published.
+fn partial_dir(scratch: &Path) -> PathBuf {
+    scratch.with_file_name("bench-results")
+}
+
+/// Writes the results and returns the path of the file. Only complete results replace those in the repository; others
+/// are written to `partial`.
+fn write(selection: &Selection, results: &Results, partial: &Path) -> io::Result<PathBuf> {
     let missing = publish::missing(&results.peers, &results.cells);
     if selection.has_all_published() && !missing.is_empty() {
         let missing = missing.join(", ");
@@ -225,50 +245,13 @@ fn write(selection: &Selection, results: &Results, scratch: &Path) -> io::Result
     let dir = if selection.has_all_published() && missing.is_empty() {
         let dir = root.join("benches/results");
         report::write(&dir, results)?;
-        publish::publish(root, &dir, &report::summary(&results.cells))?;
+        publish::publish(root, &dir, &summary(&results.cells))?;
         dir
     } else {
-        let dir = scratch.with_file_name("bench-results");
-        report::write(&dir, results)?;
-        dir
+        report::write(partial, results)?;
+        partial.to_owned()
     };
     Ok(dir.join("results.md"))
-}
-
-fn describe_machine(scratch: &Path) -> io::Result<String> {
-    let disk = storage::describe_disk(scratch);
-    let fsync = storage::barest_fsync(scratch)?.as_micros();
-    let cores = available_parallelism().map_or(1, usize::from);
-    let load = match load() {
-        Some(load) if load > 0.25 * cores as f64 => {
-            format!(
-                " The machine was busy (load average {load:.1}): the ratios are meaningful, the times are not."
-            )
-        }
-        _ => String::new(),
-    };
-    Ok(format!(
-        "Measured with `cargo xtask bench` on {cores} cores.{load}\nThe SQLite files are in a directory that {disk}; \
-         overwriting and syncing {} bytes takes {fsync} µs there.\n",
-        data::MESSAGE_SIZE
-    ))
-}
-
-/// Returns the load average over the last minute, if the system reports it.
-fn load() -> Option<f64> {
-    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
-}
-
-fn describe_peers(peers: &[Peer], scratch: &Path) -> String {
-    let mut text = String::from("\n| peer | version |\n|---|---|\n");
-    for peer in peers {
-        let version = match peer.start(scratch).and_then(|mut it| it.ready()) {
-            Ok(version) => version,
-            Err(error) => format!("not installed ({error})"),
-        };
-        text += &format!("| {} | {version} |\n", peer.name);
-    }
-    text
 }
 
 fn measure_storage(workloads: &[StoredWorkload], rounds: usize, runtime: &Handle) {

@@ -1,6 +1,6 @@
 //! The goals: ratios that one run of the benchmark must show.
 
-use super::{cost::Cost, peer::Kind, rounds::Cell};
+use super::{cell::Cell, cost::Cost, peer::Kind};
 
 /// A ratio that the engine should reach.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{rounds::sample_cells, workloads::Workload};
+    use crate::compare::{cell::sample_cells, workloads::Workload};
 
     #[test]
     fn growth_is_relative_to_a_tenth_of_the_size() {

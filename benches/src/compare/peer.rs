@@ -6,7 +6,7 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
     time::Duration,
@@ -14,6 +14,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
+
+use crate::storage::written_bytes;
 
 /// A program that executes workloads.
 #[derive(Clone, Debug)]
@@ -98,6 +100,8 @@ pub struct Session {
     child: Child,
     requests: ChildStdin,
     replies: Receiver<io::Result<String>>,
+    /// The last line of standard error, at its end.
+    error: Receiver<String>,
 }
 
 #[derive(Deserialize)]
@@ -116,14 +120,17 @@ impl Peer {
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("RUST_LOG", "off");
         // A program may start others, for example a server. At the end of the session, all of them are killed.
         command.process_group(0);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
         let requests = child.stdin.take().expect("standard input is a pipe");
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         let (sender, replies) = channel();
         // Ends when the program closes its output or the session is dropped.
         thread::spawn(move || output.lines().try_for_each(|it| sender.send(it)));
-        Ok(Session { child, requests, replies })
+        let errors = BufReader::new(child.stderr.take().expect("standard error is a pipe"));
+        let (sender, error) = channel();
+        thread::spawn(move || sender.send(last_line(errors)));
+        Ok(Session { child, requests, replies, error })
     }
 }
 
@@ -144,7 +151,15 @@ impl Session {
     ) -> io::Result<Reply> {
         writeln!(self.requests, "{workload} {size} {runs}")?;
         self.requests.flush()?;
-        Ok(serde_json::from_str(&self.line(limit)?)?)
+        Ok(match serde_json::from_str::<Reply>(&self.line(limit)?)? {
+            Reply::Cannot { cannot } => Reply::Cannot { cannot: shorten(&cannot) },
+            done => done,
+        })
+    }
+
+    /// Returns the number of bytes that the program has written, if the system reports it.
+    pub fn written_bytes(&self) -> Option<u64> {
+        written_bytes(&self.child.id().to_string())
     }
 
     fn line(&mut self, limit: Duration) -> io::Result<String> {
@@ -157,7 +172,7 @@ impl Session {
                 // A program that closes its output usually ends immediately. It must not keep the benchmark waiting.
                 for _ in 0..20 {
                     if let Some(status) = self.child.try_wait()? {
-                        return Err(io::Error::other(format!("the program ended: {status}")));
+                        return Err(self.ended(status));
                     }
                     thread::sleep(Duration::from_millis(50));
                 }
@@ -165,6 +180,16 @@ impl Session {
                 Err(io::Error::other("the program closed its output and did not end"))
             }
         }
+    }
+
+    /// Describes why the program ended: its status and the last line of its standard error.
+    fn ended(&self, status: ExitStatus) -> io::Error {
+        // A process that the program has started may keep standard error open.
+        let error = self.error.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+        io::Error::other(match error.as_str() {
+            "" => format!("the program ended: {status}"),
+            error => format!("the program ended: {status}: {error}"),
+        })
     }
 
     fn kill(&mut self) {
@@ -179,5 +204,56 @@ impl Drop for Session {
     fn drop(&mut self) {
         // The program may be in the middle of a run that nobody waits for.
         self.kill();
+    }
+}
+
+/// Maximum number of characters of a reason in the results.
+const MAX_REASON: usize = 200;
+
+/// Returns the start of the first line of a reason.
+fn shorten(reason: &str) -> String {
+    reason.lines().next().unwrap_or_default().chars().take(MAX_REASON).collect()
+}
+
+/// Reads to the end and returns the start of the last line that describes an error, or an empty text.
+fn last_line(errors: impl BufRead) -> String {
+    let mut last = String::new();
+    for line in errors.split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim();
+        // Rust ends the message of a panic with a note about backtraces.
+        if !line.is_empty() && !line.starts_with("note: ") {
+            last = shorten(line);
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Session {
+        let command = ["sh", "-c", script].map(OsString::from).to_vec();
+        let peer = Peer { name: "shell", kind: Kind::Rust, command };
+        peer.start(Path::new("/")).expect("a shell exists")
+    }
+
+    #[test]
+    fn reason_of_a_failure_is_the_last_line_of_standard_error() {
+        let script = "echo '{\"version\": \"1\"}'; read request
+            printf 'panicked at a.rs:\\n%s failed\\nnote: b\\n' \"$request\" >&2; exit 101";
+        let mut session = shell(script);
+        assert_eq!(session.ready().unwrap(), "1");
+        let error = session.run("loop", 10, 1, Duration::from_secs(60)).unwrap_err();
+        let expect = "the program ended: exit status: 101: loop 10 1 failed";
+        assert_eq!(error.to_string(), expect);
+    }
+
+    #[test]
+    fn a_long_error_is_shortened() {
+        let text = format!("{}\n\n", "x".repeat(1_000));
+        assert_eq!(last_line(text.as_bytes()), "x".repeat(MAX_REASON));
+        assert_eq!(last_line(&b""[..]), "");
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{cost::Cost, rounds::Cell};
+use super::{cell::Cell, cost::Cost};
+use crate::table::group_digits;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 420.0;
@@ -18,15 +19,15 @@ const COLOURS: [&str; 9] = [
 ];
 
 /// A measure of a cell, with its unit for the axis.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Axis {
-    pub name: &'static str,
+    pub name: String,
     pub value: fn(&Cost) -> f64,
     pub format: fn(f64) -> String,
 }
 
 /// Draws one measure of one workload against the size. Returns `None` if there are not two sizes to connect.
-pub fn plot(title: &str, cells: &[&Cell], peers: &[&str], axis: Axis) -> Option<String> {
+pub fn plot(title: &str, cells: &[&Cell], peers: &[&str], axis: &Axis) -> Option<String> {
     let points: Vec<(usize, f64, f64)> = cells
         .iter()
         .filter_map(|it| {
@@ -35,6 +36,9 @@ pub fn plot(title: &str, cells: &[&Cell], peers: &[&str], axis: Axis) -> Option<
         })
         .filter(|it| it.2 > 0.0)
         .collect();
+    if points.iter().all(|it| it.1 == points[0].1) {
+        return None;
+    }
     let x = Scale::new(points.iter().map(|it| it.1), LEFT, RIGHT)?;
     let y = Scale::new(points.iter().map(|it| it.2), BOTTOM, TOP)?;
     let mut svg = format!(
@@ -112,8 +116,9 @@ fn draw_axes(svg: &mut String, x: &Scale, y: &Scale, format: fn(f64) -> String) 
         let _ = writeln!(
             svg,
             "<path d=\"M{at:.1} {TOP}V{BOTTOM}\" stroke=\"#ddd\"/>\
-             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{value}</text>",
-            BOTTOM + 18.0
+             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            BOTTOM + 18.0,
+            group_digits(value as usize)
         );
     }
     for value in y.decades() {
@@ -137,17 +142,20 @@ fn draw_axes(svg: &mut String, x: &Scale, y: &Scale, format: fn(f64) -> String) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::rounds::sample_cells;
+    use crate::compare::cell::sample_cells;
 
     #[test]
     fn every_measured_peer_has_a_line() {
-        let axis = Axis { name: "time", value: |it| it.median, format: |it| it.to_string() };
+        let name = "time".to_owned();
+        let axis = Axis { name, value: |it| it.median, format: |it| it.to_string() };
         let cells = sample_cells();
         let svg =
-            plot("loop", &cells.iter().collect::<Vec<_>>(), &["engine", "by hand", "slow"], axis);
+            plot("loop", &cells.iter().collect::<Vec<_>>(), &["engine", "by hand", "slow"], &axis);
         let svg = svg.expect("there are two sizes");
         assert_eq!(svg.matches("<polyline").count(), 2, "{svg}");
         assert!(svg.contains(">engine</text>") && !svg.contains(">slow</text>"), "{svg}");
-        assert!(plot("loop", &[&cells[0]], &["engine"], axis).is_none());
+        assert!(svg.contains(">100,000</text>"), "{svg}");
+        let one_size = Cell { size: 300, ..cells[0].clone() };
+        assert!(plot("loop", &[&one_size], &["engine"], &axis).is_none());
     }
 }

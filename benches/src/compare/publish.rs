@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use super::{peer::Kind, rounds::Cell};
+use super::{cell::Cell, peer::Kind};
 
 const BEGIN: &str = "<!-- Written by `cargo xtask bench`: begin -->\n";
 const END: &str = "<!-- Written by `cargo xtask bench`: end -->\n";
@@ -86,7 +86,7 @@ fn replace(path: &Path, new: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::rounds::{Outcome, sample_cells};
+    use crate::compare::cell::{Outcome, sample_cells};
 
     #[test]
     fn peer_without_a_right_answer_is_missing() {

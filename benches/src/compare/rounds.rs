@@ -3,10 +3,13 @@
 use std::{fs, io, path::Path, time::Duration};
 
 use super::{
-    cost::{Cost, Sample, cost},
-    peer::{Kind, Measured, Peer, Reply, Session},
+    cell::{Cell, Outcome},
+    cost::{Sample, cost},
+    peer::{Measured, Peer, Reply, Session},
+    predict::outcome_without_run,
     workloads::Workload,
 };
+use crate::{data, table::group_digits};
 
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +30,7 @@ impl Effort {
     /// A measurement for publication.
     pub const FULL: Self = Self {
         rounds: 7,
-        budget: Duration::from_secs(2),
+        budget: Duration::from_secs(1),
         longest: Duration::from_secs(6),
         total: Duration::MAX,
         quick: false,
@@ -47,38 +50,11 @@ impl Effort {
     }
 }
 
-/// The result of one peer for one workload at one size.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    pub peer: &'static str,
-    pub kind: Kind,
-    pub workload: &'static Workload,
-    pub size: usize,
-    pub outcome: Outcome,
-}
-
-/// What the measurement of one peer gave.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    Measured(Cost),
-    /// The peer has no such feature, failed, or was not run. The text is the reason.
-    Absent(String),
-    /// The peer gave another answer than the engine.
-    Wrong(String),
-}
-
-impl Cell {
-    /// Returns the cost, if the peer was measured.
-    pub fn cost(&self) -> Option<&Cost> {
-        match &self.outcome {
-            Outcome::Measured(cost) => Some(cost),
-            _ => None,
-        }
-    }
-}
-
 /// Minimum duration of a round. Shorter runs are repeated within the round.
 const MIN_ROUND: Duration = Duration::from_millis(20);
+
+/// Duration of a run that is long enough to warm up a program. Programs with shorter runs warm up for a round.
+const LONG_RUN: Duration = Duration::from_millis(100);
 
 /// Measures one workload at all sizes.
 pub fn measure(
@@ -92,8 +68,9 @@ pub fn measure(
         eprintln!("{} {size} …", workload.name);
         let mut sessions = Vec::new();
         for peer in peers {
-            sessions.push(match reason_to_skip(peer, workload, size, &cells, effort) {
-                Some(reason) => Err(Outcome::Absent(reason)),
+            let known = outcome_without_run(peer.name, workload, size, &cells, effort.longest);
+            sessions.push(match known {
+                Some(outcome) => Err(outcome),
                 None => peer.start(scratch).map_err(|it| failed(&it)),
             });
         }
@@ -139,34 +116,6 @@ pub fn measure(
     Ok(cells)
 }
 
-/// Predicts the duration of a run from the sizes before.
-fn reason_to_skip(
-    peer: &Peer,
-    workload: &Workload,
-    size: usize,
-    cells: &[Cell],
-    effort: Effort,
-) -> Option<String> {
-    let mut earlier = cells.iter().rev().filter(|it| it.peer == peer.name);
-    let last = earlier.next()?;
-    let cost = match &last.outcome {
-        Outcome::Measured(cost) => cost,
-        Outcome::Absent(reason) | Outcome::Wrong(reason) => return Some(reason.clone()),
-    };
-    let total = |cell: &Cell, cost: &Cost| cost.median * workload.units(cell.size) as f64 / 1e9;
-    // Growth is at least linear in the size, and as steep as it was so far.
-    let exponent = match earlier.next().and_then(|it| Some((it, it.cost()?))) {
-        Some((before, its)) => {
-            let steps = (last.size as f64 / before.size as f64).ln();
-            ((total(last, cost) / total(before, its)).ln() / steps).clamp(1.0, 2.5)
-        }
-        None => 1.0,
-    };
-    let expected = total(last, cost) * (size as f64 / last.size as f64).powf(exponent);
-    (expected > effort.longest.as_secs_f64())
-        .then(|| format!("not run: about {} s expected", expected.round()))
-}
-
 /// The first run of a peer, in a new process, which then executes the rounds.
 struct Checked {
     session: Session,
@@ -210,7 +159,9 @@ struct Side {
     size: usize,
     checked: Checked,
     runs_per_round: usize,
-    /// Number of rounds after the first one, which warms up. If it is 0, the peer is so slow that it runs no round.
+    /// Whether the first round warms up and does not count.
+    warms_up: bool,
+    /// Number of rounds that count. If it is 0, the peer is so slow that it runs no round.
     rounds: usize,
     samples: Vec<Sample>,
     failure: Option<String>,
@@ -223,23 +174,30 @@ impl Side {
         let round = once * runs_per_round as f64;
         let rounds = (effort.budget.as_secs_f64() / round) as usize;
         let rounds = rounds.min(effort.rounds);
+        let warms_up = once < LONG_RUN.as_secs_f64();
         let samples = Vec::new();
-        Self { workload, size, checked, runs_per_round, rounds, samples, failure: None }
+        Self { workload, size, checked, runs_per_round, warms_up, rounds, samples, failure: None }
     }
 
+    /// Runs one round. Round 0 warms up.
     fn round(&mut self, round: usize, effort: Effort) {
-        if self.failure.is_some() || round > self.rounds || self.rounds == 0 {
+        let wanted = if round == 0 { self.warms_up } else { round <= self.rounds };
+        if !wanted || self.failure.is_some() {
             return;
         }
-        if let Err(error) = self.try_round(effort) {
-            self.failure = Some(error.to_string());
+        match self.try_round(effort) {
+            Ok(_) if round == 0 => {}
+            Ok(sample) => self.samples.push(sample),
+            Err(error) => self.failure = Some(error.to_string()),
         }
     }
 
-    fn try_round(&mut self, effort: Effort) -> io::Result<()> {
+    fn try_round(&mut self, effort: Effort) -> io::Result<Sample> {
         let runs = self.runs_per_round;
-        let reply =
-            self.checked.session.run(self.workload.name, self.size, runs, effort.deadline())?;
+        let session = &mut self.checked.session;
+        let before = session.written_bytes();
+        let reply = session.run(self.workload.name, self.size, runs, effort.deadline())?;
+        let written = session.written_bytes().zip(before).map(|(after, before)| after - before);
         let Reply::Done(it) = reply else {
             return Err(io::Error::other("the second run was refused"));
         };
@@ -249,9 +207,17 @@ impl Side {
                 it.answer
             )));
         }
-        let sample = self.sample(&it, runs);
-        self.samples.push(sample);
-        Ok(())
+        let units = self.workload.units(self.size) * runs;
+        if let Some(written) = written
+            && self.workload.stored
+            && written < (units * data::MESSAGE_SIZE) as u64
+        {
+            let (written, units) = (group_digits(written as usize), group_digits(units));
+            return Err(io::Error::other(format!(
+                "does not store its steps: it wrote only {written} bytes in {units} steps"
+            )));
+        }
+        Ok(self.sample(&it, runs))
     }
 
     fn sample(&self, measured: &Measured, runs: usize) -> Sample {
@@ -295,28 +261,4 @@ fn clear(scratch: &Path) -> io::Result<()> {
 
 fn size_of_files(scratch: &Path) -> io::Result<u64> {
     fs::read_dir(scratch)?.map(|it| Ok(it?.metadata()?.len())).sum()
-}
-
-/// Returns results of two sizes for three peers, one of which failed.
-#[cfg(test)]
-pub(crate) fn sample_cells() -> Vec<Cell> {
-    let cell = |peer, kind, size, outcome| Cell {
-        peer,
-        kind,
-        workload: Workload::named("loop").expect("the workload exists"),
-        size,
-        outcome,
-    };
-    let cost = |median: f64| {
-        let (min, max) = (median / 2.0, median * 2.0);
-        let (cpu, rounds, memory) = (median, 3, 8_192);
-        Outcome::Measured(Cost { median, min, max, cpu, rounds, memory, stored: None })
-    };
-    vec![
-        cell("engine", Kind::Engine, 1_000, cost(100.0)),
-        cell("by hand", Kind::ByHand, 1_000, cost(40.0)),
-        cell("slow", Kind::LangGraph, 1_000, Outcome::Wrong("wrong answer: 7".to_owned())),
-        cell("engine", Kind::Engine, 100_000, cost(90.0)),
-        cell("by hand", Kind::ByHand, 100_000, cost(20.0)),
-    ]
 }

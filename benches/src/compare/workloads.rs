@@ -112,7 +112,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "agent-loop",
-        about: "An agent whose model answers at once calls a cheap tool once per turn, with short texts: LangChain's `create_agent` for LangGraph, and the crate's agent elsewhere.",
+        about: "An agent whose model answers at once calls a cheap tool once per turn, with short texts: LangChain's `create_agent` for LangGraph, `createReactAgent` for LangGraph.js, and the crate's own agent elsewhere.",
         unit: "tool call",
         sizes: &[1, 5, 25],
         quick: &[25],

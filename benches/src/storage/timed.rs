@@ -150,9 +150,10 @@ fn measure_writes(
     runtime: &Handle,
 ) -> DurableWrites {
     let counting_hook = Arc::new(CountingHook::before(saver.clone()));
-    let before = disk::written();
+    let written_bytes = || disk::written_bytes("self");
+    let before = written_bytes();
     runtime.block_on(chat::run(&chat::graph(counting_hook.clone()), "counted", load));
-    let written = before.zip(disk::written()).map(|(before, after)| after - before);
+    let written = before.zip(written_bytes()).map(|(before, after)| (after - before) as usize);
     let count = counting_hook.hook().commits();
     let commits = |bytes: usize| CommitProfile { count, bytes: bytes / count.max(1) };
     DurableWrites { commits: commits(counting_hook.hook().bytes()), actual: written.map(commits) }

@@ -10,13 +10,19 @@ use crate::{config, run, scatter, state};
 
 pub fn prepare(size: usize) -> Job {
     let one = Arc::new(one_joke());
-    let schema = StateSchema::builder().channel("subjects").channel("letters").channel("joke");
+    let schema = StateSchema::builder().channel("letters").channel("joke");
+    // The subjects are not in the state, because `run_node` copies the state for every child.
+    let subjects: Arc<Vec<Value>> =
+        Arc::new((0..size).map(|it| json!(data::subject(it))).collect());
     let graph = StateGraph::new(schema.list_channel("jokes").build())
-        .add_node_fn("scatter", |context| async move {
-            let subjects = context.get("subjects").and_then(Value::as_array).cloned();
-            let subjects = subjects.unwrap_or_default().into_iter();
-            let jokes = scatter(&context, ("generate_joke", "letters", "joke"), subjects).await?;
-            Ok(NodeOutput::new().with_update("jokes", Value::Array(jokes)))
+        .add_node_fn("scatter", move |context| {
+            let subjects = subjects.clone();
+            async move {
+                let subjects = subjects.iter().cloned();
+                let node = ("generate_joke", "letters", "joke");
+                let jokes = scatter(&context, node, subjects).await?;
+                Ok(NodeOutput::new().with_update("jokes", Value::Array(jokes)))
+            }
         })
         // `run_node` cannot run a subgraph node, which needs the schema of its parent.
         .add_node_fn("generate_joke", move |context| {
@@ -31,8 +37,7 @@ pub fn prepare(size: usize) -> Job {
         .add_edge("scatter", END)
         .compile()
         .expect("the graph is valid");
-    let subjects: Vec<_> = (0..size).map(data::subject).collect();
-    run(graph, state([("subjects", json!(subjects))]), |it| {
+    run(graph, state([]), |it| {
         let jokes = it["jokes"].as_array().into_iter().flatten();
         data::describe(jokes.filter_map(Value::as_str))
     })

@@ -49,7 +49,7 @@ fn prepare(workload: &str, size: usize) -> Result<Job, String> {
         "react-agent" | "react-agent-checkpoint" | "agent-loop" => {
             return Err("no agent in this crate".to_owned());
         }
-        "resume" => return Err("a finished thread cannot be continued with more steps".to_owned()),
+        "resume" => return Err("invoke does not continue a finished thread".to_owned()),
         _ if workload.ends_with("-checkpoint") => return Err(NO_EXIT.to_owned()),
         "server" => return Err("no server in this crate".to_owned()),
         _ => return Err(unknown(workload)),
@@ -108,8 +108,7 @@ fn loop_graph() -> CompiledGraph {
         .expect("the graph is valid")
 }
 
-/// Invokes a node once per number and collects one field of the results. This is how a node sizes a fan-out from the
-/// state.
+/// Invokes a node once per value and collects one field of the results. This is how a node sizes a fan-out at run time.
 async fn scatter(
     context: &NodeContext,
     (node, input, field): (&str, &str, &str),

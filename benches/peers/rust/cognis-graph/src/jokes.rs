@@ -1,18 +1,25 @@
 //! The fan-out to a subgraph on cognis-graph.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use cognis_graph::{
     CompiledGraph, Goto, Graph, GraphState, Node, NodeCtx, NodeOut,
     cognis_core::{Result, Runnable},
     node_fn,
 };
-use peer_support::{data, protocol::Job};
+use peer_support::{
+    data::{self, Shared},
+    protocol::Job,
+};
 use serde_json::json;
 
 use crate::{config, run};
 
 #[derive(GraphState, Clone, Debug, Default)]
 pub struct Jokes {
+    /// Shared, because the state is copied for every task.
+    subjects: Shared<Vec<Vec<String>>>,
     #[reducer(append)]
     jokes: Vec<String>,
 }
@@ -25,11 +32,10 @@ struct OneJoke {
 }
 
 pub fn prepare(size: usize, store: fn(CompiledGraph<Jokes>) -> CompiledGraph<Jokes>) -> Job {
-    let subjects: Vec<_> = (0..size).map(data::subject).collect();
-    // Payloads are JSON, and the state of the sender is copied for every task.
-    let scatter = node_fn::<Jokes, _, _>("scatter", move |_, _| {
+    let scatter = node_fn::<Jokes, _, _>("scatter", |jokes, _| {
+        // Payloads are JSON.
         let subject = |it: &Vec<String>| ("generate_joke".to_owned(), json!(it));
-        let goto = Goto::Send(subjects.iter().map(subject).collect());
+        let goto = Goto::Send(jokes.subjects.0.iter().map(subject).collect());
         async move { Ok(NodeOut::goto_only(goto)) }
     });
     let graph = Graph::new()
@@ -37,7 +43,9 @@ pub fn prepare(size: usize, store: fn(CompiledGraph<Jokes>) -> CompiledGraph<Jok
         .node("generate_joke", GenerateJoke { graph: one_joke() })
         .start_at("scatter");
     let graph = graph.compile().expect("the graph is valid");
-    run(store(graph), Jokes::default, |it| data::describe(it.jokes))
+    let subjects = Shared(Arc::new((0..size).map(data::subject).collect()));
+    let input = move || Jokes { subjects: subjects.clone(), jokes: Vec::new() };
+    run(store(graph), input, |it| data::describe(it.jokes))
 }
 
 /// Runs the subgraph on a payload. The subgraphs of the crate see only the state of the parent.
@@ -51,7 +59,7 @@ impl Node<Jokes> for GenerateJoke {
         let letters = context.payload().and_then(|it| serde_json::from_value(it.clone()).ok());
         let input = OneJoke { letters: letters.unwrap_or_default(), ..OneJoke::default() };
         let jokes = vec![self.graph.invoke(input, config()).await?.joke];
-        Ok(NodeOut { update: JokesUpdate { jokes }, goto: Goto::halt() })
+        Ok(NodeOut { update: JokesUpdate { subjects: None, jokes }, goto: Goto::halt() })
     }
 }
 

@@ -11,7 +11,7 @@ use peer_support::{data, protocol::Job};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{Saver, again, run, send};
+use crate::{Saver, add_scatter_edges, again, run, send};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Jokes {
@@ -47,8 +47,7 @@ pub fn prepare(size: usize, saver: Option<Saver>) -> Job {
         |one: &OneJoke| JokesUpdate { subjects: None, jokes: Some(vec![one.joke.clone()]) },
     );
     call.expect("the name is unique");
-    graph.set_entry_point("scatter");
-    graph.set_finish_point("generate_joke");
+    add_scatter_edges(&mut graph, "generate_joke");
     let graph = graph.compile_with_checkpointer(saver).expect("the graph is valid");
     let subjects: Vec<_> = (0..size).map(data::subject).collect();
     let input = move || Jokes { subjects: subjects.clone(), jokes: Vec::new() };

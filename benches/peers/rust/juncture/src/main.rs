@@ -10,7 +10,10 @@ use std::{io, sync::Arc};
 use juncture_checkpoint::MemorySaver;
 use juncture_core::{
     Command, CompiledGraph, Durability, END, JunctureError, PathMap, RunnableConfig, SendTarget,
-    State, StateGraph, checkpoint::CheckpointSaver, node::NodeFnCommand, node::NodeFnUpdate,
+    State, StateGraph,
+    checkpoint::CheckpointSaver,
+    node::{NodeFnCommand, NodeFnUpdate},
+    stream::{EventEmitter, StreamMode},
 };
 use juncture_derive::State;
 use peer_support::{
@@ -19,6 +22,7 @@ use peer_support::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
+use tokio::sync::mpsc;
 
 fn main() -> io::Result<()> {
     serve("0.4.0", prepare)
@@ -76,19 +80,39 @@ where
     let graph = Arc::new(graph);
     job(move || {
         let (graph, input) = (graph.clone(), input());
-        async move {
-            let config = RunnableConfig { durability: Some(Durability::Exit), ..config() };
-            answer(graph.invoke_async(input, &config).await.expect("the run succeeds").value)
-        }
+        async move { answer(execute(&graph, input, Durability::Exit).await) }
     })
 }
 
+/// Runs a graph on a new thread and returns its final state.
+///
+/// In this version, `invoke` and `stream` never use the checkpointer. `execute_with_emitter` does, so graphs with a
+/// checkpointer run with it. They emit custom events only, of which there are none.
+async fn execute<S>(graph: &CompiledGraph<S>, input: S, durability: Durability) -> S
+where
+    S: State + Serialize + DeserializeOwned,
+    S::Update: Serialize,
+{
+    let config = config(durability);
+    let state = if graph.checkpointer().is_some() {
+        // The savers refuse the writes of a step without a checkpoint before it, as the first one.
+        let config = config.with_checkpoint_id("input");
+        let (events, _) = mpsc::channel(1);
+        let emitter = EventEmitter::new(events, StreamMode::Custom);
+        graph.execute_with_emitter(input, &config, emitter).await
+    } else {
+        graph.invoke_async(input, &config).await.map(|it| it.value)
+    };
+    state.expect("the run succeeds")
+}
+
 /// Returns the configuration of a new thread, without limits on steps and concurrency.
-fn config() -> RunnableConfig {
+fn config(durability: Durability) -> RunnableConfig {
     RunnableConfig {
         recursion_limit: 20_000_000_000,
         // Tokio's semaphores have no more permits.
         max_parallel_tasks: usize::MAX >> 3,
+        durability: Some(durability),
         ..RunnableConfig::new().with_thread_id(data::new_thread())
     }
 }
@@ -145,6 +169,14 @@ fn send(node: &str, state: serde_json::Value) -> SendTarget {
     SendTarget { node: node.to_owned(), state, timeout: None }
 }
 
+/// Connects the entry point `scatter` with a node that gets messages. The edge makes the node reachable; the messages
+/// replace it.
+fn add_scatter_edges<S: State>(graph: &mut StateGraph<S>, node: &str) {
+    graph.set_entry_point("scatter");
+    graph.add_edge("scatter", node);
+    graph.set_finish_point(node);
+}
+
 fn fan_out() -> CompiledGraph<Sum> {
     let scatter = NodeFnCommand(|sum: &Sum| {
         let parts = sum.parts;
@@ -160,8 +192,7 @@ fn fan_out() -> CompiledGraph<Sum> {
     let mut graph = StateGraph::new();
     graph.add_node_simple("scatter", scatter).expect("the name is unique");
     graph.add_node_simple("add", add).expect("the name is unique");
-    graph.set_entry_point("scatter");
-    graph.set_finish_point("add");
+    add_scatter_edges(&mut graph, "add");
     graph.compile().expect("the graph is valid")
 }
 
@@ -221,10 +252,7 @@ fn threads(count: usize) -> Job {
     concurrent(count, move || {
         let graph = graph.clone();
         let input = Counter { count: 0, until: data::THREAD_STEPS };
-        async move {
-            let result = graph.invoke_async(input, &config()).await;
-            result.expect("the run succeeds").value.count as usize
-        }
+        async move { execute(&graph, input, Durability::Sync).await.count as usize }
     })
 }
 
@@ -255,7 +283,6 @@ fn cpu_branches() -> CompiledGraph<Spins> {
     let mut graph = StateGraph::new();
     graph.add_node_simple("scatter", scatter).expect("the name is unique");
     graph.add_node_simple("spin", spin).expect("the name is unique");
-    graph.set_entry_point("scatter");
-    graph.set_finish_point("spin");
+    add_scatter_edges(&mut graph, "spin");
     graph.compile().expect("the graph is valid")
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use juncture_checkpoint::SqliteSaver;
-use juncture_core::{CompiledGraph, END, JunctureError, StateGraph, node::NodeFnUpdate};
+use juncture_core::{
+    CompiledGraph, Durability, END, JunctureError, StateGraph, node::NodeFnUpdate,
+};
 use juncture_derive::State;
 use peer_support::{
     create_database, data,
@@ -11,7 +13,7 @@ use peer_support::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{again, config};
+use crate::{again, execute};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Chat {
@@ -27,10 +29,7 @@ pub fn prepare(until: usize, threads: usize) -> Job {
     let graph = Arc::new(graph);
     concurrent(threads, move || {
         let (graph, input) = (graph.clone(), Chat { until, ..Chat::default() });
-        async move {
-            let result = graph.invoke_async(input, &config()).await;
-            result.expect("the run succeeds").value.messages.len()
-        }
+        async move { execute(&graph, input, Durability::Sync).await.messages.len() }
     })
 }
 
