@@ -15,6 +15,7 @@ mod outage;
 mod proxy;
 mod restate_server;
 mod scenarios;
+mod tls;
 mod versions;
 mod worker_process;
 
