@@ -1,5 +1,7 @@
 //! Errors of a cluster.
 
+use graph_store::OpenError;
+
 use crate::run_status::RunStatus;
 
 /// Classes of PostgreSQL's error codes whose cause may be temporary: connection, transaction state (a standby that is
@@ -115,9 +117,9 @@ pub enum ClusterError {
     )]
     NewerSchema {
         /// Version of the tables.
-        found: u32,
+        found: i64,
         /// Newest version that this program supports.
-        supported: u32,
+        supported: i64,
     },
     /// The database cannot be reached, or cannot execute statements at present.
     #[error("the cluster database failed: {0}")]
@@ -141,6 +143,15 @@ pub enum ClusterError {
         /// Description of the failure, and how to fix it.
         problem: String,
     },
+}
+
+impl From<OpenError> for ClusterError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::TooNew { found, supported, .. } => Self::NewerSchema { found, supported },
+            other => Self::Database(other.to_string()),
+        }
+    }
 }
 
 impl From<deadpool_postgres::PoolError> for ClusterError {

@@ -251,7 +251,7 @@ async fn deliver(
 async fn apply_messages(call: &RemoteTaskCall, bodies: Vec<String>) -> Result<(), NodeError> {
     for body in bodies {
         match serde_json::from_str(&body).map_err(NodeError::terminal)? {
-            TaskMessage::Event(event) => call.forward((*event).into()).await,
+            TaskMessage::Event(event) => call.forward(*event).await,
             TaskMessage::Effect { key, result } => call.record_effect(key, result).await?,
         }
     }

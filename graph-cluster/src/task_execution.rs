@@ -133,7 +133,7 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
     let drive = async move {
         while let Some(event) = task.next().await {
             // The writer ends before this future only with an error, which drops this future.
-            let _ = sender.send(TaskMessage::Event(Box::new(event.into()))).await;
+            let _ = sender.send(TaskMessage::Event(Box::new(event))).await;
         }
         Ok::<_, TaskError>(task.finish().await)
     };

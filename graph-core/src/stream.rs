@@ -25,11 +25,15 @@ use crate::{
 };
 
 /// An event of a run.
-#[derive(Clone, Debug)]
+///
+/// A serialized event has no time, because the monotonic clock has no meaning in another process. A deserialized event has
+/// the time of its deserialization.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// Sequence number within the run, starting at 0.
     pub seq: u64,
     /// When the event occurred, on the monotonic clock.
+    #[serde(skip, default = "Instant::now")]
     pub at: Instant,
     /// Id of the run.
     pub run: Arc<str>,

@@ -22,17 +22,17 @@ pub enum OpenError {
         /// The file or the schema.
         database: String,
     },
-    /// The tables were created by a newer version of this library.
+    /// A newer version of this program has created the tables.
     #[error(
-        "the tables of {database} have version {found}, but this version of graph-store supports at most version \
-         {supported}; use a newer version"
+        "the tables of {database} have version {found}, but this program supports at most version {supported}; use a \
+         newer version of the program"
     )]
     TooNew {
         /// The file or the schema.
         database: String,
         /// Version of the tables.
         found: i64,
-        /// The newest version that this library supports.
+        /// The newest version that this program supports.
         supported: i64,
     },
     /// Cannot create or lock the owner file, whose lock shows other processes that this process is alive.

@@ -11,7 +11,9 @@
 //!
 //! A run leases its thread with an advisory lock that is held by a dedicated session. The server releases the lock
 //! when that session ends: immediately if the process is killed, and within half a minute if its machine is lost. A
-//! connection pooler between this process and the server must therefore not share sessions (`pool_mode = session`).
+//! connection pooler between this process and the server must therefore not share sessions (`pool_mode = session`). A
+//! process that is suspended or disconnected keeps its session: another process that has claimed its run ends the session
+//! with [`evict_lease_holder`](graph_core::checkpoint::Checkpointer::evict_lease_holder).
 //!
 //! All tables are in a separate schema, `graph_store` by default. Names are stored as bytes, because PostgreSQL's
 //! `text` type cannot represent every name; use `convert_from(thread, 'UTF8')` to display them.
@@ -19,6 +21,7 @@
 mod batch;
 mod cache;
 mod chains;
+pub mod connections;
 mod database;
 mod failure;
 mod group;

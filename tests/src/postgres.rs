@@ -5,6 +5,7 @@
 //! of a pipe.
 
 mod programs;
+mod tls;
 mod watchdog;
 
 use std::{
@@ -24,6 +25,7 @@ use std::{
 
 use tempfile::TempDir;
 
+pub use self::tls::TlsServer;
 use self::{
     programs::{Programs, User},
     watchdog::Watchdog,

@@ -39,6 +39,25 @@ async fn saver_passes_the_conformance_suite() {
 // Tests with two clients.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lease_of_an_unresponsive_client_can_be_taken_over() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let (one, two) = (saver(&url).await, saver(&url).await);
+    let lease = one.lease("t").await.unwrap();
+    let first = put(&one, step("t", None)).await.unwrap();
+    assert!(!one.evict_lease_holder("t").await.unwrap(), "a client does not evict itself");
+    assert!(!two.evict_lease_holder("u").await.unwrap(), "nobody has leased the thread");
+    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
+
+    assert!(two.evict_lease_holder("t").await.unwrap());
+    let _taken = lease_when_free(&two, "t").await;
+    let refused = put(&one, step("t", Some(first))).await;
+    assert!(matches!(refused, Err(CheckpointError::LeaseLost { .. })), "{refused:?}");
+    put(&two, step("t", Some(first))).await.unwrap();
+    drop(lease);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_that_lost_its_lease_cannot_write() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
@@ -518,7 +537,8 @@ async fn errors_suggest_a_fix_and_hide_the_password() {
             "check that the server is running",
         ),
         ("postgresql://postgres:s3cret@[".to_owned(), "the URL must have the form postgresql://"),
-        (url("postgres?sslmode=require"), "TLS connector"),
+        (url("postgres?sslmode=require"), "server does not support TLS; set `ssl = on`"),
+        (url("postgres?sslmode=allow"), "write sslmode=disable, prefer, require"),
     ] {
         let error = Postgres::connect(&url).await.unwrap_err();
         assert!(error.to_string().contains(says), "{error}");

@@ -305,21 +305,17 @@ impl RunStore {
         checkpoint_schema: &str,
         claim: &Claim,
     ) -> Result<bool, ClusterError> {
-        let quoted = quote(checkpoint_schema);
-        let terminate = format!(
-            "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-            WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-                AND (l.classid::bigint << 32 | l.objid::bigint) = {quoted}.lock_of('lease', $1)
-                AND (SELECT sum(fence) FROM graph_cluster.run WHERE thread = $2) > 1"
-        );
         let thread = &claim.request.thread;
-        let ended = self.query(&terminate, &[&thread.as_bytes(), thread]).await?;
-        Ok(!ended.is_empty())
+        let select = "SELECT 1 FROM graph_cluster.run WHERE thread = $1 HAVING sum(fence) > 1";
+        match self.query_opt(select, &[thread]).await? {
+            Some(_) => Ok(self.connections().evict_lease_holder(checkpoint_schema, thread).await?),
+            None => Ok(false),
+        }
     }
 
     /// Checks that the tables of the checkpointer are in this database, which eviction requires.
     pub(crate) async fn check_checkpoint_schema(&self, schema: &str) -> Result<(), ClusterError> {
-        let function = format!("{}.lock_of(text,bytea)", quote(schema));
+        let function = format!("\"{}\".lock_of(text,bytea)", schema.replace('"', "\"\""));
         let select = "SELECT FROM pg_proc WHERE oid = to_regprocedure($1)";
         match self.query_opt(select, &[&function]).await? {
             Some(_) => Ok(()),
@@ -334,10 +330,6 @@ enum Busy {
     Thread,
     /// The tenant has reached its limit.
     Tenant,
-}
-
-fn quote(identifier: &str) -> String {
-    format!("\"{}\"", identifier.replace('"', "\"\""))
 }
 
 fn claimed(row: &Row) -> Result<Claim, ClusterError> {

@@ -1,26 +1,18 @@
 //! The connections to the database of a cluster.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, tokio_postgres::Config,
-};
-use tokio_postgres::{NoTls, Row, types::ToSql};
+use deadpool_postgres::Object;
+use graph_store::postgres::connections::Connections;
+use tokio_postgres::{Row, types::ToSql};
 
 use super::notices::{Notice, Notices};
 use crate::error::ClusterError;
 
-const SCHEMA: &str = include_str!("schema.sql");
-/// Returns the version of the tables, such as `version 2`, which the last statement of the schema stores. Null if there
-/// are no tables.
-const SCHEMA_VERSION: &str =
-    "SELECT obj_description(to_regnamespace('graph_cluster'), 'pg_namespace')";
 /// Must equal the version in `schema.sql`.
-const CURRENT_VERSION: u32 = 4;
+const SCHEMA_VERSION: u32 = 4;
 /// Maximum number of connections, in addition to the one that receives notifications.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximum time for establishing a connection, and for waiting for a free one.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The runs of a cluster, in a PostgreSQL database that all clients and workers share. Clones share the connections.
 ///
@@ -43,46 +35,19 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct RunStore(Arc<Inner>);
 
 struct Inner {
-    pool: Pool,
+    connections: Connections,
     notices: Notices,
 }
 
 impl RunStore {
-    /// Connects to `postgresql://user:password@host:port/database` and creates the tables if they are missing.
+    /// Connects to `postgresql://user:password@host:port/database` and creates the tables if they are missing. The option
+    /// `sslmode` selects the encryption: see [`Connections`].
     pub async fn connect(url: &str) -> Result<Self, ClusterError> {
-        let mut config = Config::from_str(url).map_err(|_| {
-            // The URL is not shown, because it may contain a password.
-            ClusterError::Database(
-                "the URL must have the form postgresql://user:password@host:port/database".into(),
-            )
-        })?;
-        config.connect_timeout(CONNECT_TIMEOUT).application_name("graph-cluster");
-        config.keepalives_idle(Duration::from_secs(10));
-        config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
-        // Keepalives do not detect a lost connection while sent data is unacknowledged.
-        config.tcp_user_timeout(CONNECT_TIMEOUT);
-        let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, settings))
-            .max_size(MAX_CONNECTIONS)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(CONNECT_TIMEOUT))
-            .create_timeout(Some(CONNECT_TIMEOUT))
-            .build()
-            .map_err(|error| ClusterError::Database(error.to_string()))?;
-        let mut connection = pool.get().await?;
-        let version: Option<String> = connection.query_one(SCHEMA_VERSION, &[]).await?.get(0);
-        let version = version.as_deref().map_or(0, version_number);
-        if version > CURRENT_VERSION {
-            return Err(ClusterError::NewerSchema { found: version, supported: CURRENT_VERSION });
-        }
-        // The statements lock the tables even if these exist, which can lead to deadlocks with running workers.
-        if version < CURRENT_VERSION {
-            let transaction = connection.transaction().await?;
-            transaction.batch_execute(SCHEMA).await?;
-            transaction.commit().await?;
-        }
-        drop(connection);
-        Ok(Self(Arc::new(Inner { pool, notices: Notices::listen(config) })))
+        let connections = Connections::open(url, "graph-cluster", MAX_CONNECTIONS).await?;
+        let schema = include_str!("schema.sql");
+        connections.create_tables("graph_cluster", SCHEMA_VERSION, schema).await?;
+        let notices = Notices::listen(&connections);
+        Ok(Self(Arc::new(Inner { connections, notices })))
     }
 
     /// Checks that the database executes statements.
@@ -95,31 +60,21 @@ impl RunStore {
         self.0.notices.subscribe()
     }
 
-    pub(super) async fn connection(&self) -> Result<Object, ClusterError> {
-        Ok(self.0.pool.get().await?)
+    pub(super) fn connections(&self) -> &Connections {
+        &self.0.connections
     }
 
-    /// Executes a statement. If a pooled connection turns out to be closed, tries the next one, which is safe because
-    /// all statements of this crate are idempotent or check a fence.
+    pub(super) async fn connection(&self) -> Result<Object, ClusterError> {
+        Ok(self.0.connections.get().await?)
+    }
+
+    /// Executes a statement, which must be idempotent or check a fence.
     pub(super) async fn query(
         &self,
         statement: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, ClusterError> {
-        for _ in 0..MAX_CONNECTIONS {
-            let connection = self.connection().await?;
-            let prepared = connection.prepare_cached(statement).await;
-            let result = match prepared {
-                Ok(prepared) => connection.query(&prepared, params).await,
-                Err(error) => Err(error),
-            };
-            match result {
-                // After a restart of the server, every pooled connection is closed.
-                Err(error) if error.is_closed() => {}
-                result => return Ok(result?),
-            }
-        }
-        Err(ClusterError::Database("all connections to the server are closed".into()))
+        Ok(self.0.connections.query(statement, params).await?)
     }
 
     pub(super) async fn query_opt(
@@ -127,13 +82,8 @@ impl RunStore {
         statement: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Row>, ClusterError> {
-        Ok(self.query(statement, params).await?.into_iter().next())
+        Ok(self.0.connections.query_opt(statement, params).await?)
     }
-}
-
-/// Returns the number in the text of a schema's version, or zero if it has none.
-fn version_number(text: &str) -> u32 {
-    text.strip_prefix("version ").and_then(|it| it.parse().ok()).unwrap_or_default()
 }
 
 impl fmt::Debug for RunStore {

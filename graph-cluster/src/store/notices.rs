@@ -3,13 +3,9 @@
 //! A notification only says that the tables have changed, and may be lost with its connection. Every receiver therefore
 //! also reads the tables periodically.
 
-use std::{future::poll_fn, time::Duration};
+use graph_store::postgres::connections::{Connections, Listener, Notification};
+use tokio::sync::broadcast;
 
-use tokio::{sync::broadcast, task::JoinHandle};
-use tokio_postgres::{AsyncMessage, Config, Error, NoTls};
-
-/// Delay before the connection is opened again after it was lost.
-const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// Number of notices that are kept for a slow receiver.
 const BUFFER: usize = 1024;
 
@@ -46,57 +42,25 @@ impl Notice {
 /// A connection that receives notifications. Dropping it closes the connection.
 pub(super) struct Notices {
     sender: broadcast::Sender<Notice>,
-    task: JoinHandle<()>,
+    _listener: Listener,
 }
 
 impl Notices {
-    pub(super) fn listen(config: Config) -> Self {
+    pub(super) fn listen(connections: &Connections) -> Self {
         let (sender, _) = broadcast::channel(BUFFER);
         let forward = sender.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                if let Err(error) = receive(&config, &forward).await {
-                    tracing::warn!(%error, "lost the connection for notifications; reconnecting");
-                }
-                tokio::time::sleep(RECONNECT_DELAY).await;
-            }
+        let listener = connections.listen("graph_cluster", move |notification| {
+            let notice = match notification {
+                Notification::Payload(payload) => Notice::parse(payload),
+                Notification::Lost => Some(Notice::Lost),
+            };
+            // An error means that there is no receiver at the moment.
+            let _ = notice.map(|it| forward.send(it));
         });
-        Self { sender, task }
+        Self { sender, _listener: listener }
     }
 
     pub(super) fn subscribe(&self) -> broadcast::Receiver<Notice> {
         self.sender.subscribe()
-    }
-}
-
-impl Drop for Notices {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// Forwards notifications until the connection ends.
-async fn receive(config: &Config, sender: &broadcast::Sender<Notice>) -> Result<(), Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
-    let listen = async {
-        client.batch_execute("LISTEN graph_cluster").await?;
-        // Earlier announcements were not received.
-        let _ = sender.send(Notice::Lost);
-        std::future::pending().await
-    };
-    let forward = async {
-        while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
-            if let AsyncMessage::Notification(it) = message?
-                && let Some(notice) = Notice::parse(it.payload())
-            {
-                // An error means that there is no receiver at the moment.
-                let _ = sender.send(notice);
-            }
-        }
-        Ok(())
-    };
-    tokio::select! {
-        result = listen => result,
-        result = forward => result,
     }
 }

@@ -51,7 +51,8 @@ impl Cluster {
         Self::start_on(kind, Some(server), database).await
     }
 
-    async fn start_on(
+    /// Starts a cluster with an empty database.
+    pub(crate) async fn start_on(
         kind: SchedulerKind,
         server: Option<Arc<postgres::Server>>,
         database: String,

@@ -17,6 +17,7 @@ mod restate_server;
 mod scenarios;
 mod server;
 mod times;
+mod tls;
 mod versions;
 mod worker_process;
 

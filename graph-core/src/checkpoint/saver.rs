@@ -23,6 +23,19 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// two runs from forking the thread even if a lease has expired.
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError>;
 
+    /// Ends the lease of another process on the thread, so that this process can lease the thread. Returns whether a
+    /// lease was ended.
+    ///
+    /// Call this method only if the other process has lost the right to run the thread, for example because another
+    /// process has claimed its run. It need not respond: it may be suspended or disconnected. Once the thread is leased
+    /// again, its writes are refused.
+    ///
+    /// Does nothing by default, for storages that a single process uses.
+    async fn evict_lease_holder(&self, thread: &str) -> Result<bool, CheckpointError> {
+        let _ = thread;
+        Ok(false)
+    }
+
     /// Stores writes of one run, in order. A storage that can commit several writes at once should do so, because a step
     /// then costs one commit. If this method fails, a prefix of the writes may have been stored.
     ///

@@ -106,6 +106,16 @@ impl From<rusqlite::Error> for ApiError {
 }
 
 #[cfg(feature = "postgres")]
+impl From<deadpool_postgres::PoolError> for ApiError {
+    fn from(error: deadpool_postgres::PoolError) -> Self {
+        match error {
+            deadpool_postgres::PoolError::Backend(error) => error.into(),
+            other => Self::internal(&other),
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
 impl From<tokio_postgres::Error> for ApiError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {

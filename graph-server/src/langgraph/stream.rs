@@ -10,7 +10,6 @@ pub(super) mod message;
 pub(super) mod protocol;
 pub(super) mod published;
 pub(super) mod sse;
-pub(super) mod stored;
 pub(super) mod tool_event;
 pub(super) mod tracing_event;
 pub(super) mod ui;

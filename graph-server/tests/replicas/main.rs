@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod crons;
+mod frozen;
 mod kill;
 mod process;
 mod runs;
 mod streams;
+mod tls;

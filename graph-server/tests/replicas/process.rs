@@ -9,6 +9,7 @@ use std::{
 
 use graph_tests::postgres;
 use reqwest::{Client, Method};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -27,6 +28,15 @@ impl Cluster {
         let server = postgres::shared()?;
         let files = tempfile::tempdir().unwrap();
         Some(Self { server, database: server.fresh_database(), files })
+    }
+
+    /// Creates a database that replicas reach with TLS. Returns `None` if PostgreSQL is not installed.
+    pub(crate) fn start_with_tls() -> Option<Self> {
+        let cluster = Self::start()?;
+        // The server ends with the process.
+        let tls: &'static postgres::TlsServer = Box::leak(Box::new(postgres::TlsServer::start()?));
+        let database = tls.fresh_database(&tls.verify_full());
+        Some(Self { server: &tls.server, database, ..cluster })
     }
 
     fn effects_file(&self) -> PathBuf {
@@ -88,6 +98,20 @@ impl Replica {
     /// Returns the id of the process.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Suspends the process, which keeps its connections.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Continues the process.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
     /// Sends a request and returns the status and the body.

@@ -1,16 +1,13 @@
 //! A PostgreSQL database: a pool of connections that use one schema on a server.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod,
-    Runtime,
-};
-use tokio::time::timeout;
-use tokio_postgres::{Config, NoTls, Row, config::Host, types::ToSql};
+use deadpool_postgres::{Object, Pool, PoolError};
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{
-    failure::{DatabaseError, NO_ANSWER, is_conflict, is_connection_lost, problem},
+    connections::Connections,
+    failure::{DatabaseError, is_conflict, is_connection_lost, problem},
     leases::Leases,
     schema::{self, Schema},
 };
@@ -23,18 +20,9 @@ use crate::{
 
 /// Default maximum number of connections.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximum time for establishing a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time that a statement waits for a free connection.
-const POOL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Delay before each retry after a lost connection.
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
-
-/// Statement that is executed on each new connection. Once the tables have grown, the server overestimates the cost
-/// of reading a thread and JIT-compiles the reading statement on every execution: a read that takes less than 1 ms
-/// without JIT took 35 ms.
-const CONNECTION_SETUP: &str = "SET jit = off";
 
 /// Settings for opening a database. Create them with [`Postgres::settings`].
 ///
@@ -94,53 +82,14 @@ impl Settings {
 
     /// Connects to `postgresql://user:password@host:port/database` and creates the tables if they are missing.
     ///
-    /// The connection does not use TLS; for TLS see [`from_pool`](Self::from_pool).
+    /// The option `sslmode` selects the encryption: see [`Connections`].
     pub async fn connect(self, url: &str) -> Result<Postgres, OpenError> {
-        let mut config = Config::from_str(url).map_err(|error| OpenError::Unreachable {
-            // The URL is not shown, because the password cannot be located reliably in a malformed URL.
-            database: "at the given URL".to_owned(),
-            problem: format!(
-                "{}; the URL must have the form postgresql://user:password@host:port/database",
-                problem(&error.into())
-            ),
-        })?;
-        let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
-        config.connect_timeout(connect_timeout);
-        if config.get_application_name().is_none() {
-            config.application_name("graph-store");
-        }
-        // Detects that the server is lost while a run is waiting for a reply.
-        config.keepalives_idle(Duration::from_secs(10));
-        config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
-        let database = address(&config);
-        // `Fast` sends no test query. A broken connection is detected when it is used, and is then replaced.
-        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, manager_config))
-            .max_size(self.connections)
-            // LIFO order reuses the most recently used connection, whose server process has warm caches. The other
-            // connections stay idle.
-            .queue_mode(QueueMode::Lifo)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(POOL_TIMEOUT))
-            .create_timeout(Some(CONNECT_TIMEOUT))
-            .post_create(Hook::async_fn(move |connection, _| {
-                // The pool's own timeout covers only establishing the connection, not its setup.
-                let set_up = timeout(connect_timeout, connection.batch_execute(CONNECTION_SETUP));
-                Box::pin(async {
-                    let no_answer = |_| HookError::message(NO_ANSWER);
-                    set_up.await.map_err(no_answer)?.map_err(HookError::Backend)
-                })
-            }))
-            .build()
-            .map_err(|error| OpenError::Unreachable {
-                database: database.clone(),
-                problem: error.to_string(),
-            })?;
-        self.open(pool, database).await
+        let connections = Connections::open(url, "graph-store", self.connections).await?;
+        self.open(connections.pool().clone(), connections.address().to_owned()).await
     }
 
-    /// Uses a pool created by the caller, for example a pool with TLS. The settings of that pool apply instead of
-    /// [`connections`](Self::connections). Disable `jit` for the user of the pool (`ALTER ROLE … SET jit = off`),
+    /// Uses a pool created by the caller, for example a pool with client certificates. The settings of that pool apply
+    /// instead of [`connections`](Self::connections). Disable `jit` for the user of the pool (`ALTER ROLE … SET jit = off`),
     /// because JIT-compiling the statement that reads a thread takes far longer than executing it.
     pub async fn from_pool(self, pool: Pool) -> Result<Postgres, OpenError> {
         self.open(pool, "the given pool".to_owned()).await
@@ -164,20 +113,6 @@ impl Settings {
         let leases = Leases::new();
         Ok(Postgres(Arc::new(Inner { database, schema, codec, pool, leases })))
     }
-}
-
-/// Returns the address of the server, without the password.
-fn address(config: &Config) -> String {
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
-        #[cfg(unix)]
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => config.get_hostaddrs().first().map_or_else(String::new, ToString::to_string),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let user = config.get_user().unwrap_or_default();
-    let database = config.get_dbname().unwrap_or(user);
-    format!("{user}@{host}:{port}/{database}")
 }
 
 /// An open database. Clones share the connections; dropping the last clone closes them.
@@ -328,38 +263,5 @@ impl fmt::Debug for Postgres {
             .field("database", &self.0.database)
             .field("schema", &self.0.schema.name())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
-
-    use super::Postgres;
-
-    #[tokio::test]
-    async fn connecting_times_out_if_the_server_stops_responding() {
-        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("postgresql://u@{}/d?connect_timeout=1", server.local_addr().unwrap());
-        tokio::spawn(async move {
-            let mut greeted = Vec::new();
-            while let Ok((mut connection, _)) = server.accept().await {
-                // The messages `AuthenticationOk` and `ReadyForQuery`, which complete the login.
-                let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await;
-                greeted.push(connection);
-            }
-        });
-        let connect = timeout(Duration::from_secs(60), Postgres::connect(&url));
-        let error = connect
-            .await
-            .expect("the connection attempt ends before the test's timeout")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("the server did not respond in time; check that the server is running"),
-            "{error}"
-        );
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use rustls::CertificateError;
 use tokio_postgres::error::SqlState;
 
 /// Error message used when the server does not respond in time.
@@ -96,10 +97,28 @@ fn hint(error: &PoolError) -> &'static str {
         _ if is_connection_lost(error) => {
             "; check that the server is running and listens on this address, then retry; committed data is not lost"
         }
-        _ if is_about_tls(error) => {
-            "; to use TLS, create a pool with a TLS connector and pass it to `from_pool`"
+        _ => tls_hint(error),
+    }
+}
+
+fn tls_hint(error: &PoolError) -> &'static str {
+    let Some(error) = postgres_error(error).filter(|it| it.to_string().contains("TLS")) else {
+        return "";
+    };
+    let cause = error.source().and_then(|it| it.downcast_ref::<io::Error>());
+    let cause = cause.and_then(|it| it.get_ref()?.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => "; use a host of the server's certificate in the URL, or write sslmode=verify-ca",
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "; sslrootcert must name the certificate of the authority that issued the server's certificate"
         }
-        _ => "",
+        Some(rustls::Error::InvalidCertificate(_)) => "; replace the certificate of the server",
+        Some(_) => "; the server must support TLS 1.2 or 1.3",
+        None => {
+            "; set `ssl = on` on the server, or write sslmode=disable if the network is private"
+        }
     }
 }
 
@@ -127,10 +146,6 @@ pub(super) fn is_conflict(error: &PoolError) -> bool {
 
 pub(super) fn sql_state(error: &PoolError) -> Option<&SqlState> {
     postgres_error(error)?.code()
-}
-
-fn is_about_tls(error: &PoolError) -> bool {
-    postgres_error(error).is_some_and(|it| it.to_string().contains("TLS"))
 }
 
 fn is_about_io(error: &tokio_postgres::Error) -> bool {

@@ -16,6 +16,7 @@ use graph_core::checkpoint::CheckpointError;
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
+    connections::Connections,
     database::{Postgres, RetryBackoff},
     failure::Failure,
     leases::{LeaseState, Session},
@@ -33,7 +34,33 @@ const SETTINGS: &str = "
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
 
+/// Ends the session that holds the lock of a thread.
+const EVICT: &str = "
+    SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+    WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+        AND (l.classid::bigint << 32 | l.objid::bigint) = @.lock_of('lease', $1)";
+
+impl Connections {
+    /// Ends the session in which another process has leased a thread of the saver in `schema`, like
+    /// [`Checkpointer::evict_lease_holder`](graph_core::checkpoint::Checkpointer::evict_lease_holder). Returns whether a
+    /// session was ended.
+    pub async fn evict_lease_holder(&self, schema: &str, thread: &str) -> Result<bool, PoolError> {
+        let schema = format!("\"{}\".", schema.replace('"', "\"\""));
+        let ended = self.query(&EVICT.replace("@.", &schema), &[&thread.as_bytes()]).await?;
+        Ok(!ended.is_empty())
+    }
+}
+
 impl Postgres {
+    /// Ends the session in which another database handle has leased a thread. Returns whether there was one.
+    pub(super) async fn evict(&self, thread: &str) -> Result<bool, PoolError> {
+        // A lease of this handle is in use, or is being released.
+        if self.leases().lock().contains_key(thread) {
+            return Ok(false);
+        }
+        Ok(!self.query(EVICT, &[&thread.as_bytes()]).await?.is_empty())
+    }
+
     /// Leases a thread, unless another live session holds it.
     pub(super) async fn acquire(
         &self,

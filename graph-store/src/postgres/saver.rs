@@ -104,6 +104,10 @@ impl Checkpointer for PostgresSaver {
         self.map_error(self.database.acquire(thread).await).map(Lease::new)
     }
 
+    async fn evict_lease_holder(&self, thread: &str) -> Result<bool, CheckpointError> {
+        self.map_error(self.database.evict(thread).await.map_err(Failure::from))
+    }
+
     /// Stores the writes in one commit. If all of them belong to one namespace, this takes one round trip.
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         let codec = self.database.codec();

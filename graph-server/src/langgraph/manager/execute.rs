@@ -44,6 +44,9 @@ impl Manager {
     }
 
     async fn try_execute(&self, claim: &Claim) -> ApiResult<()> {
+        if claim.takes_over {
+            self.evict_previous(claim).await;
+        }
         let id = claim.run.to_string();
         let Some(mut run) = self.database.get::<Run>(&id).await? else {
             // The run was deleted.
@@ -104,6 +107,21 @@ impl Manager {
             }
         }
         Ok(())
+    }
+
+    /// Takes the checkpointer's lease on the thread from the process that claimed the run before. A process that was killed
+    /// holds no lease, but one that is suspended or disconnected does.
+    async fn evict_previous(&self, claim: &Claim) {
+        let thread = claim.thread.to_string();
+        match self.graphs.checkpointer().evict_lease_holder(&thread).await {
+            Ok(true) => {
+                tracing::warn!(run = %claim.run, "evicted the replica that executed the run")
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(run = %claim.run, %error, "cannot evict the replica that executed the run");
+            }
+        }
     }
 
     /// Returns a claimed run, ready to be executed by this process.

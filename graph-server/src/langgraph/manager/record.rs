@@ -7,7 +7,7 @@ use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
 use super::live_run::LiveRun;
 use crate::langgraph::{
     storage::{Claim, SharedEvents},
-    stream::{buffer::BufferReader, item::Item, stored},
+    stream::{buffer::BufferReader, item::Item},
 };
 
 /// Maximum number of events that are stored at once.
@@ -72,7 +72,7 @@ async fn store(
     live: &LiveRun,
     items: &[Arc<Item>],
 ) -> bool {
-    let encode = |item: &Arc<Item>| match stored::to_text(item) {
+    let encode = |item: &Arc<Item>| match serde_json::to_string(&**item) {
         Ok(text) => Some((item.seq, text)),
         Err(error) => {
             tracing::error!(run = %claim.run, %error, "cannot encode an event of a run");

@@ -22,7 +22,7 @@ use crate::langgraph::{
     records::{Run, RunStatus, Thread},
     state_json::state_json,
     storage::{Claim, Notice, SharedEvents, StoredEvent},
-    stream::stored,
+    stream::item::Item,
 };
 
 /// Delay before events are read again after a failure.
@@ -265,8 +265,8 @@ async fn read_events(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()>
             match event {
                 StoredEvent::Item { seq, body } => {
                     last_seq = seq;
-                    match stored::from_text(seq, &body) {
-                        Ok(item) => live.buffer.push_numbered(item),
+                    match serde_json::from_str::<Item>(&body) {
+                        Ok(item) => live.buffer.push_numbered(Item { seq, ..item }),
                         Err(error) => {
                             let run = live.facts.run;
                             tracing::error!(%run, seq, %error, "cannot decode an event of a run");

@@ -74,6 +74,9 @@ pub(in crate::langgraph) struct Claim {
     pub(in crate::langgraph) last_seq: u64,
     /// Cancellation that was requested before the claim.
     pub(in crate::langgraph) cancellation: Option<Cancellation>,
+    /// Whether an earlier process may hold the checkpointer's lease on the thread for this run. No other run of the
+    /// thread is executing.
+    pub(in crate::langgraph) takes_over: bool,
 }
 
 /// Next run to execute.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use graph_core::{Event, Interrupt, stream::Values};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -18,17 +19,19 @@ use crate::langgraph::{error::NamedError, request::config::Metadata};
 /// numbers in between. The distance is small, because JavaScript represents integers exactly only up to 2^53.
 pub(in crate::langgraph) const SEQ_STEP: u64 = 256;
 
-/// An event of a run.
-#[derive(Debug)]
+/// An event of a run. Replicas share its serialized form, which is stored together with its number.
+#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::langgraph) struct Item {
     /// Number of the event. Numbers increase within a thread, over all its runs.
+    #[serde(skip)]
     pub(in crate::langgraph) seq: u64,
     pub(in crate::langgraph) at: SystemTime,
     pub(in crate::langgraph) body: Body,
 }
 
 /// Content of an event.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(in crate::langgraph) enum Body {
     /// The run was started with this input.
     Started(Option<Value>),
@@ -47,9 +50,10 @@ pub(in crate::langgraph) enum Body {
 }
 
 /// A message, or one piece of a message.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::langgraph) struct MessageItem {
     /// The task that sent the message.
+    #[serde(flatten)]
     pub(in crate::langgraph) origin: Origin,
     /// The message or piece.
     pub(in crate::langgraph) message: Value,
@@ -62,7 +66,7 @@ pub(in crate::langgraph) struct MessageItem {
 }
 
 /// The task that sent an event.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::langgraph) struct Origin {
     pub(in crate::langgraph) namespace: Arc<str>,
     pub(in crate::langgraph) step: i64,

@@ -3,19 +3,14 @@
 //! A notice is only a hint to look at the tables: it may be lost with its connection. After a connection was opened
 //! again, `Notice::Lost` makes all receivers look at the tables.
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use tokio::{
-    sync::{Notify, broadcast},
-    task::JoinHandle,
-};
-use tokio_postgres::{AsyncMessage, Config, Error, NoTls};
+use graph_store::postgres::connections::{Connections, Listener, Notification};
+use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 
 use crate::langgraph::storage::Notice;
 
-/// Delay before the connection is opened again after it was lost.
-const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// Number of notices that are kept for a slow receiver.
 const BUFFER: usize = 4096;
 
@@ -54,65 +49,29 @@ fn parse(payload: &str) -> Option<Notice> {
 /// A connection that receives notices. Dropping it closes the connection.
 pub(super) struct Notices {
     sender: broadcast::Sender<Notice>,
-    task: JoinHandle<()>,
+    _listener: Listener,
 }
 
 impl Notices {
-    pub(super) fn listen(config: Config, queue_changed: Arc<Notify>) -> Self {
+    pub(super) fn listen(connections: &Connections, queue_changed: Arc<Notify>) -> Self {
         let (sender, _) = broadcast::channel(BUFFER);
         let forward = sender.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                if let Err(error) = receive(&config, &forward, &queue_changed).await {
-                    tracing::warn!(%error, "lost the connection for notices; reconnecting");
-                }
-                tokio::time::sleep(RECONNECT_DELAY).await;
+        let listener = connections.listen("graph_server", move |notification| {
+            if matches!(notification, Notification::Payload(QUEUED) | Notification::Lost) {
+                queue_changed.notify_one();
             }
+            let notice = match notification {
+                Notification::Payload(payload) => parse(payload),
+                Notification::Lost => Some(Notice::Lost),
+            };
+            // An error means that there is no receiver at the moment.
+            let _ = notice.map(|it| forward.send(it));
         });
-        Self { sender, task }
+        Self { sender, _listener: listener }
     }
 
     pub(super) fn subscribe(&self) -> broadcast::Receiver<Notice> {
         self.sender.subscribe()
-    }
-}
-
-impl Drop for Notices {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// Forwards notices until the connection ends.
-async fn receive(
-    config: &Config,
-    sender: &broadcast::Sender<Notice>,
-    queue_changed: &Notify,
-) -> Result<(), Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
-    let listen = async {
-        client.batch_execute("LISTEN graph_server").await?;
-        // Earlier notices were not received.
-        let _ = sender.send(Notice::Lost);
-        queue_changed.notify_one();
-        std::future::pending().await
-    };
-    let forward = async {
-        while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
-            let AsyncMessage::Notification(notification) = message? else { continue };
-            if notification.payload() == QUEUED {
-                queue_changed.notify_one();
-            }
-            if let Some(notice) = parse(notification.payload()) {
-                // An error means that there is no receiver at the moment.
-                let _ = sender.send(notice);
-            }
-        }
-        Ok(())
-    };
-    tokio::select! {
-        result = listen => result,
-        result = forward => result,
     }
 }
 

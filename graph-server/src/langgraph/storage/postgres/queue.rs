@@ -72,11 +72,12 @@ impl RunQueue for PostgresStorage {
                 UPDATE graph_server.queue q
                 SET holder = $1, fence = fence + 1, lease_until = now() + $2 * interval '1 second'
                 FROM next WHERE q.run = next.run
-                RETURNING q.run, q.thread, q.fence, q.cancel_action, q.cancel_reason
+                RETURNING q.run, q.thread, q.fence, q.cancel_action, q.cancel_reason, q.ending
             )
             SELECT run, thread, fence, cancel_action, cancel_reason,
                 greatest((SELECT max(seq) FROM graph_server.event e WHERE e.thread = claimed.thread),
                     (extract(epoch FROM now()) * 1000000)::bigint),
+                fence > 1 AND NOT ending,
                 pg_notify('graph_server', 'started ' || thread || ' ' || run)
             FROM claimed";
         // The statement is executed once: after a lost connection, it may have claimed a run, which is claimed again
@@ -131,7 +132,7 @@ impl RunQueue for PostgresStorage {
             SELECT run, thread, fence, cancel_action, cancel_reason,
                 greatest((SELECT max(seq) FROM graph_server.event e WHERE e.thread = changed.thread),
                     (extract(epoch FROM now()) * 1000000)::bigint),
-                pending, pg_notify('graph_server', 'cancelled')
+                false, pending, pg_notify('graph_server', 'cancelled')
             FROM changed";
         let (run, action) = (run.to_string(), action_name(cancellation.action));
         let connection = self.connection().await?;
@@ -284,6 +285,7 @@ fn claim_of(row: &PgRow) -> ApiResult<Claim> {
         fence: row.try_get(2)?,
         last_seq: u64::try_from(last_seq).unwrap_or_default(),
         cancellation: cancellation(row.try_get(3)?, row.try_get(4)?),
+        takes_over: row.try_get(6)?,
     })
 }
 

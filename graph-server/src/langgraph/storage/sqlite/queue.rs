@@ -62,6 +62,7 @@ impl Entry {
             fence: 0,
             last_seq: 0,
             cancellation: self.cancellation.clone(),
+            takes_over: false,
         }
     }
 }

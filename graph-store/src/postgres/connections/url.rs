@@ -1,0 +1,185 @@
+//! URLs of databases. Adds the modes and options of TLS that `tokio-postgres` does not know.
+
+use std::{error::Error, str::FromStr};
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::{Config, config::SslMode};
+
+use super::tls::{Tls, Verification};
+
+/// Parses a URL. The error describes the problem and the fix, without the URL, which may contain a password.
+pub(super) fn parse(url: &str) -> Result<(Config, Tls), String> {
+    let (url, options) = split_tls_options(url)?;
+    let mut config = Config::from_str(&url).map_err(|error| {
+        let cause = error.source().map(|it| format!(": {it}")).unwrap_or_default();
+        format!(
+            "{error}{cause}; the URL must have the form postgresql://user:password@host:port/database, with options such as \
+             ?sslmode=verify-full&sslrootcert=PATH"
+        )
+    })?;
+    let (mode, verification) = options.verification()?;
+    // A connection string that is not a URL keeps its own mode.
+    if let Some(mode) = mode {
+        config.ssl_mode(mode);
+    }
+    // The host is the name for TLS.
+    if config.get_hosts().is_empty() {
+        for address in config.get_hostaddrs().to_vec() {
+            config.host(address.to_string());
+        }
+    }
+    Ok((config, Tls::new(&verification)?))
+}
+
+/// The options of a URL that concern TLS.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct TlsOptions {
+    mode: Option<String>,
+    root_file: Option<String>,
+}
+
+impl TlsOptions {
+    fn verification(&self) -> Result<(Option<SslMode>, Verification), String> {
+        let mode = match self.mode.as_deref() {
+            None => None,
+            Some("disable") => Some(SslMode::Disable),
+            Some("prefer") => Some(SslMode::Prefer),
+            Some("require" | "verify-ca" | "verify-full") => Some(SslMode::Require),
+            Some(other) => {
+                return Err(format!(
+                    "sslmode={other} is not supported; write sslmode=disable, prefer, require, verify-ca or verify-full"
+                ));
+            }
+        };
+        let verification = match (self.mode.as_deref(), self.root_file.as_deref()) {
+            // libpq has the value `system` for the authorities of the operating system.
+            (Some("verify-full"), None | Some("system")) => Verification::AuthorityAndHost(None),
+            (Some("verify-full"), Some(path)) => {
+                Verification::AuthorityAndHost(Some(path.to_owned()))
+            }
+            (Some("verify-ca"), None | Some("system")) => {
+                let problem = "sslmode=verify-ca needs the certificate of the authority; add sslrootcert=PATH, or write \
+                               sslmode=verify-full to trust the authorities of the operating system";
+                return Err(problem.to_owned());
+            }
+            (Some("require" | "verify-ca"), Some(path)) if path != "system" => {
+                Verification::Authority(path.to_owned())
+            }
+            (_, Some(_)) => {
+                let problem =
+                    "sslrootcert has no effect with this sslmode; write sslmode=verify-full";
+                return Err(problem.to_owned());
+            }
+            (_, None) => Verification::Nothing,
+        };
+        Ok((mode, verification))
+    }
+}
+
+/// Splits the options that concern TLS off a URL. Other connection strings are returned as they are.
+fn split_tls_options(url: &str) -> Result<(String, TlsOptions), String> {
+    let mut options = TlsOptions::default();
+    // The password may contain a question mark.
+    let credentials = url.find('@').unwrap_or_default();
+    let is_url = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    let Some((before, query)) = url[credentials..].split_once('?').filter(|_| is_url) else {
+        return Ok((url.to_owned(), options));
+    };
+    let mut others = Vec::new();
+    for pair in query.split('&') {
+        let option = match pair.split_once('=') {
+            Some(("sslmode", value)) => (&mut options.mode, value),
+            Some(("sslrootcert", value)) => (&mut options.root_file, value),
+            _ => {
+                others.push(pair);
+                continue;
+            }
+        };
+        let value = percent_decode_str(option.1).decode_utf8();
+        *option.0 = Some(
+            value.map_err(|error| format!("an option of TLS is not UTF-8: {error}"))?.into_owned(),
+        );
+    }
+    let url = format!("{}{before}", &url[..credentials]);
+    match others.is_empty() {
+        true => Ok((url, options)),
+        false => Ok((format!("{url}?{}", others.join("&")), options)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verification(url: &str) -> Result<(Option<SslMode>, Verification), String> {
+        split_tls_options(url).unwrap().1.verification()
+    }
+
+    #[test]
+    fn tls_options_are_split_off() {
+        let url = "postgresql://u:p?w@h/d?sslmode=verify-ca&connect_timeout=3&sslrootcert=/a%20b&options=-c%20x%3Dy";
+        let (rest, options) = split_tls_options(url).unwrap();
+        assert_eq!(rest, "postgresql://u:p?w@h/d?connect_timeout=3&options=-c%20x%3Dy");
+        assert_eq!(options.mode.as_deref(), Some("verify-ca"));
+        assert_eq!(options.root_file.as_deref(), Some("/a b"));
+        assert_eq!(
+            split_tls_options("postgresql://h/d?sslmode=require").unwrap().0,
+            "postgresql://h/d"
+        );
+    }
+
+    #[test]
+    fn modes_select_the_verification() {
+        let nothing = Verification::Nothing;
+        let root = || "r".to_owned();
+        for (options, expected) in [
+            ("", (None, nothing)),
+            ("?sslmode=disable", (Some(SslMode::Disable), Verification::Nothing)),
+            ("?sslmode=prefer", (Some(SslMode::Prefer), Verification::Nothing)),
+            ("?sslmode=require", (Some(SslMode::Require), Verification::Nothing)),
+            (
+                "?sslmode=require&sslrootcert=r",
+                (Some(SslMode::Require), Verification::Authority(root())),
+            ),
+            (
+                "?sslmode=verify-ca&sslrootcert=r",
+                (Some(SslMode::Require), Verification::Authority(root())),
+            ),
+            (
+                "?sslmode=verify-full&sslrootcert=r",
+                (Some(SslMode::Require), Verification::AuthorityAndHost(Some(root()))),
+            ),
+            (
+                "?sslmode=verify-full",
+                (Some(SslMode::Require), Verification::AuthorityAndHost(None)),
+            ),
+            (
+                "?sslmode=verify-full&sslrootcert=system",
+                (Some(SslMode::Require), Verification::AuthorityAndHost(None)),
+            ),
+        ] {
+            assert_eq!(
+                verification(&format!("postgresql://u@h/d{options}")),
+                Ok(expected),
+                "{options}"
+            );
+        }
+    }
+
+    #[test]
+    fn unusable_options_are_errors_that_say_what_to_write() {
+        for (options, says) in [
+            ("sslmode=allow", "write sslmode=disable, prefer, require, verify-ca or verify-full"),
+            ("sslmode=verify-ca", "add sslrootcert=PATH"),
+            ("sslmode=prefer&sslrootcert=r", "sslrootcert has no effect with this sslmode"),
+            ("sslmode=require&sslrootcert=system", "write sslmode=verify-full"),
+            ("sslmode=verify-full&sslrootcert=/no/such/file", "cannot read `/no/such/file`"),
+            ("sslcert=c", "unknown option `sslcert`"),
+        ] {
+            let error = parse(&format!("postgresql://u:s3cret@h/d?{options}")).err().unwrap();
+            assert!(error.contains(says) && !error.contains("s3cret"), "{error}");
+        }
+        let error = parse("host=h sslmode=verify-full").err().unwrap();
+        assert!(error.contains("?sslmode=verify-full&sslrootcert=PATH"), "{error}");
+    }
+}
