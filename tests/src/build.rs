@@ -187,6 +187,8 @@ impl NodeBuilder<'_> {
         fields: Fields,
     ) -> Result<Graph, BuildCaseError> {
         let retry = RetryPolicy::max_attempts(spec.retry.unwrap_or(1));
+        // LangGraph accepts nodes that no path leads to.
+        let node = node.command_only();
         let mut node = node.retry(retry.backoff(Duration::ZERO, 1.0).without_jitter());
         if let Some(reads) = fields.reads {
             node = node.reads(reads);

@@ -227,7 +227,7 @@ impl Field {
         let reducer_name = self.reducer_name();
         let many_writers = match self.lifetime {
             _ if self.keeps_last() => quote!(false),
-            _ => quote_spanned! { self.error_span()=>
+            _ => quote_spanned! { self.path_span()=>
                 <#reducer as ::graph_core::reduce::Reducer<#ty>>::MANY_WRITERS
             },
         };
@@ -252,9 +252,10 @@ impl Field {
             return quote!(__fold.replace(#index, &mut self.#ident, &mut __update.#ident););
         }
         let reducer = self.reducer(state, index);
-        quote_spanned! { self.error_span()=>
-            __fold.field::<#reducer, #ty>(#index, &mut self.#ident, &mut __update.#ident)?;
-        }
+        let method = quote_spanned!(self.path_span()=> .field::<#reducer, #ty>);
+        let arguments = quote!(#index, &mut self.#ident, &mut __update.#ident);
+        let call = quote_spanned!(self.path_span()=> #method(#arguments));
+        quote!(__fold #call?;)
     }
 
     /// Generates the statement of `update_since` that writes the field if its value changed.
@@ -280,12 +281,11 @@ impl Field {
             };
         }
         let reducer = self.reducer(state, index);
-        let difference = quote_spanned! { self.error_span()=>
-            <#reducer as ::graph_core::reduce::Reducer<#ty>>::difference(
-                &__before.#ident,
-                &self.#ident,
-            )
+        let function = quote_spanned! { self.path_span()=>
+            <#reducer as ::graph_core::reduce::Reducer<#ty>>::difference
         };
+        let arguments = quote!(&__before.#ident, &self.#ident);
+        let difference = quote_spanned!(self.path_span()=> #function(#arguments));
         quote! {
             __update.#ident = ::graph_core::state::derive::difference(
                 #name,

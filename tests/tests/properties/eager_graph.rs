@@ -79,7 +79,8 @@ fn add_node(
     if let Some(reads) = &node.reads {
         json = json.reads(reads.iter().copied());
     }
-    let mut json = json.metadata("index", index);
+    // A random graph may contain nodes that no path leads to.
+    let mut json = json.metadata("index", index).command_only();
     // The branches of a node are limited to what the node reads only if the node has these options.
     if let Some(reads) = node.reads.as_ref().filter(|_| has_branch(node)) {
         json = json.reads(reads.iter().copied());

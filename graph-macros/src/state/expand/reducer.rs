@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::spanned::Spanned as _;
 
 use super::super::check::{Field, Key, Reducer, State};
 use crate::syntax::span_of;
@@ -47,6 +48,15 @@ impl Field {
             Reducer::Custom(path) => span_of(path),
             Reducer::Function(function) => span_of(function),
             Reducer::Upsert { key, .. } => span_of(&key.path),
+        }
+    }
+
+    /// Returns the span for paths that contain the reducer but no names of local variables. The errors of all uses of a
+    /// custom reducer are then equal, and the compiler prints them once.
+    pub(super) fn path_span(&self) -> Span {
+        match &self.reducer {
+            Reducer::Custom(path) => path.span(),
+            _ => self.error_span(),
         }
     }
 

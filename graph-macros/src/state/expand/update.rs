@@ -5,7 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{Ident, Type};
 
 use super::super::check::{Field, Reducer, State};
-use crate::syntax::{argument_of, is_named, span_of};
+use crate::syntax::{argument_of, is_named};
 
 /// The number types except `i32` and `f64`, which are the default types of number literals.
 const NUMBERS: [&str; 12] =
@@ -19,10 +19,8 @@ pub(super) fn update_type(
     let (_, arguments, bounds) = generics.split_for_impl();
     let fields = fields.iter().map(|it| {
         let (name, written) = (&it.ident, it.write_type());
-        let span = match &it.reducer {
-            Reducer::Custom(path) => span_of(path),
-            _ => *fields_span,
-        };
+        let span =
+            if matches!(it.reducer, Reducer::Custom(_)) { it.path_span() } else { *fields_span };
         let ty =
             quote_spanned!(span=> ::core::option::Option<::graph_core::state::Write<#written>>);
         quote_spanned!(span=> #name: #ty)
@@ -110,7 +108,7 @@ impl Field {
     pub(super) fn write_type(&self) -> TokenStream {
         let ty = &self.ty;
         match &self.reducer {
-            Reducer::Custom(path) => quote_spanned! { span_of(path)=>
+            Reducer::Custom(path) => quote_spanned! { self.path_span()=>
                 <#path as ::graph_core::reduce::Reducer<#ty>>::Update
             },
             Reducer::BuiltIn(name) if name == "Append" => {
