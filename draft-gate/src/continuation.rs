@@ -33,7 +33,9 @@ fn open_assignment(line: &str) -> Option<(&str, bool)> {
     if let Some(start) = group.filter(|it| it.ends_with(['=', ':'])) {
         return Some((start, false));
     }
-    line.ends_with(['=', ':', ',', '(']).then_some((line, false))
+    // The second argument of a call is often a default value. The elements of a list have nothing to do with each other.
+    let is_call = line.ends_with(',') && line.contains('(');
+    (line.ends_with(['=', ':', '(']) || is_call).then_some((line, false))
 }
 
 #[cfg(test)]
@@ -53,8 +55,13 @@ mod tests {
         ] {
             assert_eq!(joined(previous, line).as_deref(), Some(expected));
         }
-        for (previous, line) in [("a = 1", "\"x\""), ("a:", "  b: c"), ("a = (", "  b"), ("", "x")]
-        {
+        for (previous, line) in [
+            ("a = 1", "\"x\""),
+            ("a:", "  b: c"),
+            ("a = (", "  b"),
+            ("\"a\",", "\"x\","),
+            ("", "x"),
+        ] {
             assert_eq!(joined(previous, line), None, "{previous}");
         }
         let long = "é".repeat(5000);

@@ -103,7 +103,9 @@ pub(crate) fn make_all(group: &str) -> io::Result<()> {
 fn call_without_arguments(number: libc::c_long) -> Result<libc::c_long, Errno> {
     // SAFETY: all arguments are zero, so no call gets a valid pointer. No listed call then changes the memory of this
     // process or closes its descriptors.
-    Errno::result(unsafe { libc::syscall(number, 0, 0, 0, 0, 0, 0) })
+    Errno::result(unsafe {
+        libc::syscall(number, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize)
+    })
 }
 
 /// Requests of a terminal that put text into its input.

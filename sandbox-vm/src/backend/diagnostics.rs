@@ -76,7 +76,7 @@ mod tests {
     #[tokio::test]
     async fn only_the_end_of_long_output_is_kept() {
         let output = [vec![b'x'; MAX_TAIL], b"end\n".to_vec()].concat();
-        let diagnostics = Diagnostics::capture(&*output);
+        let diagnostics = Diagnostics::capture(std::io::Cursor::new(output));
         diagnostics.wait_for_end().await;
         let tail = diagnostics.tail();
         assert!(tail.len() == MAX_TAIL - 1 && tail.ends_with("xend"), "{}", tail.len());
