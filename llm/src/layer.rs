@@ -5,7 +5,7 @@
 
 pub use budget::{Budget, Spending};
 pub use rate_limit::{RateLimit, RateLimiter};
-pub use record::{RecordMode, Recording, RecordingError};
+pub use record::{RecordMode, Recording, RecordingDecoder, RecordingError};
 pub use retry::Backoff;
 
 mod budget;

@@ -36,7 +36,8 @@ pub use crate::{
     embedding::{Embedder, EmbeddingModel, Embeddings, ScriptedEmbeddings},
     error::{Error, ErrorKind, Phase},
     layer::{
-        Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingError, Spending,
+        Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingDecoder,
+        RecordingError, Spending,
     },
     media::{Media, MediaKind, MediaSource},
     message::{Message, Part, Role, ToolCall},

@@ -1,19 +1,20 @@
 //! Record and replay: stores the calls of a run in a file, and later answers the same calls from the file.
 
+mod compression;
 mod file;
 mod miss;
 mod shared;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-pub use self::file::RecordingError;
 use self::file::{Contents, Outcome, Writer};
+pub use self::{compression::RecordingDecoder, file::RecordingError};
 use super::{
     key::{self, Key, Occurrences},
     redact::Redaction,
@@ -41,9 +42,10 @@ pub enum RecordMode {
 /// The recorded calls of a run, stored in a file. Clones share the same recording, and several models of a run can
 /// use it.
 ///
-/// The file is human-readable. It has a header line and one JSON object per call, with the request and the response or
-/// error. Messages and texts that a request repeats from earlier calls are stored once; the request refers to them by
-/// number.
+/// The file is human-readable, unless it is [compressed](Self::compress). It has a header line and one JSON object per
+/// call, with the request and the response or error. Messages and texts that a request repeats from earlier calls are
+/// stored once; the request refers to them by number.
+///
 /// Calls are identified by a hash of the model and the request. Identical calls are matched by the order in
 /// which they start, so concurrent calls get the same responses in a replay as long as identical calls start in the
 /// same order.
@@ -118,6 +120,18 @@ impl Recording {
     /// recording, because calls are matched by their redacted requests.
     pub fn hide(mut self, secret: impl Into<String>) -> Self {
         self.redaction.add_secret(secret.into());
+        self
+    }
+
+    /// Compresses the calls that are written from now on, each with the calls before it as the dictionary.
+    /// The file still has one line per call, and [`RecordingDecoder`] decodes its lines.
+    ///
+    /// Call this method before creating models from the recording.
+    pub fn compress(mut self) -> Self {
+        let file = self.file.as_mut().and_then(Arc::get_mut);
+        if let Some(writer) = file.and_then(|it| it.writer.as_mut()) {
+            writer.get_mut().unwrap_or_else(PoisonError::into_inner).compress();
+        }
         self
     }
 

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
     io::{self, Write},
+    mem,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -15,12 +16,14 @@ use serde_json::Value;
 
 use super::{
     super::key::{self, Key},
+    compression::RecordingDecoder,
     shared::SharedParts,
 };
 use crate::{Error, Listener, Response};
 
-/// Version of new files. Since version 2, calls can [refer to parts](SharedParts) of earlier calls.
-const VERSION: u32 = 2;
+/// Version of new files. Since version 2, calls can [refer to parts](SharedParts) of earlier calls. Since version 3, lines
+/// can be [compressed](RecordingDecoder).
+const VERSION: u32 = 3;
 
 /// The error returned when a recording cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -141,6 +144,8 @@ pub(super) struct Contents {
     partial_bytes: u64,
     /// Parts of calls that new calls can refer to. `None` for a file of version 1, which has no references.
     shared: Option<SharedParts>,
+    /// Decoder after the last complete line.
+    decoder: RecordingDecoder,
 }
 
 impl Contents {
@@ -166,15 +171,18 @@ impl Contents {
         let partial_bytes = (bytes.len() - complete_bytes) as u64;
         let mut contents =
             Self { complete_bytes: complete_bytes as u64, partial_bytes, ..Self::default() };
-        let mut lines = bytes[..complete_bytes].split_inclusive(|it| *it == b'\n').zip(1..);
+        let lines = bytes[..complete_bytes].split_inclusive(|it| *it == b'\n');
+        let mut lines = lines.map(|it| &it[..it.len() - 1]).zip(1..);
         let wrong =
             |line, problem| RecordingError::InvalidLine { path: path.to_owned(), line, problem };
         let (header, _) = lines.next().ok_or_else(|| wrong(1, "the file is empty".to_owned()))?;
         let version = read_version(header).map_err(|problem| wrong(1, problem))?;
+        contents.decoder.add(header);
         let mut shared = SharedParts::default();
         for (line, number) in lines {
-            let line = read_line(line, &mut shared).map_err(|problem| wrong(number, problem))?;
-            contents.lines.push(line);
+            let json = contents.decoder.decode(line);
+            let line = json.and_then(|it| read_line(&it, &mut shared));
+            contents.lines.push(line.map_err(|problem| wrong(number, problem))?);
         }
         contents.shared = (version > 1).then_some(shared);
         contents.index_from(0);
@@ -266,6 +274,10 @@ pub(super) struct Writer {
     next_number: usize,
     /// Parts of calls that new calls can refer to. `None` for a file of version 1, which has no references.
     shared: Option<SharedParts>,
+    /// Encodes new lines.
+    encoder: RecordingDecoder,
+    /// Whether new lines are compressed.
+    is_compressed: bool,
     /// Whether writing a line failed. Nothing is written after a failure, because it would be appended to a partial
     /// line.
     failed: bool,
@@ -293,13 +305,21 @@ impl Writer {
         if contents.complete_bytes == 0 {
             return Self::write_header(path, file);
         }
-        let (next_number, shared) = (contents.lines.len() + 1, contents.shared.take());
-        Ok(Self { file, next_number, shared, failed: false })
+        Ok(Self {
+            next_number: contents.lines.len() + 1,
+            shared: contents.shared.take(),
+            encoder: mem::take(&mut contents.decoder),
+            ..Self::new(file)
+        })
+    }
+
+    fn new(file: File) -> Self {
+        let (shared, encoder) = (Some(SharedParts::default()), RecordingDecoder::default());
+        Self { file, next_number: 1, shared, encoder, is_compressed: false, failed: false }
     }
 
     fn write_header(path: &Path, file: File) -> Result<Self, RecordingError> {
-        let shared = Some(SharedParts::default());
-        let mut writer = Self { file, next_number: 1, shared, failed: false };
+        let mut writer = Self::new(file);
         let date = DateTime::<Utc>::from(SystemTime::now());
         let date = date.to_rfc3339_opts(SecondsFormat::Secs, true);
         let header = Header { llm_recording: VERSION, date };
@@ -336,6 +356,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Compresses the lines that are written from now on.
+    pub(super) fn compress(&mut self) {
+        self.is_compressed = true;
+    }
+
     /// Returns whether writing a line failed.
     pub(super) fn has_failed(&self) -> bool {
         self.failed
@@ -345,6 +370,11 @@ impl Writer {
     fn write_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("an earlier write failed"));
+        }
+        if self.is_compressed {
+            line = self.encoder.encode(line);
+        } else {
+            self.encoder.add(&line);
         }
         line.push(b'\n');
         self.file.write_all(&line).inspect_err(|_| self.failed = true)

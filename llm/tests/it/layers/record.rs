@@ -8,8 +8,8 @@ use std::{
 };
 
 use llm::{
-    Backoff, Error, ErrorKind, Llm, Message, Piece, RecordMode, Recording, RecordingError, Request,
-    Response,
+    Backoff, Error, ErrorKind, Llm, Message, Piece, RecordMode, Recording, RecordingDecoder,
+    RecordingError, Request, Response,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -109,7 +109,7 @@ async fn file_has_the_documented_format() {
     llm.generate(request).await.unwrap_err();
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-    assert_eq!(lines[0]["llm_recording"], 2);
+    assert_eq!(lines[0]["llm_recording"], 3);
     assert!(lines[0]["date"].as_str().unwrap().ends_with('Z'));
     let mut line = lines[1].clone();
     assert_eq!(line["key"].take().as_str().unwrap().len(), 64);
@@ -354,6 +354,61 @@ async fn partial_last_line_is_ignored() {
 }
 
 #[tokio::test]
+async fn compressed_file_that_is_cut_at_any_byte_keeps_all_complete_calls() {
+    let (_folder, path) = file();
+    let question = |n: usize| format!("How did the margin change in the quarter number {n}?");
+    let recorded = async || {
+        let (model, calls) = fake(|_, prompt| async move { Ok(answer(prompt)) });
+        let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap().compress();
+        let llm = model.record(&recording);
+        for n in 0..5 {
+            assert_eq!(llm.generate(question(n)).await, Ok(answer(question(n))));
+        }
+        calls.load(Ordering::Relaxed)
+    };
+    assert_eq!(recorded().await, 5);
+    let whole = fs::read(&path).unwrap();
+    let lines = |bytes: &[u8]| bytes.iter().filter(|it| **it == b'\n').count();
+    assert_eq!(lines(&whole), 6);
+    let header = whole.iter().position(|it| *it == b'\n').unwrap() + 1;
+    assert!(!whole[header..].windows(6).any(|it| it == b"margin"), "a call is not compressed");
+    for cut in header..whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let kept = lines(&whole[..cut]) - 1;
+        assert_eq!(recorded().await, 5 - kept, "cut at {cut}");
+        // The continued file is the same as if the process had not been killed.
+        assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn compressed_calls_can_follow_uncompressed_ones() {
+    let (_folder, path) = recorded(&["a", "b"]).await;
+    // Files of version 2 have no compressed calls.
+    let old = fs::read_to_string(&path).unwrap().replacen(":3,", ":2,", 1);
+    assert!(old.starts_with(r#"{"llm_recording":2,"#), "{old}");
+    fs::write(&path, &old).unwrap();
+    let (model, calls) = fake(|_, prompt| async move { Ok(answer(prompt)) });
+    let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap().compress();
+    let llm = model.record(&recording);
+    for prompt in ["a", "b", "c", "d"] {
+        assert_eq!(llm.generate(prompt).await, Ok(answer(prompt)));
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    let bytes = fs::read(&path).unwrap();
+    assert!(bytes.len() < old.len() * 3 / 2, "{} after {}", bytes.len(), old.len());
+
+    let mut decoder = RecordingDecoder::default();
+    let decode = |it: &[u8]| serde_json::from_slice::<Value>(&decoder.decode(it).unwrap()).unwrap();
+    let lines: Vec<Value> = bytes.trim_ascii_end().split(|it| *it == b'\n').map(decode).collect();
+    assert_eq!(lines[4]["number"], 4);
+    assert_eq!(lines[4]["outcome"]["response"]["content"][0]["text"], "d");
+    for prompt in ["a", "b", "c", "d"] {
+        assert_eq!(replay(&path).generate(prompt).await, Ok(answer(prompt)));
+    }
+}
+
+#[tokio::test]
 async fn file_truncated_in_its_header_is_recreated() {
     let (_folder, path) = recorded(&["a"]).await;
     let whole = fs::read(&path).unwrap();
@@ -390,10 +445,10 @@ async fn other_damage_is_an_error() {
     );
     let message = open(&whole.replacen("\"key\":\"", "\"key\":\"x", 2));
     assert!(message.contains("line 2") && message.contains("64 hexadecimal digits"), "{message}");
-    let message = open(&whole.replacen("\"llm_recording\":2", "\"llm_recording\":3", 1));
+    let message = open(&whole.replacen("\"llm_recording\":3", "\"llm_recording\":4", 1));
     assert_eq!(
         message,
-        "`FILE`, line 1, is not a valid line of a recording: its version is 3, but this program reads up to 2"
+        "`FILE`, line 1, is not a valid line of a recording: its version is 4, but this program reads up to 3"
     );
     let message = open("{}\n");
     assert!(message.contains("line 1"), "{message}");
