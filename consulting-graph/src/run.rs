@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `run.json`, `config.toml` | configuration and environment of the run: the [`Manifest`] |
 //! | `state.db` | the threads of the pipeline and of each move's debate |
-//! | `calls.jsonl` | every model call with its answer, so that no call is paid for twice |
+//! | `calls.jsonl` | every model call with its answer, compressed, so that no call is paid for twice |
 //! | `events.jsonl` | the event log |
 //! | `reviewed.json` | the reviewer's decision |
 //! | `cluster` | exists if a cluster executes the run; its threads are then in the cluster's database |

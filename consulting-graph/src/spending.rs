@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use app_support::lines::LineReader;
-use llm::{Catalog, ModelId, Money, Response, Usage};
+use llm::{Catalog, ModelId, Money, RecordingDecoder, Response, Usage};
 use serde::Deserialize;
 
 /// Approximate maximum number of bytes that [`SpendingMeter::read`] reads per call, so that the caller does not notice
@@ -27,6 +27,7 @@ pub struct Spending {
 #[derive(Debug)]
 pub struct SpendingMeter {
     recording: LineReader,
+    decoder: RecordingDecoder,
     spending: Spending,
     /// Number of calls still to skip.
     inherited_calls: usize,
@@ -53,8 +54,12 @@ struct Outcome {
 impl SpendingMeter {
     /// Creates a meter that starts at the beginning of the recording.
     pub fn new(path: PathBuf) -> Self {
-        let recording = LineReader::new(path);
-        Self { recording, spending: Spending::default(), inherited_calls: 0 }
+        Self {
+            recording: LineReader::new(path),
+            decoder: RecordingDecoder::default(),
+            spending: Spending::default(),
+            inherited_calls: 0,
+        }
     }
 
     /// Skips the first calls in the recording, which a fork inherited from a run that paid for them.
@@ -82,7 +87,8 @@ impl SpendingMeter {
     }
 
     fn count(&mut self, line: &[u8]) {
-        let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
+        let Ok(line) = self.decoder.decode(line) else { return };
+        let Ok(line) = serde_json::from_slice::<Line>(&line) else { return };
         if self.inherited_calls > 0 {
             self.inherited_calls -= 1;
             return;
@@ -113,7 +119,7 @@ mod tests {
         let mut meter = SpendingMeter::new(path.clone());
         assert_eq!(meter.read().calls, 0);
 
-        let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
+        let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap().compress();
         let llm = Llm::new(Scripted::new("parrot", |_| "Hello!")).record(&recording);
         let usage = llm.generate("Hello?").await.unwrap().usage.unwrap();
         assert!(usage.input > 0 && usage.output > 0);
@@ -140,7 +146,7 @@ mod tests {
     async fn calls_of_models_with_long_names_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls.jsonl");
-        let recording = Recording::open(&path, RecordMode::Record).unwrap();
+        let recording = Recording::open(&path, RecordMode::Record).unwrap().compress();
         let llm = Llm::new(Scripted::new("x".repeat(60), |_| "Hello!")).record(&recording);
         for text in ["Hello?", "Is anybody there?"] {
             llm.generate(text).await.unwrap();

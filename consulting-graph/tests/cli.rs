@@ -15,6 +15,7 @@ use std::{
 };
 
 use consulting_graph::config::DEFAULT;
+use llm::RecordingDecoder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -113,6 +114,15 @@ fn check_fails(output: &Output, code: i32, expected: &[&str]) {
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
+}
+
+/// Returns the lines of a recording, decompressed.
+fn read_recording(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap();
+    let mut decoder = RecordingDecoder::default();
+    let decode = |it: &[u8]| decoder.decode(it).unwrap().into_owned();
+    let lines: Vec<Vec<u8>> = bytes.trim_ascii_end().split(|it| *it == b'\n').map(decode).collect();
+    String::from_utf8(lines.join(&b'\n')).unwrap()
 }
 
 #[test]
@@ -434,7 +444,8 @@ fn api_keys_from_the_environment_are_never_written_to_disk() {
         .env("OPENAI_COMPATIBLE_API_KEY", KEY);
     // The run fails, because the provider's answers contain no findings.
     check_fails(&run.output().unwrap(), 1, &["no finding could be read"]);
-    assert!(read(&workspace.path("made/calls.jsonl")).contains("It is [secret]."));
+    let recording = read_recording(&workspace.path("made/calls.jsonl"));
+    assert!(recording.contains("It is [secret].") && !recording.contains(KEY), "{recording}");
     for entry in fs::read_dir(workspace.path("made")).unwrap() {
         let path = entry.unwrap().path();
         let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
@@ -452,7 +463,8 @@ fn the_context_window_that_a_server_states_is_stored_and_used() {
     let manifest: Value = serde_json::from_str(&read(&workspace.path("made/run.json"))).unwrap();
     assert_eq!(manifest["choice"]["context_tokens"], json!({ "openai-compatible/m": 8000 }));
     // The documents do not fit, so they are read in pieces.
-    assert!(read(&workspace.path("made/calls.jsonl")).contains("which is all you see of it"));
+    let recording = read_recording(&workspace.path("made/calls.jsonl"));
+    assert!(recording.contains("which is all you see of it"), "{recording}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! | `settings.json`, `config.toml` | the [`AblationSettings`], and the configuration in them |
 //! | `moves.json` | the generated moves with their ground truth |
 //! | `state.db` | one thread for each trial |
-//! | `calls.jsonl` | every model call with its answer |
+//! | `calls.jsonl` | every model call with its answer, compressed |
 //! | `lock` | lock file, locked by the process that executes the ablation |
 //! | `ablation.json`, `report.md`, `report.html` | the results |
 

@@ -142,7 +142,7 @@ impl AblationDir {
     fn open_deps(&self, options: &ExecuteOptions) -> Result<TrialDeps, AblationError> {
         let limit = self.store_limit(options.limit)?;
         let recording = Recording::open(self.dir.join(CALLS_FILE), RecordMode::ReplayOrRecord)?;
-        let recording = unusable::repeat_unusable(recording, &self.config);
+        let recording = unusable::repeat_unusable(recording.compress(), &self.config);
         let choice = self.settings.choice.clone();
         let delay = Duration::from_millis(choice.answer_ms);
         let scripted = self.settings.critics.map(|it| it.model(choice.seed, delay));

@@ -90,7 +90,7 @@ impl Run {
     /// the state of the fork contains everything before the fork point. Answers that could not be used are requested
     /// again.
     fn open_recording(&self, mode: RecordMode) -> Result<Recording, RunError> {
-        let recording = Recording::open(self.dir.join(CALLS_FILE), mode)?;
+        let recording = Recording::open(self.dir.join(CALLS_FILE), mode)?.compress();
         let inherited_calls = self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
         let recording = recording.ignore_first(inherited_calls);
         Ok(match mode {

@@ -17,7 +17,9 @@ use consulting_graph::{
 use graph_trace::{Detail, TextOptions};
 use llm::{Error, ErrorKind, Listener, Llm, Model, ModelId, Part, Request, Response};
 
-use crate::run::{finish, recorded_calls, recorded_prompts, resume_options, run_config};
+use crate::run::{
+    finish, recorded_calls, recorded_prompts, recording_lines, resume_options, run_config,
+};
 
 /// Decides how the model reacts to a call, given the number of the call and its request.
 type ReactionFn = Box<dyn Fn(u64, &Request) -> Reaction + Send + Sync>;
@@ -241,7 +243,7 @@ async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
         run_config.choice.model = Some("openai/gpt-oss-20b".to_owned());
         let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
         finish(&run, ResumeOptions { model_override: slow_model(1), ..resume_options() }).await;
-        let recording = fs::read_to_string(run.dir().join("calls.jsonl")).unwrap();
+        let recording = recording_lines(run.dir()).join("\n");
         assert_eq!(recording.contains("which is all you see of it"), in_pieces, "{answer_tokens}");
     }
 }
@@ -285,4 +287,9 @@ async fn echoed_api_keys_are_never_written_to_disk() {
         .unwrap_err();
     assert!(error.to_string().contains("[secret] is not known"), "{error}");
     assert_eq!(files_containing(folder.path(), KEY), [] as [&str; 0]);
+    // The recordings are compressed.
+    for name in ["said", "failed"] {
+        let lines = recording_lines(&folder.path().join(name));
+        assert!(!lines.iter().any(|it| it.contains(KEY)), "{name}");
+    }
 }

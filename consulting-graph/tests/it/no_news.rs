@@ -11,7 +11,7 @@ use consulting_graph::{
 
 use crate::{
     edgar::real_filings,
-    run::{finish, resume_options, run_config},
+    run::{finish, recording_lines, resume_options, run_config},
     sample::date,
 };
 
@@ -42,7 +42,7 @@ async fn run_on(folder: PathBuf, ticker: &str) -> (Report, String) {
     config.data.as_of = date(2026, 10, 1);
     let run = Run::create(dir.path().join("run"), config).unwrap();
     let (report, _) = finish(&run, resume_options()).await;
-    let calls = std::fs::read_to_string(run.dir().join("calls.jsonl")).unwrap();
+    let calls = recording_lines(run.dir()).join("\n");
     (report, calls)
 }
 
