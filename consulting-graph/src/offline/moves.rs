@@ -111,11 +111,6 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
         ),
     ];
     let citations = [first, second, outside, against].into_iter().flatten();
-    let cost = match text.risk {
-        Risk::Low => "low_cost",
-        Risk::Medium => "medium_cost",
-        Risk::High => "high_cost",
-    };
     let step = |[action, owner, timeframe]: &[String; 3]| Step {
         action: fill(action),
         owner: fill(owner),
@@ -129,7 +124,7 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
         reasoning,
         citations: citations.map(|it| it.id.to_string()).collect(),
         steps: text.steps.iter().map(step).collect(),
-        cost: phrase(cost),
+        cost: fill(&text.cost),
         downside: fill(&text.downside),
         mitigation: fill(&text.mitigation),
         falsifiers: vec![fill(&text.falsifier), phrase("second_falsifier")],

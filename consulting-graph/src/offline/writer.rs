@@ -47,6 +47,8 @@ pub(super) struct MoveText {
     pub(super) argument: String,
     /// Action, owner and timeframe of each step.
     pub(super) steps: Vec<[String; 3]>,
+    /// Noun phrase, because the critic uses it within sentences.
+    pub(super) cost: String,
     pub(super) downside: String,
     pub(super) mitigation: String,
     pub(super) falsifier: String,
@@ -56,8 +58,8 @@ pub(super) struct MoveText {
 impl MoveText {
     /// Returns all templates of the move.
     fn templates(&self) -> impl Iterator<Item = &String> {
-        let Self { title, thesis, argument, downside, mitigation, falsifier, kpi, .. } = self;
-        let parts = [title, thesis, argument, downside, mitigation, falsifier, kpi];
+        let Self { title, thesis, argument, cost, downside, mitigation, falsifier, kpi, .. } = self;
+        let parts = [title, thesis, argument, cost, downside, mitigation, falsifier, kpi];
         parts.into_iter().chain(self.steps.iter().flatten())
     }
 
