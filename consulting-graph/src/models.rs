@@ -216,7 +216,7 @@ fn with_layers(
 
 /// Budget reserved for the scoring of one debate.
 #[derive(Debug)]
-pub struct ScoringReserve<'a> {
+pub(crate) struct ScoringReserve<'a> {
     budget: Option<&'a RunBudget>,
     move_id: MoveId,
 }

@@ -26,7 +26,7 @@ pub fn schema(metrics: &[&str]) -> Value {
 }
 
 /// Returns the result of [`schema`] as a [`llm::Schema`], which can be added to a request.
-pub fn request_schema(metrics: &[&str]) -> llm::Schema {
+pub(crate) fn request_schema(metrics: &[&str]) -> llm::Schema {
     llm::Schema { name: "Scores".to_owned(), schema: schema(metrics) }
 }
 

@@ -98,7 +98,7 @@ impl Arm {
     }
 
     /// Returns whether the arm uses the results of [`Debate3`](Self::Debate3): its tokens or its transcripts.
-    pub fn needs_debate(self) -> bool {
+    pub(crate) fn needs_debate(self) -> bool {
         matches!(self, Self::SelfConsistency | Self::Placebo)
     }
 

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Name of the source of the figures.
-pub const SOURCE: &str = "SEC EDGAR company facts";
+pub(crate) const SOURCE: &str = "SEC EDGAR company facts";
 
 /// Values of periods that ended longer before the newest period are left out of the snapshot.
 const MAX_AGE: Months = Months::new(5 * 12 + 3);
@@ -58,7 +58,7 @@ pub fn tickers() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the date of the newest filing of a company, or `None` if the company is not in the snapshot.
-pub fn newest_filing(ticker: &str) -> Option<NaiveDate> {
+pub(crate) fn newest_filing(ticker: &str) -> Option<NaiveDate> {
     SNAPSHOT.companies.get(ticker)?.filings.iter().map(|it| it.2).max()
 }
 

@@ -112,7 +112,7 @@ impl Outcome {
     }
 
     /// Returns the score of a move after its debate.
-    pub fn find_score(&self, id: MoveId) -> Option<&MoveScore> {
+    pub(crate) fn find_score(&self, id: MoveId) -> Option<&MoveScore> {
         self.scores.iter().find(|it| it.move_id == id)
     }
 }
