@@ -124,8 +124,11 @@ async fn measure(runs: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_after_load_is_at_most_twice_the_idle_figure() {
-    let loads = if is_nightly() { &[48, 200][..] } else { &[4] };
-    for runs in loads {
-        measure(*runs).await;
+    if !is_nightly() {
+        println!("skipped; set GRAPH_NIGHTLY=1 to measure, which takes minutes");
+        return;
+    }
+    for runs in [48, 200] {
+        measure(runs).await;
     }
 }

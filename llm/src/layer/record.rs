@@ -123,7 +123,7 @@ impl Recording {
         self
     }
 
-    /// Compresses the calls that are written from now on, which makes a recording of long conversations a third as large.
+    /// Compresses the calls that are written from now on, each with the calls before it as the dictionary.
     /// The file still has one line per call, and [`RecordingDecoder`] decodes its lines.
     ///
     /// Call this method before creating models from the recording.
