@@ -335,7 +335,7 @@ fn secrets_in_the_line_after_their_name_are_detected() {
         assert_eq!(rules(path, [name, line]), ["assigned-secret"], "{path}: {name}");
     }
     // The value of a line that is not the next one belongs to another name.
-    let apart = [(7, "API_KEY = (".to_owned()), (9, quoted.clone())];
+    let apart = [(7, "API_KEY = (".to_owned()), (9, quoted)];
     assert_eq!(scan("a.py", &apart), []);
     for (path, name, line) in [
         ("a.py", "token = (", "    \"the name of the token\""),
