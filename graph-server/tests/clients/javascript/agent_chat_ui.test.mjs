@@ -94,7 +94,8 @@ check("agent-chat-ui: a tool call is approved, edited or rejected", async () => 
       send(page, "mail");
       await until(() => page.stream.interrupt && !page.stream.isLoading);
       const { value } = page.stream.interrupt;
-      assert.deepEqual(value.action_requests, [{ name: "send_mail", args: { to: "ann" } }]);
+      const [{ name, args }] = value.action_requests;
+      assert.deepEqual([name, args], ["send_mail", { to: "ann" }]);
       assert.equal(value.review_configs[0].action_name, "send_mail");
       assert.ok(value.review_configs[0].allowed_decisions.includes(decision.type));
       assert.equal((await client.threads.get(page.thread)).status, "interrupted");
@@ -119,6 +120,22 @@ check("agent-chat-ui: an interrupt is shown when its thread is opened again", as
     page.stream.submit({}, { command: { resume: { decisions: [{ type: "approve" }] } } });
     await page.settled(4);
     assert.equal(page.texts()[3], "It is sent to ann.");
+  } finally {
+    page.close();
+  }
+});
+
+check("agent-chat-ui: `Mark as resolved` runs the pending node again", async () => {
+  const page = open("agent");
+  try {
+    await until(() => page.stream);
+    send(page, "mail");
+    await until(() => page.stream.interrupt && !page.stream.isLoading);
+    await page.stream.submit({}, { command: { goto: "__end__" } });
+    assert.equal(page.stream.error, undefined);
+    const { next, tasks } = await client.threads.getState(page.thread);
+    assert.deepEqual(next, ["tools"]);
+    assert.equal(tasks[0].interrupts.length, 1);
   } finally {
     page.close();
   }

@@ -23,7 +23,7 @@ async function getCheckpointId(thread, messages) {
 
 /** Renders the runtime as a page does. */
 function open(assistantId, options) {
-  const page = { sizes: [] };
+  const page = {};
   const stream = createStream({ client, assistantId, ...options });
   function Chat() {
     page.interrupt = useLangGraphInterruptState();
@@ -85,8 +85,8 @@ check("assistant-ui: a tool call is shown with its result", async () => {
     await send(page, "add");
     await until(() => page.texts().includes("It is 2."));
     await page.idle();
-    const { toolName, args, result } = page.call();
-    assert.deepEqual([toolName, args, String(result)], ["add", { a: 1 }, "2"]);
+    const { toolName, argsText, result } = page.call();
+    assert.deepEqual([toolName, JSON.parse(argsText), String(result)], ["add", { a: 1 }, "2"]);
   } finally {
     page.close();
   }
