@@ -55,6 +55,7 @@ mod graphs;
 mod id;
 mod manager;
 mod openapi;
+mod position;
 mod records;
 mod request;
 mod routes;
