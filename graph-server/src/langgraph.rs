@@ -57,6 +57,7 @@ mod graphs;
 mod id;
 mod manager;
 mod openapi;
+mod position;
 mod records;
 mod request;
 mod routes;

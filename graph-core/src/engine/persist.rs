@@ -173,6 +173,11 @@ impl Engine {
         enclosing.map(|it| (it.scope.namespace.clone(), it.checkpoint())).collect()
     }
 
+    /// Returns whether the enclosing graphs have other checkpoints than when the loaded checkpoint was created.
+    pub(super) fn has_new_parents(&self) -> bool {
+        self.history.enclosing != self.parents()
+    }
+
     fn frontier_record(&self) -> Result<FrontierRecord, FieldError> {
         self.frontier.to_record(&self.graph, |input| {
             let mut writes = self.state.values.writes(&input.update)?;

@@ -275,7 +275,8 @@ impl Engine {
             self.ignore_records_ahead();
         }
         let edited = matches!(self.history.source, Source::Update | Source::Fork);
-        let forks = resumes && replaying && (!edited || saved.is_superseded());
+        let forks =
+            resumes && replaying && (!edited || saved.is_superseded() || self.has_new_parents());
         self.apply_stored_commands()?;
         match input {
             _ if resumes && nested.is_some() => {}

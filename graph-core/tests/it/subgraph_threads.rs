@@ -1,5 +1,7 @@
 //! States, histories and edits of subgraphs, and runs from checkpoints of subgraphs.
 
+use std::collections::BTreeMap;
+
 use graph_core::{
     AsNode, Durability, HistoryFilter, Input, MemorySaver, Persistence, RunError, RunOptions,
     StateGraph, Stops, SubgraphNode, SubgraphThread, Thread, checkpoint::Source, subgraph,
@@ -65,16 +67,14 @@ async fn states_of_subgraphs_are_read_by_namespace() {
         (&json!(["before"]), &["inner".into()][..])
     );
     assert_eq!(state.namespace, format!("outer:{}", root.tasks[0].id));
-    assert_eq!(state.enclosing, [(String::new(), root.id)].into());
+    assert_eq!(state.enclosing, BTreeMap::from([(String::new(), root.id)]));
 
     let deepest = inner.state().await.unwrap().unwrap();
     assert_eq!((paths(&deepest.values), &deepest.next[..]), (&json!(["a"]), &["b".into()][..]));
     assert_eq!(deepest.interrupts()[0].value, "b?");
     assert_eq!(deepest.namespace, inner.namespace());
-    assert_eq!(
-        deepest.enclosing,
-        [(String::new(), root.id), (outer.namespace().to_owned(), state.id)].into()
-    );
+    let enclosing = [(String::new(), root.id), (outer.namespace().to_owned(), state.id)];
+    assert_eq!(deepest.enclosing, BTreeMap::from(enclosing));
 
     let nested = outer.state_with_subgraphs().await.unwrap().unwrap();
     assert_eq!(nested.tasks[0].subgraph.as_ref().unwrap().id, deepest.id);
@@ -174,9 +174,18 @@ async fn a_run_starts_from_an_edit_of_a_finished_subgraph() {
         let old = inner.at(inner.state().await.unwrap().unwrap().id);
         assert!(thread.resume("B").await.unwrap().is_done());
         let edited = old.update_state(json!({ "path": ["late"] }), AsNode::Last).await.unwrap();
-        let outcome = inner.at(edited).run(Input::resume("new").unwrap()).await.unwrap();
-        let expect = trail(["before", "a", "late", "new", "c", "after"]);
-        assert_eq!(outcome.state(), &expect, "{persistence:?}");
+        for stops in [true, false] {
+            let outcome = match stops {
+                false => inner.at(edited).run(Input::resume("new").unwrap()).await.unwrap(),
+                true => {
+                    let outcome = inner.at(edited).run(Input::proceed()).await.unwrap();
+                    assert_eq!(outcome.interrupts()[0].value, "b?", "{persistence:?}");
+                    thread.resume("new").await.unwrap()
+                }
+            };
+            let expect = trail(["before", "a", "late", "new", "c", "after"]);
+            assert_eq!(outcome.state(), &expect, "{persistence:?} {stops}");
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     error::NamedError,
     executor::ExecutorError,
+    position::Position,
     request::{command::Command, run::RunKwargs},
     schemas::Schemas,
     stream::message::complete_fields,
@@ -81,20 +82,6 @@ impl From<ExecutorError> for GraphFailure {
 
 /// The state of a thread, or of one of its subgraphs, at a checkpoint.
 pub(super) type Snapshot = ThreadState<Value>;
-
-/// A graph of a thread, and one of its checkpoints.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Position {
-    /// Namespace of a subgraph, or empty for the thread's own graph.
-    pub(super) namespace: String,
-    /// `None`: the newest checkpoint.
-    pub(super) checkpoint: Option<CheckpointId>,
-}
-
-impl Position {
-    /// The newest checkpoint of the thread's own graph.
-    pub(super) const HEAD: Self = Self { namespace: String::new(), checkpoint: None };
-}
 
 /// One edit of a thread's state.
 pub(super) struct Edit {
@@ -352,7 +339,8 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             .fold(options, |options, (key, value)| options.metadata(key, value));
         if !at.namespace.is_empty() {
             let edit = |it: Edit| (it.fields.map_or(Value::Null, Value::Object), it.as_node);
-            let steps = steps.into_iter().map(|step| step.into_iter().map(edit));
+            let steps = steps.into_iter().map(|step| step.into_iter().map(edit).collect());
+            let steps: Vec<Vec<_>> = steps.collect();
             return self.subgraph(thread, at, options)?.bulk_update_state(steps).await;
         }
         let thread = self.thread(thread, at.checkpoint, &Map::new())?.with_options(options);

@@ -5,9 +5,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    any_graph::{Edit, Position},
+    any_graph::Edit,
     error::{ApiError, ApiResult},
     manager::Manager,
+    position::Position,
     records::Thread,
     request::{body::or_default, checkpoint::CheckpointRef, command::Command},
     state_json::state_json,

@@ -10,10 +10,9 @@ use serde_json::{Map, Value};
 use tokio::time::sleep;
 
 use super::{
-    any_graph::{
-        AnyGraph, Edit, GraphEnd, GraphFailure, GraphRun, Position, Snapshot, select_fields,
-    },
+    any_graph::{AnyGraph, Edit, GraphEnd, GraphFailure, GraphRun, Snapshot, select_fields},
     executor::{ExecutorError, ExecutorInput, ExecutorRun, RunExecutor},
+    position::Position,
     request::command::Command,
     schemas::Schemas,
     stream::message::complete_fields,

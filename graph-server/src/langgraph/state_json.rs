@@ -77,7 +77,10 @@ fn checkpoint_json(thread: Uuid, state: &Snapshot, id: CheckpointId) -> Value {
 }
 
 fn checkpoint_map(checkpoints: &BTreeMap<String, CheckpointId>) -> Value {
-    checkpoints.iter().map(|(namespace, id)| (wire_namespace(namespace), wire_id(id))).collect()
+    let entry = |(namespace, id): (&String, &CheckpointId)| {
+        (wire_namespace(namespace), Value::from(wire_id(id)))
+    };
+    Value::Object(checkpoints.iter().map(entry).collect())
 }
 
 /// Returns the state of a thread that has never run.

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::{LiveRun, Manager, RunResult, record::Recorder};
 use crate::langgraph::{
-    any_graph::{GraphEnd, GraphFailure, GraphRun, Position},
+    any_graph::{GraphEnd, GraphFailure, GraphRun},
     cancellation::{CancelAction, Cancellation},
     database::to_row,
     error::{ApiResult, NamedError},
     id::parse_checkpoint,
+    position::Position,
     records::{Run, RunStatus},
     storage::Claim,
     stream::{collect::Collector, item::Body, json::interrupts_json, published::Published},

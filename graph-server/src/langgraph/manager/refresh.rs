@@ -5,10 +5,10 @@ use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
-    any_graph::Position,
     database::{from_data, to_row},
     error::{ApiResult, NamedError},
     id::wire_id,
+    position::Position,
     records::{Thread, ThreadStatus},
     storage::{ThreadChange, ThreadEntry},
     stream::json::interrupts_json,

@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::{LiveRun, Manager, RunResult, ThreadFeed};
 use crate::langgraph::{
-    any_graph::Position,
     error::{ApiError, ApiResult},
+    position::Position,
     records::{Run, RunStatus, Thread},
     state_json::state_json,
     storage::{Claim, Notice, SharedEvents, StoredEvent},

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::langgraph::{
-    any_graph::Position,
     error::ApiResult,
     id::{parse_checkpoint, parse_namespace},
+    position::Position,
 };
 
 /// A reference to a checkpoint of a thread, or of one of its subgraphs.

@@ -12,9 +12,9 @@ use super::{
     mode::{Mode, default_modes, modes},
 };
 use crate::langgraph::{
-    any_graph::Position,
     error::{ApiError, ApiResult},
     id::wire_id,
+    position::Position,
 };
 
 /// A request to create a run.

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::langgraph::{
     access::Access,
-    any_graph::Position,
     edit::{UpdateRequest, apply},
     error::{ApiError, ApiResult},
     id::{parse_checkpoint, parse_id, parse_namespace, wire_id},
     manager::Manager,
+    position::Position,
     records::Thread,
     request::{
         body::{Body, object, or_default},

@@ -15,11 +15,11 @@ use uuid::Uuid;
 
 use crate::langgraph::{
     access::Access,
-    any_graph::Position,
     edit::{Superstep, apply},
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     manager::Manager,
+    position::Position,
     records::{Thread, ThreadStatus, ThreadTtl},
     request::{
         body::{Body, or_default},

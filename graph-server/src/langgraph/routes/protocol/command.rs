@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use super::super::run_response::create_run;
 use crate::langgraph::{
-    any_graph::Position,
     error::{ApiError, ApiResult},
     id::wire_id,
     manager::Manager,
+    position::Position,
     records::Thread,
     stream::protocol::last_number,
 };

@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::langgraph::{
-    any_graph::{AnyGraph, Position},
+    any_graph::AnyGraph,
     assistants::find_assistant,
     database::{Database, Select},
     error::{ApiError, ApiResult},
     id::{conversation_thread, wire_id},
     manager::Manager,
+    position::Position,
     records::{Assistant, Run},
     stream::ui::text_of,
 };
