@@ -25,15 +25,16 @@ use crate::{
 /// [`Graphs::execute_with`](graph_server::langgraph::Graphs::execute_with).
 #[async_trait]
 impl RunExecutor for Client {
-    async fn start(&self, run: &ExecutorRun) -> Result<(), ExecutorError> {
-        match self.run(&run.id).await {
-            // If the scheduler has not received the run, a worker submits it.
-            Ok(_) => Ok(()),
-            Err(ClusterError::UnknownRun(_)) => {
-                Self::start(self, &start_run(run)).await.map(drop).map_err(|it| executor_error(&it))
-            }
+    async fn has_started(&self, run: &str) -> Result<bool, ExecutorError> {
+        match self.run(run).await {
+            Ok(_) => Ok(true),
+            Err(ClusterError::UnknownRun(_)) => Ok(false),
             Err(error) => Err(executor_error(&error)),
         }
+    }
+
+    async fn start(&self, run: &ExecutorRun) -> Result<(), ExecutorError> {
+        Self::start(self, &start_run(run)).await.map(drop).map_err(|it| executor_error(&it))
     }
 
     async fn watch(

@@ -15,8 +15,10 @@ use super::error::{ApiError, NamedError};
 /// and edits the threads itself.
 #[async_trait]
 pub trait RunExecutor: fmt::Debug + Send + Sync {
-    /// Starts a run. Does nothing if a run with this id was started before, even if its request was different: a server
-    /// that has restarted calls this method again.
+    /// Returns whether a run was started. A server that has restarted does not start its active runs again.
+    async fn has_started(&self, run: &str) -> Result<bool, ExecutorError>;
+
+    /// Starts a run.
     async fn start(&self, run: &ExecutorRun) -> Result<(), ExecutorError>;
 
     /// Passes the events of a run to `publish`, and returns when the run has ended. Waits while the executor is

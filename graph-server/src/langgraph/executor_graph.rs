@@ -106,16 +106,19 @@ impl ExecutorGraph {
     }
 }
 
-#[async_trait]
-impl AnyGraph for ExecutorGraph {
-    async fn run(
-        &self,
-        run: GraphRun<'_>,
-        publish: &mut (dyn FnMut(Event) + Send),
-    ) -> Result<GraphEnd, GraphFailure> {
-        let request = self.request(&run).await?;
-        // An attempt to start the run is never dropped, so that the run cannot start after its cancellation.
-        while let Err(error) = self.executor.start(&request).await {
+impl ExecutorGraph {
+    /// Starts a run, unless an earlier execution has started it.
+    async fn start(&self, run: &GraphRun<'_>) -> Result<(), GraphFailure> {
+        loop {
+            // An attempt is never dropped, so that the run cannot start after its cancellation.
+            let error = match self.executor.has_started(run.run).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => match self.executor.start(&self.request(run).await?).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
             let ExecutorError::Unavailable(problem) = error else { return Err(error.into()) };
             tracing::warn!(run = run.run, problem, "cannot start a run; trying again");
             tokio::select! {
@@ -123,6 +126,17 @@ impl AnyGraph for ExecutorGraph {
                 () = run.control.cancelled() => return Err(GraphFailure::Cancelled),
             }
         }
+    }
+}
+
+#[async_trait]
+impl AnyGraph for ExecutorGraph {
+    async fn run(
+        &self,
+        run: GraphRun<'_>,
+        publish: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<GraphEnd, GraphFailure> {
+        self.start(&run).await?;
         let outcome = tokio::select! {
             outcome = self.executor.watch(run.run, publish) => outcome?,
             () = run.control.cancelled() => return Err(GraphFailure::Cancelled),

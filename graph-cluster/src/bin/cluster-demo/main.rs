@@ -37,6 +37,7 @@ commands:
       --width N           Number of parallel tasks per round (default: 3)
       --pause-ms N        Duration of each task (default: 100)
       --ask true          Ask a question at the end
+      --sleep-ms N        Sleep before the question (default: 0)
   wait --run ID           Wait for a run and print its result
   events --run ID         Print the events of a run as they occur
       --from N            Position of the first event (default: 0)

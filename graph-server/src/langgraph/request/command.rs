@@ -82,8 +82,8 @@ impl Command {
 
     /// Returns the targets to run.
     pub(in crate::langgraph) fn gotos(&self) -> Vec<Goto> {
-        let goto = |(node, payload)| match payload {
-            None => Goto::node::<String>(node),
+        let goto = |(node, payload): (String, Option<Value>)| match payload {
+            None => Goto::node(node),
             Some(payload) => Goto::send(node, payload),
         };
         self.targets().into_iter().map(goto).collect()

@@ -47,3 +47,72 @@ impl EventBuffer {
         published
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Instant};
+
+    use graph_core::{Event, EventKind, Interrupt};
+    use serde_json::json;
+
+    use super::*;
+    use crate::langgraph::stream::collect::Collector;
+
+    /// Returns the items of a run, with the numbers of their events.
+    fn items() -> Vec<(u64, Body)> {
+        let piece = |text: &str| {
+            EventKind::Message(json!({ "type": "AIMessageChunk", "id": "m", "content": text }))
+        };
+        let question =
+            Interrupt { id: "i".to_owned(), value: json!("Go on?"), namespace: String::new() };
+        let kinds = [
+            piece("On"),
+            EventKind::Custom(json!(1)),
+            piece(" "),
+            piece("tea"),
+            EventKind::Custom(json!(2)),
+            EventKind::Interrupted(vec![question]),
+            piece("."),
+        ];
+        let mut collector = Collector::default();
+        let event = |(seq, kind): (u64, EventKind)| Event {
+            seq,
+            at: Instant::now(),
+            run: Arc::from("r"),
+            namespace: Arc::from(""),
+            step: 1,
+            task: None,
+            node: None,
+            handled_task: None,
+            parent_task: None,
+            kind,
+        };
+        let numbered = (0..).zip(kinds).map(event);
+        numbered
+            .flat_map(|it| {
+                let seq = it.seq;
+                collector.collect(it).into_iter().map(move |body| (seq, body))
+            })
+            .collect()
+    }
+
+    fn label((seq, body): &(u64, Body)) -> String {
+        format!("{seq} {:?}", std::mem::discriminant(body))
+    }
+
+    #[test]
+    fn exactly_the_published_items_are_skipped() {
+        let all: Vec<_> = items().iter().map(label).collect();
+        assert_eq!(all.len(), 8, "the interrupt has two items");
+        for n_published in 0..=all.len() {
+            let buffer = EventBuffer::new(Arc::default());
+            buffer.push(Body::Started(None));
+            items().into_iter().take(n_published).for_each(|(_, body)| buffer.push(body));
+            let mut published = buffer.published();
+            let mut repeated = items();
+            repeated.retain(|(seq, body)| !published.skip(*seq, body));
+            let repeated: Vec<_> = repeated.iter().map(label).collect();
+            assert_eq!(repeated, all[n_published..], "after {n_published} items");
+        }
+    }
+}
