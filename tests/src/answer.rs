@@ -159,12 +159,12 @@ pub(crate) fn update(writes: &[FieldWrite]) -> Value {
 
 /// Formats the state of a thread. `subgraphs` says whether it was read with the states of subgraphs.
 pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters, subgraphs: bool) -> Value {
-    state_with(state, state.values.to_full_value(), counters, subgraphs)
+    state_with(state, &state.values.to_full_value(), counters, subgraphs)
 }
 
 fn state_with<S>(
     state: &ThreadState<S>,
-    values: Value,
+    values: &Value,
     counters: &Counters,
     subgraphs: bool,
 ) -> Value {
@@ -191,8 +191,8 @@ fn task(task: &TaskState, counters: &Counters, subgraphs: bool) -> Value {
     });
     if subgraphs && task.subgraph_namespace.is_some() {
         let state = task.subgraph.as_deref();
-        shown["state"] = state
-            .map_or_else(no_state, |it| state_with(it, it.values.clone(), counters, subgraphs));
+        shown["state"] =
+            state.map_or_else(no_state, |it| state_with(it, &it.values, counters, subgraphs));
     }
     shown
 }

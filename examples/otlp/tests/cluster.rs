@@ -121,7 +121,7 @@ fn spans_of_tasks_on_another_worker_belong_to_the_trace_of_the_run() {
     provider.shutdown().unwrap();
 
     let spans = collector.spans();
-    let named = |name: &str| spans.iter().filter(move |it| it["name"] == name);
+    let named = |name: &'static str| spans.iter().filter(move |it| it["name"] == name);
     let leg = named("leg").next().unwrap();
     assert_eq!((attribute(leg, "worker"), &leg["traceId"]), ("planner", &Value::from(&*trace)));
     let task = named("task").next().unwrap();

@@ -107,7 +107,7 @@ impl<F, H> ConfiguredNode<F, H> {
 
     /// Attaches metadata to the node. The metadata appears in drawings.
     #[must_use]
-    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.options.metadata.insert(key.into(), value.into());
         self
     }
@@ -201,8 +201,8 @@ forward! {
     fn defer();
     /// See [`ConfiguredNode::command_only`].
     fn command_only();
-    /// See [`ConfiguredNode::metadata`].
-    fn metadata(key: impl Into<String>, value: impl Into<Value>);
+    /// See [`ConfiguredNode::with_metadata`].
+    fn with_metadata(key: impl Into<String>, value: impl Into<Value>);
     /// See [`ConfiguredNode::pool`].
     fn pool(pool: impl Into<String>);
     /// See [`ConfiguredNode::reads`].

@@ -193,7 +193,7 @@ fn add(
     let handler = body.clone();
     let node = json_node(NAMES[index], move |input, cx| body.clone().run(input, cx));
     // Converts the node to the type that the methods below return. The metadata itself has no effect.
-    let mut node = node.metadata("index", index);
+    let mut node = node.with_metadata("index", index);
     if spec.defer {
         node = node.defer();
     }

@@ -80,7 +80,7 @@ fn add_node(
         json = json.reads(reads.iter().copied());
     }
     // A random graph may contain nodes that no path leads to.
-    let mut json = json.metadata("index", index).command_only();
+    let mut json = json.with_metadata("index", index).command_only();
     // The branches of a node are limited to what the node reads only if the node has these options.
     if let Some(reads) = node.reads.as_ref().filter(|_| has_branch(node)) {
         json = json.reads(reads.iter().copied());

@@ -79,7 +79,7 @@ impl Api {
     }
 
     pub(super) async fn delete(&self, path: &str) {
-        self.send(Method::DELETE, path, &json!({}), None).await;
+        let _ = self.send(Method::DELETE, path, &json!({}), None).await;
     }
 
     /// Creates a thread and returns its path.

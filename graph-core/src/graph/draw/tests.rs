@@ -607,7 +607,10 @@ async fn handle_error(_: &JsonState) {}
 fn labels_show_flags_and_metadata() {
     let child = graph(["a"]).edge(START, "a").compile().unwrap();
     let graph = graph(["ask", "tell"])
-        .node_as("collect", run.defer().metadata("owner", "ann").metadata("cost", json!([1, "$"])))
+        .node_as(
+            "collect",
+            run.defer().with_metadata("owner", "ann").with_metadata("cost", json!([1, "$"])),
+        )
         .node_as("fetch", run.on_error(handle_error))
         .node(json_subgraph("child", &child, Persistence::Invocation))
         .stop_before(Stops::at(["ask", "child", "collect"]))
@@ -645,7 +648,7 @@ fn labels_show_flags_and_metadata() {
 fn json_has_the_format_of_langgraph() {
     let child = graph(["a"]).edge(START, "a").compile().unwrap();
     let graph = graph([])
-        .node_as("wait", run.defer().metadata("owner", "ann"))
+        .node_as("wait", run.defer().with_metadata("owner", "ann"))
         .node(json_subgraph("child", &child, Persistence::Invocation))
         .edge(START, "child")
         .json_branch("child", branch("next").path_map([("more", "wait")]))
