@@ -96,8 +96,8 @@ where
     Box::new(move || result_of_task(runtime.block_on(runtime.spawn(run()))))
 }
 
-/// Returns the result of a task, or continues its panic. The panic's message stays the last one on standard error, which
-/// the harness shows.
+/// Returns the result of a task, or resumes its panic without another message, so that the panic's message stays the
+/// last one on standard error, which the harness shows.
 fn result_of_task<T>(result: Result<T, JoinError>) -> T {
     result.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
 }

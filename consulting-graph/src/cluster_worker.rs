@@ -193,7 +193,7 @@ mod tests {
         let first = models(1);
         assert!(Arc::ptr_eq(&first, &models(1)));
         assert!(!Arc::ptr_eq(&first, &models(2)));
-        // The models of runs that are long gone are dropped.
+        // The models of older runs are dropped.
         (3..3 + MAX_MODELS as u64).for_each(|it| drop(models(it)));
         assert!(!Arc::ptr_eq(&first, &models(1)));
     }

@@ -92,7 +92,8 @@ impl Server {
     }
 }
 
-/// Starts the server, executes the runs concurrently, and checks that the memory returns to twice the idle figure.
+/// Starts the server, executes the runs concurrently, and checks that the memory returns to at
+/// most twice the idle figure.
 async fn measure(runs: usize) {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), runs);

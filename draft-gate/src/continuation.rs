@@ -3,8 +3,8 @@
 /// Maximum length of each of the two lines that are joined, in bytes.
 const MAX_LINE: usize = 1 << 10;
 
-/// Joins two consecutive lines if the first one ends before the value that it assigns, as in `password = (` and
-/// `password: >-`. Returns the joined text and the position at which the second line starts in it.
+/// Joins two consecutive lines if the first one ends before the value that it assigns, as `password = (` and
+/// `password: >-` do. Returns the joined text and the position at which the second line starts in it.
 pub(crate) fn join(previous: &str, line: &str) -> Option<(String, usize)> {
     let (start, is_text) = open_assignment(previous)?;
     let value = line.trim_start();
@@ -24,7 +24,7 @@ fn open_assignment(line: &str) -> Option<(&str, bool)> {
     if let Some(start) = line.strip_suffix('\\') {
         return Some((start.trim_end(), true));
     }
-    // The text of a YAML value follows in lines of its own.
+    // The text of a YAML block value follows in separate lines.
     let block = line.trim_end_matches(['-', '+']).strip_suffix(['>', '|']).map(str::trim_end);
     if let Some(start) = block.filter(|it| it.ends_with(':')) {
         return Some((start, true));
@@ -33,7 +33,7 @@ fn open_assignment(line: &str) -> Option<(&str, bool)> {
     if let Some(start) = group.filter(|it| it.ends_with(['=', ':'])) {
         return Some((start, false));
     }
-    // The second argument of a call is often a default value. The elements of a list have nothing to do with each other.
+    // The second argument of a call is often a default value. The elements of a list do not belong together.
     let is_call = line.ends_with(',') && line.contains('(');
     (line.ends_with(['=', ':', '(']) || is_call).then_some((line, false))
 }

@@ -10,7 +10,7 @@ use crate::{run::RunResult, run_status::RunStatus};
 pub enum LegEnd {
     /// The leg ended with this status and result.
     Ended(RunStatus, RunResult),
-    /// The run sleeps for this time: see [`sleep`](crate::sleep()). The next leg, for which no process waits, is queued.
+    /// The run sleeps for this time: see [`sleep`](crate::sleep()). The next leg is queued and starts afterwards.
     Sleeping(Duration),
     /// The run stopped between two steps, because the worker shuts down or the leg reached its time limit. The next
     /// execution continues it.

@@ -45,7 +45,7 @@ pub struct StartRun {
     /// Settings that replace those of the graph.
     #[serde(default, skip_serializing_if = "RunSettings::is_default")]
     pub settings: RunSettings,
-    /// Time after which the run may start.
+    /// Delay before the run may start.
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub delay: Duration,
     /// Kinds of events that are stored for readers.
@@ -116,7 +116,7 @@ impl StartRun {
         self
     }
 
-    /// Starts the run after this time. No process waits for it, and other runs of the thread do not wait either.
+    /// Delays the start of the run by this time. No process waits in the meantime, and other runs of the thread can start.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -230,7 +230,7 @@ pub struct Ticket {
     /// one that was lost.
     #[serde(default)]
     pub claims: i64,
-    /// Time after which the leg may start.
+    /// Delay before the leg may start.
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub delay: Duration,
 }

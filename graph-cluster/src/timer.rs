@@ -1,4 +1,4 @@
-//! Timers of nodes, for which no process waits.
+//! Timers that suspend a node without a waiting process.
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,11 @@ use graph_core::{Context, Interrupt, NodeError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The value of an interrupt that a cluster answers when its time has come.
+/// The value of an interrupt that a cluster answers at the given time.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Timer {
-    /// Milliseconds since the Unix epoch.
+    /// End of the timer, in milliseconds since the Unix epoch.
     #[serde(rename = "graph_cluster_sleep_until")]
     until: u64,
 }
@@ -39,8 +39,8 @@ impl Sleep {
 /// waits. As after any [interrupt](Context::interrupt), the node then runs again from its start; wrap external calls that
 /// precede this call in [`Context::task`].
 ///
-/// A run that also waits for an answer to another interrupt continues with the answer. Another run of the thread may start
-/// in the meantime; the suspended run then fails.
+/// A run that also waits for an answer to another interrupt does not continue at the end of the timer, but with that
+/// answer. Another run of the thread may start in the meantime; the suspended run then fails.
 ///
 /// Outside a cluster, the run is interrupted, and the caller resumes it with null.
 ///

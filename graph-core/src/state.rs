@@ -165,8 +165,8 @@ pub mod derive {
 
     /// Returns the write that turns the field's value before a step into the one after it, or `None` if they are equal.
     ///
-    /// `json` contains both values as JSON. `difference` asks the field's reducer; the write overwrites the field if the
-    /// reducer cannot tell.
+    /// `json` contains both values as JSON. `difference` calls the field's reducer; if it returns `None`, the write
+    /// overwrites the field.
     pub fn difference<U: DeserializeOwned>(
         field: &str,
         json: (Option<Value>, Option<Value>),

@@ -273,7 +273,7 @@ fn find_terminal() -> io::Result<()> {
     }
 }
 
-/// Starts a process that makes a system call as a 32-bit program does. A filter of system calls kills such a process.
+/// Starts a process that makes a system call as a 32-bit program does. The filter of system calls kills such a process.
 fn make_32_bit_call() -> io::Result<()> {
     let status = Command::new(PROGRAM).arg("32-bit-call").status()?;
     if status.success() { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }

@@ -25,7 +25,7 @@ pub const ATTEMPT_SUCCEEDED: u8 = 77;
 /// Exit code for an attempt that failed for a reason other than isolation, and therefore proves nothing.
 pub const ATTEMPT_INCONCLUSIVE: u8 = 78;
 
-/// Kinds of namespaces that every guest without a kernel of its own has for itself.
+/// Kinds of namespaces that a guest without its own kernel shares with no other process of the host.
 pub(crate) const NAMESPACES: [&str; 5] = ["ipc", "mnt", "net", "pid", "uts"];
 
 /// Runs the program selected by the arguments.
@@ -270,7 +270,7 @@ fn endless_output() -> io::Result<()> {
         io::stdout().write_all(&block)?;
     }
 }
-/// Prints the namespaces of this process, one in each line.
+/// Prints the namespaces of this process, one per line.
 fn namespaces() -> io::Result<()> {
     for kind in NAMESPACES {
         let namespace = fs::read_link(Path::new("/proc/self/ns").join(kind))?;

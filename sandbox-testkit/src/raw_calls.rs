@@ -81,8 +81,8 @@ const KERNEL: &[(&str, libc::c_long)] = &[
     ("getpid of the x32 interface", 0x4000_0000 | libc::SYS_getpid),
 ];
 
-/// Makes all system calls of a group. Fails with `Unsupported` if the kernel claims that it has none of them, and names
-/// the others otherwise.
+/// Makes all system calls of a group. Always returns an error: `Unsupported` if every call fails with `ENOSYS`, otherwise
+/// one that names the calls that do not.
 pub(crate) fn make_all(group: &str) -> io::Result<()> {
     let calls = match group {
         "ipc" => IPC,
@@ -108,12 +108,12 @@ fn call_without_arguments(number: libc::c_long) -> Result<libc::c_long, Errno> {
     })
 }
 
-/// Requests of a terminal that put text into its input.
+/// `ioctl` requests that put text into the input of a terminal.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 
-/// Makes a request of the terminal on standard input, if it is one, that puts text into its input. A kernel ignores the
-/// upper half of the request's number, so a filter must ignore it too.
+/// Sends an `ioctl` request that puts text into the input of a terminal, to standard input. The kernel ignores the upper
+/// half of the request's number, so a filter must ignore it too.
 pub(crate) fn request_of_terminal(request: &str) -> io::Result<()> {
     let request = match request {
         "TIOCSTI" => TIOCSTI,
@@ -145,7 +145,7 @@ pub(crate) fn ignore_exits_of_children() -> io::Result<()> {
 }
 
 /// Makes the system call `getpid` as a 32-bit program does. Its number is that of the permitted `writev` in a 64-bit
-/// program, so a filter that does not check the kind of program lets it pass.
+/// program, so a filter that does not check the architecture of the call permits it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn call_as_32_bit_program() -> io::Result<()> {
     const GETPID: i64 = 20;

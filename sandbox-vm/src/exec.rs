@@ -183,8 +183,8 @@ impl Sandbox {
         self.ensure_running()?;
         let busy = self.mark_busy().await;
         if busy.is_only_operation() {
-            // A limit that an earlier program exceeded must not be attributed to this one. It is still recorded if the
-            // caller of that program did not wait for the result.
+            // Discard a limit that an earlier program exceeded, so that it is not attributed to this one. Such a limit is
+            // left over if the caller of that program did not wait for the result.
             self.take_exceeded_limit().await;
         }
         let mut limits = self.exec_limits(program.limits);

@@ -206,7 +206,7 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
         let cells = rounds::measure(workload, &peers, selection.effort(), scratch.path())?;
         progress.add(workload, &cells, before + start.elapsed())?;
         results.cells.extend(cells);
-        // If the run does not end, its results so far remain.
+        // If the run is interrupted, the results so far are kept.
         report::write(&partial, &results)?;
     }
     if selection.build {

@@ -15,7 +15,7 @@ pub struct Cell {
     pub outcome: Outcome,
 }
 
-/// What the measurement of one peer gave.
+/// Outcome of the measurement of one peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     Measured(Cost),

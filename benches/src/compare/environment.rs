@@ -10,7 +10,7 @@ use std::{
 use super::peer::Peer;
 use crate::{data, storage};
 
-/// Share of the processors that other programs may use before the results say so.
+/// Share of the processors that other programs may use before the results mention it.
 const IDLE_SHARE: f64 = 0.1;
 
 /// Describes the processors and the disk that contains `scratch`. Takes about two seconds.

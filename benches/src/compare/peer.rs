@@ -100,7 +100,7 @@ pub struct Session {
     child: Child,
     requests: ChildStdin,
     replies: Receiver<io::Result<String>>,
-    /// The last line of standard error, at its end.
+    /// Receives the last line of standard error when the program closes it.
     error: Receiver<String>,
 }
 

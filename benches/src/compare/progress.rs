@@ -29,7 +29,7 @@ struct Saved {
     workloads: Vec<SavedWorkload>,
 }
 
-/// What the results of a run depend on. A run with other values cannot be resumed.
+/// Properties of a run that its results depend on. A run with other values cannot be resumed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Run {
     quick: bool,

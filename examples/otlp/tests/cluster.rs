@@ -126,7 +126,7 @@ fn spans_of_tasks_on_another_worker_belong_to_the_trace_of_the_run() {
     assert_eq!((attribute(leg, "worker"), &leg["traceId"]), ("planner", &Value::from(&*trace)));
     let task = named("task").next().unwrap();
     assert_eq!((attribute(task, "worker"), &task["traceId"]), ("renderer", &Value::from(&*trace)));
-    // The span of the node, in which its log events are, is inside the span of the task.
+    // The span of the node, which contains the node's log events, is inside the span of the task.
     let is_rendering = |it: &&Value| it["events"].to_string().contains("rendering");
     let node = spans.iter().find(is_rendering).unwrap();
     assert_eq!((&node["name"], &node["traceId"]), (&Value::from("graph.task"), &task["traceId"]));

@@ -162,7 +162,7 @@ pub fn messages_field() -> JsonFieldKind {
     JsonFieldKind::Custom(Arc::new(JsonMessages))
 }
 
-/// The messages of an update, all with ids, whose JSON form is known. Nodes write them with
+/// The messages of an update, all with ids. Nodes write them together with their JSON form, with
 /// [`JsonUpdate::write_decoded`](graph_core::json::JsonUpdate::write_decoded).
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedMessages(pub(crate) Vec<Message>);

@@ -123,7 +123,7 @@ pub(super) async fn load_nested(
     let chosen = scope.subgraph_start.as_ref().and_then(|it| it.enter(namespace));
     let first_bound = scope.replay.as_ref().and_then(|it| it.enter(namespace));
     if let Some((stored_in, id)) = chosen {
-        // The head of a subgraph whose parents do not travel in time is continued as usual.
+        // If the enclosing graphs do not travel in time, the newest checkpoint of the subgraph is continued as usual.
         if scope.replay.is_some() || stored_in != namespace || loaded.head != Some(id) {
             let at = load(graph, saver, thread, stored_in, Some(id)).await?;
             loaded = Loaded { head: loaded.head, ..at };

@@ -78,7 +78,7 @@ pub(super) struct History {
     /// The parent of the checkpoint `id`.
     pub(super) parent: Option<CheckpointId>,
     pub(super) source: Source,
-    /// The enclosing graphs' checkpoints of the checkpoint `id`. An edit of a subgraph keeps them.
+    /// Checkpoints of the enclosing graphs when the checkpoint `id` was created. An edit of a subgraph keeps them.
     pub(super) enclosing: BTreeMap<String, CheckpointId>,
     /// The namespace's newest checkpoint, as far as this run knows.
     pub(super) head: Option<CheckpointId>,
@@ -86,7 +86,8 @@ pub(super) struct History {
     pub(super) stored: Option<CheckpointId>,
     /// Whether this run has created a checkpoint.
     pub(super) checkpointed: bool,
-    /// Whether the next checkpoint must contain the whole state because `stored` has an older state version.
+    /// Whether the next checkpoint must contain the whole state, because the loaded checkpoint has an older state version
+    /// or is in another namespace.
     pub(super) rebase: bool,
     /// Fields changed since `stored`. Used only with exit durability.
     pub(super) unsaved_fields: FieldSet,

@@ -333,9 +333,9 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 
     /// Validates the graph and makes it runnable.
     ///
-    /// The error lists all problems, such as an edge to a missing node, or a node that no path leads to. Likely mistakes
-    /// that do not prevent a run are available as [`CompiledGraph::warnings`]. With the feature `tracing`, they are also
-    /// logged.
+    /// The error lists all problems, such as edges to missing nodes. If there is no other problem, it lists the nodes that
+    /// no path leads to. Likely mistakes that do not prevent a run are available as [`CompiledGraph::warnings`]. With the
+    /// feature `tracing`, they are also logged.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let graph = validate::compile(self.declaration)?;
         Ok(CompiledGraph::new(Arc::new(graph)))

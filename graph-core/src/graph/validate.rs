@@ -428,7 +428,7 @@ fn declaration(
     }
 }
 
-/// Returns the nodes that no path leads to. Nodes behind such a node are left out.
+/// Returns the nodes that no path leads to. Nodes that can be reached from a returned node are left out.
 fn unreachable_nodes(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> Vec<BuildProblem> {
     let mut graph = DiGraph::<(), ()>::new();
     let indexes: Vec<NodeIndex> = nodes.iter().map(|_| graph.add_node(())).collect();

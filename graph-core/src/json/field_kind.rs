@@ -29,7 +29,7 @@ pub trait JsonReducer: fmt::Debug + Send + Sync {
     ) -> Result<Option<Change>, FieldError>;
 }
 
-/// A field whose [reducer](JsonReducer) is called.
+/// The field into which a [reducer](JsonReducer) folds a write.
 #[derive(Debug)]
 pub struct ReducedField<'a> {
     /// Name of the field.
@@ -39,7 +39,7 @@ pub struct ReducedField<'a> {
     /// A typed copy of the value, if the reducer keeps one. It spares nodes the work of decoding the value; see
     /// [`JsonInput::decoded`](crate::json::JsonInput::decoded). `None` after the value was replaced as a whole.
     pub decoded: &'a mut Option<Decoded>,
-    /// Whether the change that the reducer returns is used.
+    /// Whether the returned change is used. If not, the reducer can return `None`.
     pub records_change: bool,
 }
 

@@ -41,7 +41,7 @@ pub(super) fn expand(state: &State) -> TokenStream {
 fn state_impl(state: &State) -> TokenStream {
     let State { ident, update, generics, version, fields, .. } = state;
     let (parameters, arguments, bounds) = generics.split_for_impl();
-    // Not `Self::Update`, whose uses would all be further errors if the struct does not implement `Clone`.
+    // Not `Self::Update`: each use of it would be another error if the struct does not implement `Clone`.
     let update = quote!(#update #arguments);
     let version = version.map(|it| quote!(const VERSION: u32 = #it;));
     let indices: Vec<usize> = (0..fields.len()).collect();

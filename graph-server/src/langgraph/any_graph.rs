@@ -104,7 +104,7 @@ pub(super) trait AnyGraph: Send + Sync {
         false
     }
 
-    /// Cancels a run in the processes that execute it, and returns when it executes no longer.
+    /// Cancels a run in the processes that execute it, and returns when it is no longer executing.
     async fn cancel(&self, _run: &str) -> Result<(), ExecutorError> {
         Ok(())
     }

@@ -33,7 +33,7 @@ pub trait RunExecutor: fmt::Debug + Send + Sync {
         publish: &mut (dyn FnMut(Event) + Send),
     ) -> Result<ExecutorOutcome, ExecutorError>;
 
-    /// Cancels a run, and returns when it executes no longer. Does nothing if the run was never started or has ended.
+    /// Cancels a run, and returns when it is no longer executing. Does nothing if the run was never started or has ended.
     async fn cancel(&self, run: &str) -> Result<(), ExecutorError>;
 
     /// Deletes all runs of a thread with their events. None of them is active. The server deletes the checkpoints.
@@ -104,10 +104,10 @@ pub struct ExecutorOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
-    /// The executor is unavailable at present. The server tries again later to start the run.
+    /// The executor is temporarily unavailable. The server retries the start of the run later.
     #[error("the executor is unavailable: {0}")]
     Unavailable(String),
-    /// The run was cancelled, though not through the server.
+    /// The run was cancelled, but not by the server.
     #[error("the run was cancelled")]
     Cancelled,
     /// A step of the run exceeded its timeout.

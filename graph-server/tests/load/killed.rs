@@ -1,4 +1,4 @@
-//! A server that is killed: its runs continue when it starts again, and none is executed twice.
+//! A server that is killed: its runs continue when it starts again, and no step counts twice.
 
 use futures_util::future::join_all;
 use graph_tests::crash::is_nightly;

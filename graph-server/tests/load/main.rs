@@ -1,5 +1,5 @@
-//! A server under load, in its own process. With `GRAPH_NIGHTLY=1`, the load is ten times as high. To see the measured
-//! times and the memory of the server:
+//! A server under load, in its own process. With `GRAPH_NIGHTLY=1`, the load is at least ten times as high. To see the
+//! measured times and the memory of the server:
 //!
 //! ```text
 //! GRAPH_NIGHTLY=1 cargo test --release -p graph-server --test load -- --nocapture --test-threads 1

@@ -44,7 +44,7 @@ const CONNECTION_SETUP: &str = "SET jit = off";
 /// | `verify-full` | yes | also issued for the host in the URL |
 ///
 /// `sslrootcert` is the path of a file with certificates in PEM format. `verify-full` without it trusts the authorities
-/// that the operating system trusts. Only `verify-ca` and `verify-full` protect from an attacker who can redirect the
+/// that the operating system trusts. Only modes that check the certificate protect from an attacker who can redirect the
 /// connection. Client certificates and channel binding are not supported.
 ///
 /// ```no_run

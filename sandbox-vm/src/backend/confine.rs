@@ -57,8 +57,8 @@ pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<(
     fs::remove_dir(&store)
 }
 
-/// Opens a file of the kernel, such as `locks`, that the guest's own `/proc` does not have. It is from a `/proc` of this
-/// process namespace that is mounted nowhere, so no program can reach it.
+/// Opens a file of `/proc`, such as `locks`, that the guest's own `/proc` does not contain. It is opened from another
+/// `/proc` of this process namespace, which is mounted nowhere, so no program can reach it.
 ///
 /// Fails if the kernel refuses to mount `/proc`, for example because parts of the host's `/proc` are hidden.
 pub(super) fn open_proc_file(name: &str) -> io::Result<fs::File> {

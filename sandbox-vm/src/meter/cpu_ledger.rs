@@ -5,8 +5,8 @@ use std::{collections::HashMap, time::Duration};
 /// Processor time of all processes that samples have shown so far.
 ///
 /// The kernel adds the time of a process that has ended to its parent, but only if the parent waits for it. The time of a
-/// process whose parent ignores `SIGCHLD` is lost. A program could otherwise use any amount of it in short-lived
-/// processes.
+/// process whose parent ignores `SIGCHLD` is lost. Without this ledger, a program could use any amount of processor time
+/// in short-lived processes.
 #[derive(Debug, Default)]
 pub(crate) struct CpuLedger {
     /// Time of the processes in the last sample, by process id and start time. Ids are reused.

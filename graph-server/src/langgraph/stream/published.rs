@@ -2,14 +2,14 @@
 
 use super::{buffer::EventBuffer, item::Body};
 
-/// The end of the events that were published.
+/// Position up to which the events of a run were published.
 #[derive(Debug, Default)]
 pub(in crate::langgraph) struct Published {
-    /// Number of the last event of the engine that was published unchanged.
+    /// Sequence number of the last event of the engine that was published unchanged.
     last_seq: Option<u64>,
     /// Number of items that were published after it.
     after: usize,
-    /// Whether the last event was skipped.
+    /// Whether the event `last_seq` was skipped.
     is_past_last: bool,
 }
 
@@ -32,7 +32,7 @@ impl Published {
 }
 
 impl EventBuffer {
-    /// Returns the end of the events that were published so far.
+    /// Returns the position up to which the events were published.
     pub(in crate::langgraph) fn published(&self) -> Published {
         let mut published = Published::default();
         self.for_each(|body| match body {

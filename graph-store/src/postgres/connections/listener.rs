@@ -10,12 +10,12 @@ use super::tls::Tls;
 /// Delay before the connection is opened again after it was lost.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
-/// What a [`Listener`] receives.
+/// An event that a [`Listener`] receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification<'a> {
     /// The payload of a `NOTIFY` statement.
     Payload(&'a str),
-    /// The connection was opened. Notifications that were sent before may have been lost.
+    /// The connection was opened, for the first time or again. Notifications that were sent before may have been lost.
     Lost,
 }
 

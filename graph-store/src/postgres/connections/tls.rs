@@ -39,7 +39,7 @@ pub(super) enum Verification {
 pub(super) struct Tls(TlsConnector);
 
 impl Tls {
-    /// Fails with a description of the problem if the file with the authorities is unusable.
+    /// Reads the trusted authorities. Fails with a description of the problem if they are unusable.
     pub(super) fn new(verification: &Verification) -> Result<Self, String> {
         // The provider of the application, if it has chosen one.
         let provider = CryptoProvider::get_default().cloned();

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// Number of bytes before a line that are its dictionary. DEFLATE refers back to at most 32 KiB.
+/// Size of the dictionary in bytes: the text before a line. DEFLATE refers back to at most 32 KiB.
 const DICTIONARY_BYTES: usize = 32 << 10;
 
 /// Maximum size of a decompressed line. Without a limit, a small file could exhaust the memory. Longer lines are stored
@@ -37,7 +37,7 @@ impl RecordingDecoder {
         Ok(json)
     }
 
-    /// Returns the next line of the file for its JSON: compressed, unless that is longer or could not be decoded.
+    /// Encodes JSON as the next line of the file. Compresses it, unless the line would be longer or could not be decoded.
     pub(super) fn encode(&mut self, json: Vec<u8>) -> Vec<u8> {
         let compressed =
             (json.len() <= MAX_LINE_BYTES).then(|| compress(self.dictionary(), &json)).flatten();
@@ -48,7 +48,7 @@ impl RecordingDecoder {
     /// Adds a line to the dictionary of the next line.
     pub(super) fn add(&mut self, json: &[u8]) {
         self.text.extend_from_slice(&json[json.len().saturating_sub(DICTIONARY_BYTES)..]);
-        // Removes old text only now and then, so that not every line moves the dictionary.
+        // Removes old text only occasionally, because each removal moves the dictionary.
         if self.text.len() > 2 * DICTIONARY_BYTES {
             self.text.drain(..self.text.len() - DICTIONARY_BYTES);
         }

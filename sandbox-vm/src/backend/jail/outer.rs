@@ -37,8 +37,8 @@ const INOTIFY_WATCHES: u32 = 8192;
 /// the guest's process id to it. When the host process ends, the other end of the lifeline closes, and this stage then
 /// ends the guest.
 pub(crate) fn outer(plan: &OuterPlan) -> Result<(), StageError> {
-    // Leave the session of the host, so that the guest has no controlling terminal, into which a program could type
-    // commands, and gets none of the terminal's signals.
+    // Leave the session of the host, so that the guest has no controlling terminal: a program could type commands
+    // into it, and the terminal's signals would reach the guest.
     rustix::process::setsid().map_err(StageError::new("leave its host's session"))?;
     sys::set_cloexec_from(3)
         .map_err(StageError::new("mark its file descriptors as close-on-exec"))?;

@@ -87,7 +87,7 @@ where
 /// Runs a graph on a new thread and returns its final state.
 ///
 /// In this version, `invoke` and `stream` never use the checkpointer. `execute_with_emitter` does, so graphs with a
-/// checkpointer run with it. They emit custom events only, of which there are none.
+/// checkpointer run with it. Its emitter accepts only custom events, and the graphs send none.
 async fn execute<S>(graph: &CompiledGraph<S>, input: S, durability: Durability) -> S
 where
     S: State + Serialize + DeserializeOwned,
@@ -95,7 +95,8 @@ where
 {
     let config = config(durability);
     let state = if graph.checkpointer().is_some() {
-        // The savers refuse the writes of a step without a checkpoint before it, as the first one.
+        // The savers refuse the writes of a step that follows no checkpoint, such as the first step. The id stands in for
+        // one.
         let config = config.with_checkpoint_id("input");
         let (events, _) = mpsc::channel(1);
         let emitter = EventEmitter::new(events, StreamMode::Custom);
@@ -169,8 +170,8 @@ fn send(node: &str, state: serde_json::Value) -> SendTarget {
     SendTarget { node: node.to_owned(), state, timeout: None }
 }
 
-/// Connects the entry point `scatter` with a node that gets messages. The edge makes the node reachable; the messages
-/// replace it.
+/// Connects the entry point `scatter` with a node that gets messages. The edge only makes the node reachable; a run
+/// sends messages instead of following it.
 fn add_scatter_edges<S: State>(graph: &mut StateGraph<S>, node: &str) {
     graph.set_entry_point("scatter");
     graph.add_edge("scatter", node);
