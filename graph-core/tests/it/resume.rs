@@ -108,7 +108,7 @@ async fn a_repeated_command_with_the_same_run_id_is_applied_once() {
     let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
     let probe = Probe::default();
     let thread = graph.thread("t", probe.clone());
-    thread.run(trail(["input"])).await.unwrap();
+    let _ = thread.run(trail(["input"])).await.unwrap();
     let command = || {
         let update = Input::command().with_update(Trail::update().path(["command".to_owned()]));
         update.goto(Goto::node("b"))

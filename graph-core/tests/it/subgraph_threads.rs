@@ -207,7 +207,7 @@ async fn a_subgraph_that_has_not_started_has_no_state_to_edit() {
     let probe = Probe::default();
     let stop = RunOptions::new().stop_before(Stops::at(["outer"]));
     let thread = thread(Persistence::Invocation, &probe).with_options(stop);
-    thread.run(Trail::default()).await.unwrap();
+    let _ = thread.run(Trail::default()).await.unwrap();
     let state = thread.state_with_subgraphs().await.unwrap().unwrap();
     assert!(state.tasks[0].subgraph.is_none());
     let outer = thread.subgraph(state.tasks[0].subgraph_namespace.as_deref().unwrap()).unwrap();
