@@ -572,8 +572,8 @@ pub enum BuildProblem {
     },
     /// No path leads to a node.
     #[error(
-        "no path leads to `{0}`, so it never runs; add an edge or a route to it, or remove the node; if only a command \
-         of a caller leads to it, add the node with `.command_only()`"
+        "no path leads to `{0}`, so it never runs; add an edge or a route to it, or remove the node; if only commands \
+         of a caller or of a subgraph lead to it, add the node with `.command_only()`"
     )]
     Unreachable(Label),
     /// A join waits for two sources that are alternatives of one branch.

@@ -29,6 +29,8 @@ pub(crate) mod node;
 mod slot;
 pub(crate) mod state;
 pub(crate) mod subgraph;
+#[cfg(test)]
+mod tests;
 
 pub use self::{
     branch::{JsonBranch, UnknownLabelError},

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{
-    cache::Cache,
-    checkpoint::saver::Checkpointer,
-    store::{index::Embed, interface::Store},
-};
+use crate::{cache::Cache, checkpoint::saver::Checkpointer, store::interface::Store};
 
 /// A value, an `Arc` of a value, or an `Arc<dyn ..>`, where `T` is the trait object.
 ///
@@ -38,22 +34,30 @@ impl<T: ?Sized> IntoShared<T, IsObject> for Arc<T> {
     }
 }
 
-macro_rules! shared {
+/// Implements [`IntoShared`] for the values of traits, and for `Arc`s of them.
+macro_rules! impl_into_shared {
     ($($interface:ident),*) => {$(
         #[diagnostic::do_not_recommend]
-        impl<V: $interface + 'static> IntoShared<dyn $interface, IsArc> for Arc<V> {
-            fn into_shared(self) -> Arc<dyn $interface> {
+        impl<V: $interface + 'static>
+            $crate::shared::IntoShared<dyn $interface, $crate::shared::IsArc>
+            for ::std::sync::Arc<V>
+        {
+            fn into_shared(self) -> ::std::sync::Arc<dyn $interface> {
                 self
             }
         }
 
         #[diagnostic::do_not_recommend]
-        impl<V: $interface + 'static> IntoShared<dyn $interface, IsValue> for V {
-            fn into_shared(self) -> Arc<dyn $interface> {
-                Arc::new(self)
+        impl<V: $interface + 'static>
+            $crate::shared::IntoShared<dyn $interface, $crate::shared::IsValue> for V
+        {
+            fn into_shared(self) -> ::std::sync::Arc<dyn $interface> {
+                ::std::sync::Arc::new(self)
             }
         }
     )*};
 }
 
-shared!(Checkpointer, Store, Cache, Embed);
+pub(crate) use impl_into_shared;
+
+impl_into_shared!(Checkpointer, Store, Cache);

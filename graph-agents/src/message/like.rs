@@ -93,7 +93,7 @@ fn from_role(
             Ok(Message::Human(TextMessage { content, id, name, source: text(object, "source") }))
         }
         "system" | "developer" => {
-            Ok(Message::System(TextMessage { content, id, name, source: None }))
+            Ok(Message::System(TextMessage { content, id, name, source: text(object, "source") }))
         }
         "assistant" | "ai" => {
             let mut message = AiMessage { content, id, name, ..AiMessage::default() };

@@ -3,13 +3,16 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use async_trait::async_trait;
 use graph_agents::{
     Agent, AiMessage, ChatModel, CompiledAgent, InvalidToolCall, LlmModel, Message, ResponseFormat,
     ScriptedModel, Status, Tool, ToolCall,
     middleware::{HumanInTheLoop, ModelCallLimit, ReturnMalformedCalls, ReviewRule},
+    model::{ChunkSink, Prompt},
 };
 use graph_core::{
-    Checkpointer, MemorySaver,
+    AsNode, Checkpointer, MemorySaver, NodeError,
+    json::JsonUpdate,
     store::{InMemoryStore, Store},
 };
 use llm::{Llm, Reply, Request, Scripted};
@@ -62,6 +65,37 @@ async fn message_with_a_run_id_can_be_sent_again() {
         assert_eq!(chat.send(message).await.unwrap().messages.len(), 4);
     }
     assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+/// A model that answers with the texts of the conversation.
+#[derive(Debug)]
+struct Repeat;
+
+#[async_trait]
+impl ChatModel for Repeat {
+    async fn call(&self, prompt: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
+        let texts: Vec<_> = prompt.messages.iter().map(Message::text).collect();
+        Ok(AiMessage::new(texts.join(" ")))
+    }
+}
+
+#[tokio::test]
+async fn the_model_sees_edits_of_the_conversation() {
+    let agent = Agent::new(Repeat).checkpointer(MemorySaver::new()).compile().unwrap();
+    let (chat, schema) = (agent.conversation("t"), agent.schema());
+    assert_eq!(chat.send("first").await.unwrap().text(), "first");
+
+    let messages = json!([
+        {"type": "human", "content": "a", "id": "1"},
+        {"type": "ai", "content": "b", "id": "2"},
+    ]);
+    let overwrite = JsonUpdate::default().write(schema, "messages", messages, true).unwrap();
+    chat.thread().update_state(overwrite, AsNode::Last).await.unwrap();
+    assert_eq!(chat.send("c").await.unwrap().text(), "a b c");
+
+    let removal = schema.update(json!({"messages": [{"type": "remove", "id": "1"}]})).unwrap();
+    chat.thread().update_state(removal, AsNode::Last).await.unwrap();
+    assert_eq!(chat.send("d").await.unwrap().text(), "b c a b c d");
 }
 
 #[tokio::test]

@@ -41,6 +41,15 @@ fn short_forms_become_messages() {
     assert_eq!(kinds, ["human", "ai", "system"]);
 }
 
+#[test]
+fn the_source_of_a_message_is_kept() {
+    for role in ["human", "system"] {
+        let json = json!({"role": role, "content": "x", "source": "summarization"});
+        let message = messages_from_json(&json).unwrap().remove(0);
+        assert_eq!(serde_json::to_value(message).unwrap()["source"], "summarization", "{role}");
+    }
+}
+
 async fn reply(state: &MessagesState) -> graph_agents::MessagesStateUpdate {
     MessagesState::update()
         .messages(vec![Message::ai(format!("{} messages", state.messages.len()))])

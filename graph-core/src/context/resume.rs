@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use serde_json::Value;
@@ -77,16 +77,23 @@ pub(crate) struct InnerResumeValues {
 /// Data for time travel. Present only in a run that continues from an older checkpoint.
 ///
 /// When the run enters a subgraph for the first time, the subgraph starts from its newest checkpoint older than
-/// `bound`.
+/// `bound`. The bound is the checkpoint of the innermost enclosing graph that continues from an addressed checkpoint, or
+/// the parent of that checkpoint if it was created by an edit.
 #[derive(Debug)]
 pub(crate) struct Replay {
     bound: CheckpointId,
-    visited: Mutex<BTreeSet<String>>,
+    /// The subgraphs that the run has entered. All graphs of the run share them.
+    visited: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Replay {
     pub(crate) fn new(bound: CheckpointId, visited: BTreeSet<String>) -> Self {
-        Self { bound, visited: Mutex::new(visited) }
+        Self { bound, visited: Arc::new(Mutex::new(visited)) }
+    }
+
+    /// Returns the data for the subgraphs of a subgraph that continues from an older checkpoint.
+    pub(crate) fn with_bound(&self, bound: CheckpointId) -> Self {
+        Self { bound, visited: self.visited.clone() }
     }
 
     pub(crate) fn bound(&self) -> CheckpointId {

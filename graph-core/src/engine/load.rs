@@ -71,8 +71,9 @@ impl Loaded {
         self.addressed && (!resumes || self.is_superseded())
     }
 
-    /// Returns the time-travel data for subgraphs, if this is a time-travel run.
-    pub(super) fn replay(&self, input: &RunInput) -> Option<Arc<Replay>> {
+    /// Returns the time-travel data for subgraphs, if the graph travels in time. `outer` is the data of the enclosing
+    /// graph.
+    pub(super) fn replay(&self, input: &RunInput, outer: Option<&Replay>) -> Option<Arc<Replay>> {
         let checkpoint = self.checkpoint.as_ref()?;
         if !self.is_time_travel(input) || matches!(input, RunInput::Fresh(_)) {
             return None;
@@ -81,7 +82,10 @@ impl Loaded {
         // the bound.
         let edited = matches!(checkpoint.header.source, Source::Update | Source::Fork);
         let bound = checkpoint.header.parent.filter(|_| edited).unwrap_or(checkpoint.key.id);
-        Some(Arc::new(Replay::new(bound, BTreeSet::new())))
+        Some(Arc::new(match outer {
+            Some(outer) => outer.with_bound(bound),
+            None => Replay::new(bound, BTreeSet::new()),
+        }))
     }
 }
 
@@ -141,8 +145,8 @@ pub(super) async fn load_nested(
     Ok((loaded, true))
 }
 
-/// Reads the checkpoint of a subgraph that a run starts from. Returns the data for the graphs around the subgraph, and
-/// the checkpoint of the top-level graph.
+/// Reads the checkpoint of a subgraph that a run starts from, and checks that the checkpoints of the enclosing graphs are
+/// stored. Returns the data for the enclosing graphs, and the checkpoint of the top-level graph.
 pub(super) async fn load_subgraph_start(
     saver: &Arc<dyn Checkpointer>,
     key: CheckpointKey,
@@ -151,11 +155,20 @@ pub(super) async fn load_subgraph_start(
     let Some(checkpoint) = saver.get(&Lookup::exact(&*thread, &*namespace, id)).await? else {
         return Err(CheckpointError::UnknownCheckpoint { thread, namespace, id }.into());
     };
-    SubgraphStart::new(&checkpoint).ok_or(RunError::SubgraphStart {
-        namespace,
-        checkpoint: id,
-        problem: "it does not name a checkpoint of the thread's own graph",
-    })
+    let error =
+        |problem| RunError::SubgraphStart { namespace: namespace.clone(), checkpoint: id, problem };
+    let start = SubgraphStart::new(&checkpoint).ok_or_else(|| {
+        error("it does not name a checkpoint of the thread's own graph; choose another checkpoint")
+    })?;
+    for (enclosing, id) in &checkpoint.header.parents {
+        if saver.get(&Lookup::exact(&*thread, &**enclosing, *id)).await?.is_none() {
+            return Err(error(
+                "the checkpoint of an enclosing graph is not stored; with `Durability::Exit`, only \
+                 the last checkpoint of a run is stored; choose another checkpoint",
+            ));
+        }
+    }
+    Ok(start)
 }
 
 /// An earlier run on the thread with the same id.

@@ -18,7 +18,7 @@ use crate::{
     engine::{
         execute::run_error,
         input::RunInput,
-        inspect::{planned_task_id, planned_tasks, subgraph_namespace},
+        inspect::{planned_task_id, subgraph_namespace},
         load::{self, EarlierRun, Loaded},
         outcome::{GraphOutcome, TaskOutput},
         plan::StartInput,
@@ -165,7 +165,7 @@ async fn run_from_checkpoint(
         control,
         writer,
         resume_values: Arc::new(resume_values),
-        replay: saved.replay(&input),
+        replay: saved.replay(&input, None),
         subgraph_start,
         initial: graph.initial.snapshot(),
         update_from: graph.initial.update_from_fn(),
@@ -216,6 +216,8 @@ pub(crate) async fn run_nested(
     };
     // An error handler has no start event, so events refer to the failed task instead.
     let parent_task = task.handled_task().unwrap_or_else(|| task.id());
+    // A subgraph that continues from an addressed checkpoint bounds the checkpoints of its own subgraphs.
+    let replay = saved.replay(&RunInput::Continue, outer.replay.as_deref());
     let scope = Scope {
         run: outer.run.clone(),
         thread: outer.thread.clone(),
@@ -227,7 +229,7 @@ pub(crate) async fn run_nested(
         control: outer.control.clone(),
         writer,
         resume_values: outer.resume_values.clone(),
-        replay: outer.replay.clone(),
+        replay: replay.or_else(|| outer.replay.clone()),
         subgraph_start: outer.subgraph_start.clone(),
         namespace,
         initial: graph.initial.snapshot(),
@@ -321,8 +323,8 @@ impl Engine {
 
     /// If the run starts from a checkpoint of a subgraph, finds the task that runs the subgraph. `checkpoint` is the one
     /// that this graph continues from.
-    fn locate_subgraph(&self, checkpoint: &Checkpoint) -> Result<(), RunError> {
-        let Some(start) = &self.scope.subgraph_start else { return Ok(()) };
+    fn locate_subgraph(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
+        let Some(start) = self.scope.subgraph_start.clone() else { return Ok(()) };
         let Some((stored_in, id, index)) = start.inside(&checkpoint.key) else { return Ok(()) };
         let error = |problem| RunError::SubgraphStart {
             namespace: stored_in.to_owned(),
@@ -330,7 +332,8 @@ impl Engine {
             problem,
         };
         let graph = &self.graph;
-        for plan in planned_tasks(graph, checkpoint) {
+        // The checkpoint's own frontier lacks the targets of commands, which are recorded separately.
+        for plan in self.frontier.tasks(graph, false) {
             let node = graph.node(plan.node);
             let stored = planned_task_id(graph, checkpoint, &plan);
             let outer = &checkpoint.key.namespace;
@@ -339,7 +342,7 @@ impl Engine {
             }
             if node.subgraph.as_ref().is_some_and(|it| it.remote.is_some()) {
                 return Err(error(
-                    "the subgraph runs in another process; start from a checkpoint of a graph around it",
+                    "the subgraph runs in another process; start from a checkpoint of an enclosing graph",
                 ));
             }
             let (origin, outer) = (self.history.origin, &self.scope.namespace);
@@ -349,7 +352,9 @@ impl Engine {
             }
             return Ok(());
         }
-        Err(error("no task of the graph around it runs the subgraph"))
+        Err(error(
+            "no task of the enclosing graph runs the subgraph at this checkpoint; choose another checkpoint",
+        ))
     }
 
     /// Drops pending tasks and stores a checkpoint with the fresh input, so that START runs next.

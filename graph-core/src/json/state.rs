@@ -120,7 +120,7 @@ impl JsonStateSchema {
         state.expect("the graph of a JSON node has a JSON state").schema.clone()
     }
 
-    fn initial(&self) -> JsonState {
+    pub(super) fn initial(&self) -> JsonState {
         let initial =
             |kind: &JsonFieldKind| kind.initial_value().map(Slot::new).unwrap_or_default();
         JsonState { schema: self.clone(), values: self.inner.kinds.iter().map(initial).collect() }

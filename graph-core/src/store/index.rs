@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
-    shared::IntoShared,
+    shared::{IntoShared, impl_into_shared},
     store::{
         error::StoreError,
         path::FieldPath,
@@ -22,6 +22,8 @@ pub trait Embed: Send + Sync {
     /// Returns one vector per text, in the same order.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError>;
 }
+
+impl_into_shared!(Embed);
 
 /// Configures which texts a store indexes and which embedder it uses.
 ///

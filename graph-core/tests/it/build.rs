@@ -131,7 +131,8 @@ fn unreachable_nodes_are_rejected() {
     let found = problems(with_nodes(["a", "b"]).edge(START, "a").edge("a", "bb"));
     assert_eq!(found.len(), 1, "the misspelled edge explains the unreachable node: {found:?}");
     let error = with_nodes(["a", "b"]).edge(START, "a").compile().unwrap_err().to_string();
-    for fix in ["no path leads to `b`", "add an edge or a route", "`.command_only()`"] {
+    let command = "of a caller or of a subgraph lead to it, add the node with `.command_only()`";
+    for fix in ["no path leads to `b`", "add an edge or a route", command] {
         assert!(error.contains(fix), "{error}");
     }
 }

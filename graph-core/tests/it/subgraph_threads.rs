@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use graph_core::{
-    AsNode, Durability, HistoryFilter, Input, MemorySaver, Persistence, RunError, RunOptions,
-    StateGraph, Stops, SubgraphNode, SubgraphThread, Thread, checkpoint::Source, subgraph,
+    AsNode, Durability, Goto, HistoryFilter, Input, MemorySaver, NodeExt, Persistence, RunError,
+    RunOptions, START, StateGraph, Stops, SubgraphNode, SubgraphThread, Thread, checkpoint::Source,
+    subgraph,
 };
 use serde_json::{Value, json};
 
-use crate::support::{Probe, Trail, ask, graph, pass, trail, with_nodes};
+use crate::support::{Probe, Trail, ask, chain, graph, pass, trail, with_nodes};
 
 type Sub = SubgraphThread<Trail, Probe>;
 
@@ -200,6 +201,68 @@ async fn the_head_of_a_subgraph_addressed_by_id_is_resumed_normally() {
     assert_eq!(outcome.state(), &trail(["before", "a", "B", "c", "after"]));
     let forks = HistoryFilter::new().source(Source::Fork);
     assert!(thread.history(forks).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn graphs_inside_an_addressed_subgraph_are_rewound_to_its_checkpoint() {
+    let memory = node("memory", chain(["x"]), Persistence::Thread);
+    // `memory` keeps its path, so its second invocation returns two entries.
+    let again = |state: &Trail| (state.path.len() < 2).then(|| Goto::node("memory"));
+    let outer = graph().node(memory).edge(START, "memory").branch("memory", again);
+    let graph = graph()
+        .node(node("outer", outer, Persistence::Invocation))
+        .edge(START, "outer")
+        .checkpointer(MemorySaver::new());
+    let thread = graph.compile().unwrap().thread("t", Probe::default());
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["x", "x", "x"]));
+    let before = thread.history(HistoryFilter::new().next("outer")).await.unwrap();
+    let namespace = before[0].tasks[0].subgraph_namespace.as_deref().unwrap();
+    let outer = thread.subgraph(namespace).unwrap();
+    let before = outer.history(HistoryFilter::new().next("memory")).await.unwrap();
+    assert_eq!(before.len(), 2);
+    for checkpoint in before {
+        let outcome = outer.at(checkpoint.id).run(Input::proceed()).await.unwrap();
+        assert_eq!(outcome.state(), &trail(["x", "x", "x"]), "step {}", checkpoint.step);
+    }
+}
+
+#[tokio::test]
+async fn a_run_starts_from_a_subgraph_that_a_command_started() {
+    let draft = node("draft", graph().node_as("b", ask).edge(START, "b"), Persistence::Invocation);
+    let graph = with_nodes(["a"])
+        .node(draft.command_only())
+        .edge(START, "a")
+        .checkpointer(MemorySaver::new());
+    let thread = graph.compile().unwrap().thread("t", Probe::default());
+    assert!(thread.run(Trail::default()).await.unwrap().is_done());
+    let outcome = thread.run(Input::command().goto(Goto::node("draft"))).await.unwrap();
+    let (namespace, _) = outcome.interrupts()[0].namespace.rsplit_once('|').unwrap();
+    let draft = thread.subgraph(namespace).unwrap();
+    let draft = draft.at(draft.state().await.unwrap().unwrap().id);
+
+    let outcome = draft.run(Input::proceed()).await.unwrap();
+    assert_eq!(outcome.interrupts()[0].value, "b?");
+    assert_eq!(thread.resume("B").await.unwrap().state(), &trail(["a", "B"]));
+    let outcome = draft.run(Input::resume("again").unwrap()).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "again"]));
+}
+
+#[tokio::test]
+async fn a_run_needs_the_checkpoints_of_the_enclosing_graphs() {
+    let graph = graph()
+        .node(node("inner", chain(["x"]), Persistence::Thread))
+        .edge(START, "inner")
+        .checkpointer(MemorySaver::new());
+    let options = RunOptions::new().durability(Durability::Exit);
+    let thread = graph.compile().unwrap().thread("t", Probe::default()).with_options(options);
+    assert!(thread.run(Trail::default()).await.unwrap().is_done());
+    let inner = thread.subgraph("inner").unwrap();
+    let last = inner.state().await.unwrap().unwrap().id;
+    let error = inner.at(last).run(Input::proceed()).await.unwrap_err();
+    let RunError::SubgraphStart { namespace, checkpoint, .. } = &error else { panic!("{error}") };
+    assert_eq!((namespace.as_str(), *checkpoint), ("inner", last));
+    assert!(error.to_string().contains("`Durability::Exit`"), "{error}");
 }
 
 #[tokio::test]
