@@ -5,7 +5,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -138,12 +138,19 @@ const MAX_MODELS: usize = 16;
 /// concurrent calls to a provider.
 struct SharedModels {
     call_limits: CallLimits,
-    // A std mutex suffices, because it is never held across an await.
-    latest: Mutex<VecDeque<(ModelsKey, Arc<Models>)>>,
+    /// Ordered by last use, the latest at the back. A std mutex suffices, because it is never held across an await.
+    latest: Mutex<VecDeque<SharedEntry>>,
 }
 
 /// Text of the configuration, and the choice of models.
 type ModelsKey = (String, ModelChoice);
+
+struct SharedEntry {
+    key: ModelsKey,
+    models: Weak<Models>,
+    /// Keeps the models between legs. `None` for local models, whose weights fill the memory.
+    _kept: Option<Arc<Models>>,
+}
 
 impl SharedModels {
     fn new(call_limits: CallLimits) -> Self {
@@ -158,21 +165,45 @@ impl SharedModels {
         choice: ModelChoice,
     ) -> Result<Arc<Models>, NodeError> {
         let key = (config_toml.to_owned(), choice.clone());
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, models)) = latest.iter().find(|(it, _)| *it == key) {
-            return Ok(models.clone());
+        if let Some(models) = find(&mut self.lock(), &key) {
+            return Ok(models);
         }
+        let is_kept = !choice.has_local_model(config);
         // The answers are stored in the threads, so no other recording is needed.
         let recording = Recording::open("", RecordMode::Live).map_err(NodeError::terminal)?;
+        // The models are built without the lock, because a local model takes long to load.
         let models =
             Models::new(config, choice, None, Limit::default(), &recording, 0, &self.call_limits);
-        let models = Arc::new(models.map_err(NodeError::terminal)?);
-        latest.push_back((key, models.clone()));
+        Ok(self.insert(key, Arc::new(models.map_err(NodeError::terminal)?), is_kept))
+    }
+
+    /// Inserts the models, unless another leg has inserted its own in the meantime. Returns the shared ones.
+    fn insert(&self, key: ModelsKey, models: Arc<Models>, is_kept: bool) -> Arc<Models> {
+        let mut latest = self.lock();
+        if let Some(earlier) = find(&mut latest, &key) {
+            return earlier;
+        }
+        let kept = is_kept.then(|| models.clone());
+        latest.push_back(SharedEntry { key, models: Arc::downgrade(&models), _kept: kept });
         if latest.len() > MAX_MODELS {
             latest.pop_front();
         }
-        Ok(models)
+        models
     }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<SharedEntry>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the models with this key and moves them to the back. Removes entries whose models were dropped.
+fn find(latest: &mut VecDeque<SharedEntry>, key: &ModelsKey) -> Option<Arc<Models>> {
+    latest.retain(|it| it.models.strong_count() > 0);
+    let position = latest.iter().position(|it| it.key == *key)?;
+    let entry = latest.remove(position)?;
+    let models = entry.models.upgrade()?;
+    latest.push_back(entry);
+    Some(models)
 }
 
 #[cfg(test)]
@@ -193,8 +224,29 @@ mod tests {
         let first = models(1);
         assert!(Arc::ptr_eq(&first, &models(1)));
         assert!(!Arc::ptr_eq(&first, &models(2)));
-        // The models of older runs are dropped.
-        (3..3 + MAX_MODELS as u64).for_each(|it| drop(models(it)));
-        assert!(!Arc::ptr_eq(&first, &models(1)));
+        // The least recently used models are dropped.
+        let second = models(2);
+        models(1);
+        (3..=1 + MAX_MODELS as u64).for_each(|it| drop(models(it)));
+        assert!(Arc::ptr_eq(&first, &models(1)));
+        assert!(!Arc::ptr_eq(&second, &models(2)));
+    }
+
+    #[test]
+    fn local_models_are_shared_only_while_they_are_in_use() {
+        let shared = SharedModels::new(CallLimits::default());
+        let config = Config::parse(config::DEFAULT).unwrap();
+        let choice = ModelChoice::for_provider(Scripted::PROVIDER);
+        let build = || SharedModels::new(CallLimits::default()).get(&config, "", choice.clone());
+        let key = ("local".to_owned(), choice.clone());
+        let first = shared.insert(key.clone(), build().unwrap(), false);
+        // Another leg has built its own models at the same time.
+        assert!(Arc::ptr_eq(&first, &shared.insert(key.clone(), build().unwrap(), false)));
+        assert!(find(&mut shared.lock(), &key).is_some());
+        drop(first);
+        assert!(find(&mut shared.lock(), &key).is_none());
+        let local =
+            ModelChoice { model: Some("m.gguf".to_owned()), ..ModelChoice::for_provider("local") };
+        assert!(local.has_local_model(&config) && !choice.has_local_model(&config));
     }
 }

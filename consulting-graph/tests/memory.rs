@@ -106,6 +106,8 @@ async fn measure(runs: usize) {
     loop {
         let statuses = server.statuses().await;
         assert_eq!(statuses.len(), runs);
+        let is_expected = |it: &String| matches!(&**it, "queued" | "running" | "complete");
+        assert!(statuses.iter().all(is_expected), "{statuses:?}");
         if statuses.iter().all(|it| it == "complete") {
             break;
         }

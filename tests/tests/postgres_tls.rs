@@ -50,12 +50,37 @@ async fn modes_select_the_encryption() {
         (tls.fresh_database("sslmode=verify-full"), "UnknownIssuer"),
         (
             by_address(tls.fresh_database(&tls.verify_full())),
-            "; use a host of the server's certificate in the URL, or write sslmode=verify-ca",
+            "; use a host name from the server's certificate in the URL, or write sslmode=verify-ca",
         ),
     ] {
         let error = Postgres::connect(&url).await.unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
         assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_self_signed_certificate_is_accepted_if_it_is_the_root_certificate() {
+    let Some(tls) = TlsServer::start() else { return };
+    let certificate = tls.use_self_signed_certificate();
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let url = tls.fresh_database(&with_root(mode, &certificate));
+        assert!(is_encrypted(&url).await, "{mode}");
+    }
+    let url = tls.fresh_database(&with_root("verify-full", &certificate));
+    let error = Postgres::connect(&url.replace("@localhost", "@127.0.0.1")).await.unwrap_err();
+    assert!(error.to_string().contains("use a host name from the server's certificate"), "{error}");
+    let url = tls.fresh_database(&with_root("verify-ca", &tls.root));
+    let error = Postgres::connect(&url).await.unwrap_err();
+    assert!(error.to_string().contains("CaUsedAsEndEntity"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unchecked_certificates_may_have_any_version() {
+    let Some(tls) = TlsServer::start() else { return };
+    tls.use_version_1_certificate();
+    for options in ["sslmode=prefer", "sslmode=require"] {
+        assert!(is_encrypted(&tls.fresh_database(options)).await, "{options}");
     }
 }
 
@@ -70,7 +95,7 @@ async fn leases_and_notifications_use_tls() {
     let _listener = connections.listen("news", move |notification| {
         let _ = sender.send(match notification {
             Notification::Payload(payload) => payload.to_owned(),
-            Notification::Lost => "connected".to_owned(),
+            Notification::Connected => "connected".to_owned(),
         });
     });
     let mut next = async || timeout(Duration::from_secs(60), received.recv()).await.unwrap();

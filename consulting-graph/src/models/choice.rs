@@ -102,6 +102,11 @@ impl ModelChoice {
         self.ids(config).filter(|it| it.provider == LOCAL).try_for_each(|it| check_file(&it))
     }
 
+    /// Returns whether an agent uses a model in a local file.
+    pub(crate) fn has_local_model(&self, config: &Config) -> bool {
+        self.ids(config).any(|it| it.provider == LOCAL)
+    }
+
     /// Checks that the price of every model is known.
     pub(crate) fn check_prices(&self, config: &Config) -> Result<(), ModelChoiceError> {
         let price = |it: &ModelId| Catalog::builtin().entry(it)?.cost(&Usage::default());

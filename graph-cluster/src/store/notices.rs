@@ -52,7 +52,7 @@ impl Notices {
         let listener = connections.listen("graph_cluster", move |notification| {
             let notice = match notification {
                 Notification::Payload(payload) => Notice::parse(payload),
-                Notification::Lost => Some(Notice::Lost),
+                Notification::Connected => Some(Notice::Lost),
             };
             // An error means that there is no receiver at the moment.
             let _ = notice.map(|it| forward.send(it));

@@ -40,8 +40,10 @@ const CONNECTION_SETUP: &str = "SET jit = off";
 /// | `disable` | no | |
 /// | `prefer` (default) | if the server supports it | not checked |
 /// | `require` | yes | not checked; with `sslrootcert`, as for `verify-ca` |
-/// | `verify-ca` | yes | issued by an authority of the file `sslrootcert` |
+/// | `verify-ca` | yes | in the file `sslrootcert`, or issued by an authority of the file |
 /// | `verify-full` | yes | also issued for the host in the URL |
+///
+/// TLS 1.2 or 1.3 is used. A server that supports only TLS 1.0 or 1.1 needs `sslmode=disable`.
 ///
 /// `sslrootcert` is the path of a file with certificates in PEM format. `verify-full` without it trusts the authorities
 /// that the operating system trusts. Only modes that check the certificate protect from an attacker who can redirect the
@@ -59,7 +61,7 @@ const CONNECTION_SETUP: &str = "SET jit = off";
 ///     COMMENT ON SCHEMA app IS 'version 1'";
 /// connections.create_tables("app", 1, tables).await?;
 /// let _listener = connections.listen("app", |notification| match notification {
-///     Notification::Lost => println!("read the table again"),
+///     Notification::Connected => println!("read the table again"),
 ///     Notification::Payload(id) => println!("new job {id}"),
 /// });
 /// let add = "INSERT INTO app.job (id) VALUES ($1) RETURNING pg_notify('app', id)";

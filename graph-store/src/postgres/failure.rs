@@ -110,11 +110,15 @@ fn tls_hint(error: &PoolError) -> &'static str {
     match cause {
         Some(rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => "; use a host of the server's certificate in the URL, or write sslmode=verify-ca",
+        )) => {
+            "; use a host name from the server's certificate in the URL, or write sslmode=verify-ca"
+        }
         Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             "; sslrootcert must name the certificate of the authority that issued the server's certificate"
         }
-        Some(rustls::Error::InvalidCertificate(_)) => "; replace the certificate of the server",
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "; the server's certificate is invalid, for example expired; replace it"
+        }
         Some(_) => "; the server must support TLS 1.2 or 1.3",
         None => {
             "; set `ssl = on` on the server, or write sslmode=disable if the network is private"

@@ -37,22 +37,52 @@ impl TlsServer {
         fs::create_dir(&dir).expect("the directory of the server exists");
         let [root, other_root] = ["root", "other"].map(|name| create_authority(&dir, name));
         create_certificate(&dir);
+        let tls = Self { server, root, other_root };
+        tls.use_certificate("server");
+        Some(tls)
+    }
+
+    /// Replaces the certificate of the server by a self-signed one for `localhost`, as PostgreSQL's documentation
+    /// creates it. Returns its path.
+    #[must_use]
+    pub fn use_self_signed_certificate(&self) -> PathBuf {
+        let names = "-subj /CN=localhost -addext subjectAltName=DNS:localhost";
+        let files = "-keyout self-signed.key -out self-signed.crt";
+        openssl(&self.certificates(), &format!("req -x509 {NEW_KEY} {files} -days 2 {names}"));
+        self.use_certificate("self-signed")
+    }
+
+    /// Replaces the certificate of the server by one of version 1 of X.509, which has no extensions.
+    pub fn use_version_1_certificate(&self) {
+        let dir = self.certificates();
+        let issuer = "-CA root.crt -CAkey root.key -CAcreateserial";
+        openssl(&dir, &format!("x509 -req {issuer} -in server.csr -out version-1.crt -days 2"));
+        fs::copy(dir.join("server.key"), dir.join("version-1.key")).expect("the key exists");
+        self.use_certificate("version-1");
+    }
+
+    /// Sets the files `NAME.crt` and `NAME.key` for new connections. Returns the path of the certificate.
+    fn use_certificate(&self, name: &str) -> PathBuf {
+        let [certificate, key] =
+            ["crt", "key"].map(|it| self.certificates().join(format!("{name}.{it}")));
         // The server reads its key only if the key belongs to the server's user.
-        let owner = server.dir().metadata().expect("the directory of the server exists");
-        let key = dir.join("server.key");
+        let owner = self.server.dir().metadata().expect("the directory of the server exists");
         chown(&key, Some(owner.uid()), Some(owner.gid())).expect("the key exists");
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("the key exists");
-        for (setting, file) in [("ssl_cert_file", "server.crt"), ("ssl_key_file", "server.key")] {
-            let path = dir.join(file);
-            let alter = format!("ALTER SYSTEM SET {setting} = '{}'", path.display());
-            server.sql(server.url(), &alter);
-        }
-        server.sql(server.url(), "ALTER SYSTEM SET ssl = on");
-        server.sql(server.url(), "SELECT pg_reload_conf()");
-        while server.sql(server.url(), "SHOW ssl") != "on" {
+        let sql = |statement: &str| self.server.sql(self.server.url(), statement);
+        let path = certificate.display().to_string();
+        sql(&format!("ALTER SYSTEM SET ssl_cert_file = '{path}'"));
+        sql(&format!("ALTER SYSTEM SET ssl_key_file = '{}'", key.display()));
+        sql("ALTER SYSTEM SET ssl = on");
+        sql("SELECT pg_reload_conf()");
+        while sql("SHOW ssl") != "on" || sql("SHOW ssl_cert_file") != path {
             thread::sleep(Duration::from_millis(20));
         }
-        Some(Self { server, root, other_root })
+        certificate
+    }
+
+    fn certificates(&self) -> PathBuf {
+        self.server.dir().join("certificates")
     }
 
     /// Creates an empty database. Returns its URL with a password, a host of the certificate, and these options.

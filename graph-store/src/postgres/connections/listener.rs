@@ -16,7 +16,7 @@ pub enum Notification<'a> {
     /// The payload of a `NOTIFY` statement.
     Payload(&'a str),
     /// The connection was opened, for the first time or again. Notifications that were sent before may have been lost.
-    Lost,
+    Connected,
 }
 
 /// A connection that receives the notifications of a channel. Dropping it closes the connection.
@@ -59,7 +59,7 @@ async fn forward(
     let (client, mut connection) = config.connect(tls.clone()).await?;
     let listen = async {
         client.batch_execute(&format!("LISTEN {channel}")).await?;
-        receive(Notification::Lost);
+        receive(Notification::Connected);
         std::future::pending().await
     };
     let forward = async {

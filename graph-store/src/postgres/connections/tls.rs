@@ -21,14 +21,14 @@ use tokio_postgres::{
 };
 use tokio_rustls::{TlsConnector, client};
 
-use super::verifier::CertificateVerifier;
+use super::verifier::{CertificateVerifier, TrustedCertificates};
 
 /// How the certificate of the server is checked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verification {
     /// Any certificate is accepted.
     Nothing,
-    /// The certificate must be issued by an authority of this file.
+    /// The certificate must be in this file, or be issued by an authority of the file.
     Authority(String),
     /// The certificate must also be valid for the host. Without a file, the operating system's authorities are trusted.
     AuthorityAndHost(Option<String>),
@@ -45,12 +45,13 @@ impl Tls {
         let provider = CryptoProvider::get_default().cloned();
         let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
         let algorithms = provider.signature_verification_algorithms;
-        let check =
-            |roots, checks_host| Arc::new(CertificateVerifier { roots, checks_host, algorithms });
+        let check = |trusted, checks_host| {
+            Arc::new(CertificateVerifier { trusted, checks_host, algorithms })
+        };
         let verifier: Arc<dyn ServerCertVerifier> = match verification {
             Verification::Nothing => check(None, false),
-            Verification::Authority(path) => check(Some(read_roots(path)?), false),
-            Verification::AuthorityAndHost(Some(path)) => check(Some(read_roots(path)?), true),
+            Verification::Authority(path) => check(Some(read_trusted(path)?), false),
+            Verification::AuthorityAndHost(Some(path)) => check(Some(read_trusted(path)?), true),
             Verification::AuthorityAndHost(None) => {
                 let verifier = Verifier::new(provider.clone()).map_err(|error| {
                     format!("cannot read the certificates of the operating system: {error}; add sslrootcert=PATH")
@@ -69,17 +70,19 @@ impl Tls {
     }
 }
 
-fn read_roots(path: &str) -> Result<RootCertStore, String> {
+fn read_trusted(path: &str) -> Result<TrustedCertificates, String> {
     let fix = "sslrootcert must name a file with certificates in PEM format";
     let unusable = |error: &dyn std::fmt::Display| format!("cannot read `{path}`: {error}; {fix}");
     let mut roots = RootCertStore::empty();
+    let mut certificates = Vec::new();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unusable(&error))? {
         let certificate = certificate.map_err(|error| unusable(&error))?;
-        roots.add(certificate).map_err(|error| unusable(&error))?;
+        roots.add(certificate.clone()).map_err(|error| unusable(&error))?;
+        certificates.push(certificate);
     }
     match roots.is_empty() {
         true => Err(format!("`{path}` contains no certificate; {fix}")),
-        false => Ok(roots),
+        false => Ok(TrustedCertificates { roots, certificates }),
     }
 }
 

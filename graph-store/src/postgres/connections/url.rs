@@ -3,20 +3,21 @@
 use std::{error::Error, str::FromStr};
 
 use percent_encoding::percent_decode_str;
-use tokio_postgres::{Config, config::SslMode};
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
 
 use super::tls::{Tls, Verification};
 
 /// Parses a URL. The error describes the problem and the fix, without the URL, which may contain a password.
 pub(super) fn parse(url: &str) -> Result<(Config, Tls), String> {
     let (url, options) = split_tls_options(url)?;
-    let mut config = Config::from_str(&url).map_err(|error| {
-        let cause = error.source().map(|it| format!(": {it}")).unwrap_or_default();
-        format!(
-            "{error}{cause}; the URL must have the form postgresql://user:password@host:port/database, with options such as \
-             ?sslmode=verify-full&sslrootcert=PATH"
-        )
-    })?;
+    let mut config = Config::from_str(&url).map_err(|error| describe(&error))?;
+    let is_ambiguous = |it: &Host| matches!(it, Host::Tcp(host) if host.contains('@'));
+    if config.get_hosts().iter().any(is_ambiguous) {
+        return Err("the host contains `@`; encode `@` in the password as %40".to_owned());
+    }
     let (mode, verification) = options.verification()?;
     // A connection string that is not a URL keeps its own mode.
     if let Some(mode) = mode {
@@ -29,6 +30,30 @@ pub(super) fn parse(url: &str) -> Result<(Config, Tls), String> {
         }
     }
     Ok((config, Tls::new(&verification)?))
+}
+
+/// Describes a malformed connection string without quoting it.
+fn describe(error: &tokio_postgres::Error) -> String {
+    // This cause contains only the name of a known option. Other causes may quote the connection string.
+    let cause = error.source().map(ToString::to_string);
+    let cause = cause.filter(|it| it.starts_with("invalid value for option"));
+    let cause = cause.as_deref().unwrap_or("it is malformed or contains an unknown option");
+    format!(
+        "invalid connection string: {cause}; the URL must have the form postgresql://user:password@host:port/database, \
+         with options such as ?sslmode=verify-full&sslrootcert=PATH"
+    )
+}
+
+/// Rejects a URL in which the first `@` may not be the end of the password. The URL may not contain a second `@`.
+fn check_separators(url: &str) -> Result<(), String> {
+    let Some((credentials, rest)) = url.split_once('@') else { return Ok(()) };
+    let has_options = credentials.split_once('?').is_some_and(|(_, it)| it.contains('='));
+    if has_options || rest.contains('@') {
+        let problem = "the URL is ambiguous; write `@` in the options of the URL as %40, encode `@` in the password as \
+                       %40, and `?` in the password as %3F";
+        return Err(problem.to_owned());
+    }
+    Ok(())
 }
 
 /// The options of a URL that concern TLS.
@@ -79,10 +104,13 @@ impl TlsOptions {
 /// Splits the options that concern TLS off a URL. Other connection strings are returned as they are.
 fn split_tls_options(url: &str) -> Result<(String, TlsOptions), String> {
     let mut options = TlsOptions::default();
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        return Ok((url.to_owned(), options));
+    }
+    check_separators(url)?;
     // The password may contain a question mark.
     let credentials = url.find('@').unwrap_or_default();
-    let is_url = url.starts_with("postgres://") || url.starts_with("postgresql://");
-    let Some((before, query)) = url[credentials..].split_once('?').filter(|_| is_url) else {
+    let Some((before, query)) = url[credentials..].split_once('?') else {
         return Ok((url.to_owned(), options));
     };
     let mut others = Vec::new();
@@ -96,9 +124,10 @@ fn split_tls_options(url: &str) -> Result<(String, TlsOptions), String> {
             }
         };
         let value = percent_decode_str(option.1).decode_utf8();
-        *option.0 = Some(
-            value.map_err(|error| format!("an option of TLS is not UTF-8: {error}"))?.into_owned(),
-        );
+        let value = value.map_err(|error| {
+            format!("the value of sslmode or sslrootcert is not UTF-8: {error}")
+        })?;
+        *option.0 = Some(value.into_owned());
     }
     let url = format!("{}{before}", &url[..credentials]);
     match others.is_empty() {
@@ -174,12 +203,52 @@ mod tests {
             ("sslmode=prefer&sslrootcert=r", "sslrootcert has no effect with this sslmode"),
             ("sslmode=require&sslrootcert=system", "write sslmode=verify-full"),
             ("sslmode=verify-full&sslrootcert=/no/such/file", "cannot read `/no/such/file`"),
-            ("sslcert=c", "unknown option `sslcert`"),
+            ("sslcert=c", "contains an unknown option; the URL must have the form postgresql://"),
+            ("sslmode=%ff", "the value of sslmode or sslrootcert is not UTF-8"),
+            ("connect_timeout=soon", "invalid value for option `connect_timeout`"),
         ] {
             let error = parse(&format!("postgresql://u:s3cret@h/d?{options}")).err().unwrap();
             assert!(error.contains(says) && !error.contains("s3cret"), "{error}");
         }
         let error = parse("host=h sslmode=verify-full").err().unwrap();
         assert!(error.contains("?sslmode=verify-full&sslrootcert=PATH"), "{error}");
+    }
+
+    #[test]
+    fn errors_contain_no_part_of_the_password() {
+        for url in [
+            "postgresql+asyncpg://app:s3cret@db/app?sslmode=require",
+            " postgresql://app:s3cret@db/app?sslmode=require",
+            "app:s3cret@db/app",
+            "host=db password=a s3cret=b",
+            "host=db password='s3cret",
+            "host=app:s3cret@db",
+            "postgresql://app:s3cret/app",
+            "postgresql://app:x@s3cret@db/app",
+            "postgresql://app:x%40@s3cret%40db/app",
+            "postgresql://app:x@s3cret/y@db/app",
+            "postgresql://app:x@y?sslmode=s3cret@db/app",
+            "postgresql://app:x?sslmode=s3cret@db/app",
+            "postgresql://app:x@db/app?s3cret",
+            "postgresql://app:x@db/app?s3cret=1",
+        ] {
+            let error = parse(url).err().unwrap();
+            assert!(!error.contains("s3cret"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_unencoded_at_sign_in_an_option_is_refused() {
+        for address in ["db.example/app", "db.example:5432/app", "db.example", "u:p@db.example/app"]
+        {
+            let url =
+                format!("postgresql://{address}?sslmode=verify-full&application_name=jobs@eu");
+            let error = parse(&url).err().unwrap();
+            assert!(error.contains("write `@` in the options of the URL as %40"), "{error}");
+            let url = format!("postgresql://{address}?sslmode=require&application_name=jobs%40eu");
+            let (config, _) = parse(&url).unwrap();
+            assert_eq!(config.get_application_name(), Some("jobs@eu"));
+            assert_eq!(config.get_hosts(), [Host::Tcp("db.example".to_owned())]);
+        }
     }
 }

@@ -57,12 +57,12 @@ impl Notices {
         let (sender, _) = broadcast::channel(BUFFER);
         let forward = sender.clone();
         let listener = connections.listen("graph_server", move |notification| {
-            if matches!(notification, Notification::Payload(QUEUED) | Notification::Lost) {
+            if matches!(notification, Notification::Payload(QUEUED) | Notification::Connected) {
                 queue_changed.notify_one();
             }
             let notice = match notification {
                 Notification::Payload(payload) => parse(payload),
-                Notification::Lost => Some(Notice::Lost),
+                Notification::Connected => Some(Notice::Lost),
             };
             // An error means that there is no receiver at the moment.
             let _ = notice.map(|it| forward.send(it));
