@@ -138,7 +138,7 @@ pub(crate) fn lease(file: &File) -> io::Result<()> {
 /// Number of the command `F_SETDELEG` of `fcntl`.
 const F_SETDELEG: libc::c_int = 1040;
 
-/// Takes a delegation on a file, which has the same effect as a lease. Kernels before Linux 6.19 do not know the command.
+/// Takes a delegation on a file, which has the same effect as a lease. Older kernels do not have the command.
 pub(crate) fn delegation(file: &File) -> io::Result<()> {
     // The kernel's `struct delegation` has eight bytes. All of them are zero for `F_RDLCK`.
     let mut argument = [0_u32; 2];
