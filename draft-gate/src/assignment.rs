@@ -13,6 +13,8 @@ use crate::{
 #[derive(Debug, PartialEq)]
 pub(crate) struct Assignment<'a> {
     pub(crate) kind: SecretKind,
+    /// Position of the name in the line, in bytes.
+    pub(crate) name_at: usize,
     pub(crate) value: &'a str,
     pub(crate) form: ValueForm,
 }
@@ -88,7 +90,7 @@ pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
         quotes.advance(line, name.start());
         let before = &line[..name.start()];
         if let Some((value, form)) = value_after(before, after, file, quotes.is_in_string()) {
-            found.push(Assignment { kind, value, form });
+            found.push(Assignment { kind, name_at: name.start(), value, form });
         }
     }
     found

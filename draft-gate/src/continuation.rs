@@ -1,21 +1,45 @@
 //! Statements that assign a value on the next line, as formatters write long values.
 
+use crate::file_kind::FileKind;
+
 /// Maximum length of each of the two lines that are joined, in bytes.
 const MAX_LINE: usize = 1 << 10;
 
 /// Joins two consecutive lines if the first one ends before the value that it assigns, as `password = (` and
 /// `password: >-` do. Returns the joined text and the position at which the second line starts in it.
-pub(crate) fn join(previous: &str, line: &str) -> Option<(String, usize)> {
+pub(crate) fn join(previous: &str, line: &str, file: FileKind) -> Option<(String, usize)> {
     let (start, is_text) = open_assignment(previous)?;
     let value = line.trim_start();
-    let is_quoted =
-        value.trim_start_matches(['b', 'r', 'u', 'f', '@']).starts_with(['"', '\'', '`']);
-    if !is_text && !is_quoted {
+    let literal = value.trim_start_matches(['b', 'r', 'u', 'f', '@']);
+    let is_quoted = literal.starts_with(['"', '\'', '`']);
+    if !is_text && !is_quoted || is_quoted && !is_value(literal, file) {
         return None;
     }
     let start = &start[start.ceil_char_boundary(start.len().saturating_sub(MAX_LINE))..];
     let value = &value[..value.floor_char_boundary(MAX_LINE)];
     Some((format!("{start} {value}"), start.len() + 1))
+}
+
+/// Returns whether the string literal with which a line starts is a value. It may also be a key, as in `"type": "string"`,
+/// or the first word of a sentence.
+fn is_value(line: &str, file: FileKind) -> bool {
+    let after = after_literal(line).trim_start();
+    // Two colons convert a value to a type in SQL.
+    let is_key = after.starts_with([':', '=']) && !after.starts_with("::");
+    let is_in_sentence = file == FileKind::Prose && after.starts_with(char::is_alphanumeric);
+    !is_key && !is_in_sentence
+}
+
+/// Returns the text after the string literal with which a line starts, or an empty text if the literal does not end.
+fn after_literal(line: &str) -> &str {
+    let quote = line.chars().next();
+    let mut is_escaped = false;
+    let end = line.char_indices().skip(1).find(|(_, char)| {
+        let is_end = Some(*char) == quote && !is_escaped;
+        is_escaped = *char == '\\' && !is_escaped;
+        is_end
+    });
+    end.map_or("", |(at, quote)| &line[at + quote.len_utf8()..])
 }
 
 /// Returns the part of a line before the value that the line does not contain, and whether the value may be unquoted.
@@ -41,10 +65,12 @@ fn open_assignment(line: &str) -> Option<(&str, bool)> {
 #[cfg(test)]
 mod tests {
     use super::join;
+    use crate::file_kind::FileKind;
 
     #[test]
     fn lines_are_joined_only_before_a_value() {
-        let joined = |previous: &str, line: &str| join(previous, line).map(|it| it.0);
+        let joined =
+            |previous: &str, line: &str| join(previous, line, FileKind::Code).map(|it| it.0);
         for (previous, line, expected) in [
             ("a = (", "    \"x\"", "a = \"x\""),
             ("a = \\", "    x", "a = x"),
@@ -52,6 +78,9 @@ mod tests {
             ("a: >-  ", "  x y", "a: x y"),
             ("a: |", "  x", "a: x"),
             ("f(\"a\",", "  \"x\")", "f(\"a\", \"x\")"),
+            ("a = (", "\"é\\\": é\"", "a = \"é\\\": é\""),
+            ("a =", "'x'::text", "a = 'x'::text"),
+            ("a = (", "\"x\" if b else c", "a = \"x\" if b else c"),
         ] {
             assert_eq!(joined(previous, line).as_deref(), Some(expected));
         }
@@ -61,11 +90,16 @@ mod tests {
             ("a = (", "  b"),
             ("\"a\",", "\"x\","),
             ("", "x"),
+            ("\"a\": {", "\"é\": \"x\","),
+            ("a = {", "  'b' => 'x',"),
+            ("a = {", "  \"b\" = \"x\""),
         ] {
             assert_eq!(joined(previous, line), None, "{previous}");
         }
         let long = "é".repeat(5000);
-        let (text, at) = join(&format!("{long} ="), &format!("\"{long}\"")).unwrap();
+        let (text, at) =
+            join(&format!("{long} ="), &format!("\"{long}\""), FileKind::Code).unwrap();
+        assert_eq!(join("Set the a:", "\"X\" stores it.", FileKind::Prose), None);
         assert!(text.len() < 2100 && text[at..].starts_with('"'), "{}", text.len());
     }
 }

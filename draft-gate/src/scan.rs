@@ -70,9 +70,15 @@ pub fn scan(path: &str, lines: &[(u32, String)]) -> Vec<Finding> {
             .checked_sub(1)
             .map(|it| &lines[it])
             .filter(|it| it.0.checked_add(1) == Some(*number));
+        let mut found = scan_line(line, file, &mut work);
         let continued = before.and_then(|it| scan_continued(&it.1, line, file, &mut work));
-        let found = scan_line(line, file, &mut work).into_iter().chain(continued);
-        findings.extend(found.map(|it| it.at_line(*number)));
+        // The line alone may already be a reason for the same finding.
+        let is_known = |new: &Finding| {
+            found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
+        };
+        let continued = continued.filter(|it| !is_known(it));
+        found.extend(continued);
+        findings.extend(found.into_iter().map(|it| it.at_line(*number)));
         if findings.len() > 2 * MAX_FINDINGS {
             n_omitted += keep_most_severe(&mut findings);
         }
@@ -134,13 +140,11 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
             }
         }
     }
-    let is_allowed = line.contains(ALLOW_COMMENT);
     // If any rule finds a secret, quote nothing, because the text that one rule quotes may contain another rule's
     // secret.
     let is_secret = hits.iter().any(|it| it.kind == Kind::Secret);
     for hit in hits {
-        let severity = if is_allowed { hit.severity.min(Severity::Escalate) } else { hit.severity };
-        let request = if is_allowed { "; the line requests an exception" } else { "" };
+        let (severity, request) = apply_exception(line, hit.severity);
         let quote = if is_secret { String::new() } else { quoted(hit.found) };
         let text = format!("{}: {}{quote}{request}", hit.kind.describe(), hit.what);
         findings.push(Finding::new(hit.rule, severity, text));
@@ -150,16 +154,25 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
 
 /// Returns a finding if the previous line names a secret and this line contains its value.
 fn scan_continued(previous: &str, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
-    let (text, start) = continuation::join(previous, line)?;
+    let (text, start) = continuation::join(previous, line, file)?;
     *work += text.len() as u64;
-    let is_in_line = |it: &Assignment<'_>| it.value.as_ptr() >= text[start..].as_ptr();
-    let hits = assignments(&text, file).into_iter().filter(is_in_line);
+    let is_continued =
+        |it: &Assignment<'_>| it.name_at < start && it.value.as_ptr() >= text[start..].as_ptr();
+    let hits = assignments(&text, file).into_iter().filter(is_continued);
     let hits = hits.filter_map(|it| assigned_hit(&it, file, work)).collect::<Vec<_>>();
     let hit = hits.into_iter().max_by_key(|it| it.severity)?;
-    let is_allowed = line.contains(ALLOW_COMMENT);
-    let severity = if is_allowed { hit.severity.min(Severity::Escalate) } else { hit.severity };
-    let text = format!("{}: {}, whose name is in the line before", hit.kind.describe(), hit.what);
+    let (severity, request) = apply_exception(line, hit.severity);
+    let text =
+        format!("{}: {}, whose name is in the line before{request}", hit.kind.describe(), hit.what);
     Some(Finding::new(hit.rule, severity, text))
+}
+
+/// Returns the severity of a finding in a line that may request an exception, and the text that says so.
+fn apply_exception(line: &str, severity: Severity) -> (Severity, &'static str) {
+    match line.contains(ALLOW_COMMENT) {
+        true => (severity.min(Severity::Escalate), "; the line requests an exception"),
+        false => (severity, ""),
+    }
 }
 
 /// A match of a rule.

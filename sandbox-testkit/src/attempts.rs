@@ -81,7 +81,8 @@ fn attempt(args: &[&str]) -> io::Result<()> {
         ["terminal"] => find_terminal(),
         ["32-bit-call"] => make_32_bit_call(),
         ["agent", what] => weaken_agent(what),
-        ["lease", path] => raw_calls::lease(&fs::File::open(path)?),
+        ["lease"] => raw_calls::lease(&own_file()?),
+        ["delegation"] => raw_calls::delegation(&own_file()?),
         _ => Err(io::Error::other(format!("unknown attempt: {args:?}"))),
     }
 }
@@ -246,6 +247,13 @@ fn device() -> io::Result<()> {
     Ok(mknodat(CWD, Path::new("disk"), FileType::BlockDevice, Mode::from(0o600), makedev(8, 0))?)
 }
 
+/// Creates a file and opens it for reading. The kernel refuses leases on files of other users and on files that are open
+/// for writing.
+fn own_file() -> io::Result<fs::File> {
+    fs::write("own-file", "x")?;
+    fs::File::open("own-file")
+}
+
 /// Creates links to host files in places where the host will look for the guest's files.
 fn link_out(path: &str) -> io::Result<()> {
     let mut text = String::new();
@@ -288,6 +296,9 @@ fn weaken_agent(what: &str) -> io::Result<()> {
             rustix::process::prlimit(agent, Resource::Nofile, none)?;
         }
         "priority" => rustix::process::setpriority_process(agent, 19)?,
+        "priority-of-thread" => {
+            rustix::process::setpriority_process(Some(second_thread_of_agent()?), 19)?;
+        }
         "priority-of-user" => {
             rustix::process::setpriority_user(rustix::process::getuid(), 19)?;
         }
@@ -299,4 +310,16 @@ fn weaken_agent(what: &str) -> io::Result<()> {
         _ => return Err(io::Error::other("unknown resource")),
     }
     Ok(())
+}
+
+/// Returns the id of a thread of the agent that is not its main thread.
+fn second_thread_of_agent() -> io::Result<rustix::process::Pid> {
+    for entry in fs::read_dir("/proc/1/task")? {
+        let id = entry?.file_name().to_string_lossy().parse::<i32>().ok();
+        let thread = id.and_then(rustix::process::Pid::from_raw);
+        if let Some(thread) = thread.filter(|it| *it != rustix::process::Pid::INIT) {
+            return Ok(thread);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
 }

@@ -43,10 +43,11 @@ pub(crate) const CHECKS: &[Check] = &[
 ];
 
 /// Attempts that only programs make, and why a graph does not make them.
-const ONLY_BY_PROGRAMS: [(&[&str], &str); 7] = [
+const ONLY_BY_PROGRAMS: [(&[&str], &str); 8] = [
     (&["open", "/proc/1/mem"], "the agent may read its own memory"),
     (&["write", "/proc/1/mem"], "the agent may write its own memory"),
-    (&["lease", "/agent"], "a VM without a guest kernel has no such file"),
+    (&["lease"], "a VM without a guest kernel has no leases"),
+    (&["delegation"], "a VM without a guest kernel has no delegations"),
     (&["32-bit-call"], "a graph cannot start a process in every back end"),
     (&["terminal-input", "TIOCSTI"], NO_FILTER),
     (&["terminal-input", "TIOCLINUX"], NO_FILTER),
@@ -278,7 +279,8 @@ async fn system_calls(cx: TestContext) -> Result<(), Failure> {
             &["clock"],
             &["calls", "kernel"],
             &["32-bit-call"],
-            &["lease", "/agent"],
+            &["lease"],
+            &["delegation"],
         ],
     )
     .await
@@ -307,6 +309,7 @@ async fn agent(cx: TestContext) -> Result<(), Failure> {
         &[
             &["agent", "open-files"],
             &["agent", "priority"],
+            &["agent", "priority-of-thread"],
             &["agent", "priority-of-user"],
             &["agent", "processors"],
         ],

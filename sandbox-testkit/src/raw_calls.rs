@@ -135,6 +135,18 @@ pub(crate) fn lease(file: &File) -> io::Result<()> {
     Ok(Errno::result(answer).map(drop)?)
 }
 
+/// Number of the command `F_SETDELEG` of `fcntl`.
+const F_SETDELEG: libc::c_int = 1040;
+
+/// Takes a delegation on a file, which has the same effect as a lease. Older kernels do not have the command.
+pub(crate) fn delegation(file: &File) -> io::Result<()> {
+    // The kernel's `struct delegation` has eight bytes. All of them are zero for `F_RDLCK`.
+    let mut argument = [0_u32; 2];
+    // SAFETY: the descriptor is open, and the kernel reads and writes at most the argument.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), F_SETDELEG, argument.as_mut_ptr()) };
+    Ok(Errno::result(answer).map(drop)?)
+}
+
 /// Makes the kernel forget the children of this process when they end.
 pub(crate) fn ignore_exits_of_children() -> io::Result<()> {
     // SAFETY: no handler is installed, and nothing in this process depends on the signal.

@@ -182,9 +182,10 @@ impl Sandbox {
         *partial = PartialOutput::default();
         self.ensure_running()?;
         let busy = self.mark_busy().await;
-        if busy.is_only_operation() {
+        if busy.is_only_operation() && self.session().closed().is_none() {
             // Discard a limit that an earlier program exceeded, so that it is not attributed to this one. Such a limit is
-            // left over if the caller of that program did not wait for the result.
+            // left over if the caller of that program did not wait for the result. If the session is closed, the limit
+            // explains why the guest died.
             self.take_exceeded_limit().await;
         }
         let mut limits = self.exec_limits(program.limits);

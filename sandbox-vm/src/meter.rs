@@ -19,7 +19,7 @@ use std::{
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use self::cpu_ledger::CpuLedger;
+use self::cpu_ledger::{CpuLedger, ProcessTime};
 
 /// Resources that a set of processes uses at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,10 @@ impl ProcessSet {
 /// values are zero if there is no `/proc`.
 pub(crate) fn sample(set: ProcessSet, ledger: &mut CpuLedger) -> Sample {
     let stats = set.stats();
-    ledger.record(stats.iter().map(|(pid, stat)| ((*pid, stat.started), stat.own_cpu)));
+    ledger.record(stats.iter().map(|(pid, stat)| {
+        let (own, children) = (stat.own_cpu, stat.cpu.saturating_sub(stat.own_cpu));
+        ((*pid, stat.started), ProcessTime { parent: stat.parent, own, children })
+    }));
     let mut sum = Sample::default();
     for (pid, stat) in stats {
         sum.threads = sum.threads.saturating_add(stat.threads);

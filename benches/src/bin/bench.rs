@@ -14,7 +14,7 @@ use graph_benches::{
         environment::{describe_machine, describe_peers},
         overview::overview,
         peer,
-        progress::Progress,
+        progress::{Progress, Run},
         publish,
         report::{self, Results},
         rounds::{self, Effort},
@@ -38,7 +38,7 @@ and the builds are measured, write benches/results, the book's chapter and the R
 engine is missing at any size or a peer in all workloads.
 
   --quick     Measure the main workloads and the sandboxes in under 4 minutes
-  --resume    Keep the workloads that an interrupted run of the same program has completed
+  --resume    Keep the workloads that an interrupted run of the same programs has completed
   -h, --help  Print this help
 
 Names:
@@ -183,10 +183,12 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
     let scratch = storage::scratch_dir()?;
     let peers = peer::peers()?;
     let partial = partial_dir(scratch.path());
-    let mut progress = Progress::open(&partial, selection.quick, selection.resume)?;
+    let versions = describe_peers(&peers, scratch.path());
+    let run = Run::new(selection.has_all_published(), selection.quick, &peers, &versions)?;
+    let mut progress = Progress::open(&partial, run, selection.resume)?;
     let before = progress.duration();
     let mut results = Results {
-        environment: describe_machine(scratch.path())? + &describe_peers(&peers, scratch.path()),
+        environment: describe_machine(scratch.path())? + &versions,
         peers: peers.iter().map(|it| it.name).collect(),
         ..Results::default()
     };
@@ -200,7 +202,7 @@ fn measure_published(selection: &Selection, runtime: &Handle) -> io::Result<()> 
             continue;
         }
         if start.elapsed() > selection.effort().total {
-            eprintln!("{} is left out, because the time is up", workload.name);
+            eprintln!("{} skipped: the time limit of the run is reached", workload.name);
             continue;
         }
         let cells = rounds::measure(workload, &peers, selection.effort(), scratch.path())?;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::peer::Peer;
-use crate::{data, storage};
+use crate::{data, storage, table::cell_text};
 
 /// Share of the processors that other programs may use before the results mention it.
 const IDLE_SHARE: f64 = 0.1;
@@ -64,7 +64,7 @@ pub fn describe_peers(peers: &[Peer], scratch: &Path) -> String {
     for peer in peers {
         let version = match peer.start(scratch).and_then(|mut it| it.ready()) {
             Ok(version) => version,
-            Err(error) => format!("not installed ({error})"),
+            Err(error) => format!("not installed ({})", cell_text(&error.to_string())),
         };
         text += &format!("| {} | {version} |\n", peer.name);
     }

@@ -110,6 +110,11 @@ struct Hello {
 }
 
 impl Peer {
+    /// Returns the paths in the command that starts the program.
+    pub(super) fn files(&self) -> impl Iterator<Item = &OsString> {
+        self.command.iter().filter(|it| Path::new(it).is_absolute())
+    }
+
     /// Starts the program, which creates its databases in `scratch`. It is ready after [`Session::ready`].
     pub fn start(&self, scratch: &Path) -> io::Result<Session> {
         let mut command = Command::new(&self.command[0]);
@@ -149,8 +154,14 @@ impl Session {
         runs: usize,
         limit: Duration,
     ) -> io::Result<Reply> {
-        writeln!(self.requests, "{workload} {size} {runs}")?;
-        self.requests.flush()?;
+        let sent = writeln!(self.requests, "{workload} {size} {runs}");
+        match sent.and_then(|()| self.requests.flush()) {
+            // The program has ended. Its status and its last message explain why.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Err(self.line(limit).err().unwrap_or(error));
+            }
+            sent => sent?,
+        }
         Ok(match serde_json::from_str::<Reply>(&self.line(limit)?)? {
             Reply::Cannot { cannot } => Reply::Cannot { cannot: shorten(&cannot) },
             done => done,
@@ -248,6 +259,15 @@ mod tests {
         let error = session.run("loop", 10, 1, Duration::from_secs(60)).unwrap_err();
         let expect = "the program ended: exit status: 101: loop 10 1 failed";
         assert_eq!(error.to_string(), expect);
+    }
+
+    #[test]
+    fn reason_is_known_if_the_program_ends_between_two_requests() {
+        let mut session = shell("echo '{\"version\": \"1\"}'; echo 'no memory' >&2; exit 3");
+        assert_eq!(session.ready().unwrap(), "1");
+        session.child.wait().unwrap();
+        let error = session.run("loop", 10, 1, Duration::from_secs(60)).unwrap_err();
+        assert_eq!(error.to_string(), "the program ended: exit status: 3: no memory");
     }
 
     #[test]

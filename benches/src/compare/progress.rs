@@ -1,7 +1,9 @@
 //! The results of the workloads that a run has completed, in a file, so that an interrupted run can be resumed.
 
 use std::{
-    env, fs, io,
+    env,
+    ffi::OsString,
+    fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -31,10 +33,33 @@ struct Saved {
 
 /// Properties of a run that its results depend on. A run with other values cannot be resumed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Run {
+#[serde(default)]
+pub struct Run {
+    /// Whether everything that is published is measured.
+    full: bool,
     quick: bool,
     /// When the benchmark was built.
     built: Option<SystemTime>,
+    /// Versions of the peers.
+    versions: String,
+    /// When each file of the peers' programs was last modified.
+    modified: Vec<SystemTime>,
+}
+
+impl Run {
+    /// Describes a run of this program. `versions` describes the versions of the peers.
+    pub fn new(full: bool, quick: bool, peers: &[Peer], versions: &str) -> io::Result<Self> {
+        let built = Some(env::current_exe()?.metadata()?.modified()?);
+        let modified = |it: &OsString| fs::metadata(it).ok()?.modified().ok();
+        let files = peers.iter().flat_map(Peer::files);
+        let modified = files.filter_map(modified).collect();
+        Ok(Self { full, quick, built, versions: versions.to_owned(), modified })
+    }
+
+    /// Returns the name of the file with the progress. Other runs must not replace the progress of a full run.
+    fn file_name(&self) -> &'static str {
+        if self.full { "progress-full.json" } else { "progress.json" }
+    }
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -51,22 +76,17 @@ struct SavedCell {
 }
 
 impl Progress {
-    /// Starts a run, or resumes the one whose file is in the directory. A run of a program that has been built again since
-    /// is not resumed.
-    pub fn open(dir: &Path, quick: bool, resume: bool) -> io::Result<Self> {
-        let built = env::current_exe()?.metadata()?.modified()?;
-        Self::open_run(dir, Run { quick, built: Some(built) }, resume)
-    }
-
-    fn open_run(dir: &Path, run: Run, resume: bool) -> io::Result<Self> {
+    /// Starts a run, or resumes the one whose file is in the directory. A run with other properties is not resumed.
+    pub fn open(dir: &Path, run: Run, resume: bool) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
-        let path = dir.join("progress.json");
+        let path = dir.join(run.file_name());
         let mut saved = Saved { run, ..Saved::default() };
         if resume {
             match read(&path)? {
                 Some(found) if found.run == saved.run => saved = found,
                 Some(_) => eprintln!(
-                    "the interrupted run is not resumed, because the benchmark has changed since"
+                    "the interrupted run is not resumed, because the benchmark was rebuilt, `--quick` differs or \
+                     a peer has changed; a new run starts"
                 ),
                 None => eprintln!("there is no interrupted run to resume"),
             }
@@ -134,7 +154,7 @@ mod tests {
     use crate::compare::{cell::sample_cells, peer::peers};
 
     fn quick(quick: bool) -> Run {
-        Run { quick, built: None }
+        Run { quick, ..Run::default() }
     }
 
     #[test]
@@ -142,11 +162,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (cells, peers) = (&sample_cells()[..2], peers().unwrap());
         let workload = cells[0].workload;
-        let mut run = Progress::open_run(dir.path(), quick(false), false).unwrap();
+        let mut run = Progress::open(dir.path(), quick(false), false).unwrap();
         assert!(run.cells(workload, &peers).is_none());
         run.add(workload, cells, Duration::from_secs(60)).unwrap();
 
-        let resumed = Progress::open_run(dir.path(), quick(false), true).unwrap();
+        let resumed = Progress::open(dir.path(), quick(false), true).unwrap();
         assert_eq!(resumed.duration(), Duration::from_secs(60));
         let kept = resumed.cells(workload, &peers).expect("the workload is complete");
         assert_eq!(format!("{kept:?}"), format!("{cells:?}"));
@@ -159,14 +179,41 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (cells, peers) = (sample_cells(), peers().unwrap());
         let workload = cells[0].workload;
-        let mut run = Progress::open_run(dir.path(), quick(false), false).unwrap();
+        let mut run = Progress::open(dir.path(), quick(false), false).unwrap();
         run.add(workload, &cells[..2], Duration::ZERO).unwrap();
-        for (quick, resume) in [(quick(true), true), (quick(false), false)] {
-            let other = Progress::open_run(dir.path(), quick, resume).unwrap();
+        let peer_updated = Run { versions: "2".to_owned(), ..Run::default() };
+        let peer_rebuilt = Run { modified: vec![SystemTime::UNIX_EPOCH], ..Run::default() };
+        for (other, resume) in
+            [(quick(true), true), (quick(false), false), (peer_updated, true), (peer_rebuilt, true)]
+        {
+            let other = Progress::open(dir.path(), other, resume).unwrap();
             assert!(other.cells(workload, &peers).is_none());
         }
         run.finish().unwrap();
-        let none = Progress::open_run(dir.path(), quick(false), true).unwrap();
+        let none = Progress::open(dir.path(), quick(false), true).unwrap();
         assert!(none.cells(workload, &peers).is_none());
+    }
+
+    #[test]
+    fn other_runs_keep_the_progress_of_a_full_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cells, peers) = (sample_cells(), peers().unwrap());
+        let workload = cells[0].workload;
+        let full = || Run { full: true, ..Run::default() };
+        let mut run = Progress::open(dir.path(), full(), false).unwrap();
+        run.add(workload, &cells[..2], Duration::ZERO).unwrap();
+
+        let mut other = Progress::open(dir.path(), quick(false), false).unwrap();
+        other.add(workload, &cells[..2], Duration::ZERO).unwrap();
+        other.finish().unwrap();
+        let resumed = Progress::open(dir.path(), full(), true).unwrap();
+        assert!(resumed.cells(workload, &peers).is_some());
+    }
+
+    #[test]
+    fn a_run_knows_the_files_of_its_peers() {
+        let run = Run::new(true, false, &peers().unwrap(), "1").unwrap();
+        // This program is the first file of the first two peers.
+        assert_eq!(run.modified[..2], [run.built.unwrap(); 2]);
     }
 }

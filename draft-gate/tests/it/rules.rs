@@ -343,7 +343,32 @@ fn secrets_in_the_line_after_their_name_are_detected() {
         ("a.py", "def login(password,", "          retries=3):"),
         ("a.rs", "let token =", "    next_token(input)?;"),
         ("a.md", "Set the password:", "\"Save\" stores it."),
+        ("a.json", "  \"password\": {", "    \"type\": \"string\","),
+        ("a.yaml", "password:", "  \"type\": string"),
+        ("a.rb", "password = {", "  'label' => 'Wort',"),
     ] {
         assert_eq!(rules(path, [name, line]), [""; 0], "{path}: {name}");
     }
+}
+
+#[test]
+fn only_a_name_in_the_line_before_is_reported_as_such() {
+    let texts = |path: &str, lines: [&str; 2]| -> Vec<String> {
+        let lines = [(7, lines[0].to_owned()), (8, lines[1].to_owned())];
+        scan(path, &lines).into_iter().map(|it| it.text).collect()
+    };
+    let value = random(24, MIXED);
+    for (path, before, line) in [
+        ("a.json", "  \"database\": {", format!("    \"password\": \"{value}\",")),
+        ("a.sh", "docker run \\", format!("  -e PASSWORD={value}")),
+    ] {
+        let found = texts(path, [before, &line]);
+        assert!(!found.is_empty(), "{path}");
+        assert!(found.iter().all(|it| !it.contains("line before")), "{path}: {found:?}");
+    }
+    let line = format!("    \"{value}\"  # draft-gate:allow");
+    let found = texts("a.py", ["API_KEY = (", &line]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let end = "whose name is in the line before; the line requests an exception";
+    assert!(found[0].ends_with(end), "{found:?}");
 }

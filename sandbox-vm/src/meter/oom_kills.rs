@@ -42,9 +42,12 @@ impl OomKillCounter {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, io::Write};
+    use std::{
+        fs::{self, File},
+        io::Write,
+    };
 
-    use super::OomKillCounter;
+    use super::{COUNTER, OomKillCounter};
 
     #[test]
     fn the_current_count_is_read_each_time() {
@@ -54,12 +57,18 @@ mod tests {
         file.write_all(b"nr_free_pages 7\noom_kill_other 9\noom_kill 3\n").unwrap();
         let counter = OomKillCounter::new(File::open(file.path()).unwrap()).unwrap();
         assert_eq!(counter.count(), 3);
-        std::fs::write(file.path(), "oom_kill 4\n").unwrap();
+        fs::write(file.path(), "oom_kill 4\n").unwrap();
         assert_eq!(counter.count(), 4);
     }
 
     #[test]
     fn this_kernel_counts() {
+        let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        if !vmstat.lines().any(|it| it.starts_with(COUNTER)) {
+            let reason = "this kernel does not count out-of-memory kills";
+            let _ = writeln!(std::io::stderr(), "SKIPPED: this_kernel_counts; {reason}");
+            return;
+        }
         OomKillCounter::new(File::open("/proc/vmstat").unwrap()).unwrap();
     }
 }
