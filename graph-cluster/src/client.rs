@@ -50,7 +50,10 @@ impl Client {
     /// succeeded can therefore repeat it.
     pub async fn start(&self, request: &StartRun) -> Result<RunInfo, ClusterError> {
         let run = self.store.insert_run(request, self.scheduler.name()).await?;
-        self.submit_if_queued(&run, request.delay).await?;
+        // The later legs of an existing run are submitted when they are queued. They may have to wait for a timer.
+        if run.leg == 0 {
+            self.submit_if_queued(&run, request.delay).await?;
+        }
         Ok(run)
     }
 

@@ -22,6 +22,8 @@ pub enum FailureKind {
     EmptyInput,
     /// An answer does not belong to a pending interrupt.
     UnknownInterrupt,
+    /// Several interrupts are pending, but the run has one answer without an interrupt id.
+    AmbiguousResume,
     /// Another error.
     #[serde(other)]
     Other,
@@ -40,6 +42,7 @@ impl RunResult {
             RunError::StepTimeout { .. } => FailureKind::StepTimeout,
             RunError::EmptyInput => FailureKind::EmptyInput,
             RunError::UnknownInterrupt { .. } => FailureKind::UnknownInterrupt,
+            RunError::AmbiguousResume { .. } => FailureKind::AmbiguousResume,
             _ => FailureKind::Other,
         };
         let node_error = match error {

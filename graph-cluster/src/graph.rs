@@ -7,7 +7,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use graph_core::{
     CompiledGraph, Event, Input, NodeError, RunControl, RunError, RunOutcome, RunStream, State,
     StopReason, Thread, ThreadState,
-    checkpoint::CheckpointId,
+    checkpoint::{CheckpointId, Source},
     remote::{RemoteTaskHost, RemoteTaskRun, RemoteTaskRunner, RemoteTaskStart},
 };
 use serde_json::{Map, Value};
@@ -88,7 +88,15 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
                     request.answers.get(&it.id).map(|answer| (it.id.clone(), answer.clone()))
                 });
                 let answers: Vec<_> = pending.collect();
-                if answers.is_empty() { Input::proceed() } else { Input::resume_by_id(answers) }
+                // The checkpoint of a fork contains the update and the targets of the command, but not its resume value.
+                let is_fork = request.leg == 0 && state.source == Source::Fork;
+                let is_unanswered = is_fork && state.interrupts().is_empty();
+                let resume = run.command.as_ref().and_then(|it| it.resume.as_ref());
+                match resume.filter(|_| is_unanswered) {
+                    Some(value) => Input::resume(value)?,
+                    None if answers.is_empty() => Input::proceed(),
+                    None => Input::resume_by_id(answers),
+                }
             }
             None if request.leg > 0 => return Ok(superseded(run)),
             None => {
@@ -144,8 +152,9 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
 }
 
 impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
-    /// Returns the input of a run that has stored no checkpoint. The engine applies the input and the command of a run id
-    /// once, so this is safe after a crash.
+    /// Returns the input of a run that has stored no checkpoint. The engine applies the input, and the update and the targets
+    /// of the command, of a run id once, so this is safe after a crash. An answer without an interrupt id is used again if
+    /// an interrupt is pending.
     async fn first_input(
         &self,
         request: &LegRequest<'_>,
@@ -162,7 +171,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
             let pending: Vec<_> = state.iter().flat_map(ThreadState::interrupts).collect();
             answers.retain(|id, _| pending.iter().any(|it| it.id == *id));
         }
-        Ok(command.to_input(&self.graph, answers)?)
+        command.to_input(&self.graph, answers)
     }
 }
 

@@ -148,6 +148,13 @@ impl LegRunner {
             end = self.run(claim, &control) => end,
             end = self.watch(claim, &control, limit) => end,
         };
+        let end = match end {
+            // The run can be resumed as long as the thread still has this checkpoint.
+            LegEnd::Ended(RunStatus::Failed, result) => {
+                LegEnd::Ended(RunStatus::Failed, RunResult { head: claim.head, ..result })
+            }
+            end => end,
+        };
         let sleep = match &end {
             LegEnd::Ended(RunStatus::Interrupted, result) => pending_sleep(&result.interrupts),
             _ => None,
@@ -162,10 +169,11 @@ impl LegRunner {
                 tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");
                 self.store.reset_attempt(claim).await.map(|()| true)
             }
-            LegEnd::Lost | LegEnd::Sleeping(_) => Ok(false),
+            LegEnd::Lost | LegEnd::Sleeping { .. } => Ok(false),
         };
         match stored {
-            Ok(true) => sleep.map_or(end, |it| LegEnd::Sleeping(it.remaining())),
+            Ok(true) => sleep
+                .map_or(end, |it| LegEnd::Sleeping { claims: claim.fence, delay: it.remaining() }),
             Ok(false) => {
                 tracing::warn!(run = claim.request.id, "another worker has claimed the run");
                 LegEnd::Lost

@@ -10,8 +10,13 @@ use crate::{run::RunResult, run_status::RunStatus};
 pub enum LegEnd {
     /// The leg ended with this status and result.
     Ended(RunStatus, RunResult),
-    /// The run sleeps for this time: see [`sleep`](crate::sleep()). The next leg is queued and starts afterwards.
-    Sleeping(Duration),
+    /// The run sleeps: see [`sleep`](crate::sleep()). The next leg is queued and starts afterwards.
+    Sleeping {
+        /// Number of times that a worker has claimed the run.
+        claims: i64,
+        /// Time before the next leg may start.
+        delay: Duration,
+    },
     /// The run stopped between two steps, because the worker shuts down or the leg reached its time limit. The next
     /// execution continues it.
     Drained,

@@ -209,7 +209,7 @@ pub struct RunResult {
     /// Error message of the node, if a node failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_error: Option<String>,
-    /// The newest checkpoint of the thread, if the run has a command and is interrupted or stopped.
+    /// The newest checkpoint of the thread when the run was last interrupted or stopped, if the run has a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<CheckpointId>,
 }

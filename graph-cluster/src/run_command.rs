@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use graph_core::{CompiledGraph, Goto, Input, State, state::FieldError};
+use graph_core::{CompiledGraph, Goto, Input, RunError, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,6 +23,10 @@ pub struct RunCommand {
     /// Answers to pending interrupts of the thread, by interrupt id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub answers: BTreeMap<String, Value>,
+    /// Answer to the only pending interrupt of the thread, instead of `answers`. A thread without a pending interrupt
+    /// ignores it.
+    #[serde(skip_serializing_if = "Option::is_none", with = "optional_value")]
+    pub resume: Option<Value>,
     /// Fields of the graph's state to set.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub update: Map<String, Value>,
@@ -37,7 +41,7 @@ pub struct RunTarget {
     /// Name of the node.
     pub node: String,
     /// Payload of the node. `None` if the node reads the state.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "payload")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_value")]
     pub payload: Option<Value>,
 }
 
@@ -50,6 +54,13 @@ impl RunCommand {
     /// Answers a pending interrupt of the thread.
     pub fn answer(mut self, interrupt: impl Into<String>, value: impl Into<Value>) -> Self {
         self.answers.insert(interrupt.into(), value.into());
+        self
+    }
+
+    /// Answers the only pending interrupt of the thread, whose id need not be known. If the run starts from an earlier
+    /// checkpoint, it raises the interrupts of that checkpoint again, with other ids.
+    pub fn resume(mut self, value: impl Into<Value>) -> Self {
+        self.resume = Some(value.into());
         self
     }
 
@@ -76,10 +87,11 @@ impl RunCommand {
         &self,
         graph: &CompiledGraph<S, C>,
         answers: BTreeMap<String, Value>,
-    ) -> Result<Input<S>, FieldError> {
-        let mut input = match answers.is_empty() {
-            true => Input::proceed(),
-            false => Input::resume_by_id(answers),
+    ) -> Result<Input<S>, RunError> {
+        let mut input = match &self.resume {
+            Some(value) => Input::resume(value)?,
+            None if answers.is_empty() => Input::proceed(),
+            None => Input::resume_by_id(answers),
         };
         if !self.update.is_empty() {
             input = input.with_update(graph.update_from_json(self.update.clone())?);
@@ -95,23 +107,23 @@ impl RunCommand {
     }
 }
 
-/// Serialises a payload in a list, so that the payload null is not taken for a missing one.
-mod payload {
+/// Serialises an optional value in a list, so that the value null is not taken for a missing one.
+mod optional_value {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;
 
     pub(super) fn serialize<S: Serializer>(
-        payload: &Option<Value>,
+        value: &Option<Value>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        payload.as_ref().map(|it| [it]).serialize(serializer)
+        value.as_ref().map(|it| [it]).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Value>, D::Error> {
-        let payload = Option::<[Value; 1]>::deserialize(deserializer)?;
-        Ok(payload.map(|[it]| it))
+        let value = Option::<[Value; 1]>::deserialize(deserializer)?;
+        Ok(value.map(|[it]| it))
     }
 }
 
@@ -120,8 +132,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_payload_is_not_a_missing_payload() {
+    fn null_is_not_a_missing_payload_or_answer() {
         let command = RunCommand::new().goto("a").send("b", Value::Null).answer("i", Value::Null);
+        let command = command.resume(Value::Null);
         let stored = serde_json::to_string(&command).expect("a command serializes to JSON");
         let restored: RunCommand = serde_json::from_str(&stored).expect("it was just serialized");
         assert_eq!(restored, command, "{stored}");

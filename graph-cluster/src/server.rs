@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph_core::{Event, Stops, StreamMode};
+use graph_core::{Event, EventKind, Stops, StreamMode};
 use graph_server::langgraph::{
     ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, NamedError, RunExecutor,
 };
@@ -19,6 +19,8 @@ use crate::{
     run_command::{RunCommand, RunTarget},
     run_settings::RunSettings,
     run_status::RunStatus,
+    store::RunEvent,
+    timer::is_timer,
 };
 
 /// Executes the runs of a server on the workers of the cluster: pass the client to
@@ -46,7 +48,11 @@ impl RunExecutor for Client {
         let mut events = self.events(run, 0);
         loop {
             match events.next().await {
-                Ok(Some(event)) => publish(event.into_event(id.clone())),
+                Ok(Some(event)) => {
+                    if let Some(kind) = without_timers(event.kind) {
+                        publish(RunEvent { kind, ..event }.into_event(id.clone()));
+                    }
+                }
                 Ok(None) => match self.wait(run).await {
                     Ok(ended) => return outcome(ended),
                     Err(error) => wait_if_unavailable(run, &error).await?,
@@ -58,7 +64,10 @@ impl RunExecutor for Client {
 
     async fn cancel(&self, run: &str) -> Result<(), ExecutorError> {
         match Self::cancel(self, run).await {
-            Ok(()) => self.wait(run).await.map(drop).map_err(|it| executor_error(&it)),
+            Ok(()) => match self.wait(run).await {
+                Ok(_) | Err(ClusterError::UnknownRun(_)) => Ok(()),
+                Err(error) => Err(executor_error(&error)),
+            },
             Err(ClusterError::UnknownRun(_) | ClusterError::NotCancellable { .. }) => Ok(()),
             Err(error) => Err(executor_error(&error)),
         }
@@ -81,6 +90,22 @@ async fn wait_if_unavailable(run: &str, error: &ClusterError) -> Result<(), Exec
     }
 }
 
+/// Removes timers from the interrupts of an event, because the cluster answers them. Returns `None` if all interrupts of
+/// the event are timers. An event without interrupts, which reports a static stop, is kept.
+fn without_timers(mut kind: EventKind) -> Option<EventKind> {
+    match &mut kind {
+        EventKind::Interrupted(interrupts) if !interrupts.is_empty() => {
+            interrupts.retain(|it| !is_timer(it));
+            if interrupts.is_empty() {
+                return None;
+            }
+        }
+        EventKind::TaskFinished { interrupts, .. } => interrupts.retain(|it| !is_timer(it)),
+        _ => {}
+    }
+    Some(kind)
+}
+
 fn executor_error(error: &ClusterError) -> ExecutorError {
     match error {
         ClusterError::Database(_) | ClusterError::Scheduler { .. } => {
@@ -92,7 +117,8 @@ fn executor_error(error: &ClusterError) -> ExecutorError {
 
 /// Returns the outcome of a run that is not active.
 fn outcome(run: RunInfo) -> Result<ExecutorOutcome, ExecutorError> {
-    let RunResult { values, interrupts, error, failure, node_error, .. } = run.outcome;
+    let RunResult { values, mut interrupts, error, failure, node_error, .. } = run.outcome;
+    interrupts.retain(|it| !is_timer(it));
     match run.status {
         RunStatus::Cancelled => return Err(ExecutorError::Cancelled),
         RunStatus::Failed => {}
@@ -115,6 +141,7 @@ fn outcome(run: RunInfo) -> Result<ExecutorOutcome, ExecutorError> {
         }
         Some(FailureKind::EmptyInput) => "EmptyInputError",
         Some(FailureKind::UnknownInterrupt) => "UnknownInterruptError",
+        Some(FailureKind::AmbiguousResume) => "RuntimeError",
         Some(FailureKind::Other) | None => "GraphError",
     };
     Err(ExecutorError::Failed(NamedError::new(name, error)))
@@ -139,10 +166,10 @@ fn start_run(run: &ExecutorRun) -> StartRun {
     };
     match run.input.clone() {
         ExecutorInput::Fields(fields) => request.input = fields,
-        ExecutorInput::Command { answers, update, targets } => {
+        ExecutorInput::Command { answer, answers, update, targets } => {
             let target = |(node, payload)| RunTarget { node, payload };
             let targets = targets.into_iter().map(target).collect();
-            request.command = Some(RunCommand { answers, update, targets });
+            request.command = Some(RunCommand { answers, resume: answer, update, targets });
         }
         // An empty command continues the thread.
         _ => request.command = Some(RunCommand::new()),
@@ -155,5 +182,31 @@ fn stop_names(stops: &Stops) -> Vec<String> {
         Stops::None => Vec::new(),
         Stops::At(nodes) => nodes.iter().map(ToString::to_string).collect(),
         Stops::All => vec![crate::run_settings::ALL_NODES.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph_core::Interrupt;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_contain_only_interrupts_that_wait_for_a_person() {
+        let interrupt = |id: &str, value: Value| Interrupt {
+            id: id.to_owned(),
+            value,
+            namespace: String::new(),
+        };
+        let timer = interrupt("t", json!({ "graph_cluster_sleep_until": 5 }));
+        let question = interrupt("q", json!("Go on?"));
+        let shown = |interrupts: Vec<Interrupt>| {
+            without_timers(EventKind::Interrupted(interrupts)).map(|it| json!(it))
+        };
+        assert_eq!(shown(vec![timer.clone()]), None);
+        assert_eq!(shown(Vec::new()), Some(json!({ "interrupted": [] })));
+        let expected = json!({ "interrupted": [question.clone()] });
+        assert_eq!(shown(vec![timer, question]), Some(expected));
     }
 }

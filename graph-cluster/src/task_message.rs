@@ -13,3 +13,21 @@ pub(crate) enum TaskMessage {
     /// The result of an external call.
     Effect { key: String, result: Value },
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_of_older_workers_without_number_and_run_are_read() {
+        let event = json!({
+            "namespace": "", "step": 1, "task": null, "node": "write", "handled_task": null,
+            "parent_task": null, "kind": { "custom": "x" },
+        });
+        let message: TaskMessage =
+            serde_json::from_value(json!({ "event": event })).expect("the event is complete");
+        assert!(matches!(message, TaskMessage::Event(event) if event.step == 1));
+    }
+}

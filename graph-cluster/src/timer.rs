@@ -67,6 +67,12 @@ pub async fn sleep<C>(cx: &Context<C>, duration: Duration) -> Result<(), NodeErr
 /// The year 9999, in milliseconds since the Unix epoch.
 const MAX_TIME: u64 = 253_370_764_800_000;
 
+/// Returns whether an interrupt is a timer, which the cluster answers.
+#[cfg(feature = "server")]
+pub(crate) fn is_timer(interrupt: &Interrupt) -> bool {
+    Timer::deserialize(&interrupt.value).is_ok()
+}
+
 /// Returns how to continue a run whose pending interrupts are all timers.
 pub(crate) fn pending_sleep(interrupts: &[Interrupt]) -> Option<Sleep> {
     let until = |it: &Interrupt| {

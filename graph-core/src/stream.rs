@@ -31,11 +31,13 @@ use crate::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// Sequence number within the run, starting at 0.
+    #[serde(default)]
     pub seq: u64,
     /// When the event occurred, on the monotonic clock.
     #[serde(skip, default = "Instant::now")]
     pub at: Instant,
     /// Id of the run.
+    #[serde(default)]
     pub run: Arc<str>,
     /// Namespace of the graph: empty for the top-level graph, `node:task` for a subgraph.
     pub namespace: Arc<str>,

@@ -249,9 +249,8 @@ impl GraphThread {
     async fn leg(&self, ticket: &Ticket) -> Result<bool, HandlerError> {
         match self.runner.execute_ticket(ticket, self.restate.leg_limit).await? {
             None | Some(LegEnd::Ended(..)) => Ok(true),
-            Some(LegEnd::Sleeping(delay)) => {
-                let (leg, claims) = (ticket.leg + 1, ticket.claims + 1);
-                let next = Ticket { leg, claims, delay, ..ticket.clone() };
+            Some(LegEnd::Sleeping { claims, delay }) => {
+                let next = Ticket { leg: ticket.leg + 1, claims, delay, ..ticket.clone() };
                 // If this fails, another worker submits the leg when it is due.
                 if let Err(error) = self.restate.submit(&next).await {
                     tracing::warn!(run = ticket.run, %error, "cannot submit a sleeping run");

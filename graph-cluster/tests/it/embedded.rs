@@ -1,11 +1,11 @@
-//! Spread tasks on a worker in this process, with nodes that panic or fail.
+//! Runs on a worker in this process, with spread tasks and with nodes that panic or fail.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, SystemTime},
 };
 
-use graph_cluster::{PostgresQueue, RunInfo, RunStatus, RunStore, StartRun, Worker};
+use graph_cluster::{PostgresQueue, RunCommand, RunInfo, RunStatus, RunStore, StartRun, Worker};
 use graph_core::{CompiledGraph, Context, EventKind, NodeError, START, State, StateGraph};
 use graph_store::PostgresSaver;
 use tokio::{sync::oneshot, time::timeout};
@@ -75,4 +75,51 @@ pub(crate) async fn panic_outside_the_node_fails_the_run(cluster: &Cluster) {
     assert_eq!(run.status, RunStatus::Failed, "{run:?}");
     let error = run.outcome.error.unwrap_or_default();
     assert!(error.contains("panicked") && error.contains("no more connections"), "{error}");
+}
+
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+#[derive(State, Clone, Debug, Default)]
+struct Approval {
+    answer: String,
+}
+
+/// Fails when it is answered for the first time.
+async fn approve(_: &Approval, cx: &Context) -> Result<ApprovalUpdate, NodeError> {
+    let answer: String = cx.interrupt("Go on?")?;
+    match HAS_FAILED.swap(true, Ordering::Relaxed) {
+        false => Err(NodeError::terminal("no connection")),
+        true => Ok(Approval::update().answer(answer)),
+    }
+}
+
+pub(crate) async fn run_with_a_command_that_failed_is_resumed(cluster: &Cluster) {
+    let saver = PostgresSaver::connect(&cluster.database).await.expect("the database is running");
+    let graph = StateGraph::<Approval>::new().node(approve).edge(START, approve);
+    let graph = graph.checkpointer(saver).compile().expect("the graph is valid");
+    let store = RunStore::connect(&cluster.database).await.expect("the database is running");
+    let worker = Worker::new(store).graph("approval", graph, || ());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async { drop(stopped.await) };
+    let serving = tokio::spawn(worker.serve(PostgresQueue::new(), shutdown));
+    let client = &cluster.client;
+    let wait = async |run: &str| {
+        let ended = timeout(DEADLINE, client.wait(run)).await.expect("the run hangs");
+        ended.expect("the run exists")
+    };
+    let first = StartRun::new("first", "approval", "t");
+    // Asks again, without a checkpoint.
+    let second = StartRun::new("second", "approval", "t").command(RunCommand::new());
+    for request in [first, second] {
+        client.start(&request).await.expect("the run starts");
+        assert_eq!(wait(&request.id).await.status, RunStatus::Interrupted);
+    }
+    client.answer("second", "yes").await.expect("a person is asked");
+    assert_eq!(wait("second").await.status, RunStatus::Failed);
+    client.resume("second", []).await.expect("the run failed");
+    let done = wait("second").await;
+    assert_eq!(done.status, RunStatus::Done, "{done:?}");
+    assert_eq!(done.outcome.values["answer"], "yes");
+    drop(stop);
+    serving.await.expect("the worker does not panic").expect("the worker drains");
 }

@@ -74,6 +74,7 @@ suite!(
         fan_out::killed_workers_of_tasks_lose_nothing,
         embedded::task_that_emits_and_journals_does_not_block,
         embedded::panic_outside_the_node_fails_the_run,
+        embedded::run_with_a_command_that_failed_is_resumed,
         versions::run_stays_on_its_version,
         versions::run_migrates_to_a_version_that_continues_its_own,
         versions::tasks_are_executed_by_workers_of_their_version,

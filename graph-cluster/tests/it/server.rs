@@ -139,11 +139,23 @@ async fn interrupts_errors_and_forks_equal_those_of_a_local_run() {
         let broken = api.new_thread().await;
         values.push(api.post(&format!("{broken}/runs/wait"), &talk("broken")).await);
         values.push(api.get(&broken).await["status"].clone());
+        // Answers an interrupt again, which has another id in the new branch.
+        let thread = api.new_thread().await;
+        let wait = format!("{thread}/runs/wait");
+        api.post(&wait, &talk("tea")).await;
+        let checkpoint = api.get(&format!("{thread}/state")).await["checkpoint_id"].clone();
+        let answer = json!({ "assistant_id": "talk", "command": { "resume": "no" } });
+        api.post(&wait, &answer).await;
+        let command = json!({ "resume": "yes" });
+        let again =
+            json!({ "assistant_id": "talk", "checkpoint_id": checkpoint, "command": command });
+        values.push(api.post(&wait, &again).await);
         values.iter_mut().for_each(api::mask_ids);
         outcomes.push(values);
     }
     assert_eq!(outcomes[0][3]["__error__"]["error"], "ValueError", "{:#?}", outcomes[0]);
     assert_eq!(outcomes[0][1]["lines"], json!(["On tea"]), "{:#?}", outcomes[0]);
+    assert_eq!(outcomes[0][5]["lines"], json!(["On tea", "yes"]), "{:#?}", outcomes[0]);
     assert_eq!(outcomes[0], outcomes[1]);
 }
 
@@ -184,6 +196,9 @@ async fn another_replica_continues_the_stream_without_repetitions() {
     };
     cluster.gate.0.add_permits(1);
     events.extend(rest.await.expect("the stream ends"));
+    // The second replica has not taken the thread's lease from the worker.
+    let id = run["run_id"].as_str().unwrap_or_default();
+    assert_eq!(cluster.client.run(id).await.expect("the cluster has the run").claims, 1);
     assert_eq!(second.get(&thread).await["status"], "interrupted");
     let local = Api::local().await;
     let thread = local.new_thread().await;

@@ -55,6 +55,8 @@ pub(crate) async fn sleeping_run_holds_no_worker_and_continues(cluster: &Cluster
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert_eq!((asleep.status, asleep.worker), (RunStatus::Queued, None));
+    // A repeated start does not wake the run.
+    cluster.client.start(&job).await.expect("the request is the same");
     worker.signal(Signal::TERM);
     assert!(worker.join().success());
     let _worker = cluster.worker().await;

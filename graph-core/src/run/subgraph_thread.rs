@@ -18,7 +18,7 @@ use crate::{
         history::HistoryFilter, input::IntoInput, outcome::RunOutcome, reader::Reader,
         stream::RunStream, thread::Thread,
     },
-    state::State,
+    state::{State, field::Field},
 };
 
 /// A subgraph of a thread: reads and edits its state, and runs the thread from its checkpoints. Created by
@@ -107,6 +107,11 @@ impl<S: State, C: Send + Sync + 'static> SubgraphThread<S, C> {
     /// Returns the namespace in which the checkpoints of the subgraph are stored.
     pub fn namespace(&self) -> &str {
         &self.subgraph.namespace
+    }
+
+    /// Returns the fields of the subgraph's state.
+    pub fn fields(&self) -> &[Field] {
+        self.subgraph.graph.initial.fields()
     }
 
     /// Returns the subgraph at one of its checkpoints. Runs and edits start from that checkpoint.

@@ -7,7 +7,7 @@ use graph_core::{
     AsNode, CompiledGraph, Event, HistoryFilter, Input, Interrupt, RunControl, RunError,
     RunOptions, RunOutcome, State, StateEdit, StreamMode, SubgraphThread, TaskState, Thread,
     ThreadState,
-    checkpoint::{CheckpointError, CheckpointId},
+    checkpoint::{CheckpointError, CheckpointId, Source},
     draw::Drawing,
     state::{Field, FieldError},
 };
@@ -99,12 +99,18 @@ pub(super) trait AnyGraph: Send + Sync {
         publish: &mut (dyn FnMut(Event) + Send),
     ) -> Result<GraphEnd, GraphFailure>;
 
+    /// Returns whether this process executes the runs.
+    fn executes_locally(&self) -> bool {
+        true
+    }
+
     /// Returns whether a run that is executed again publishes the events of the earlier execution again.
     fn repeats_events(&self) -> bool {
         false
     }
 
-    /// Cancels a run in the processes that execute it, and returns when it is no longer executing.
+    /// Cancels a run in the processes that execute it, and returns when it is no longer executing. Waits while they are
+    /// unavailable.
     async fn cancel(&self, _run: &str) -> Result<(), ExecutorError> {
         Ok(())
     }
@@ -184,14 +190,27 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         Ok(at.checkpoint.map_or_else(|| subgraph.clone(), |at| subgraph.at(at)))
     }
 
-    /// Returns the input for the thread. A run that already wrote to its thread before the server was killed continues
-    /// where it stopped.
-    async fn input(&self, run: &GraphRun<'_>) -> Result<Input<S>, RunError> {
+    /// Returns the checkpoint that a run starts from, and its input. A run that already wrote to its thread before the
+    /// server was killed continues where it stopped.
+    async fn start(&self, run: &GraphRun<'_>) -> Result<(Position, Input<S>), RunError> {
         let head = self.thread(run.thread, None, &run.kwargs.context)?.state().await?;
-        if head.as_ref().is_some_and(|it| it.run == run.run) {
-            return Ok(Input::proceed());
-        }
-        match (&run.kwargs.input, &run.kwargs.command) {
+        let Some(head) = head.filter(|it| it.run == run.run) else {
+            return Ok((run.at.clone(), self.input(run.kwargs)?));
+        };
+        // The checkpoint of a fork contains the update and the targets of the command, but not its resume value.
+        let command = run.kwargs.command.as_ref().filter(|it| it.answers().is_none());
+        let input = match command.and_then(|it| it.resume.as_ref()) {
+            Some(value) if head.source == Source::Fork && head.interrupts().is_empty() => {
+                Input::resume(value)?
+            }
+            _ => Input::proceed(),
+        };
+        Ok((Position::HEAD, input))
+    }
+
+    /// Returns the input of a run that has not started.
+    fn input(&self, kwargs: &RunKwargs) -> Result<Input<S>, RunError> {
+        match (&kwargs.input, &kwargs.command) {
             (_, Some(command)) => self.command(command),
             (Some(Value::Object(fields)), None) => {
                 Ok(Input::update(self.update(fields, |it| it.input)?))
@@ -220,7 +239,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
             (None, None) => Input::command(),
         };
         if let Some(fields) = command.fields() {
-            input = input.with_update(self.graph.update_from_json(fields)?);
+            input = input.with_update(self.update(&fields, |_| true)?);
         }
         let gotos = command.gotos();
         Ok(if gotos.is_empty() { input } else { input.goto(gotos) })
@@ -264,8 +283,8 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
         let thread = self.thread(run.thread, None, &run.kwargs.context)?;
         let thread = thread.with_options(self.options(&run));
         let outcome = loop {
-            let input = self.input(&run).await?;
-            let mut stream = match (run.at.namespace.as_str(), run.at.checkpoint) {
+            let (at, input) = self.start(&run).await?;
+            let mut stream = match (at.namespace.as_str(), at.checkpoint) {
                 (_, None) => thread.stream(input),
                 ("", Some(at)) => thread.at(at).stream(input),
                 (namespace, Some(at)) => thread.subgraph(namespace)?.at(at).stream(input),
@@ -338,10 +357,14 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             .into_iter()
             .fold(options, |options, (key, value)| options.metadata(key, value));
         if !at.namespace.is_empty() {
-            let edit = |it: Edit| (it.fields.map_or(Value::Null, Value::Object), it.as_node);
+            let subgraph = self.subgraph(thread, at, options)?;
+            let edit = |edit: Edit| {
+                let fields = edit.fields.map(|it| select_fields(subgraph.fields(), &it, |_| true));
+                (fields.map_or(Value::Null, Value::Object), edit.as_node)
+            };
             let steps = steps.into_iter().map(|step| step.into_iter().map(edit).collect());
             let steps: Vec<Vec<_>> = steps.collect();
-            return self.subgraph(thread, at, options)?.bulk_update_state(steps).await;
+            return subgraph.bulk_update_state(steps).await;
         }
         let thread = self.thread(thread, at.checkpoint, &Map::new())?.with_options(options);
         let edit = |edit: Edit| {
@@ -408,5 +431,83 @@ fn complete(mut state: Snapshot) -> Snapshot {
 fn complete_subgraphs(tasks: &mut [TaskState]) {
     for task in tasks {
         task.subgraph = task.subgraph.take().map(|it| Box::new(complete(*it)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph_core::{Context, MemorySaver, NodeError, START, StateGraph};
+    use serde_json::json;
+
+    use super::*;
+    use crate::langgraph::request::run::RunCreate;
+
+    #[derive(State, Clone, Debug, Default)]
+    struct Talk {
+        topic: String,
+        answer: String,
+    }
+
+    async fn open(_: &Talk) {}
+
+    async fn ask(talk: &Talk, cx: &Context) -> Result<TalkUpdate, NodeError> {
+        let answer: String = cx.interrupt("Why?")?;
+        Ok(Talk::update().answer(format!("{}: {answer}", talk.topic)))
+    }
+
+    /// Returns a graph with a thread `t` that was asked about tea and has answered, and the checkpoint before the question.
+    async fn answered() -> (TypedGraph<Talk, ()>, CheckpointId) {
+        let graph =
+            StateGraph::<Talk>::new().node(open).node(ask).edge(START, open).edge(open, ask);
+        let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
+        let thread = graph.thread("t", ());
+        thread.run(Talk::update().topic("tea")).await.unwrap();
+        let asked = thread.state().await.unwrap().unwrap().id;
+        thread.resume("taste").await.unwrap();
+        (TypedGraph { graph, deps: Box::new(|_| Ok(())), schemas: Schemas::default() }, asked)
+    }
+
+    /// Executes the run `r` from a checkpoint, after an earlier execution has stored its first checkpoint.
+    async fn continue_run(
+        graph: &TypedGraph<Talk, ()>,
+        at: CheckpointId,
+        first: Input<Talk>,
+        request: Value,
+    ) -> GraphEnd {
+        let control = RunControl::new();
+        control.drain();
+        let stopped = RunOptions::new().run_id("r").control(control);
+        let thread = graph.graph.thread("t", ()).at(at).with_options(stopped);
+        assert!(!thread.run(first).await.unwrap().is_done());
+        let request: RunCreate = serde_json::from_value(request).unwrap();
+        let kwargs = request.kwargs("talk".to_owned(), false, Map::new()).unwrap();
+        let run = GraphRun {
+            run: "r",
+            thread: "t",
+            at: Position { checkpoint: Some(at), ..Position::HEAD },
+            kwargs: &kwargs,
+            metadata: Map::new(),
+            control: RunControl::new(),
+        };
+        graph.run(run, &mut |_: Event| ()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_run_from_a_checkpoint_keeps_its_input_after_a_crash() {
+        let (graph, at) = answered().await;
+        let first = Input::update(Talk::update().topic("milk"));
+        let request = json!({ "assistant_id": "talk", "input": { "topic": "milk" } });
+        let end = continue_run(&graph, at, first, request).await;
+        assert_eq!(end.output["topic"], "milk");
+        assert_eq!(end.interrupts.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_fork_keeps_its_resume_value_after_a_crash() {
+        let (graph, at) = answered().await;
+        let first = Input::proceed();
+        let request = json!({ "assistant_id": "talk", "command": { "resume": "warmth" } });
+        let end = continue_run(&graph, at, first, request).await;
+        assert_eq!(end.output["answer"], "tea: warmth");
     }
 }

@@ -82,6 +82,8 @@ pub enum ExecutorInput {
     Continue,
     /// A command. At least one of its parts is not empty.
     Command {
+        /// Answer to the only pending interrupt. A thread without a pending interrupt ignores it.
+        answer: Option<Value>,
         /// Answers to pending interrupts, by interrupt id.
         answers: BTreeMap<String, Value>,
         /// Fields of the state to set.
@@ -104,7 +106,7 @@ pub struct ExecutorOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
-    /// The executor is temporarily unavailable. The server retries the start of the run later.
+    /// The executor is temporarily unavailable. The server retries the start or the cancellation of the run later.
     #[error("the executor is unavailable: {0}")]
     Unavailable(String),
     /// The run was cancelled, but not by the server.

@@ -13,12 +13,12 @@ use super::{
     any_graph::{AnyGraph, Edit, GraphEnd, GraphFailure, GraphRun, Snapshot, select_fields},
     executor::{ExecutorError, ExecutorInput, ExecutorRun, RunExecutor},
     position::Position,
-    request::command::Command,
+    request::{command::Command, run::RunKwargs},
     schemas::Schemas,
     stream::message::complete_fields,
 };
 
-/// Delay before another attempt to start a run.
+/// Delay before another attempt to start or cancel a run.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) struct ExecutorGraph {
@@ -29,9 +29,9 @@ pub(super) struct ExecutorGraph {
 }
 
 impl ExecutorGraph {
-    async fn input(&self, run: &GraphRun<'_>) -> Result<ExecutorInput, RunError> {
-        match (&run.kwargs.input, &run.kwargs.command) {
-            (_, Some(command)) => self.command(run, command).await,
+    fn input(&self, kwargs: &RunKwargs) -> Result<ExecutorInput, RunError> {
+        match (&kwargs.input, &kwargs.command) {
+            (_, Some(command)) => self.command(command),
             (Some(Value::Object(fields)), None) => {
                 Ok(ExecutorInput::Fields(select_fields(self.fields(), fields, |it| it.input)))
             }
@@ -42,49 +42,29 @@ impl ExecutorGraph {
         }
     }
 
-    async fn command(
-        &self,
-        run: &GraphRun<'_>,
-        command: &Command,
-    ) -> Result<ExecutorInput, RunError> {
+    fn command(&self, command: &Command) -> Result<ExecutorInput, RunError> {
         if command.resume.is_none() && command.update.is_none() && command.goto.is_none() {
             return Err(RunError::EmptyInput);
         }
-        let answers = match (command.answers(), &command.resume) {
-            (Some(answers), _) => answers.clone().into_iter().collect(),
-            (None, Some(value)) => self.answer(run, value).await?,
-            (None, None) => BTreeMap::new(),
+        let (answer, answers) = match command.answers() {
+            Some(answers) => (None, answers.clone().into_iter().collect()),
+            None => (command.resume.clone(), BTreeMap::new()),
         };
-        let (update, targets) = (command.fields().unwrap_or_default(), command.targets());
-        Ok(match answers.is_empty() && update.is_empty() && targets.is_empty() {
+        let fields = command.fields().unwrap_or_default();
+        let update = select_fields(self.fields(), &fields, |_| true);
+        let targets = command.targets();
+        let is_empty =
+            answer.is_none() && answers.is_empty() && update.is_empty() && targets.is_empty();
+        Ok(match is_empty {
             true => ExecutorInput::Continue,
-            false => ExecutorInput::Command { answers, update, targets },
+            false => ExecutorInput::Command { answer, answers, update, targets },
         })
     }
 
-    /// Returns the answer to the only pending interrupt. A thread without a pending interrupt ignores the value.
-    async fn answer(
-        &self,
-        run: &GraphRun<'_>,
-        value: &Value,
-    ) -> Result<BTreeMap<String, Value>, RunError> {
-        let state = self.local.state(run.thread, &run.at, false).await?;
-        let state = state.ok_or_else(|| RunError::NothingToResume {
-            thread: run.thread.to_owned(),
-            problem: "has no checkpoint; start it with an input",
-        })?;
-        let pending: Vec<_> = state.tasks.iter().flat_map(|it| &it.interrupts).collect();
-        match &pending[..] {
-            [] => Ok(BTreeMap::new()),
-            [interrupt] => Ok(BTreeMap::from([(interrupt.id.clone(), value.clone())])),
-            _ => Err(RunError::AmbiguousResume { pending: pending.len() }),
-        }
-    }
-
-    async fn request(&self, run: &GraphRun<'_>) -> Result<ExecutorRun, RunError> {
+    fn request(&self, run: &GraphRun<'_>) -> Result<ExecutorRun, RunError> {
         let kwargs = run.kwargs;
         if !run.at.namespace.is_empty() {
-            let problem = "a run in other processes cannot start from a checkpoint of a subgraph; use a \
+            let problem = "a run that an executor executes cannot start from a checkpoint of a subgraph; use a \
                            checkpoint of the thread's own graph";
             return Err(RunError::InvalidUpdate(problem.to_owned()));
         }
@@ -93,7 +73,7 @@ impl ExecutorGraph {
             graph: self.name.clone(),
             thread: run.thread.to_owned(),
             checkpoint: run.at.checkpoint,
-            input: self.input(run).await?,
+            input: self.input(kwargs)?,
             context: kwargs.context.clone(),
             config: kwargs.config.configurable.clone(),
             metadata: run.metadata.clone(),
@@ -113,7 +93,7 @@ impl ExecutorGraph {
             // An attempt is never dropped, so that the run cannot start after its cancellation.
             let error = match self.executor.has_started(run.run).await {
                 Ok(true) => return Ok(()),
-                Ok(false) => match self.executor.start(&self.request(run).await?).await {
+                Ok(false) => match self.executor.start(&self.request(run)?).await {
                     Ok(()) => return Ok(()),
                     Err(error) => error,
                 },
@@ -147,12 +127,24 @@ impl AnyGraph for ExecutorGraph {
         Ok(GraphEnd { output, interrupts: outcome.interrupts })
     }
 
+    fn executes_locally(&self) -> bool {
+        false
+    }
+
     fn repeats_events(&self) -> bool {
         true
     }
 
     async fn cancel(&self, run: &str) -> Result<(), ExecutorError> {
-        self.executor.cancel(run).await
+        loop {
+            match self.executor.cancel(run).await {
+                Err(ExecutorError::Unavailable(problem)) => {
+                    tracing::warn!(run, problem, "cannot cancel a run; trying again");
+                    sleep(RETRY_DELAY).await;
+                }
+                cancelled => return cancelled,
+            }
+        }
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     any_graph::{AnyGraph, TypedGraph},
-    executor::{ExecutorError, RunExecutor},
+    executor::RunExecutor,
     executor_graph::ExecutorGraph,
     schemas::Schemas,
 };
@@ -120,14 +120,6 @@ impl Graphs {
         let graph = ExecutorGraph { name: name.to_owned(), local, executor };
         self.graphs.insert(name.to_owned(), Arc::new(graph));
         Ok(self)
-    }
-
-    /// Deletes the data of a thread in the processes that execute its runs.
-    pub(super) async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError> {
-        for graph in self.graphs.values() {
-            graph.delete_thread(thread).await?;
-        }
-        Ok(())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Arc<dyn AnyGraph>> {

@@ -21,13 +21,10 @@ mod start;
 mod thread_events;
 mod thread_feed;
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use uuid::Uuid;
 
 use self::live_runs::LiveRuns;
@@ -66,7 +63,7 @@ pub(super) struct Manager {
     live_runs: Arc<Mutex<LiveRuns>>,
     /// One permit for each further run that this process may execute.
     slots: Arc<Semaphore>,
-    shutting_down: Arc<AtomicBool>,
+    shutting_down: Arc<watch::Sender<bool>>,
 }
 
 impl Manager {
@@ -87,7 +84,7 @@ impl Manager {
             shared_events: storage.shared_events,
             live_runs: Arc::default(),
             slots: Arc::new(Semaphore::new(max_concurrent)),
-            shutting_down: Arc::default(),
+            shutting_down: Arc::new(watch::Sender::new(false)),
         })
     }
 
@@ -102,7 +99,13 @@ impl Manager {
 
     /// Returns whether the server is shutting down, so that other replicas continue its runs.
     pub(super) fn is_shutting_down(&self) -> bool {
-        self.shutting_down.load(Ordering::Acquire)
+        *self.shutting_down.borrow()
+    }
+
+    /// Returns once the server is shutting down.
+    async fn shutting_down(&self) {
+        // The sender lives as long as `self`, so the wait cannot fail.
+        let _ = self.shutting_down.subscribe().wait_for(|it| *it).await;
     }
 
     /// Returns a run whose events can be read: it is active or ended recently.

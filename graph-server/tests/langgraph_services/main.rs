@@ -5,6 +5,7 @@
 mod agent;
 mod auth;
 mod crons;
+mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
 #[path = "../it/peers.rs"]

@@ -17,6 +17,7 @@ use crate::graphs::add_all;
 
 /// A server that listens on its own port. It stops and its files are deleted when it is dropped.
 pub(crate) struct Server {
+    api: LangGraphApi,
     address: SocketAddr,
     client: Client,
     task: JoinHandle<()>,
@@ -65,12 +66,17 @@ impl Server {
         // The client requires a TLS provider, although these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().build().unwrap();
-        Self { address, client, task, files }
+        Self { api, address, client, task, files }
     }
 
     /// Returns the address of the server.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Stops the runs of the server.
+    pub(crate) async fn shut_down(&self) {
+        self.api.shut_down().await;
     }
 
     /// Returns the directory of the server's databases.

@@ -126,7 +126,7 @@ async fn states_and_histories_of_subgraphs_are_read_by_namespace() {
 async fn runs_use_the_edited_state_of_a_subgraph() {
     let essay = Essay::start().await;
     let edit = json!({
-        "values": { "title": "Milk" }, "as_node": "__start__",
+        "values": { "title": "Milk", "unknown": 1 }, "as_node": "__start__",
         "checkpoint": { "checkpoint_ns": essay.draft },
     });
     let (status, edited) = essay.post("/state", &edit).await;

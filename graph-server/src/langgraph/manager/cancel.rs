@@ -1,9 +1,6 @@
 //! Cancels runs.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -11,6 +8,7 @@ use uuid::Uuid;
 use super::{LiveRun, Manager};
 use crate::langgraph::{
     cancellation::{CancelAction, Cancellation},
+    database::Select,
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadTtl},
     storage::{ActiveRun, CancelOutcome, Notice},
@@ -103,7 +101,11 @@ impl Manager {
     /// Deletes a thread that is reserved or whose last run is ending.
     pub(super) async fn remove_thread(&self, thread: Uuid) -> ApiResult<()> {
         let id = thread.to_string();
-        self.graphs.delete_thread(&id).await?;
+        for graph in self.graphs_of_thread(&id).await? {
+            if let Some(graph) = self.graphs.get(&graph) {
+                graph.delete_thread(&id).await?;
+            }
+        }
         self.graphs.checkpointer().delete_thread(&id).await?;
         self.database.delete_children::<Run>(&id).await?;
         self.database.delete::<ThreadTtl>(&id).await?;
@@ -117,10 +119,19 @@ impl Manager {
         Ok(())
     }
 
+    /// Returns the graphs of a thread and of its runs.
+    async fn graphs_of_thread(&self, id: &str) -> ApiResult<BTreeSet<String>> {
+        let thread = self.database.get::<Thread>(id).await?;
+        let select = Select { parent: Some(id), ..Select::default() };
+        let runs = self.database.list::<Run>(select).await?;
+        let own = thread.as_ref().and_then(Thread::graph).map(str::to_owned);
+        Ok(runs.into_iter().map(|it| it.kwargs.graph_id).chain(own).collect())
+    }
+
     /// Stops all runs of this process without marking them as ended, so that another replica continues them, or this
     /// server when it starts again.
     pub(in crate::langgraph) async fn shut_down(&self) {
-        self.shutting_down.store(true, Ordering::Release);
+        self.shutting_down.send_replace(true);
         let active = self.lock().active();
         active.iter().for_each(|it| it.control.cancel());
         for live in &active {

@@ -45,11 +45,14 @@ impl Manager {
     }
 
     async fn try_execute(&self, claim: &Claim) -> ApiResult<()> {
-        if claim.takes_over {
+        let id = claim.run.to_string();
+        let stored = self.database.get::<Run>(&id).await?;
+        let graph = stored.as_ref().and_then(|it| self.graphs.get(&it.kwargs.graph_id));
+        // Processes of an executor continue to execute the run, so they keep the lease.
+        if claim.takes_over && graph.is_none_or(|it| it.executes_locally()) {
             self.evict_previous(claim).await;
         }
-        let id = claim.run.to_string();
-        let Some(mut run) = self.database.get::<Run>(&id).await? else {
+        let Some(mut run) = stored else {
             // The run was deleted.
             self.queue.end_run(claim, &json!({})).await?;
             let live = self.lock().live.remove(&claim.run);
@@ -219,7 +222,16 @@ impl Manager {
     ) -> ApiResult<()> {
         let id = claim.run.to_string();
         if let Some(graph) = self.graphs.get(&live.facts.graph) {
-            graph.cancel(&id).await?;
+            tokio::select! {
+                biased;
+                cancelled = graph.cancel(&id) => cancelled?,
+                // If the storage is shared, the request to cancel the run is stored, and the next process that claims
+                // the run repeats it.
+                () = self.shutting_down() => {
+                    live.buffer.close();
+                    return Ok(());
+                }
+            }
         }
         let stored = self.database.get::<Run>(&id).await?;
         let (Some(mut run), CancelAction::Interrupt) = (stored, cancellation.action) else {
