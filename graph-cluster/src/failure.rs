@@ -3,8 +3,6 @@
 use graph_core::RunError;
 use serde::{Deserialize, Serialize};
 
-use crate::run::RunResult;
-
 /// Kind of the error with which a run failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,31 +27,20 @@ pub enum FailureKind {
     Other,
 }
 
-impl RunResult {
-    /// Creates the result of a run that failed.
-    pub(crate) fn failed(error: &RunError) -> Self {
-        let failure = match error {
-            RunError::Node { .. } => FailureKind::Node,
+impl FailureKind {
+    pub(crate) fn of(error: &RunError) -> Self {
+        match error {
+            RunError::Node { .. } => Self::Node,
             RunError::Conflict(_)
             | RunError::Field(_)
             | RunError::InvalidUpdate(_)
-            | RunError::AmbiguousUpdate => FailureKind::InvalidUpdate,
-            RunError::StepLimit { .. } | RunError::ZeroStepLimit => FailureKind::StepLimit,
-            RunError::StepTimeout { .. } => FailureKind::StepTimeout,
-            RunError::EmptyInput => FailureKind::EmptyInput,
-            RunError::UnknownInterrupt { .. } => FailureKind::UnknownInterrupt,
-            RunError::AmbiguousResume { .. } => FailureKind::AmbiguousResume,
-            _ => FailureKind::Other,
-        };
-        let node_error = match error {
-            RunError::Node { error, .. } => Some(error.to_string()),
-            _ => None,
-        };
-        Self {
-            error: Some(error.to_string()),
-            failure: Some(failure),
-            node_error,
-            ..Self::default()
+            | RunError::AmbiguousUpdate => Self::InvalidUpdate,
+            RunError::StepLimit { .. } | RunError::ZeroStepLimit => Self::StepLimit,
+            RunError::StepTimeout { .. } => Self::StepTimeout,
+            RunError::EmptyInput => Self::EmptyInput,
+            RunError::UnknownInterrupt { .. } => Self::UnknownInterrupt,
+            RunError::AmbiguousResume { .. } => Self::AmbiguousResume,
+            _ => Self::Other,
         }
     }
 }

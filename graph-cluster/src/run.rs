@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use graph_core::{Interrupt, StreamMode, checkpoint::CheckpointId};
+use graph_core::{Interrupt, RunError, StreamMode, checkpoint::CheckpointId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -212,6 +212,22 @@ pub struct RunResult {
     /// The newest checkpoint of the thread when the run was last interrupted or stopped, if the run has a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<CheckpointId>,
+}
+
+impl RunResult {
+    /// Creates the result of a run that failed.
+    pub(crate) fn failed(error: &RunError) -> Self {
+        let node_error = match error {
+            RunError::Node { error, .. } => Some(error.to_string()),
+            _ => None,
+        };
+        Self {
+            error: Some(error.to_string()),
+            failure: Some(FailureKind::of(error)),
+            node_error,
+            ..Self::default()
+        }
+    }
 }
 
 /// Identifies one leg of a run to a scheduler.

@@ -24,6 +24,7 @@ pub mod expr;
 mod isolated;
 mod node;
 pub mod postgres;
+pub mod postgres_tls;
 mod remote_tasks;
 mod saver;
 mod script;

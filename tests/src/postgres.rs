@@ -5,7 +5,6 @@
 //! of a pipe.
 
 mod programs;
-mod tls;
 mod watchdog;
 
 use std::{
@@ -25,7 +24,6 @@ use std::{
 
 use tempfile::TempDir;
 
-pub use self::tls::TlsServer;
 use self::{
     programs::{Programs, User},
     watchdog::Watchdog,

@@ -45,7 +45,9 @@ fn sqlite_loses_nothing_when_killed() {
 #[test]
 fn postgres_loses_nothing_when_killed() {
     let Some(server) = postgres::shared() else { return };
-    let (url, n_threads) = (server.fresh_database(), AtomicUsize::new(0));
+    // On a busy machine, the server may need longer than usual to accept a connection.
+    let url = format!("{}?connect_timeout=60", server.fresh_database());
+    let n_threads = AtomicUsize::new(0);
     check("postgres", |durability| {
         let thread = format!("job {}", n_threads.fetch_add(1, Ordering::Relaxed));
         WorkerLauncher::on_server(WORKER, &url, thread, durability).unwrap()

@@ -8,7 +8,7 @@ use graph_store::{
     Postgres, PostgresSaver,
     postgres::connections::{Connections, Notification},
 };
-use graph_tests::postgres::{self, TlsServer};
+use graph_tests::{postgres, postgres_tls::TlsServer};
 use tokio::{sync::mpsc, time::timeout};
 
 fn with_root(mode: &str, root: &Path) -> String {

@@ -8,7 +8,7 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
 use super::{
     database::RunStore,
-    requests::{from_json, to_json},
+    requests::{from_json, to_json, to_millis},
     tenants::BUSY_TENANTS,
 };
 use crate::{
@@ -348,8 +348,4 @@ fn claimed(row: &Row) -> Result<Claim, ClusterError> {
         attempts: row.try_get("attempts")?,
         cancel: row.try_get("cancel")?,
     })
-}
-
-pub(super) fn to_millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{claims::to_millis, database::RunStore};
+use super::{database::RunStore, requests::to_millis};
 use crate::error::ClusterError;
 
 /// Maximum number of runs that are deleted in one statement, so that locks are held for a short time.

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 use tokio_postgres::{Row, types::ToSql};
 
+use super::database::RunStore;
 #[cfg(feature = "restate")]
 use super::tenants::BUSY_TENANTS;
-use super::{claims::to_millis, database::RunStore};
 use crate::{
     error::ClusterError,
     run::{RunInfo, StartRun, Ticket},
@@ -172,4 +172,8 @@ pub(super) fn from_json<T: serde::de::DeserializeOwned>(
         run: run.to_owned(),
         problem: format!("column `{column}`: {error}"),
     })
+}
+
+pub(super) fn to_millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
 }

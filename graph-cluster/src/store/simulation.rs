@@ -125,7 +125,7 @@ impl<'a> Simulation<'a> {
     }
 
     async fn advance(&mut self, time: Duration) {
-        let millis = super::claims::to_millis(time);
+        let millis = super::requests::to_millis(time);
         let update = "UPDATE sim.clock SET at = at + $1 * interval '1 millisecond'";
         self.store.query(update, &[&millis]).await.expect("the database is running");
         self.history.now += time;

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::{Row, types::ToSql};
 
-use super::{
-    claims::{Claim, to_millis},
-    database::RunStore,
-};
+use super::{claims::Claim, database::RunStore, requests::to_millis};
 use crate::error::ClusterError;
 
 /// Maximum number of messages that are read at once.

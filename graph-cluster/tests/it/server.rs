@@ -1,82 +1,15 @@
 //! A server of LangGraph's API whose runs are executed by a worker.
 
 mod api;
+mod talk_cluster;
 
-use std::sync::Arc;
-
-use graph_cluster::{Client, PostgresQueue, RegisteredGraph, RunStatus, RunStore, Worker};
-use graph_core::{CompiledGraph, Context, NodeError, START, State, StateGraph};
-use graph_server::langgraph::NamedError;
-use graph_store::PostgresSaver;
-use graph_tests::postgres;
+use graph_cluster::RunStatus;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, oneshot};
 
-use self::api::{Api, SseEvent, names_and_data};
-
-#[derive(State, Clone, Debug, Default)]
-struct Talk {
-    topic: String,
-    #[reduce(append)]
-    lines: Vec<String>,
-}
-
-/// Lets a node with the topic `slow` pass when the test adds a permit.
-#[derive(Clone)]
-struct Gate(Arc<Semaphore>);
-
-async fn write(talk: &Talk, cx: &Context<Gate>) -> TalkUpdate {
-    cx.emit(json!({ "writing": talk.topic })).await;
-    for piece in ["On ", talk.topic.as_str()] {
-        cx.message(json!({ "type": "AIMessageChunk", "id": "m", "content": piece })).await;
-    }
-    if talk.topic == "slow" {
-        cx.deps().0.acquire().await.expect("the semaphore is never closed").forget();
-    }
-    Talk::update().lines([format!("On {}", talk.topic)])
-}
-
-async fn review(talk: &Talk, cx: &Context<Gate>) -> Result<TalkUpdate, NodeError> {
-    if talk.topic == "broken" {
-        return Err(NodeError::terminal(NamedError::new("ValueError", "boom")));
-    }
-    Ok(Talk::update().lines([cx.interrupt::<String>(format!("publish {}?", talk.topic))?]))
-}
-
-fn graph() -> StateGraph<Talk, Gate> {
-    let graph = StateGraph::<Talk, Gate>::new().node(write).node(review);
-    graph.edge(START, write).edge(write, review)
-}
-
-/// A worker in this process.
-struct Cluster {
-    url: String,
-    client: Client,
-    gate: Gate,
-    _stop: oneshot::Sender<()>,
-}
-
-impl Cluster {
-    /// Returns `None` if PostgreSQL is not installed.
-    async fn start() -> Option<Self> {
-        let url = postgres::fresh_database()?;
-        let saver = PostgresSaver::connect(&url).await.expect("the database was just created");
-        let graph: CompiledGraph<_, _> =
-            graph().checkpointer(saver).compile().expect("the graph is valid");
-        let store = RunStore::connect(&url).await.expect("the database was just created");
-        let gate = Gate(Arc::new(Semaphore::new(0)));
-        let deps = {
-            let gate = gate.clone();
-            move |_| std::future::ready(Ok(gate.clone()))
-        };
-        let worker =
-            Worker::new(store.clone()).register(RegisteredGraph::with_context("talk", graph, deps));
-        let (stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(worker.serve(PostgresQueue::new(), async { drop(stopped.await) }));
-        let client = Client::new(store, PostgresQueue::new());
-        Some(Self { url, client, gate, _stop: stop })
-    }
-}
+use self::{
+    api::{Api, SseEvent, names_and_data},
+    talk_cluster::Cluster,
+};
 
 fn talk(topic: &str) -> Value {
     json!({

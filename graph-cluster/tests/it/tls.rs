@@ -1,7 +1,7 @@
 //! A cluster whose processes reach the database with TLS.
 
 use graph_cluster::{ClusterError, RunStatus, RunStore};
-use graph_tests::postgres::TlsServer;
+use graph_tests::postgres_tls::TlsServer;
 
 use crate::{
     cluster::{Cluster, SchedulerKind},

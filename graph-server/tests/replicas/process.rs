@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use graph_tests::postgres;
+use graph_tests::{postgres, postgres_tls::TlsServer};
 use reqwest::{Client, Method};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ impl Cluster {
     pub(crate) fn start_with_tls() -> Option<Self> {
         let cluster = Self::start()?;
         // The server ends with the process.
-        let tls: &'static postgres::TlsServer = Box::leak(Box::new(postgres::TlsServer::start()?));
+        let tls: &'static TlsServer = Box::leak(Box::new(TlsServer::start()?));
         let database = tls.fresh_database(&tls.verify_full());
         Some(Self { server: &tls.server, database, ..cluster })
     }

@@ -220,7 +220,7 @@ fn pool(
         .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(POOL_TIMEOUT))
-        .create_timeout(Some(CONNECT_TIMEOUT))
+        .create_timeout(Some(connect_timeout))
         .post_create(Hook::async_fn(move |connection, _| {
             // The pool's own timeout covers only establishing the connection, not its setup.
             let set_up = timeout(connect_timeout, connection.batch_execute(CONNECTION_SETUP));

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-use super::{Cluster, Gate, graph};
+use super::talk_cluster::{Cluster, Gate, graph};
 
 #[derive(Clone)]
 pub(super) struct Api {

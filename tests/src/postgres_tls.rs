@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Server, shared};
+use crate::postgres::{Server, shared};
 
 /// A server with `ssl = on`, whose certificate is valid for `localhost`.
 #[derive(Debug)]
