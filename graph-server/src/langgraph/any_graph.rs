@@ -461,9 +461,9 @@ mod tests {
             StateGraph::<Talk>::new().node(open).node(ask).edge(START, open).edge(open, ask);
         let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
         let thread = graph.thread("t", ());
-        thread.run(Talk::update().topic("tea")).await.unwrap();
+        let _ = thread.run(Talk::update().topic("tea")).await.unwrap();
         let asked = thread.state().await.unwrap().unwrap().id;
-        thread.resume("taste").await.unwrap();
+        let _ = thread.resume("taste").await.unwrap();
         (TypedGraph { graph, deps: Box::new(|_| Ok(())), schemas: Schemas::default() }, asked)
     }
 

@@ -59,11 +59,14 @@ async fn runs_of_a_killed_replica_end_on_another_one_and_none_runs_twice() {
 async fn a_stream_continues_on_another_replica_after_a_kill() {
     let Some(cluster) = Cluster::start() else { return };
     let a = cluster.replica(4);
-    let run = a.start(&a.new_thread().await, &job("x", 10, 50)).await;
+    let run = a.start(&a.new_thread().await, &job("x", 10, 200)).await;
     cluster.wait_for_effects(3).await;
+    // The run must not end while the other replica starts.
+    a.freeze();
     let b = cluster.replica(4);
     let following = b.stream(&run, "-1");
     let kill = async {
+        a.thaw();
         cluster.wait_for_effects(5).await;
         drop(a);
     };
