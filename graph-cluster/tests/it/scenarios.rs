@@ -122,7 +122,8 @@ pub(crate) async fn queued_and_running_runs_are_cancelled(cluster: &Cluster) {
 
 pub(crate) async fn cancellation_during_the_last_step_takes_effect(cluster: &Cluster) {
     let _worker = cluster.worker().await;
-    let asking = JobSpec { rounds: 1, width: 1, pause_ms: 200, ask: true };
+    // The statement below must be executed during the pause, even on a busy machine.
+    let asking = JobSpec { rounds: 1, width: 1, pause_ms: 3_000, ask: true };
     cluster.client.start(&asking.request("r", "t")).await.expect("the run starts");
     cluster.wait_for_effects(1, "r").await;
     // Without a notification, the worker does not learn of the cancellation before the run is interrupted.
