@@ -206,7 +206,7 @@ mod tests {
         };
         assert_eq!(shown(vec![timer.clone()]), None);
         assert_eq!(shown(Vec::new()), Some(json!({ "interrupted": [] })));
-        let expected = json!({ "interrupted": [question.clone()] });
+        let expected = json!({ "interrupted": [question] });
         assert_eq!(shown(vec![timer, question]), Some(expected));
     }
 }

@@ -40,13 +40,16 @@ fn thread(persistence: Persistence, probe: &Probe) -> Thread<Trail, Probe> {
 
 /// Runs the thread to the interrupt in `inner`, and returns both subgraphs.
 async fn interrupted(thread: &Thread<Trail, Probe>, probe: &Probe) -> (Sub, Sub) {
-    let outcome = thread.run(Trail::default()).await.unwrap();
+    let outcome = thread.run(Trail::default()).await.expect("the run is interrupted");
     assert_eq!(outcome.interrupts()[0].value, "b?");
     probe.trace();
-    let state = thread.state().await.unwrap().unwrap();
-    let outer = thread.subgraph(state.tasks[0].subgraph_namespace.as_deref().unwrap()).unwrap();
-    let state = outer.state().await.unwrap().unwrap();
-    let inner = thread.subgraph(state.tasks[0].subgraph_namespace.as_deref().unwrap()).unwrap();
+    let subgraph = |namespace: Option<&str>| {
+        thread.subgraph(namespace.unwrap_or_default()).expect("the task runs a subgraph")
+    };
+    let state = thread.state().await.expect("the thread can be read").expect("the thread has run");
+    let outer = subgraph(state.tasks[0].subgraph_namespace.as_deref());
+    let state = outer.state().await.expect("`outer` can be read").expect("`outer` has run");
+    let inner = subgraph(state.tasks[0].subgraph_namespace.as_deref());
     (outer, inner)
 }
 
