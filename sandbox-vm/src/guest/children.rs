@@ -13,6 +13,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, pidfd_send_signal};
@@ -28,6 +29,11 @@ use crate::{
     sandbox_dir::{Leftover, LeftoverList},
     sync::lock,
 };
+
+/// Interval at which the agent checks whether killed programs have ended.
+const REAP_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum time for which a program waits until killed programs have ended.
+const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How a process exited: its exit code or the signal that killed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +73,21 @@ impl Children {
     /// Returns whether no program is running.
     pub(super) fn is_idle(&self) -> bool {
         self.active.load(Ordering::Relaxed) == 0
+    }
+
+    /// Waits until killed programs have ended, if no program is running. Otherwise, the resources that they used would be
+    /// attributed to the next program.
+    pub(super) async fn wait_for_killed(&self) {
+        if !self.is_init || !self.is_idle() {
+            return;
+        }
+        let all_reaped = async {
+            while !lock(&self.exit_senders).is_empty() {
+                tokio::time::sleep(REAP_INTERVAL).await;
+            }
+        };
+        // A process that cannot be killed at the moment, because it waits for a device, must not block other programs.
+        let _ = tokio::time::timeout(REAP_TIMEOUT, all_reaped).await;
     }
 
     /// Starts a program in its own process group.

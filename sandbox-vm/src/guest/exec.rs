@@ -62,6 +62,7 @@ pub(super) async fn run(
     children: &Children,
     meters: Meters<'_>,
 ) -> Result<ExecResult, Fault> {
+    children.wait_for_killed().await;
     let started = Instant::now();
     let oom_kills_before = meters.oom_kills();
     let input = std::mem::take(&mut exec.input);
