@@ -206,10 +206,24 @@ fn every_picture_is_used() {
         .flat_map(|document| links(&read(document)))
         .filter_map(|it| it.split_once("pictures/").map(|it| it.1.to_owned()))
         .collect();
-    for picture in fs::read_dir(chapters.join("pictures")).unwrap() {
-        let name = picture.unwrap().file_name().into_string().unwrap();
+    for name in files_below(&chapters.join("pictures"), "") {
         assert!(used.contains(&name), "no document shows {name}");
     }
+}
+
+/// Returns the paths of all files in a directory and its subdirectories, each after `prefix`.
+fn files_below(dir: &Path, prefix: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).expect("the directory exists") {
+        let entry = entry.expect("the directory can be read");
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            files.extend(files_below(&entry.path(), &format!("{name}/")));
+        } else {
+            files.push(name);
+        }
+    }
+    files
 }
 
 #[test]
