@@ -15,7 +15,7 @@ const LOCK_FILE: &str = "lock";
 /// A lock on a directory, released on drop.
 #[derive(Debug)]
 pub struct DirLock {
-    _file: File,
+    file: File,
 }
 
 /// The error returned when a directory cannot be locked.
@@ -56,10 +56,18 @@ impl DirLock {
         lock: fn(&File) -> Result<(), TryLockError>,
     ) -> Result<Self, LockError> {
         match lock(&file) {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(LockError::Held(dir.to_owned())),
             Err(TryLockError::Error(source)) => Err(FileError::at(path)(source).into()),
         }
+    }
+}
+
+impl Drop for DirLock {
+    /// Releases the lock explicitly. Closing the file is not enough: a process that another thread is starting has a
+    /// copy of the descriptor until it executes its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 

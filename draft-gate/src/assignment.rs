@@ -236,6 +236,15 @@ fn value_in_sentence(after: &str, file: FileKind) -> Option<(&str, ValueForm)> {
 
 /// Returns the content of the string literal with which a text starts. A long literal without an end was truncated.
 fn quoted(text: &str) -> Option<&str> {
+    match literal(text)? {
+        (inner, Some(end)) => Some(&inner[..end]),
+        (inner, None) => (inner.len() >= MAX_VALUE / 2).then_some(inner),
+    }
+}
+
+/// Returns the text after the opening quote of the string literal with which a text starts, and the position of the
+/// closing quote in it, if the literal ends.
+pub(crate) fn literal(text: &str) -> Option<(&str, Option<usize>)> {
     let prefix = text.len()
         - text.trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', '@', '#', '&']).len();
     let text = if prefix <= 3 { &text[prefix..] } else { text };
@@ -247,10 +256,7 @@ fn quoted(text: &str) -> Option<&str> {
         is_escaped = *char == '\\' && !is_escaped;
         is_end
     });
-    match end {
-        Some((at, _)) => Some(&inner[..at]),
-        None => (inner.len() >= MAX_VALUE / 2).then_some(inner),
-    }
+    Some((inner, end.map(|it| it.0)))
 }
 
 fn until<'a>(text: &'a str, ends: &[char]) -> &'a str {

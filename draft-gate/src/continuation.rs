@@ -1,6 +1,6 @@
 //! Statements that assign a value on the next line, as formatters write long values.
 
-use crate::file_kind::FileKind;
+use crate::{assignment::literal, file_kind::FileKind};
 
 /// Maximum length of each of the two lines that are joined, in bytes.
 const MAX_LINE: usize = 1 << 10;
@@ -10,9 +10,11 @@ const MAX_LINE: usize = 1 << 10;
 pub(crate) fn join(previous: &str, line: &str, file: FileKind) -> Option<(String, usize)> {
     let (start, is_text) = open_assignment(previous)?;
     let value = line.trim_start();
-    let literal = value.trim_start_matches(['b', 'r', 'u', 'f', '@']);
-    let is_quoted = literal.starts_with(['"', '\'', '`']);
-    if !is_text && !is_quoted || is_quoted && !is_value(literal, file) {
+    let is_joined = match literal(value) {
+        Some((inner, end)) => is_value(end.map_or("", |it| &inner[it + 1..]), file),
+        None => is_text,
+    };
+    if !is_joined {
         return None;
     }
     let start = &start[start.ceil_char_boundary(start.len().saturating_sub(MAX_LINE))..];
@@ -20,26 +22,15 @@ pub(crate) fn join(previous: &str, line: &str, file: FileKind) -> Option<(String
     Some((format!("{start} {value}"), start.len() + 1))
 }
 
-/// Returns whether the string literal with which a line starts is a value. It may also be a key, as in `"type": "string"`,
-/// or the first word of a sentence.
-fn is_value(line: &str, file: FileKind) -> bool {
-    let after = after_literal(line).trim_start();
+/// Returns whether a string literal at the start of a line is a value. It may also be a key, as in `"type": "string"`, or
+/// the first word of a sentence. `after` is the text after the literal.
+fn is_value(after: &str, file: FileKind) -> bool {
+    // The closing quote of a raw string is followed by `#`.
+    let after = after.trim_start_matches('#').trim_start();
     // Two colons convert a value to a type in SQL.
     let is_key = after.starts_with([':', '=']) && !after.starts_with("::");
     let is_in_sentence = file == FileKind::Prose && after.starts_with(char::is_alphanumeric);
     !is_key && !is_in_sentence
-}
-
-/// Returns the text after the string literal with which a line starts, or an empty text if the literal does not end.
-fn after_literal(line: &str) -> &str {
-    let quote = line.chars().next();
-    let mut is_escaped = false;
-    let end = line.char_indices().skip(1).find(|(_, char)| {
-        let is_end = Some(*char) == quote && !is_escaped;
-        is_escaped = *char == '\\' && !is_escaped;
-        is_end
-    });
-    end.map_or("", |(at, quote)| &line[at + quote.len_utf8()..])
 }
 
 /// Returns the part of a line before the value that the line does not contain, and whether the value may be unquoted.
@@ -73,6 +64,8 @@ mod tests {
             |previous: &str, line: &str| join(previous, line, FileKind::Code).map(|it| it.0);
         for (previous, line, expected) in [
             ("a = (", "    \"x\"", "a = \"x\""),
+            ("a =", "    r#\"x\"#;", "a = r#\"x\"#;"),
+            ("a =", "    &\"x\";", "a = &\"x\";"),
             ("a = \\", "    x", "a = x"),
             ("a =", "  b'x';", "a = b'x';"),
             ("a: >-  ", "  x y", "a: x y"),

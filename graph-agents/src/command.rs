@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    message::{EncodedMessages, Message, messages_from_json},
+    message::{Message, WrittenMessages, messages_from_json},
     state::{JUMP_TO, MESSAGES},
 };
 
@@ -91,7 +91,7 @@ impl Update {
     }
 
     pub(crate) fn into_json(self, schema: &JsonStateSchema) -> Result<JsonUpdate, FieldError> {
-        let mut messages = self.messages.map(EncodedMessages);
+        let mut messages = self.messages.map(WrittenMessages);
         self.fields.into_iter().try_fold(JsonUpdate::default(), |update, (field, value)| {
             match messages.take_if(|_| field == MESSAGES) {
                 Some(messages) => update.write_decoded(schema, &field, value, Arc::new(messages)),

@@ -19,7 +19,7 @@ pub(crate) use llm_convert::{from_response, to_llm};
 pub use merge::add_messages;
 pub use pretty::pretty;
 pub(crate) use pretty::python_messages;
-pub(crate) use reducer::EncodedMessages;
+pub(crate) use reducer::WrittenMessages;
 pub use reducer::{Messages, MessagesState, MessagesStateUpdate, NewMessages, messages_field};
 pub use trim::{TokenCounter, TrimOptions, count_tokens_approximately, trim_messages};
 pub(crate) use types::last_ai;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::{
     sync::{broadcast::error::RecvError, oneshot},
     task::{AbortHandle, JoinSet},
-    time::{Instant, MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval},
 };
 
 use crate::{
@@ -63,8 +63,6 @@ struct TaskSet {
     runner: Arc<LegRunner>,
     executions: JoinSet<()>,
     active: BTreeMap<(String, String), ActiveTask>,
-    /// Time of the last attempt to extend the leases.
-    extended: Instant,
     /// Whether tasks were claimed since the last call of [`claim_stalled`](Self::claim_stalled).
     has_claimed: bool,
 }
@@ -72,7 +70,7 @@ struct TaskSet {
 impl TaskSet {
     fn new(runner: Arc<LegRunner>) -> Self {
         let (executions, active) = (JoinSet::new(), BTreeMap::new());
-        Self { runner, executions, active, extended: Instant::now(), has_claimed: false }
+        Self { runner, executions, active, has_claimed: false }
     }
 
     fn is_empty(&self) -> bool {
@@ -115,11 +113,7 @@ impl TaskSet {
         if free == 0 {
             return;
         }
-        if self.extended.elapsed() > runner.heartbeat_interval() {
-            // The process was suspended or slow. Without this, it could claim its own tasks as those of a dead worker.
-            self.extend_leases().await;
-        }
-        let runner = &self.runner;
+        let active: Vec<_> = self.active.values().map(|it| &it.claim).collect();
         let pools: Vec<String> = runner.options.fan_out.pools.iter().cloned().collect();
         let filter = TaskFilter {
             worker: &runner.worker,
@@ -127,6 +121,7 @@ impl TaskSet {
             pools: &pools,
             only_own_runs: runner.is_draining(),
             held,
+            active: &active,
         };
         let claimed = runner.store.claim_tasks(&filter, runner.options.lease, free).await;
         match claimed {
@@ -140,15 +135,11 @@ impl TaskSet {
         let (runner, task) = (self.runner.clone(), claim.clone());
         let abort = self.executions.spawn(async move { execute(&runner, &task).await });
         let key = (claim.run.clone(), claim.id.clone());
-        if let Some(lost) = self.active.insert(key, ActiveTask { claim, abort }) {
-            // The lease expired while this worker executed the task.
-            lost.abort.abort();
-        }
+        self.active.insert(key, ActiveTask { claim, abort });
     }
 
     /// Extends the leases of all tasks, and stops the tasks that another worker has claimed or whose run was cancelled.
     async fn extend_leases(&mut self) {
-        self.extended = Instant::now();
         if self.active.is_empty() {
             return;
         }

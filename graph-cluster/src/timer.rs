@@ -67,18 +67,22 @@ pub async fn sleep<C>(cx: &Context<C>, duration: Duration) -> Result<(), NodeErr
 /// The year 9999, in milliseconds since the Unix epoch.
 const MAX_TIME: u64 = 253_370_764_800_000;
 
+impl Timer {
+    /// Returns the timer of an interrupt, if it is one.
+    fn of(interrupt: &Interrupt) -> Option<Self> {
+        Self::deserialize(&interrupt.value).ok()
+    }
+}
+
 /// Returns whether an interrupt is a timer, which the cluster answers.
 #[cfg(feature = "server")]
 pub(crate) fn is_timer(interrupt: &Interrupt) -> bool {
-    Timer::deserialize(&interrupt.value).is_ok()
+    Timer::of(interrupt).is_some()
 }
 
 /// Returns how to continue a run whose pending interrupts are all timers.
 pub(crate) fn pending_sleep(interrupts: &[Interrupt]) -> Option<Sleep> {
-    let until = |it: &Interrupt| {
-        let timer: Timer = serde_json::from_value(it.value.clone()).ok()?;
-        Some((timer.until.min(MAX_TIME), it.id.clone()))
-    };
+    let until = |it: &Interrupt| Some((Timer::of(it)?.until.min(MAX_TIME), it.id.clone()));
     let timers: Option<Vec<_>> = interrupts.iter().map(until).collect();
     let timers = timers?;
     let first = timers.iter().map(|(until, _)| *until).min()?;

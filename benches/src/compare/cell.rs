@@ -36,7 +36,7 @@ impl Cell {
         }
     }
 
-    /// Returns the cost, or the reason why there is none.
+    /// Returns the cost of the peer. If it was not measured, returns the reason.
     pub fn result(&self) -> Result<&Cost, String> {
         match &self.outcome {
             Outcome::Measured(cost) => Ok(cost),

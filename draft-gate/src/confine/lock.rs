@@ -2,7 +2,10 @@
 
 use std::{cell::Cell, os::fd::OwnedFd, thread};
 
-use rustix::io::{pread, pwrite};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::{pread, pwrite},
+};
 
 /// Content of the lock file while the lock is held, and after it was released.
 const HELD: u8 = b'1';
@@ -41,5 +44,8 @@ impl Drop for Lock {
         if !self.is_abandoned.get() && !thread::panicking() {
             let _ = pwrite(&self.fd, &[RELEASED], 0);
         }
+        // Closing the file is not enough: a process that another thread is starting has a copy of the descriptor until it
+        // executes its program.
+        let _ = flock(&self.fd, FlockOperation::Unlock);
     }
 }

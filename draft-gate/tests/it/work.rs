@@ -25,6 +25,7 @@ fn texts_are_compared_without_the_lock() {
             let is_free = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
             let counter = if is_free { &free } else { &locked };
             counter.fetch_add(1, Ordering::SeqCst);
+            flock(&lock, FlockOperation::Unlock).unwrap();
         }
     };
     let gate = Gate::open_with_hook(ws.path(""), hook).unwrap();

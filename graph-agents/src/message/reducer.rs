@@ -162,18 +162,18 @@ pub fn messages_field() -> JsonFieldKind {
     JsonFieldKind::Custom(Arc::new(JsonMessages))
 }
 
-/// The messages of an update, all with ids. Nodes write them together with their JSON form, with
+/// The messages of a write in typed form, all with ids. Passed to the reducer together with their JSON form: see
 /// [`JsonUpdate::write_decoded`](graph_core::json::JsonUpdate::write_decoded).
 #[derive(Clone, Debug)]
-pub(crate) struct EncodedMessages(pub(crate) Vec<Message>);
+pub(crate) struct WrittenMessages(pub(crate) Vec<Message>);
 
 #[derive(Debug)]
 struct JsonMessages;
 
 /// Returns the messages of a write, all with ids, and their JSON form.
 fn parse(write: ReducedWrite) -> Result<(Vec<Message>, Vec<Value>), AgentError> {
-    let encoded = write.decoded.and_then(|it| it.downcast::<EncodedMessages>().ok());
-    match (encoded, write.value) {
+    let typed = write.decoded.and_then(|it| it.downcast::<WrittenMessages>().ok());
+    match (typed, write.value) {
         (Some(messages), Value::Array(json)) => Ok((Arc::unwrap_or_clone(messages).0, json)),
         (_, value) => {
             let mut messages = messages_from_json(&value)?;

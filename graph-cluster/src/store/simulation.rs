@@ -273,12 +273,14 @@ impl<'a> Simulation<'a> {
 
     async fn claim_tasks(&mut self, worker: usize) -> Result<(), Violation> {
         let id = worker_id(worker);
+        let active: Vec<_> = self.workers[worker].tasks.iter().map(|it| &it.claim).collect();
         let filter = TaskFilter {
             worker: &id,
             graphs: &[GRAPH.to_owned()],
             pools: &[],
             only_own_runs: false,
             held: 0,
+            active: &active,
         };
         let claims = self.store.claim_tasks(&filter, LEASE, 2).await;
         for claim in claims.expect("the database is running") {

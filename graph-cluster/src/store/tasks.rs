@@ -51,6 +51,8 @@ pub(crate) struct TaskFilter<'a> {
     pub(crate) only_own_runs: bool,
     /// Number of tasks of the worker's share that it has claimed already.
     pub(crate) held: usize,
+    /// Tasks that the worker executes. They are not claimed even if their leases have expired.
+    pub(crate) active: &'a [&'a TaskClaim],
 }
 
 /// A message of a task: its position and its body.
@@ -148,6 +150,7 @@ impl RunStore {
                 WHERE t.outcome IS NULL AND (t.lease_until IS NULL OR t.lease_until < now())
                     AND t.graph = ANY($2) AND (t.pool IS NULL OR t.pool = ANY($3))
                     AND r.status IN ('queued', 'running') AND NOT r.cancel AND (NOT $4 OR r.worker = $1)
+                    AND (t.run, t.id) NOT IN (SELECT run, id FROM unnest($8::text[], $9::text[]) AS a (run, id))
                 ORDER BY t.pool IS NULL, t.number
                 LIMIT (SELECT greatest(0, least($5, tasks - $7)) FROM share) FOR UPDATE OF t SKIP LOCKED
             )
@@ -156,10 +159,11 @@ impl RunStore {
             FROM next JOIN graph_cluster.run r ON r.id = next.run WHERE t.run = next.run AND t.id = next.id
             RETURNING t.run, t.id, t.graph, t.start, t.fence, t.attempts, r.request, r.trace_parent";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let TaskFilter { worker, graphs, pools, only_own_runs, held } = filter;
+        let TaskFilter { worker, graphs, pools, only_own_runs, held, active } = filter;
         let held = i64::try_from(*held).unwrap_or(i64::MAX);
-        let params: [&(dyn ToSql + Sync); 7] =
-            [worker, graphs, pools, only_own_runs, &limit, &to_millis(lease), &held];
+        let (runs, ids, _) = columns(active);
+        let params: [&(dyn ToSql + Sync); 9] =
+            [worker, graphs, pools, only_own_runs, &limit, &to_millis(lease), &held, &runs, &ids];
         let rows = self.query(update, &params).await?;
         rows.iter().map(task_claim).collect()
     }

@@ -91,7 +91,7 @@ impl Replay {
         Self { bound, visited: Arc::new(Mutex::new(visited)) }
     }
 
-    /// Returns the data for the subgraphs of a subgraph that continues from an older checkpoint.
+    /// Returns the data with another bound, for the graphs inside a subgraph that continues from an addressed checkpoint.
     pub(crate) fn with_bound(&self, bound: CheckpointId) -> Self {
         Self { bound, visited: self.visited.clone() }
     }

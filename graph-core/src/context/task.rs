@@ -197,10 +197,7 @@ impl TaskContext {
         *self.raised_interrupt.get_mut() = false;
         *self.subgraph_count.get_mut() = 0;
         *self.draw_count.get_mut() = 0;
-        let memory = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if memory.is_some() {
-            *memory = None;
-        }
+        *self.memory.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Restores resume values and journal from the records of an earlier run.

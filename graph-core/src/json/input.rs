@@ -38,9 +38,10 @@ impl JsonInput {
         own.or_else(|| self.computed.get(field)).or_else(|| self.extra.get(field))
     }
 
-    /// Returns the typed copy of a field's value that the field's [reducer](crate::json::JsonReducer) keeps. Returns
-    /// `None` if there is none at the moment, for example after the state was loaded from a checkpoint; the value must
-    /// then be decoded.
+    /// Returns the typed copy of a field's value that the field's [reducer](crate::json::JsonReducer) keeps.
+    ///
+    /// Returns `None` if the value has not been reduced since it was last replaced as a whole, for example by loading a
+    /// checkpoint. The caller must then decode the value.
     pub fn decoded<T: Any + Send + Sync>(&self, field: &str) -> Option<Arc<T>> {
         match &self.source {
             Source::State(state) if self.is_visible(field) => state.decoded(field),

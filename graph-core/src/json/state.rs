@@ -8,7 +8,7 @@ use crate::{
     error::NodeError,
     graph::build::StateGraph,
     json::{
-        field_kind::JsonFieldKind,
+        field_kind::{JsonFieldKind, ReducedWrite},
         slot::{Decoded, JsonWrite, Slot},
     },
     node::output::{IntoNodeOutput, NodeOutput},
@@ -253,7 +253,7 @@ impl JsonUpdate {
         value: Value,
         overwrite: bool,
     ) -> Result<Self, FieldError> {
-        self.add(schema, field, JsonWrite::new(0, value, overwrite))
+        self.add(schema, field, ReducedWrite { value, decoded: None }, overwrite)
     }
 
     /// Adds a write to a field with a custom reducer, which also gets a typed copy of the value: see
@@ -265,23 +265,23 @@ impl JsonUpdate {
         value: Value,
         decoded: Decoded,
     ) -> Result<Self, FieldError> {
-        let write = JsonWrite { decoded: Some(decoded), ..JsonWrite::new(0, value, false) };
-        self.add(schema, field, write)
+        self.add(schema, field, ReducedWrite { value, decoded: Some(decoded) }, false)
     }
 
-    /// Adds a write, whose index is still to be set.
     fn add(
         mut self,
         schema: &JsonStateSchema,
         field: &str,
-        write: JsonWrite,
+        write: ReducedWrite,
+        overwrite: bool,
     ) -> Result<Self, FieldError> {
-        let value = limits::ensure_depth(field, write.value)?;
+        let ReducedWrite { value, decoded } = write;
+        let value = limits::ensure_depth(field, value)?;
         self.schema.get_or_insert_with(|| schema.clone());
         match schema.inner.index.get(field) {
-            Some(index) => {
-                let write = JsonWrite { field: *index, value, ..write };
-                match self.writes.iter_mut().find(|it| it.field == *index) {
+            Some(&field) => {
+                let write = JsonWrite { field, value, overwrite, decoded };
+                match self.writes.iter_mut().find(|it| it.field == field) {
                     Some(earlier) => *earlier = write,
                     None => self.writes.push(write),
                 }

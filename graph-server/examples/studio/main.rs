@@ -12,7 +12,7 @@ mod schema;
 use std::process::ExitCode;
 
 use clap::Parser;
-use graph_server::{DevServer, langgraph::Graphs};
+use graph_server::{DevError, DevServer, langgraph::Graphs};
 
 /// Run three small graphs in the studio.
 #[derive(Parser)]
@@ -37,6 +37,10 @@ async fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let graphs = review::add(Graphs::in_memory())?;
     let graphs = research::add(graphs)?;
     let graphs = assistant::add(graphs)?;
-    DevServer::new(graphs).port(options.port).run().await?;
-    Ok(())
+    match DevServer::new(graphs).port(options.port).run().await {
+        Err(error @ DevError::Listen { .. }) => {
+            Err(format!("{error}; in this example: `-- --port 2025`").into())
+        }
+        result => Ok(result?),
+    }
 }

@@ -99,14 +99,10 @@ pub(super) trait AnyGraph: Send + Sync {
         publish: &mut (dyn FnMut(Event) + Send),
     ) -> Result<GraphEnd, GraphFailure>;
 
-    /// Returns whether this process executes the runs.
+    /// Returns whether this process executes the runs. Other processes do not notice that the server restarts: after that,
+    /// [`run`](Self::run) publishes the events of a run from its start again.
     fn executes_locally(&self) -> bool {
         true
-    }
-
-    /// Returns whether a run that is executed again publishes the events of the earlier execution again.
-    fn repeats_events(&self) -> bool {
-        false
     }
 
     /// Cancels a run in the processes that execute it, and returns when it is no longer executing. Waits while they are
@@ -175,7 +171,10 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
     ) -> Result<Thread<S, C>, RunError> {
         let deps = (self.deps)(context).map_err(RunError::InvalidUpdate)?;
         let thread = self.graph.thread(name, deps);
-        Ok(at.map_or_else(|| thread.clone(), |at| thread.at(at)))
+        Ok(match at {
+            Some(at) => thread.at(at),
+            None => thread,
+        })
     }
 
     /// Returns a subgraph of a thread.
@@ -187,7 +186,10 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
     ) -> Result<SubgraphThread<S, C>, RunError> {
         let thread = self.thread(thread, None, &Map::new())?.with_options(options);
         let subgraph = thread.subgraph(&at.namespace)?;
-        Ok(at.checkpoint.map_or_else(|| subgraph.clone(), |at| subgraph.at(at)))
+        Ok(match at.checkpoint {
+            Some(at) => subgraph.at(at),
+            None => subgraph,
+        })
     }
 
     /// Returns the checkpoint that a run starts from, and its input. A run that already wrote to its thread before the

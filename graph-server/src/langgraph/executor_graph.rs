@@ -84,9 +84,7 @@ impl ExecutorGraph {
             stop_after: kwargs.interrupt_after.as_ref().map(|it| it.stops()),
         })
     }
-}
 
-impl ExecutorGraph {
     /// Starts a run, unless an earlier execution has started it.
     async fn start(&self, run: &GraphRun<'_>) -> Result<(), GraphFailure> {
         loop {
@@ -129,10 +127,6 @@ impl AnyGraph for ExecutorGraph {
 
     fn executes_locally(&self) -> bool {
         false
-    }
-
-    fn repeats_events(&self) -> bool {
-        true
     }
 
     async fn cancel(&self, run: &str) -> Result<(), ExecutorError> {

@@ -126,6 +126,11 @@ impl Graphs {
         self.graphs.get(name)
     }
 
+    /// Returns whether other processes execute the runs of a graph.
+    pub(super) fn has_executor(&self) -> bool {
+        self.graphs.values().any(|it| !it.executes_locally())
+    }
+
     /// Returns the names of the graphs, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.graphs.keys().map(String::as_str)

@@ -11,15 +11,15 @@ const COUNTER: &str = "oom_kill ";
 /// The kernel's count of the processes that it has killed because no memory was left. The kernel increments it before it
 /// kills a process, so the count is up to date when the process has ended.
 ///
-/// The count includes all processes that the kernel runs. It is therefore of use only to an agent with a kernel of its
-/// own, that is, in a VM.
+/// The count includes all processes of the kernel, so it is meaningful only in a VM, whose kernel runs a single guest.
 #[derive(Debug)]
 pub(crate) struct OomKillCounter {
     vmstat: File,
 }
 
 impl OomKillCounter {
-    /// Creates a counter that reads the file `vmstat`, which is `/proc/vmstat`. Fails if the kernel does not count.
+    /// Creates a counter that reads the file `vmstat`, which is `/proc/vmstat`. Fails if the kernel does not
+    /// count out-of-memory kills.
     pub(crate) fn new(vmstat: File) -> io::Result<Self> {
         let counter = Self { vmstat };
         counter.read()?;

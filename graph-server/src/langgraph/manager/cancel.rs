@@ -101,9 +101,11 @@ impl Manager {
     /// Deletes a thread that is reserved or whose last run is ending.
     pub(super) async fn remove_thread(&self, thread: Uuid) -> ApiResult<()> {
         let id = thread.to_string();
-        for graph in self.graphs_of_thread(&id).await? {
-            if let Some(graph) = self.graphs.get(&graph) {
-                graph.delete_thread(&id).await?;
+        if self.graphs.has_executor() {
+            for graph in self.graphs_of_thread(&id).await? {
+                if let Some(graph) = self.graphs.get(&graph) {
+                    graph.delete_thread(&id).await?;
+                }
             }
         }
         self.graphs.checkpointer().delete_thread(&id).await?;

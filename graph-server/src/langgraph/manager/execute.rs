@@ -187,9 +187,9 @@ impl Manager {
             metadata: live.facts.to_metadata(),
             control: live.control.clone(),
         };
-        let mut published = match graph.repeats_events() {
-            true => live.buffer.published(),
-            false => Published::default(),
+        let mut published = match graph.executes_locally() {
+            true => Published::default(),
+            false => live.buffer.published(),
         };
         let mut collector = Collector::default();
         let mut publish = |event: Event| {
