@@ -45,7 +45,7 @@ async fn ask() -> Result<(), Box<dyn Error>> {
         match piece {
             Piece::Text(text) => print!("{text}"),
             Piece::Restart => println!("\n(the call failed; retrying from the start)"),
-            Piece::Reasoning(_) | Piece::ToolCall(_) => {}
+            Piece::Reasoning(_) | Piece::ToolCall(_) | Piece::InvalidToolCall(_) => {}
         }
         io::stdout().flush()?;
     }

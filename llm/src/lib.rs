@@ -40,7 +40,7 @@ pub use crate::{
         RecordingError, Spending,
     },
     media::{Media, MediaKind, MediaSource},
-    message::{Message, Part, Role, ToolCall},
+    message::{Message, Part, Role},
     model::{Listener, Llm, Model, Piece},
     model_id::ModelId,
     request::{Effort, ProviderTool, Request, Schema, Tool, ToolChoice, WebSearch},
@@ -51,6 +51,7 @@ pub use crate::{
         Adjustment, JsonError, ParseMethod, Parsed, Structured, UnreadableError, read_json,
         read_json_as,
     },
+    tool_call::{InvalidToolCall, ToolCall},
 };
 #[cfg(feature = "http")]
 pub use crate::{
@@ -89,3 +90,4 @@ mod stream;
 mod structured;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod tool_call;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Media;
+use crate::{InvalidToolCall, Media, ToolCall, tool_call::read_arguments};
 
 /// One message of a conversation.
 ///
@@ -76,6 +76,8 @@ pub enum Part {
     Media(Media),
     /// A tool call requested by the model.
     ToolCall(ToolCall),
+    /// A tool call whose arguments cannot be parsed.
+    InvalidToolCall(InvalidToolCall),
     /// Result of a tool call.
     ToolResult {
         /// Id of the call.
@@ -88,20 +90,6 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "is_false")]
         failed: bool,
     },
-}
-
-/// A tool call requested by the model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// Id of the call. The result of the call has the same id.
-    pub id: String,
-    /// Name of the tool.
-    pub name: String,
-    /// The arguments as the model wrote them, not validated against the tool's schema.
-    pub arguments: Value,
-    /// Provider data that must be sent back unchanged with the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub opaque: Option<Value>,
 }
 
 impl Message {
@@ -164,6 +152,22 @@ impl Part {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
+
+    /// Creates a tool call from arguments that are JSON or JSON text. The call is invalid if they are not an object.
+    pub(crate) fn tool_call(
+        id: String,
+        name: String,
+        arguments: &Value,
+        opaque: Option<Value>,
+    ) -> Self {
+        match read_arguments(arguments) {
+            Ok(arguments) => Self::ToolCall(ToolCall { id, name, arguments, opaque }),
+            Err(error) => {
+                let text = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
+                Self::InvalidToolCall(InvalidToolCall { id, name, arguments: text, error, opaque })
+            }
+        }
+    }
 }
 
 impl From<Media> for Part {
@@ -180,9 +184,11 @@ fn result(call: &ToolCall, content: String, failed: bool) -> Part {
 pub(crate) fn text(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
-        Part::Reasoning { .. } | Part::Media(_) | Part::ToolCall(_) | Part::ToolResult { .. } => {
-            None
-        }
+        Part::Reasoning { .. }
+        | Part::Media(_)
+        | Part::ToolCall(_)
+        | Part::InvalidToolCall(_)
+        | Part::ToolResult { .. } => None,
     });
     texts.collect()
 }
@@ -190,4 +196,35 @@ pub(crate) fn text(parts: &[Part]) -> String {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(crate) fn is_false(it: &bool) -> bool {
     !it
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_that_are_not_an_object_make_a_call_invalid() {
+        let call =
+            |arguments: Value| Part::tool_call("1".to_owned(), "f".to_owned(), &arguments, None);
+        for (arguments, text) in [(json!("{a"), "{a"), (json!([1]), "[1]"), (json!(3), "3")] {
+            let Part::InvalidToolCall(invalid) = call(arguments) else { panic!("{text}") };
+            assert_eq!((invalid.id.as_str(), invalid.arguments.as_str()), ("1", text));
+        }
+        for arguments in [json!({}), json!(null), json!(""), json!("{}")] {
+            let Part::ToolCall(valid) = call(arguments) else { panic!("the call is valid") };
+            assert_eq!(valid.arguments, json!({}));
+        }
+    }
+
+    #[test]
+    fn invalid_calls_are_stored_with_their_own_type() {
+        let invalid = Part::tool_call("1".to_owned(), "f".to_owned(), &json!([1]), None);
+        let stored = json!({
+            "type": "invalid_tool_call", "id": "1", "name": "f", "arguments": "[1]", "error": "the arguments are not a JSON object",
+        });
+        assert_eq!(serde_json::to_value(&invalid).unwrap(), stored);
+        assert_eq!(serde_json::from_value::<Part>(stored).unwrap(), invalid);
+    }
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ModelId, Part, Request, Response, ToolCall};
+use crate::{Error, InvalidToolCall, ModelId, Part, Request, Response, ToolCall};
 
 /// A model: anything that answers requests, such as a provider's model, a script, a recording, or a layer around
 /// another model.
@@ -76,6 +76,8 @@ pub enum Piece {
     Reasoning(String),
     /// A complete tool call.
     ToolCall(ToolCall),
+    /// A tool call whose arguments cannot be parsed.
+    InvalidToolCall(InvalidToolCall),
     /// The call failed and is being retried. The receiver must discard all earlier pieces.
     #[serde(rename = "again")]
     Restart,
@@ -133,6 +135,7 @@ impl<'a> Listener<'a> {
                 Part::Reasoning { text, .. } if text.is_empty() => {}
                 Part::Reasoning { text, .. } => self.send(Piece::Reasoning(text.clone())),
                 Part::ToolCall(call) => self.send(Piece::ToolCall(call.clone())),
+                Part::InvalidToolCall(call) => self.send(Piece::InvalidToolCall(call.clone())),
                 Part::Media(_) | Part::ToolResult { .. } => {}
             }
         }
@@ -164,7 +167,7 @@ impl fmt::Debug for Listener<'_> {
 ///     match piece {
 ///         Piece::Text(text) => streamed += &text,
 ///         Piece::Restart => streamed.clear(),
-///         Piece::Reasoning(_) | Piece::ToolCall(_) => {}
+///         Piece::Reasoning(_) | Piece::ToolCall(_) | Piece::InvalidToolCall(_) => {}
 ///     }
 /// }
 /// assert_eq!(streamed, "GOOD NIGHT!");

@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, ModelId, Part, Role, ToolCall, message};
+use crate::{InvalidToolCall, Message, ModelId, Part, Role, ToolCall, message};
 
 /// A model's response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,13 +49,26 @@ impl Response {
         message::text(&self.content)
     }
 
-    /// Returns the tool calls that the model requests.
+    /// Returns the tool calls that the model requests, without [invalid ones](Self::invalid_tool_calls).
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(call),
             Part::Text { .. }
             | Part::Reasoning { .. }
             | Part::Media(_)
+            | Part::InvalidToolCall(_)
+            | Part::ToolResult { .. } => None,
+        })
+    }
+
+    /// Returns the tool calls whose arguments cannot be parsed.
+    pub fn invalid_tool_calls(&self) -> impl Iterator<Item = &InvalidToolCall> {
+        self.content.iter().filter_map(|part| match part {
+            Part::InvalidToolCall(call) => Some(call),
+            Part::Text { .. }
+            | Part::Reasoning { .. }
+            | Part::Media(_)
+            | Part::ToolCall(_)
             | Part::ToolResult { .. } => None,
         })
     }

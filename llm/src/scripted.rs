@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::{
     Error, ErrorKind, Finish, Listener, Model, ModelId, Money, Part, Piece, Request, Response,
-    ToolCall, Usage,
+    Usage,
     lock::lock,
     overflow::{estimate_tokens, text_tokens},
 };
@@ -59,7 +59,8 @@ pub enum Reply {
     ToolCall {
         /// Name of the tool.
         name: String,
-        /// Arguments of the call.
+        /// Arguments of the call. Unless they are an object or JSON text of an object, the call is
+        /// [invalid](Part::InvalidToolCall).
         arguments: Value,
     },
     /// A failed call.
@@ -160,9 +161,9 @@ impl Model for Scripted {
             }
             Reply::ToolCall { name, arguments } => {
                 let id = format!("call_{}", request.messages.len());
-                let call = ToolCall { id, name, arguments, opaque: None };
-                listener.send(Piece::ToolCall(call.clone()));
-                (Part::ToolCall(call), Finish::ToolCalls)
+                let call = Part::tool_call(id, name, &arguments, None);
+                listener.send_parts(std::slice::from_ref(&call));
+                (call, Finish::ToolCalls)
             }
             Reply::Failure { kind, message } => return Err(Error::new(kind, self.id(), message)),
         };
@@ -204,6 +205,7 @@ fn usage(request: &Request, part: &Part) -> Usage {
     let output = match part {
         Part::Text { text } => text_tokens(Scripted::PROVIDER, text),
         Part::ToolCall(call) => text_tokens(Scripted::PROVIDER, &call.arguments.to_string()),
+        Part::InvalidToolCall(call) => text_tokens(Scripted::PROVIDER, &call.arguments),
         Part::Reasoning { .. } | Part::Media(_) | Part::ToolResult { .. } => 0,
     };
     let input = estimate_tokens(Scripted::PROVIDER, request);

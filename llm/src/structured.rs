@@ -64,7 +64,7 @@ impl Llm {
     /// Asks the model for a value of type `T` and adds the schema of `T` to the request.
     ///
     /// If the request has tools, the model may call a tool instead of answering. The result is then
-    /// [`JsonError::Unreadable`], and its response contains the tool calls.
+    /// [`JsonError::Unreadable`], and its response contains the tool calls, including invalid ones.
     ///
     /// ```
     /// use llm::{Llm, ParseMethod, Scripted};
@@ -103,8 +103,10 @@ impl Llm {
             Ok(read) => return Ok(Structured::new(read, response)),
             Err(problem) => problem,
         };
-        if response.tool_calls().next().is_some() {
-            // No second call is made: the reply is not final, because the caller has to run the tools first.
+        let has_calls = response.tool_calls().next().is_some()
+            || response.invalid_tool_calls().next().is_some();
+        if has_calls {
+            // No second call is made: the reply is not final, because the caller has to answer the calls first.
             return Err(JsonError::Unreadable { error: problem, response: Box::new(response) });
         }
         let repair = repair_request(request, &response, &problem);

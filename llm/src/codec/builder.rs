@@ -3,12 +3,10 @@
 //! All codecs use this builder for both plain and streamed responses, so both give the same result, and failures are
 //! detected in one place.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{call_error::CallError, json_util, wire::DecodedResponse};
-use crate::{
-    ErrorKind, Finish, Listener, Money, Part, Piece, TokenLogprob, ToolCall, Usage, message,
-};
+use crate::{ErrorKind, Finish, Listener, Money, Part, Piece, TokenLogprob, Usage, message};
 
 /// Prefix of the ids that this crate generates for tool calls without an id.
 const GENERATED_ID_PREFIX: &str = "nameless-";
@@ -30,8 +28,6 @@ pub(super) struct ResponseBuilder {
     logprobs: Vec<TokenLogprob>,
     /// Text of a refusal by the model or the provider.
     refusal: Option<String>,
-    /// Error for a tool call with invalid arguments, if there was one.
-    invalid_call: Option<CallError>,
 }
 
 impl ResponseBuilder {
@@ -87,9 +83,11 @@ impl ResponseBuilder {
     pub(super) fn attach_opaque_to_first(&mut self, opaque: Value) {
         let first = self.content.iter_mut().find_map(|it| match it {
             Part::Reasoning { opaque, .. } => Some(opaque),
-            Part::Text { .. } | Part::Media(_) | Part::ToolCall(_) | Part::ToolResult { .. } => {
-                None
-            }
+            Part::Text { .. }
+            | Part::Media(_)
+            | Part::ToolCall(_)
+            | Part::InvalidToolCall(_)
+            | Part::ToolResult { .. } => None,
         });
         match first {
             Some(slot) => *slot = Some(opaque),
@@ -115,11 +113,11 @@ impl ResponseBuilder {
         listener: &mut Listener<'_>,
     ) {
         let id = if id.is_empty() { self.generated_id() } else { id.to_owned() };
-        let arguments = if arguments.is_object() { arguments.clone() } else { json!({}) };
-        self.push_call(ToolCall { id, name: name.to_owned(), arguments, opaque }, listener);
+        self.push_call(Part::tool_call(id, name.to_owned(), arguments, opaque), listener);
     }
 
-    /// Adds a tool call whose arguments are JSON text.
+    /// Adds a tool call whose arguments are JSON text. If they cannot be parsed, the call is kept as an invalid call,
+    /// which always has an id, because the caller answers it with an error.
     pub(super) fn tool_call_from_text(
         &mut self,
         id: &str,
@@ -127,22 +125,22 @@ impl ResponseBuilder {
         arguments: &str,
         listener: &mut Listener<'_>,
     ) {
-        match json_util::arguments(arguments) {
-            Ok(arguments) => {
-                let (id, name) = (id.to_owned(), name.to_owned());
-                self.push_call(ToolCall { id, name, arguments, opaque: None }, listener);
-            }
-            Err(error) => self.invalid_call = Some(error),
+        let mut call = Part::tool_call(id.to_owned(), name.to_owned(), &arguments.into(), None);
+        if let Part::InvalidToolCall(invalid) = &mut call
+            && invalid.id.is_empty()
+        {
+            invalid.id = self.generated_id();
         }
+        self.push_call(call, listener);
     }
 
-    fn push_call(&mut self, call: ToolCall, listener: &mut Listener<'_>) {
-        self.content.push(Part::ToolCall(call.clone()));
-        listener.send(Piece::ToolCall(call));
+    fn push_call(&mut self, call: Part, listener: &mut Listener<'_>) {
+        listener.send_parts(std::slice::from_ref(&call));
+        self.content.push(call);
     }
 
     fn generated_id(&self) -> String {
-        let n_calls = self.content.iter().filter(|it| matches!(it, Part::ToolCall(_))).count();
+        let n_calls = self.content.iter().filter(|it| is_call(it)).count();
         format!("{GENERATED_ID_PREFIX}{n_calls}")
     }
 
@@ -169,17 +167,12 @@ impl ResponseBuilder {
         let Some(finish) = self.finish else {
             return Err(CallError::new(ErrorKind::Truncated, "the response has no finish reason"));
         };
-        let has_calls = self.content.iter().any(|it| matches!(it, Part::ToolCall(_)));
-        match self.invalid_call {
-            // Invalid arguments are an error unless the response was truncated at the token limit.
-            Some(error) if finish != Finish::Length => return Err(error),
-            None if finish == Finish::Length && has_only_reasoning => {
-                let message =
-                    "no tokens were left for an answer; raise `max_tokens` or lower the effort";
-                return Err(CallError::new(ErrorKind::ReasoningOnly, message));
-            }
-            _ => {}
+        if finish == Finish::Length && has_only_reasoning {
+            let message =
+                "no tokens were left for an answer; raise `max_tokens` or lower the effort";
+            return Err(CallError::new(ErrorKind::ReasoningOnly, message));
         }
+        let has_calls = self.content.iter().any(is_call);
         // Some providers report `stop` as the finish reason of responses with tool calls.
         let finish = if has_calls && finish == Finish::Stop { Finish::ToolCalls } else { finish };
         let Self { content, model, usage, cost, logprobs, .. } = self;
@@ -195,6 +188,10 @@ impl ResponseBuilder {
         let has_thought = self.usage.reasoning > 0 || !self.content.is_empty();
         has_thought && self.content.iter().all(is_thought)
     }
+}
+
+fn is_call(part: &Part) -> bool {
+    matches!(part, Part::ToolCall(_) | Part::InvalidToolCall(_))
 }
 
 #[cfg(test)]
@@ -245,14 +242,22 @@ mod tests {
     }
 
     #[test]
-    fn invalid_tool_arguments_are_an_error_unless_truncated() {
-        let broken = |finish| {
+    fn invalid_calls_are_kept_with_unique_ids() {
+        let ids = |finish| {
             let mut builder = builder(Some(finish));
-            builder.tool_call_from_text("1", "add", "{\"a\":", &mut Listener::null());
-            builder
+            builder.tool_call_from_text("", "add", "{\"a\":", &mut Listener::null());
+            builder.tool_call("", "add", &Value::from(3), None, &mut Listener::null());
+            let answer = builder.finish().unwrap();
+            let ids = answer.content.into_iter().map(|it| match it {
+                Part::InvalidToolCall(call) => call.id,
+                other => panic!("{other:?}"),
+            });
+            (ids.collect::<Vec<_>>(), answer.finish)
         };
-        assert_eq!(kind(broken(Finish::ToolCalls)), ErrorKind::Malformed);
-        assert_eq!(broken(Finish::Length).finish().unwrap().content, []);
+        let expected = ["nameless-0", "nameless-1"].map(str::to_owned).to_vec();
+        assert_eq!(ids(Finish::Stop), (expected.clone(), Finish::ToolCalls));
+        // Arguments that were truncated at the token limit are invalid, too.
+        assert_eq!(ids(Finish::Length), (expected, Finish::Length));
     }
 
     #[test]

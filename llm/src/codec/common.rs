@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::{media, schema};
-use crate::{Message, Part, Request, Tool};
+use crate::{InvalidToolCall, Message, Part, Request, Tool, ToolCall};
 
 /// Encodes temperature, seed and stop sequences. Only the key of the stop sequences depends on the protocol.
 pub(super) fn sampling_options(request: &Request, stop: &str) -> Map<String, Value> {
@@ -41,6 +41,13 @@ pub(super) fn openai_function(tool: &Tool) -> Value {
         function["strict"] = true.into();
     }
     function
+}
+
+/// Converts an invalid tool call of an earlier response to a call that all providers accept. They require an object, so the
+/// text of the arguments becomes a member of an object.
+pub(super) fn sendable_call(call: &InvalidToolCall) -> ToolCall {
+    let InvalidToolCall { id, name, arguments, opaque, .. } = call.clone();
+    ToolCall { id, name, arguments: json!({ "invalid_arguments": arguments }), opaque }
 }
 
 /// Encodes a user message as chat messages. Each tool result becomes a separate message. The results come first,

@@ -43,20 +43,6 @@ pub(super) fn count(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Parses the arguments of a tool call from JSON text. An empty text or `null` means that there are no arguments.
-pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
-    if matches!(text.trim(), "" | "null") {
-        return Ok(Value::Object(serde_json::Map::new()));
-    }
-    match serde_json::from_str(text) {
-        Ok(arguments @ Value::Object(_)) => Ok(arguments),
-        _ => Err(malformed(&format!(
-            "the arguments of a tool call are not a JSON object: {}",
-            capped(text)
-        ))),
-    }
-}
-
 /// Returns the first [`MAX_CHARS`] characters of a text, without control characters.
 pub(super) fn capped(text: &str) -> String {
     excerpt::printable(text.trim(), MAX_CHARS)
@@ -64,20 +50,7 @@ pub(super) fn capped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn tool_arguments_are_parsed() {
-        assert_eq!(arguments("").unwrap(), json!({}));
-        assert_eq!(arguments(" \n").unwrap(), json!({}));
-        assert_eq!(arguments("null").unwrap(), json!({}));
-        assert_eq!(arguments(r#"{"a":1}"#).unwrap(), json!({ "a": 1 }));
-        for bad in ["{\"a\":", "3", "[]", "{} {}"] {
-            assert_eq!(arguments(bad).unwrap_err().kind, ErrorKind::Malformed, "{bad}");
-        }
-    }
 
     #[test]
     fn long_texts_are_capped() {

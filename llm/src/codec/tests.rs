@@ -4,4 +4,5 @@ mod cassettes;
 mod encode;
 mod fuzz;
 mod logprobs;
+mod malformed_calls;
 mod sample_requests;

@@ -135,7 +135,9 @@ fn token(gguf: &Gguf, key: &str) -> Option<u32> {
 
 /// Returns the text of a message, or an error if the message contains anything else.
 fn message_text(message: &Message) -> Result<String, ErrorMessage> {
-    let is_tool = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult { .. });
+    let is_tool = |part: &Part| {
+        matches!(part, Part::ToolCall(_) | Part::InvalidToolCall(_) | Part::ToolResult { .. })
+    };
     if message.parts.iter().any(is_tool) {
         return Err("local models do not support tools; describe tool results as text".into());
     }

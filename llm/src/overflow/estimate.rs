@@ -66,6 +66,7 @@ impl Rate {
         let parts = message.parts.iter().map(|part| match part {
             Part::Text { text } | Part::Reasoning { text, .. } => self.text(text),
             Part::ToolCall(call) => self.text(&call.name) + self.json(&call.arguments),
+            Part::InvalidToolCall(call) => self.text(&call.name) + self.text(&call.arguments),
             Part::ToolResult { content, .. } => self.text(content),
             Part::Media(_) => Self::MEDIA,
         });

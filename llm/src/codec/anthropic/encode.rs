@@ -8,7 +8,7 @@ use super::super::{
     common, family, media, provider_tool,
     schema::{self, Dialect},
 };
-use crate::{Effort, ErrorKind, Message, Part, Request, Role, Tool, ToolChoice};
+use crate::{Effort, ErrorKind, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
 /// Minimum thinking budget in tokens, for models that accept a thinking budget.
 const MIN_BUDGET: u32 = 1024;
@@ -111,9 +111,8 @@ fn block(part: &Part) -> Option<Value> {
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
         Part::Media(it) => Some(media::anthropic(it)),
         Part::Reasoning { text, opaque } => thought(text, opaque.as_ref()?),
-        Part::ToolCall(call) => Some(
-            json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments }),
-        ),
+        Part::ToolCall(call) => Some(tool_use(call)),
+        Part::InvalidToolCall(call) => Some(tool_use(&common::sendable_call(call))),
         Part::ToolResult { id, content, failed, .. } => {
             let content = json!([{ "type": "text", "text": content }]);
             let mut block = json!({ "type": "tool_result", "tool_use_id": id, "content": content });
@@ -123,6 +122,10 @@ fn block(part: &Part) -> Option<Value> {
             Some(block)
         }
     }
+}
+
+fn tool_use(call: &ToolCall) -> Value {
+    json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments })
 }
 
 fn thought(text: &str, opaque: &Value) -> Option<Value> {

@@ -55,6 +55,7 @@ fn put_part(part: &Part, parts: &mut Vec<Value>) {
         }
         Part::Media(it) => parts.push(media::gemini(it)),
         Part::ToolCall(call) => parts.push(function_call(call)),
+        Part::InvalidToolCall(call) => parts.push(function_call(&common::sendable_call(call))),
         Part::ToolResult { id, name, content, failed } => {
             let response =
                 if *failed { json!({ "error": content }) } else { json!({ "result": content }) };

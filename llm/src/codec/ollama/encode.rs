@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{call_error::CallError, common, family, media, provider_tool, schema};
-use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
+use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolCall, ToolChoice};
 
 /// Minimum context window to request, in tokens. It is the server's default.
 const MIN_WINDOW: u64 = 4096;
@@ -82,10 +82,8 @@ fn assistant(message: &Message) -> Value {
     let mut thought = String::new();
     for part in &message.parts {
         match part {
-            Part::ToolCall(call) => {
-                let function = json!({ "name": call.name, "arguments": call.arguments });
-                calls.push(json!({ "type": "function", "function": function }));
-            }
+            Part::ToolCall(call) => calls.push(tool_call(call)),
+            Part::InvalidToolCall(call) => calls.push(tool_call(&common::sendable_call(call))),
             Part::Reasoning { text, .. } => thought.push_str(text),
             Part::Text { .. } | Part::Media(_) | Part::ToolResult { .. } => {}
         }
@@ -98,6 +96,11 @@ fn assistant(message: &Message) -> Value {
         message["tool_calls"] = calls.into();
     }
     message
+}
+
+fn tool_call(call: &ToolCall) -> Value {
+    let function = json!({ "name": call.name, "arguments": call.arguments });
+    json!({ "type": "function", "function": function })
 }
 
 fn tools(request: &Request) -> Result<Vec<Value>, CallError> {

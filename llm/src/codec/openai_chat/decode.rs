@@ -8,7 +8,7 @@ use super::super::{
     json_util, provider_error,
     wire::{DecodedResponse, StreamDecoder},
 };
-use crate::{ErrorKind, Finish, Listener, Money, Usage};
+use crate::{ErrorKind, Finish, Listener, Money, Usage, tool_call::parse_arguments};
 
 /// Decodes a response that is not streamed.
 pub(crate) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
@@ -52,7 +52,7 @@ impl Call {
     /// are complete.
     fn accepts_piece(&self, id: &str) -> bool {
         let is_same = id.is_empty() || self.id.is_empty() || self.id == id;
-        is_same || json_util::arguments(&self.arguments).is_err()
+        is_same || parse_arguments(&self.arguments).is_err()
     }
 }
 
@@ -151,7 +151,12 @@ impl ChunkDecoder {
         if call.name != name {
             call.name.push_str(name);
         }
-        call.arguments.push_str(json_util::text(function, "arguments"));
+        match &function["arguments"] {
+            Value::Null => {}
+            Value::String(text) => call.arguments.push_str(text),
+            // Some servers send the arguments as JSON instead of JSON text.
+            json => call.arguments.push_str(&json.to_string()),
+        }
     }
 
     /// Adds a piece of opaque reasoning data. The texts of pieces with the same index and type are concatenated.

@@ -95,7 +95,10 @@ fn content_part(part: &Part) -> Option<Value> {
     match part {
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
         Part::Media(it) => Some(media::chat(it)),
-        Part::Reasoning { .. } | Part::ToolCall(_) | Part::ToolResult { .. } => None,
+        Part::Reasoning { .. }
+        | Part::ToolCall(_)
+        | Part::InvalidToolCall(_)
+        | Part::ToolResult { .. } => None,
     }
 }
 
@@ -118,6 +121,7 @@ fn assistant(quirks: &Quirks, message: &Message, has_breakpoint: bool) -> Value 
     for part in &message.parts {
         match part {
             Part::ToolCall(call) => calls.push(tool_call(call)),
+            Part::InvalidToolCall(call) => calls.push(tool_call(&common::sendable_call(call))),
             Part::Reasoning { text, opaque } => {
                 thought.push_str(text);
                 let opaque = opaque.as_ref().and_then(|it| it["reasoning_details"].as_array());

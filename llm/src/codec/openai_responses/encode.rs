@@ -7,7 +7,7 @@ use super::super::{
     common, family, media, provider_tool,
     schema::{self, Dialect},
 };
-use crate::{ErrorKind, Message, Part, Request, Role, Tool, ToolChoice};
+use crate::{ErrorKind, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
 pub(crate) fn body(
     model: &str,
@@ -93,12 +93,10 @@ fn items(message: &Message) -> Vec<Value> {
                 let has_content = |it: &&Value| it["encrypted_content"].is_string();
                 items.extend(opaque.iter().find(has_content).cloned());
             }
-            Part::ToolCall(call) => items.push(json!({
-                "type": "function_call",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": call.arguments.to_string(),
-            })),
+            Part::ToolCall(call) => items.push(function_call(call)),
+            Part::InvalidToolCall(call) => {
+                items.push(function_call(&common::sendable_call(call)));
+            }
             Part::ToolResult { id, content, failed, .. } => {
                 let output = common::result_text(content, *failed);
                 items.push(
@@ -108,6 +106,15 @@ fn items(message: &Message) -> Vec<Value> {
         }
     }
     items
+}
+
+fn function_call(call: &ToolCall) -> Value {
+    json!({
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments.to_string(),
+    })
 }
 
 /// Adds a content part to the last item if it is a message, and to a new message otherwise.

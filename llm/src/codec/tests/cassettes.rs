@@ -190,7 +190,8 @@ impl StreamOutcome {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => sent.0.push_str(text),
-                Piece::ToolCall(call) => sent.1.push(call.clone()),
+                Piece::ToolCall(call) => sent.1.push(Part::ToolCall(call.clone())),
+                Piece::InvalidToolCall(call) => sent.1.push(Part::InvalidToolCall(call.clone())),
                 Piece::Reasoning(_) => {}
                 Piece::Restart => panic!("{}: no call is retried here", recording.file),
             }
@@ -199,7 +200,7 @@ impl StreamOutcome {
         for part in &answer.content {
             match part {
                 Part::Text { text } => whole.0.push_str(text),
-                Part::ToolCall(call) => whole.1.push(call.clone()),
+                Part::ToolCall(_) | Part::InvalidToolCall(_) => whole.1.push(part.clone()),
                 Part::Reasoning { .. } | Part::Media(_) | Part::ToolResult { .. } => {}
             }
         }
