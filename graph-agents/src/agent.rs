@@ -6,6 +6,7 @@ mod handoff_node;
 mod hook_node;
 mod model_call;
 mod model_node;
+mod model_options;
 mod repair;
 mod route;
 mod shape;

@@ -1,5 +1,6 @@
 //! Messages of a conversation, with ids, and their reducer.
 
+mod arguments;
 mod content;
 mod like;
 mod list;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`ModelCallLimit`], [`ToolCallLimit`] | limit the number of calls per run and per thread |
 //! | [`ModelFallback`], [`ModelRetry`], [`ToolRetry`] | retry failed calls, or make them with other models |
-//! | [`ToolErrorAnswers`], [`ReturnMalformedCalls`] | return errors to the model |
+//! | [`ToolErrorAnswers`] | returns the errors of tools to the model |
 //! | [`HumanInTheLoop`] | asks a person before tools run |
 //! | [`Summarization`], [`ContextEditing`] | keep long conversations short |
 //! | [`Pii`] | redacts, masks, hashes or blocks personal data |
@@ -19,7 +19,6 @@ mod fallback;
 mod file_search;
 mod hooks;
 mod human_in_the_loop;
-mod malformed_calls;
 mod model_call_limit;
 mod money_budget;
 mod pii;
@@ -40,7 +39,6 @@ pub use fallback::ModelFallback;
 pub use file_search::FileSearch;
 pub use hooks::{Hooks, Middleware};
 pub use human_in_the_loop::{DecisionKind, HumanInTheLoop, ReviewRule};
-pub use malformed_calls::ReturnMalformedCalls;
 pub use model_call_limit::ModelCallLimit;
 pub use money_budget::MoneyBudget;
 pub use pii::{Detector, Pii, PiiStrategy};

@@ -80,6 +80,7 @@ pub fn derive_route(input: TokenStream) -> TokenStream {
 /// | `max_output = 10_000` | truncates longer results; the default is 100,000 characters |
 /// | `answer_errors` | answers the model with the tool's errors instead of failing the run |
 /// | `untrusted` | marks results as untrusted data |
+/// | `strict` | asks the provider to restrict the arguments to the schema |
 ///
 /// The function returns a serialisable value, a `ToolOutput`, a `Command`, or a `Result` of these.
 #[proc_macro_attribute]

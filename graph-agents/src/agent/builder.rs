@@ -7,6 +7,7 @@ use graph_core::{
     json_node, state::FieldError, store::Store,
 };
 use schemars::JsonSchema;
+use serde_json::{Map, Value};
 
 use super::{
     compiled::CompiledAgent,
@@ -57,7 +58,7 @@ pub struct Agent {
     model: SharedModel,
     name: Option<String>,
     tools: Vec<Tool>,
-    provider_tools: Vec<ProviderTool>,
+    pub(super) provider_tools: Vec<ProviderTool>,
     prompt: Option<Content>,
     middleware: Vec<Arc<dyn Middleware>>,
     response: Option<ResponseFormat>,
@@ -67,6 +68,8 @@ pub struct Agent {
     checkpointer: Option<Arc<dyn Checkpointer>>,
     store: Option<Arc<dyn Store>>,
     dependencies: Dependencies,
+    pub(super) settings: Map<String, Value>,
+    pub(super) malformed_call_retries: usize,
 }
 
 impl Agent {
@@ -91,6 +94,8 @@ impl Agent {
             checkpointer: None,
             store: None,
             dependencies: Dependencies::default(),
+            settings: Map::new(),
+            malformed_call_retries: Self::MALFORMED_CALL_RETRIES,
         }
     }
 
@@ -108,12 +113,6 @@ impl Agent {
     /// Adds tools.
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.tools.extend(tools);
-        self
-    }
-
-    /// Adds a tool that the provider executes.
-    pub fn provider_tool(mut self, tool: ProviderTool) -> Self {
-        self.provider_tools.push(tool);
         self
     }
 
@@ -209,6 +208,7 @@ impl Agent {
             has_tools,
             self.response.is_some(),
             self.response_tools(),
+            self.malformed_call_retries,
         );
         let mut graph = schema.graph();
         if let Some(name) = &self.name {
@@ -314,6 +314,7 @@ impl Agent {
             name: self.name.clone(),
             registered: client_tools.iter().map(|it| it.name().to_owned()).collect(),
             checks_tools: !has_tool_wrapper,
+            identifies_malformed_calls: self.malformed_call_retries > 0,
         };
         let node = Arc::new(ModelNode {
             model: self.model.clone(),
@@ -323,6 +324,7 @@ impl Agent {
             handler: call.into_handler(&self.middleware),
             schema: schema.clone(),
             dependencies: self.dependencies.clone(),
+            settings: self.settings.clone(),
         });
         graph.node(json_node("model", move |input, context| {
             let node = node.clone();

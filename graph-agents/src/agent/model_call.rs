@@ -11,6 +11,7 @@ use super::structured;
 use crate::{
     AgentError,
     command::Command,
+    id::new_id,
     middleware::Middleware,
     model::{
         ModelAnswer, ModelHandler, ModelRequest, ModelTool, Prompt, RequestTool, ToolChoice,
@@ -29,6 +30,8 @@ pub(super) struct ModelCall {
     pub(super) registered: BTreeSet<String>,
     /// Whether a request is rejected if it contains a tool that is not in `registered`. Provider tools are exempt.
     pub(super) checks_tools: bool,
+    /// Whether malformed tool calls without an id get one, so that they can be answered.
+    pub(super) identifies_malformed_calls: bool,
 }
 
 impl ModelCall {
@@ -50,6 +53,11 @@ impl ModelCall {
         let mut message = call_streaming(&request.model, &prompt, &request.context).await?;
         if self.name.is_some() {
             message.name.clone_from(&self.name);
+        }
+        if self.identifies_malformed_calls {
+            for call in &mut message.invalid_tool_calls {
+                call.id.get_or_insert_with(new_id);
+            }
         }
         let mut streamed = request.streamed.lock().unwrap_or_else(PoisonError::into_inner);
         streamed.extend(message.id.clone());
@@ -86,6 +94,7 @@ fn to_prompt(request: &ModelRequest, native: bool) -> Prompt {
                     name: it.name.clone(),
                     description: it.description.clone(),
                     parameters: Arc::new(it.schema.clone()),
+                    strict: false,
                 }));
                 tool_choice = Some(ToolChoice::Any);
             }
@@ -108,6 +117,7 @@ fn to_model_tool(tool: &RequestTool) -> ModelTool {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
             parameters: tool.shared_schema(),
+            strict: tool.is_strict(),
         },
         RequestTool::Provider(tool) => ModelTool::Provider(tool.clone()),
     }

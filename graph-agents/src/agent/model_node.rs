@@ -29,6 +29,8 @@ pub(super) struct ModelNode {
     pub(super) handler: ModelHandler,
     pub(super) schema: JsonStateSchema,
     pub(super) dependencies: Dependencies,
+    /// Settings of all model calls.
+    pub(super) settings: Map<String, Value>,
 }
 
 impl ModelNode {
@@ -47,7 +49,7 @@ impl ModelNode {
             tools: self.tools.clone(),
             tool_choice: None,
             response_format: self.response.clone(),
-            settings: Map::new(),
+            settings: self.settings.clone(),
             state: state.clone(),
             context: context.clone(),
             dependencies: self.dependencies.clone(),

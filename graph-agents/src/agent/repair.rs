@@ -1,4 +1,4 @@
-//! Repair of conversations that contain malformed tool calls.
+//! Answers to malformed tool calls.
 
 use crate::message::{AiMessage, InvalidToolCall, Message, ToolCall, ToolMessage};
 
@@ -7,18 +7,22 @@ use crate::message::{AiMessage, InvalidToolCall, Message, ToolCall, ToolMessage}
 ///
 /// Providers reject a conversation in which a tool call has no result.
 pub(super) fn repair(messages: &[Message]) -> Option<Vec<Message>> {
-    let is_answered =
-        |id: &str| messages.iter().filter_map(Message::as_tool).any(|it| it.tool_call_id == id);
     let has_invalid = |it: &AiMessage| !it.invalid_tool_calls.is_empty();
     if !messages.iter().filter_map(Message::as_ai).any(has_invalid) {
         return None;
     }
     let mut repaired = Vec::with_capacity(messages.len());
-    for message in messages {
+    for (index, message) in messages.iter().enumerate() {
         repaired.push(message.clone());
+        // Some servers send no ids. The generated ids are unique only within a message, so the results are those up to
+        // the next message of the model.
+        let following = messages[index + 1..].iter().take_while(|it| it.as_ai().is_none());
+        let results: Vec<_> =
+            following.filter_map(Message::as_tool).map(|it| it.tool_call_id.as_str()).collect();
         let invalid = message.as_ai().map_or(&[][..], |it| &it.invalid_tool_calls);
-        let unanswered =
-            invalid.iter().filter(|it| it.id.as_deref().is_some_and(|id| !is_answered(id)));
+        let is_unanswered =
+            |it: &&InvalidToolCall| it.id.as_deref().is_some_and(|id| !results.contains(&id));
+        let unanswered = invalid.iter().filter(is_unanswered);
         repaired.extend(unanswered.map(|it| Message::Tool(result(it))));
     }
     (repaired.len() > messages.len()).then_some(repaired)
@@ -27,9 +31,60 @@ pub(super) fn repair(messages: &[Message]) -> Option<Vec<Message>> {
 fn result(call: &InvalidToolCall) -> ToolMessage {
     let name = call.name.clone().unwrap_or_else(|| "unknown".to_owned());
     let id = call.id.clone().unwrap_or_default();
-    let text = format!(
+    let mut text = format!(
         "Tool call {name} with id {id} could not be executed - arguments were malformed or truncated."
     );
+    if let Some(error) = &call.error {
+        text.push_str(&format!(" Reason: {error}. Write the arguments as one JSON object."));
+    }
     let call = ToolCall { name, args: serde_json::Map::new(), id: Some(id), opaque: None };
     ToolMessage::error(&call, text)
+}
+
+/// Returns whether all tool calls of a message are malformed.
+fn is_malformed(message: &AiMessage) -> bool {
+    message.tool_calls.is_empty() && !message.invalid_tool_calls.is_empty()
+}
+
+/// Returns whether the newest message of the model contains only malformed calls, and at most `max_retries` messages of
+/// this kind follow each other.
+pub(super) fn should_retry(messages: &[Message], max_retries: usize) -> bool {
+    let since_user = messages.iter().rev().take_while(|it| !matches!(it, Message::Human(_)));
+    let in_a_row = since_user.filter_map(Message::as_ai).take_while(|it| is_malformed(it)).count();
+    (1..=max_retries).contains(&in_a_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn malformed(id: &str) -> Message {
+        let call = InvalidToolCall {
+            name: Some("weather".to_owned()),
+            id: Some(id.to_owned()),
+            ..InvalidToolCall::default()
+        };
+        AiMessage { invalid_tool_calls: vec![call], ..AiMessage::default() }.into()
+    }
+
+    #[test]
+    fn equal_ids_in_several_messages_are_all_answered() {
+        let first = repair(&[malformed("0")]).unwrap();
+        assert_eq!(first.len(), 2);
+        assert_eq!(repair(&first), None);
+        let second = [first, vec![malformed("0")]].concat();
+        assert_eq!(repair(&second).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn retries_are_counted_since_the_last_message_of_the_user() {
+        let asked = Message::human("Does it rain?");
+        let mut messages = vec![malformed("0"), asked, malformed("1")];
+        assert!(should_retry(&messages, 1));
+        assert!(!should_retry(&messages, 0));
+        messages.push(malformed("2"));
+        assert!(!should_retry(&messages, 1));
+        messages.push(Message::ai("No."));
+        assert!(!should_retry(&messages, 9));
+    }
 }

@@ -3,6 +3,7 @@
 use graph_core::{Goto, NodeError};
 use serde_json::Map;
 
+use super::repair::should_retry;
 use crate::{
     AgentState,
     command::JumpTo,
@@ -72,20 +73,30 @@ pub(super) struct SpecialTools {
     pub(super) return_direct: Vec<(String, bool)>,
 }
 
+/// The settings of the branch after the model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ModelRoute {
+    /// Whether tasks of the node `tools` receive the state.
+    pub(super) needs_state: bool,
+    /// Maximum number of consecutive messages with only malformed calls after which the model is called again.
+    pub(super) malformed_call_retries: usize,
+}
+
 /// Chooses the next nodes after the model: one task of the node `tools` per unanswered tool call, the exit, or another
-/// round of the loop.
+/// round of the loop. The model node answers malformed calls at the start of that round.
 pub(super) fn after_model(
     state: &AgentState,
     to: &Destinations,
     tools: &SpecialTools,
-    needs_state: bool,
+    settings: ModelRoute,
 ) -> Result<Vec<Goto>, NodeError> {
     if let Some(jump) = jump(state) {
         return Ok(vec![to.resolve(jump)]);
     }
     let Some((newest, answers)) = last_ai(state.messages()) else { return Ok(vec![to.exit()]) };
     if newest.tool_calls.is_empty() {
-        return Ok(vec![to.exit()]);
+        let retries = should_retry(state.messages(), settings.malformed_call_retries);
+        return Ok(vec![if retries { to.loop_entry() } else { to.exit() }]);
     }
     let is_answered = |id: &str| answers.iter().any(|it| it.tool_call_id == id);
     let pending = newest.tool_calls.iter();
@@ -98,7 +109,7 @@ pub(super) fn after_model(
             return Ok(vec![Goto::node(HANDOFF)]);
         }
     }
-    let fields = if needs_state { state.to_fields() } else { Map::new() };
+    let fields = if settings.needs_state { state.to_fields() } else { Map::new() };
     let sends = pending.into_iter().map(|call| {
         let sent = SentCall { tool_call: call.clone(), state: fields.clone() };
         Ok(Goto::send("tools", serde_json::to_value(sent).map_err(NodeError::terminal)?))

@@ -6,7 +6,7 @@ use graph_core::{Goto, JsonState, NodeError, START, StateGraph, json::JsonBranch
 
 use super::{
     hook_node::Hook,
-    route::{self, Destinations, HANDOFF, SpecialTools},
+    route::{self, Destinations, HANDOFF, ModelRoute, SpecialTools},
 };
 use crate::{AgentState, command::JumpTo, middleware::Middleware, state::JUMP_TO, tool::Tool};
 
@@ -31,7 +31,7 @@ pub(super) struct Shape {
     /// Whether the agent has a response format.
     has_response: bool,
     tools: Arc<SpecialTools>,
-    needs_state: bool,
+    model_route: ModelRoute,
 }
 
 #[derive(Clone)]
@@ -47,6 +47,7 @@ impl Shape {
         has_tools: bool,
         has_response: bool,
         response_tools: Vec<String>,
+        malformed_call_retries: usize,
     ) -> Self {
         let nodes = |hook: Hook| -> Vec<HookNode> {
             let node = |it: &Arc<dyn Middleware>| {
@@ -56,6 +57,7 @@ impl Shape {
             middleware.iter().filter_map(node).collect()
         };
         let wraps_tools = middleware.iter().any(|it| it.hooks().wraps_tools);
+        let needs_state = wraps_tools || tools.iter().any(Tool::needs_state);
         Self {
             before_agent: nodes(Hook::BeforeAgent),
             before_model: nodes(Hook::BeforeModel),
@@ -64,7 +66,7 @@ impl Shape {
             has_tools,
             has_response,
             tools_may_end: tools.iter().any(Tool::is_return_direct) || !response_tools.is_empty(),
-            needs_state: wraps_tools || tools.iter().any(Tool::needs_state),
+            model_route: ModelRoute { needs_state, malformed_call_retries },
             tools: Arc::new(SpecialTools {
                 response: response_tools,
                 handoffs: handoffs(tools),
@@ -148,16 +150,16 @@ impl Shape {
         if self.has_tools {
             graph = graph.json_branch("tools", self.after_tools());
             let mut targets = vec!["tools".to_owned(), to.exit.clone()];
-            if self.has_response || deciding.is_some() {
+            let settings = self.model_route;
+            if self.has_response || deciding.is_some() || settings.malformed_call_retries > 0 {
                 targets.push(to.loop_entry.clone());
             }
             if !tools.handoffs.is_empty() {
                 graph = graph.json_branch(HANDOFF, self.after_tools());
                 targets.push(HANDOFF.to_owned());
             }
-            let needs_state = self.needs_state;
             let branch = route_branch("model_to_tools", move |state| {
-                route::after_model(state, &to, &tools, needs_state)
+                route::after_model(state, &to, &tools, settings)
             });
             return graph.json_branch(from, branch.destinations(unique(targets)));
         }

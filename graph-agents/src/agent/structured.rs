@@ -23,7 +23,9 @@ pub(super) fn to_answer(
 }
 
 fn by_provider(message: AiMessage, format: &ResponseFormat) -> Result<ModelAnswer, AgentError> {
-    let Some(schema) = format.schemas.first().filter(|_| message.tool_calls.is_empty()) else {
+    // A message with calls, even malformed ones, is not the final answer.
+    let is_final = message.tool_calls.is_empty() && message.invalid_tool_calls.is_empty();
+    let Some(schema) = format.schemas.first().filter(|_| is_final) else {
         return Ok(message.into());
     };
     let data = parse_text(&schema.name, &message.content.text())?;

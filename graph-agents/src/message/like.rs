@@ -105,6 +105,7 @@ fn from_role(
             }
             message.usage = object.get("usage").map(read).transpose()?;
             message.reasoning = object.get("reasoning").map(read).transpose()?.unwrap_or_default();
+            message.logprobs = object.get("logprobs").map(read).transpose()?.unwrap_or_default();
             Ok(Message::Ai(message))
         }
         "tool" => Ok(Message::Tool(ToolMessage {
@@ -149,7 +150,8 @@ fn add_call(message: &mut AiMessage, call: &Value) -> Result<(), AgentError> {
         }
         (name, _) => {
             let args = function["arguments"].as_str().map(str::to_owned);
-            message.invalid_tool_calls.push(InvalidToolCall { name, args, id });
+            let call = InvalidToolCall { name, args, id, ..InvalidToolCall::default() };
+            message.invalid_tool_calls.push(call);
         }
     }
     Ok(())

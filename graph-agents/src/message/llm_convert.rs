@@ -1,9 +1,10 @@
 //! Conversion between the messages of this crate and those of the crate `llm`.
 
 use llm::{Part, Role};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
+    arguments::repair_arguments,
     content::Content,
     media,
     types::{AiMessage, InvalidToolCall, Message, Status, ToolCall, ToolMessage},
@@ -85,38 +86,40 @@ fn ai_parts(message: &AiMessage) -> Vec<Part> {
             opaque: call.opaque.clone(),
         })
     });
-    message.reasoning.iter().cloned().chain(text).chain(calls).collect()
+    let invalid = message.invalid_tool_calls.iter().filter_map(invalid_part);
+    message.reasoning.iter().cloned().chain(text).chain(calls).chain(invalid).collect()
 }
 
-/// Converts a model's response. A tool call whose arguments contain no JSON object becomes an invalid call.
+/// Converts an invalid call. Returns `None` if it has no id, because then it has no result, and providers reject a call
+/// without a result.
+fn invalid_part(call: &InvalidToolCall) -> Option<Part> {
+    let call = call.clone();
+    Some(Part::InvalidToolCall(llm::InvalidToolCall {
+        id: call.id?,
+        name: call.name.unwrap_or_else(|| "unknown".to_owned()),
+        arguments: call.args.unwrap_or_default(),
+        error: call.error.unwrap_or_default(),
+        opaque: call.opaque,
+    }))
+}
+
+/// Converts a model's response. A tool call whose arguments cannot be repaired becomes an invalid call.
 pub(crate) fn from_response(response: llm::Response) -> AiMessage {
     let mut message = AiMessage::new(response.text());
     message.usage = response.usage;
+    message.logprobs = response.logprobs;
     for part in response.content {
         match part {
             Part::ToolCall(llm::ToolCall { id, name, arguments: Value::Object(args), opaque }) => {
                 message.tool_calls.push(ToolCall { name, args, id: Some(id), opaque });
             }
-            Part::ToolCall(call) => {
-                let args = match call.arguments {
-                    Value::String(text) => text,
-                    other => other.to_string(),
-                };
-                let id = Some(call.id);
-                match object_in(&args) {
-                    Some(args) => message.tool_calls.push(ToolCall {
-                        name: call.name,
-                        args,
-                        id,
-                        opaque: call.opaque,
-                    }),
-                    None => message.invalid_tool_calls.push(InvalidToolCall {
-                        name: Some(call.name),
-                        args: Some(args),
-                        id,
-                    }),
-                }
+            Part::ToolCall(llm::ToolCall { id, name, arguments, opaque }) => {
+                let error = "the arguments are not a JSON object".to_owned();
+                let arguments = arguments.to_string();
+                let call = llm::InvalidToolCall { id, name, arguments, error, opaque };
+                put_invalid(call, &mut message);
             }
+            Part::InvalidToolCall(call) => put_invalid(call, &mut message),
             reasoning @ Part::Reasoning { .. } => message.reasoning.push(reasoning),
             Part::Text { .. } | Part::Media(_) | Part::ToolResult { .. } => {}
         }
@@ -124,13 +127,20 @@ pub(crate) fn from_response(response: llm::Response) -> AiMessage {
     message
 }
 
-/// Extracts a JSON object from malformed arguments, such as an object in a code block, an object that is followed by
-/// other text, or an object that was encoded twice. An incomplete object is never completed.
-fn object_in(text: &str) -> Option<Map<String, Value>> {
-    let inner: Option<String> = serde_json::from_str(text).ok();
-    let text = inner.as_deref().unwrap_or(text);
-    let start = text.find('{')?;
-    serde_json::Deserializer::from_str(&text[start..]).into_iter().next()?.ok()
+/// Adds a call with malformed arguments: as a tool call if they can be repaired, otherwise as an invalid call.
+fn put_invalid(call: llm::InvalidToolCall, message: &mut AiMessage) {
+    let llm::InvalidToolCall { id, name, arguments, error, opaque } = call;
+    let id = Some(id);
+    match repair_arguments(&arguments) {
+        Some(args) => message.tool_calls.push(ToolCall { name, args, id, opaque }),
+        None => message.invalid_tool_calls.push(InvalidToolCall {
+            name: Some(name),
+            args: Some(arguments),
+            id,
+            error: Some(error),
+            opaque,
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -141,18 +151,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complete_objects_are_found_in_malformed_arguments() {
-        let expected = json!({"city": "Rome"});
-        for text in [
-            "```json\n{\"city\": \"Rome\"}\n```",
-            "{\"city\": \"Rome\"}</tool_call>",
-            "\"{\\\"city\\\": \\\"Rome\\\"}\"",
-        ] {
-            assert_eq!(object_in(text).map(Value::Object), Some(expected.clone()), "{text}");
-        }
-        for text in ["{\"city\": \"Ro", "", "[1]", "null", "{\"a\": {\"b\": 1}"] {
-            assert_eq!(object_in(text), None, "{text}");
-        }
+    fn responses_are_converted() {
+        let call = |id: &str, arguments: &str| {
+            Part::InvalidToolCall(llm::InvalidToolCall {
+                id: id.to_owned(),
+                name: "weather".to_owned(),
+                arguments: arguments.to_owned(),
+                error: "not JSON".to_owned(),
+                opaque: Some(json!("o")),
+            })
+        };
+        let content = vec![call("1", "{city: 'Rome'}"), call("2", "{\"city\": \"Ro")];
+        let logprob =
+            llm::TokenLogprob { token: "a".to_owned(), logprob: -0.5, alternatives: Vec::new() };
+        let response = llm::Response {
+            content: content.clone(),
+            model: llm::ModelId::new("p", "m"),
+            finish: llm::Finish::ToolCalls,
+            usage: None,
+            latency: std::time::Duration::ZERO,
+            cost: None,
+            logprobs: vec![logprob.clone()],
+        };
+        let message = from_response(response);
+        assert_eq!(message.logprobs, [logprob]);
+        let [repaired] = &message.tool_calls[..] else { panic!("{message:?}") };
+        assert_eq!((repaired.id(), &repaired.args["city"]), ("1", &json!("Rome")));
+        let [invalid] = &message.invalid_tool_calls[..] else { panic!("{message:?}") };
+        assert_eq!(invalid.error.as_deref(), Some("not JSON"));
+        // The invalid call is sent back, because its result refers to it.
+        assert_eq!(ai_parts(&message)[1], content[1]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Message types.
 
-use llm::{Part, Usage};
+use llm::{Part, TokenLogprob, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -85,6 +85,9 @@ pub struct AiMessage {
     /// Reasoning, which some providers require to be sent back with the conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasoning: Vec<Part>,
+    /// Log probabilities of the tokens, if [requested](crate::Agent::logprobs) and reported by the provider.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<TokenLogprob>,
 }
 
 /// A tool call requested by the model.
@@ -115,6 +118,12 @@ pub struct InvalidToolCall {
     /// Id of the call.
     #[serde(default)]
     pub id: Option<String>,
+    /// Why the arguments cannot be parsed. The model sees it in the error that answers the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Provider data that must be sent back unchanged with the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opaque: Option<Value>,
 }
 
 /// The result of a tool call.

@@ -120,7 +120,9 @@ fn estimate(request: &ModelRequest) -> u64 {
         RequestTool::Client(tool) => {
             tool.name().len() + tool.description().len() + tool.schema().to_string().len()
         }
-        RequestTool::Provider(tool) => tool.definition.to_string().len(),
+        RequestTool::Provider(tool) => {
+            serde_json::to_string(&tool.tool).map_or(0, |definition| definition.len())
+        }
     };
     let characters = system + request.tools.iter().map(tool).sum::<usize>();
     let tokens = count_tokens_approximately(&request.messages) + characters.div_ceil(4);

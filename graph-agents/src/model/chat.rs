@@ -130,6 +130,8 @@ pub enum ModelTool {
         description: String,
         /// JSON Schema of the arguments.
         parameters: Arc<Value>,
+        /// Whether the provider restricts the arguments to the schema; see [`Tool::strict`](crate::Tool::strict).
+        strict: bool,
     },
     /// A tool that the provider executes.
     Provider(ProviderTool),

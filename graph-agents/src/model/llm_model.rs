@@ -69,13 +69,11 @@ impl LlmModel {
         let mut request = Request { system, messages, tools: Vec::new(), ..self.request.clone() };
         for tool in &prompt.tools {
             match tool {
-                ModelTool::Function { name, description, parameters } => {
-                    request.tools.push(llm::Tool::new(name, description, Value::clone(parameters)));
+                ModelTool::Function { name, description, parameters, strict } => {
+                    let tool = llm::Tool::new(name, description, Value::clone(parameters));
+                    request.tools.push(llm::Tool { strict: *strict, ..tool });
                 }
-                ModelTool::Provider(tool) => {
-                    let tool = llm::ProviderTool::Custom(tool.definition.clone());
-                    request.provider_tools.push(tool);
-                }
+                ModelTool::Provider(tool) => request.provider_tools.push(tool.tool.clone()),
             }
         }
         request.tool_choice = match &prompt.tool_choice {

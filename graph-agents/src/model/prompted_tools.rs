@@ -10,7 +10,7 @@ use super::chat::{
 use crate::{
     AgentError,
     id::new_id,
-    message::{AiMessage, Content, Message, MessageList, ToolCall},
+    message::{AiMessage, Content, InvalidToolCall, Message, MessageList, ToolCall},
 };
 
 /// Lets a model without native tool calls use tools.
@@ -119,7 +119,7 @@ fn messages(prompt: &Prompt) -> MessageList {
                       {\"answer\": TEXT}. Tools:"
         .to_owned();
     for tool in &prompt.tools {
-        if let ModelTool::Function { name, description, parameters } = tool {
+        if let ModelTool::Function { name, description, parameters, .. } = tool {
             system += &format!("\n{name}: {description} Arguments: {}", parameters["properties"]);
         }
     }
@@ -142,9 +142,10 @@ fn messages(prompt: &Prompt) -> MessageList {
 
 /// Returns a message of the model in the JSON form that the prompt requests.
 fn step_text(message: &AiMessage) -> String {
-    match message.tool_calls.first() {
-        Some(call) => json!({ "tool": call.name, "arguments": call.args }),
-        None => json!({ "answer": message.content.text() }),
+    match (message.tool_calls.first(), message.invalid_tool_calls.first()) {
+        (Some(call), _) => json!({ "tool": call.name, "arguments": call.args }),
+        (None, Some(call)) => json!({ "tool": call.name, "arguments": call.args }),
+        (None, None) => json!({ "answer": message.content.text() }),
     }
     .to_string()
 }
@@ -154,14 +155,43 @@ fn to_message(step: &Value) -> Result<AiMessage, NodeError> {
         return Ok(AiMessage::new(answer));
     }
     match step["tool"].as_str() {
-        Some(name) => {
-            let call = ToolCall::new(name, step["arguments"].clone(), new_id());
-            Ok(AiMessage::new("").tool_call(call))
-        }
+        Some(name) => Ok(call_message(name, &step["arguments"])),
         None => Err(AgentError::value(format!(
             "the model returned neither a tool call nor an answer: {step}; check that its server restricts responses to \
              a schema, and that its token limit is high enough"
         ))
         .into()),
+    }
+}
+
+/// Creates a message with a tool call, which is invalid if the arguments are not an object. `null` means that there are no
+/// arguments.
+fn call_message(name: &str, arguments: &Value) -> AiMessage {
+    if arguments.is_object() || arguments.is_null() {
+        return AiMessage::new("").tool_call(ToolCall::new(name, arguments.clone(), new_id()));
+    }
+    let call = InvalidToolCall {
+        name: Some(name.to_owned()),
+        args: Some(arguments.to_string()),
+        id: Some(new_id()),
+        error: Some("the arguments are not a JSON object".to_owned()),
+        opaque: None,
+    };
+    AiMessage { invalid_tool_calls: vec![call], ..AiMessage::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_are_not_an_object_make_a_call_invalid() {
+        let message = to_message(&json!({ "tool": "weather", "arguments": ["Rome"] })).unwrap();
+        assert!(message.tool_calls.is_empty());
+        assert_eq!(message.invalid_tool_calls[0].args.as_deref(), Some("[\"Rome\"]"));
+        let step: Value = serde_json::from_str(&step_text(&message)).unwrap();
+        assert_eq!(step, json!({ "tool": "weather", "arguments": "[\"Rome\"]" }));
+        let message = to_message(&json!({ "tool": "weather", "arguments": {} })).unwrap();
+        assert_eq!(message.tool_calls.len(), 1);
     }
 }

@@ -55,6 +55,7 @@ struct Inner {
     schema: Arc<Value>,
     injected: Vec<Injected>,
     return_direct: bool,
+    strict: bool,
     exceptions: Option<ExceptionAnswer>,
     reads_state: bool,
     hands_off: bool,
@@ -140,6 +141,7 @@ impl Tool {
             schema: Arc::new(without_metadata(schema)),
             injected: Vec::new(),
             return_direct: false,
+            strict: false,
             exceptions: None,
             reads_state: true,
             hands_off: false,
@@ -180,6 +182,32 @@ impl Tool {
     #[must_use]
     pub fn return_direct(self) -> Self {
         self.edit(|it| it.return_direct = true)
+    }
+
+    /// Asks the provider to restrict the model's arguments to the schema; see [`llm::Tool::strict`]. The agent validates the
+    /// arguments in any case.
+    ///
+    /// ```
+    /// use graph_agents::{Agent, LlmModel, tool};
+    /// use llm::{Llm, Request, Scripted};
+    ///
+    /// /// Adds two numbers.
+    /// #[tool(strict)]
+    /// async fn add(a: i64, b: i64) -> i64 {
+    ///     a + b
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let model = Scripted::new("m", |it: &Request| format!("strict: {}", it.tools[0].strict));
+    /// let agent = Agent::new(LlmModel::new(Llm::new(model))).tools([add()]).compile()?;
+    /// assert_eq!(agent.run("Hi").await?.text(), "strict: true");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn strict(self) -> Self {
+        self.edit(|it| it.strict = true)
     }
 
     /// Lets the tool answer its own [`AgentError::tool`] errors. Other errors are not affected.
@@ -278,6 +306,11 @@ impl Tool {
     /// Returns whether the tool ends the agent's loop.
     pub fn is_return_direct(&self) -> bool {
         self.inner.return_direct
+    }
+
+    /// Returns whether the provider is asked to restrict the arguments to the schema.
+    pub fn is_strict(&self) -> bool {
+        self.inner.strict
     }
 
     /// Returns whether the tool reads the state.

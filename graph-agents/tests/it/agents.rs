@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use graph_agents::{
     Agent, AiMessage, ChatModel, CompiledAgent, InvalidToolCall, LlmModel, Message, ResponseFormat,
     ScriptedModel, Status, Tool, ToolCall,
-    middleware::{HumanInTheLoop, ModelCallLimit, ReturnMalformedCalls, ReviewRule},
+    middleware::{HumanInTheLoop, ModelCallLimit, ReviewRule},
     model::{ChunkSink, Prompt},
 };
 use graph_core::{
@@ -140,25 +140,27 @@ async fn malformed_calls_are_returned_to_the_model() {
             name: Some("count".to_owned()),
             args: Some("{\"a".to_owned()),
             id: id.map(str::to_owned),
+            ..InvalidToolCall::default()
         };
         AiMessage { invalid_tool_calls: vec![call], ..AiMessage::default() }
     };
     let (tool, count) = counting("count");
     let answers = [malformed(Some("c0")), malformed(None), calls(&["count"]), AiMessage::new("ok")];
-    let middleware = ReturnMalformedCalls::new(2);
-    let agent = Agent::new(ScriptedModel::new(answers)).tools([tool]).middleware(middleware);
+    let agent = Agent::new(ScriptedModel::new(answers)).tools([tool]);
     let outcome = agent.compile().unwrap().run("go").await.unwrap();
     assert_eq!((outcome.text().as_str(), count.load(Ordering::Relaxed)), ("ok", 1));
     let errors = outcome.messages.iter().filter_map(Message::as_tool);
     let errors = errors.filter(|it| it.status == Status::Error);
     assert_eq!(errors.count(), 2);
 
-    let (tool, _) = counting("count");
-    let agent = Agent::new(ScriptedModel::new((0..9).map(|_| malformed(Some("c")))))
-        .tools([tool])
-        .middleware(middleware);
-    let outcome = agent.compile().unwrap().run("go").await.unwrap();
-    assert_eq!(outcome.messages.iter().filter(|it| it.as_ai().is_some()).count(), 3);
+    for retries in 0..3 {
+        let (tool, _) = counting("count");
+        let model = ScriptedModel::new((0..9).map(|_| malformed(Some("c"))));
+        let agent = Agent::new(model).tools([tool]).malformed_call_retries(retries);
+        let outcome = agent.compile().unwrap().run("go").await.unwrap();
+        let answers = outcome.messages.iter().filter(|it| it.as_ai().is_some());
+        assert_eq!(answers.count(), retries + 1);
+    }
 }
 
 #[tokio::test]

@@ -4,8 +4,10 @@
 mod agents;
 mod chat;
 mod handoffs;
+mod malformed_calls;
 mod messages;
 mod middleware;
+mod model_options;
 mod tool_policy;
 mod tool_signatures;
 mod tools;

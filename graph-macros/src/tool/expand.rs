@@ -115,6 +115,7 @@ fn arguments(parameters: &[Parameter]) -> Arguments<'_> {
 fn options(options: &Options) -> TokenStream {
     let return_direct = options.return_direct.then(|| quote! { .return_direct() });
     let untrusted = options.untrusted.then(|| quote! { .untrusted() });
+    let strict = options.strict.then(|| quote! { .strict() });
     let errors =
         options.answer_errors.then(|| quote! { .errors(::graph_agents::ToolErrors::answer_all()) });
     let retries = options.retries.iter();
@@ -124,6 +125,7 @@ fn options(options: &Options) -> TokenStream {
     quote! {
         #return_direct
         #untrusted
+        #strict
         #errors
         #(.retry(::graph_agents::middleware::RetryOptions {
             max_retries: #retries,

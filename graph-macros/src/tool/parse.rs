@@ -54,6 +54,7 @@ pub(super) struct Options {
     pub(super) return_direct: bool,
     pub(super) answer_errors: bool,
     pub(super) untrusted: bool,
+    pub(super) strict: bool,
     pub(super) retries: Option<LitInt>,
     pub(super) timeout_secs: Option<LitInt>,
     pub(super) cache_secs: Option<LitInt>,
@@ -61,7 +62,7 @@ pub(super) struct Options {
 }
 
 const OPTIONS: &str = "the options are `name = \"..\"`, `return_direct`, `retries = 2`, `timeout_secs = 30`, \
-                       `cache_secs = 600`, `max_output = 10_000`, `answer_errors` and `untrusted`";
+                       `cache_secs = 600`, `max_output = 10_000`, `answer_errors`, `untrusted` and `strict`";
 
 pub(super) fn parse(options: TokenStream, item: TokenStream) -> syn::Result<ToolFn> {
     let options = parse_options(options)?;
@@ -113,6 +114,7 @@ fn parse_options(options: TokenStream) -> syn::Result<Options> {
             ("return_direct", Meta::Path(_)) => parsed.return_direct = true,
             ("answer_errors", Meta::Path(_)) => parsed.answer_errors = true,
             ("untrusted", Meta::Path(_)) => parsed.untrusted = true,
+            ("strict", Meta::Path(_)) => parsed.strict = true,
             ("name", Meta::NameValue(pair)) => match &pair.value {
                 Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => parsed.name = Some(name.clone()),
                 other => return Err(Error::new(other.span(), "the name must be a string")),

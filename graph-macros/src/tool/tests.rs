@@ -12,7 +12,7 @@ fn error(item: proc_macro2::TokenStream) -> String {
 #[test]
 fn function_becomes_a_constructor_of_a_tool() {
     let expanded = expand(
-        quote!(name = "sum", return_direct),
+        quote!(name = "sum", return_direct, strict),
         quote! {
             /// Adds two numbers.
             pub async fn add(
@@ -33,6 +33,7 @@ fn function_becomes_a_constructor_of_a_tool() {
         "\"Adds two numbers.\"",
         "runtime . state ()",
         "return_direct ()",
+        ". strict ()",
         "reads_state (true)",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");

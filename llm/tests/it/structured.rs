@@ -388,6 +388,11 @@ async fn tool_calls_are_not_repaired() {
     let JsonError::Unreadable { error: unreadable, response } = error else { panic!("{error}") };
     assert_eq!(response.tool_calls().next().unwrap().name, "look_up");
     assert!(unreadable.attempts.iter().all(|it| it.0 != ParseMethod::Repaired), "{unreadable}");
+    let arguments = serde_json::json!("{\"id\": F1-07}");
+    let llm = model([Reply::ToolCall { name: "look_up".to_owned(), arguments }]);
+    let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
+    let JsonError::Unreadable { response, .. } = error else { panic!("{error}") };
+    assert_eq!(response.invalid_tool_calls().count(), 1);
 }
 
 #[tokio::test]

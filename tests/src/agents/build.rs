@@ -112,7 +112,8 @@ fn any_tool(spec: &ToolSpec, world: &Arc<World>) -> graph_agents::Tool {
 
 fn agent(spec: &AgentSpec, model: &str, world: &Arc<World>) -> Result<Agent, AgentError> {
     let model = spec.model.as_deref().unwrap_or(model);
-    let mut agent = Agent::with_shared_model(world.model(model));
+    // In the recorded framework, a message with only malformed calls ends the run.
+    let mut agent = Agent::with_shared_model(world.model(model)).malformed_call_retries(0);
     for spec in &spec.tools {
         agent = match provider_tool(spec) {
             Some(tool) => agent.provider_tool(tool),

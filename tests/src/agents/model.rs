@@ -111,18 +111,19 @@ pub(super) fn ai_message(reply: &Value) -> AiMessage {
         Value::Array(blocks) => blocks.clone().into(),
         text => text.as_str().unwrap_or_default().into(),
     };
+    let mut invalid_tool_calls: Vec<InvalidToolCall> =
+        serde_json::from_value(read("invalid_tool_calls")).expect("valid calls");
+    // The recorded messages omit the reason.
+    invalid_tool_calls.iter_mut().for_each(|it| it.error = None);
     AiMessage {
         content,
         id: reply["id"].as_str().map(str::to_owned),
         name: reply["name"].as_str().map(str::to_owned),
         tool_calls: serde_json::from_value::<Vec<ToolCall>>(read("tool_calls"))
             .expect("valid calls"),
-        invalid_tool_calls: serde_json::from_value::<Vec<InvalidToolCall>>(read(
-            "invalid_tool_calls",
-        ))
-        .expect("valid calls"),
+        invalid_tool_calls,
         usage: usage(&reply["usage"]),
-        reasoning: Vec::new(),
+        ..AiMessage::default()
     }
 }
 

@@ -1,0 +1,165 @@
+//! Repair of tool arguments that are not valid JSON.
+
+use std::{iter::Peekable, str::Chars};
+
+use serde_json::{Map, Value};
+
+/// Extracts the JSON object from malformed arguments.
+///
+/// Repairs only mistakes that leave no doubt about the arguments: text around the object such as a code block, an object
+/// that was encoded twice, single quotes, keys without quotes, line breaks in strings, trailing commas and the literals of
+/// Python. Never adds a value or a closing bracket. Returns `None` if the text contains no complete object, or several.
+pub(super) fn repair_arguments(text: &str) -> Option<Map<String, Value>> {
+    let inner: Option<String> = serde_json::from_str(text).ok();
+    let text = inner.as_deref().unwrap_or(text);
+    let mut rest = text[text.find('{')?..].chars().peekable();
+    let object = strict_object(&mut rest)?;
+    let is_only_object = !rest.any(|it| it == '{');
+    serde_json::from_str(&object).ok().filter(|_| is_only_object)
+}
+
+/// Rewrites the object at the start of a text as strict JSON. The iterator then continues after the object.
+fn strict_object(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let mut json = String::new();
+    let mut depth = 0_usize;
+    while let Some(next) = chars.next() {
+        match next {
+            '"' | '\'' => json.push_str(&string(next, chars)?),
+            ',' => {
+                skip_whitespace(chars);
+                if !matches!(chars.peek(), Some('}' | ']')) {
+                    json.push(',');
+                }
+            }
+            '{' | '[' => {
+                depth += 1;
+                json.push(next);
+            }
+            '}' | ']' => {
+                depth -= 1;
+                json.push(next);
+                if depth == 0 {
+                    return Some(json);
+                }
+            }
+            _ if next.is_alphabetic() || next == '_' => json.push_str(&word(next, chars)?),
+            _ if next.is_ascii_digit() || next == '-' => {
+                json.push(next);
+                take_while(chars, |it| it.is_ascii_digit() || "+-.eE".contains(it), &mut json);
+            }
+            ':' => json.push(':'),
+            _ if next.is_whitespace() => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Reads the rest of a string as a JSON string. Returns `None` if the string does not end.
+fn string(quote: char, chars: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let mut text = "\"".to_owned();
+    loop {
+        match chars.next()? {
+            end if end == quote => {
+                text.push('"');
+                return Some(text);
+            }
+            '\\' => match chars.next()? {
+                '\'' => text.push('\''),
+                escaped => text.extend(['\\', escaped]),
+            },
+            '"' => text.push_str("\\\""),
+            control if control.is_ascii_control() => {
+                text.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            other => text.push(other),
+        }
+    }
+}
+
+/// Reads the rest of a word without quotes: a literal or a key. Returns `None` for other words, because the end of a
+/// string without quotes is unknown.
+fn word(first: char, chars: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let mut word = first.to_string();
+    take_while(chars, |it| it.is_alphanumeric() || it == '_' || it == '-', &mut word);
+    skip_whitespace(chars);
+    match word.as_str() {
+        _ if chars.peek() == Some(&':') => Some(Value::from(word.as_str()).to_string()),
+        "true" | "True" => Some("true".to_owned()),
+        "false" | "False" => Some("false".to_owned()),
+        "null" | "None" => Some("null".to_owned()),
+        _ => None,
+    }
+}
+
+fn skip_whitespace(chars: &mut Peekable<Chars<'_>>) {
+    while chars.next_if(|it| it.is_whitespace()).is_some() {}
+}
+
+fn take_while(chars: &mut Peekable<Chars<'_>>, belongs: impl Fn(char) -> bool, to: &mut String) {
+    while let Some(next) = chars.next_if(|it| belongs(*it)) {
+        to.push(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: Value) {
+        assert_eq!(repair_arguments(text).map(Value::Object), Some(expect), "{text}");
+    }
+
+    #[test]
+    fn complete_objects_are_found_in_other_text() {
+        for text in [
+            "```json\n{\"city\": \"Rome\"}\n```",
+            "{\"city\": \"Rome\"}</tool_call>",
+            "\"{\\\"city\\\": \\\"Rome\\\"}\"",
+            "{\"city\": \"Rome\"}}",
+        ] {
+            check(text, json!({"city": "Rome"}));
+        }
+    }
+
+    #[test]
+    fn unambiguous_syntax_errors_are_repaired() {
+        check(
+            "{'city': 'Rome', 'say': 'a \"b\"', 'it\\'s': 1}",
+            json!({"city": "Rome", "say": "a \"b\"", "it's": 1}),
+        );
+        check(
+            "{city: \"Rome\", days: [1, -2.5e3,],}",
+            json!({"city": "Rome", "days": [1, -2.5e3]}),
+        );
+        check(
+            "{\"a\": True, \"b\": None, \"c\": false}",
+            json!({"a": true, "b": null, "c": false}),
+        );
+        check("{\"code\": \"a\nb\tc\"}", json!({"code": "a\nb\tc"}));
+        check("{\"a\": \"\\u00e4 \\\" {\"}", json!({"a": "ä \" {"}));
+    }
+
+    #[test]
+    fn ambiguous_arguments_are_not_repaired() {
+        for text in [
+            "",
+            "[1]",
+            "null",
+            "{\"city\": \"Ro",
+            "{\"city\": \"Rome\"",
+            "{\"a\": {\"b\": 1}",
+            "{\"city\": Rome}",
+            "{\"city\": }",
+            "{\"a\" 1}",
+            "{'it': 'it's'}",
+            "{\"a\": 1} {\"a\": 2}",
+            "{\"a\": [1}",
+        ] {
+            assert_eq!(repair_arguments(text), None, "{text}");
+        }
+    }
+}

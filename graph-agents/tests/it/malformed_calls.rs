@@ -1,0 +1,90 @@
+//! Malformed tool calls of the models of the crate `llm`.
+
+use std::sync::{Arc, Mutex};
+
+use graph_agents::{Agent, LlmModel, Message, Status, Tool, middleware::ModelCallLimit};
+use llm::{Llm, Part, Reply, Request, Scripted};
+use serde_json::{Value, json};
+
+type Requests = Arc<Mutex<Vec<Request>>>;
+
+/// Returns a model that gives these replies, and the requests that it receives.
+fn model(replies: impl IntoIterator<Item = Reply>) -> (LlmModel, Requests) {
+    let requests = Requests::default();
+    let (log, replies) =
+        (requests.clone(), Mutex::new(replies.into_iter().collect::<Vec<_>>().into_iter()));
+    let scripted = Scripted::new("small", move |request: &Request| {
+        log.lock().unwrap().push(request.clone());
+        replies.lock().unwrap().next().unwrap()
+    });
+    (LlmModel::new(Llm::new(scripted)), requests)
+}
+
+fn call(arguments: Value) -> Reply {
+    Reply::ToolCall { name: "weather".to_owned(), arguments }
+}
+
+/// Returns a tool, and the cities with which it was called.
+fn weather() -> (Tool, Arc<Mutex<Vec<Value>>>) {
+    let cities = Arc::new(Mutex::new(Vec::new()));
+    let log = cities.clone();
+    let schema = json!({
+        "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"],
+    });
+    let tool = Tool::dynamic("weather", "Returns the weather.", schema, move |args, _| {
+        log.lock().unwrap().push(args["city"].clone());
+        async { "rain" }
+    });
+    (tool, cities)
+}
+
+#[tokio::test]
+async fn unambiguous_arguments_are_repaired() {
+    let replies = [call(json!("```json\n{city: 'Rome',}\n```")), "It rains.".into()];
+    let (model, requests) = model(replies);
+    let (tool, cities) = weather();
+    let agent = Agent::new(model).tools([tool]).compile().unwrap();
+    assert_eq!(agent.run("Does it rain?").await.unwrap().text(), "It rains.");
+    assert_eq!(*cities.lock().unwrap(), ["Rome"]);
+    assert_eq!(requests.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn malformed_call_is_returned_and_corrected() {
+    let replies =
+        [call(json!("{\"city\": \"Ro")), call(json!({ "city": "Rome" })), "It rains.".into()];
+    let (model, requests) = model(replies);
+    let (tool, cities) = weather();
+    let agent = Agent::new(model).tools([tool]).compile().unwrap();
+    let outcome = agent.run("Does it rain?").await.unwrap();
+    assert_eq!(outcome.text(), "It rains.");
+    assert_eq!(*cities.lock().unwrap(), ["Rome"]);
+    let errors = outcome.messages.iter().filter_map(Message::as_tool);
+    assert_eq!(errors.filter(|it| it.status == Status::Error).count(), 1);
+
+    let requests = requests.lock().unwrap();
+    let [_, answer, error] = &requests[1].messages[..] else { panic!("{:?}", requests[1]) };
+    let [Part::InvalidToolCall(malformed)] = &answer.parts[..] else { panic!("{answer:?}") };
+    assert_eq!(malformed.arguments, "{\"city\": \"Ro");
+    let [Part::ToolResult { id, content, failed: true, .. }] = &error.parts[..] else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*id, malformed.id);
+    assert!(content.contains(&malformed.error), "{content}");
+}
+
+#[tokio::test]
+async fn call_limits_bound_the_retries() {
+    let (model, requests) = model((0..9).map(|_| call(json!("{"))));
+    let (tool, cities) = weather();
+    let agent = Agent::new(model)
+        .tools([tool])
+        .malformed_call_retries(8)
+        .middleware(ModelCallLimit::new(None, Some(3)).unwrap())
+        .compile()
+        .unwrap();
+    let outcome = agent.run("Does it rain?").await.unwrap();
+    assert_eq!(outcome.text(), "Model call limits exceeded: run limit (3/3)");
+    assert_eq!(requests.lock().unwrap().len(), 3);
+    assert!(cities.lock().unwrap().is_empty());
+}
