@@ -8,14 +8,20 @@ use serde_json::{Map, Value};
 ///
 /// Repairs only mistakes that leave no doubt about the arguments: text around the object such as a code block, an object
 /// that was encoded twice, single quotes, keys without quotes, line breaks in strings, trailing commas and the literals of
-/// Python. Never adds a value or a closing bracket. Returns `None` if the text contains no complete object, or several.
+/// Python. Never adds a value or a closing bracket. Returns `None` if the text contains no complete object, or other data
+/// beside it.
 pub(super) fn repair_arguments(text: &str) -> Option<Map<String, Value>> {
-    let inner: Option<String> = serde_json::from_str(text).ok();
-    let text = inner.as_deref().unwrap_or(text);
-    let mut rest = text[text.find('{')?..].chars().peekable();
-    let object = strict_object(&mut rest)?;
-    let is_only_object = !rest.any(|it| it == '{');
-    serde_json::from_str(&object).ok().filter(|_| is_only_object)
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => return Some(object),
+        Ok(Value::String(inner)) => return repair_arguments(&inner),
+        Ok(_) => return None,
+        Err(_) => {}
+    }
+    let (before, object) = text.split_at(text.find('{')?);
+    let mut rest = object.chars().peekable();
+    let json = strict_object(&mut rest)?;
+    let has_other_data = before.contains(['[', '"']) || rest.any(|it| "{[\"':".contains(it));
+    serde_json::from_str(&json).ok().filter(|_| !has_other_data)
 }
 
 /// Rewrites the object at the start of a text as strict JSON. The iterator then continues after the object.
@@ -48,7 +54,7 @@ fn strict_object(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
                 take_while(chars, |it| it.is_ascii_digit() || "+-.eE".contains(it), &mut json);
             }
             ':' => json.push(':'),
-            _ if next.is_whitespace() => {}
+            _ if next.is_whitespace() => json.push(' '),
             _ => return None,
         }
     }
@@ -158,6 +164,10 @@ mod tests {
             "{'it': 'it's'}",
             "{\"a\": 1} {\"a\": 2}",
             "{\"a\": [1}",
+            "{\"a\": 1 2}",
+            "{\"a\": 1}, \"b\": 2}",
+            "[\"Rome\", {\"unit\": \"C\"}]",
+            "[\"Rome\", {unit: \"C\"}]",
         ] {
             assert_eq!(repair_arguments(text), None, "{text}");
         }
