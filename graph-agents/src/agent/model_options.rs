@@ -13,7 +13,7 @@ impl Agent {
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel};
-    /// use llm::{Llm, ProviderTool, Reply, Request, Scripted, WebSearch};
+    /// use llm::{Llm, ProviderTool, Request, Scripted, WebSearch};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

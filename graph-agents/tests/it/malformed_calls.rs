@@ -88,3 +88,14 @@ async fn call_limits_bound_the_retries() {
     assert_eq!(requests.lock().unwrap().len(), 3);
     assert!(cities.lock().unwrap().is_empty());
 }
+
+#[test]
+fn stored_messages_without_the_reason_are_read() {
+    let stored = json!({
+        "type": "ai", "content": "",
+        "invalid_tool_calls": [{ "name": "weather", "args": "{", "id": "1" }],
+    });
+    let message: Message = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(message.as_ai().unwrap().invalid_tool_calls[0].error, None);
+    assert_eq!(serde_json::to_value(&message).unwrap(), stored);
+}
