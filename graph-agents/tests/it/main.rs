@@ -3,9 +3,14 @@
 
 mod agents;
 mod chat;
+mod chat_stream;
+mod composition;
+mod embeddings;
+mod forks;
 mod handoffs;
 mod messages;
 mod middleware;
 mod tool_policy;
 mod tool_signatures;
 mod tools;
+mod trim;
