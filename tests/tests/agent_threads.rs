@@ -72,8 +72,8 @@ async fn changes_of_a_long_conversation_store_only_the_change() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("threads.db");
     let saver = open(&path);
-    let agent_of_saver = agent(saver.clone());
-    let chat = agent_of_saver.conversation("t");
+    let first_agent = agent(saver.clone());
+    let chat = first_agent.conversation("t");
     let mut expected = chat.send(long_conversation()).await.unwrap().messages;
     let conversation = stored_bytes(&saver).await;
     assert!(conversation > (N_MESSAGES * LENGTH / 2) as u64, "{conversation}");
@@ -94,7 +94,7 @@ async fn changes_of_a_long_conversation_store_only_the_change() {
         (json!([{"type": "human", "content": "edited", "id": "9"}]), 0),
     ] {
         let (n, before) = (expected.len(), stored_bytes(&saver).await);
-        let update = agent_of_saver.schema().update(json!({ "messages": change })).unwrap();
+        let update = first_agent.schema().update(json!({ "messages": change })).unwrap();
         chat.thread().update_state(update, AsNode::node("model")).await.unwrap();
         let grown = stored_bytes(&saver).await - before;
         assert!(grown < limit, "{change}: {grown} of {conversation} bytes");
@@ -106,7 +106,7 @@ async fn changes_of_a_long_conversation_store_only_the_change() {
     assert_eq!(expected[6].text(), "edited");
 
     // Another process builds the same list from the stored changes.
-    drop((chat, agent_of_saver, saver));
+    drop((chat, first_agent, saver));
     let reopened = agent(open(&path));
     assert_eq!(messages(&reopened.conversation("t")).await, expected);
 }
