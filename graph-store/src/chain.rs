@@ -219,7 +219,7 @@ mod tests {
         /// forks.
         #[test]
         fn a_chain_has_the_value_of_its_changes(
-            steps in prop::collection::vec((0..5u8, any::<Index>(), 0..9i64), 1..900),
+            steps in prop::collection::vec((0..6u8, any::<Index>(), 0..9i64), 1..900),
             forks in prop::collection::vec((any::<Index>(), any::<Index>()), 0..4),
         ) {
             let mut links = Links::default();
@@ -250,6 +250,7 @@ mod tests {
                 match kind {
                     0 | 1 => Change::Extend(vec![json!(number)]),
                     2 | 3 => Change::Put(vec![(index.index(length + 1), json!(number))]),
+                    4 if length > 0 => Change::Remove(vec![index.index(length)]),
                     _ if number == 0 => Change::Set(json!({})),
                     _ if number == 1 => Change::Set(json!([1, 2])),
                     _ => Change::Extend(vec![json!(number), json!(number)]),

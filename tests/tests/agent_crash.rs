@@ -1,5 +1,6 @@
-//! Kills a process that runs an agent at every write, resumes the agent in another process, and checks that no tool
-//! result is lost and that no stored result is computed again.
+//! Kills a process that runs agents at every write, resumes the agents in another process, and checks that no tool
+//! result is lost and that no stored result is computed again. The agents hand the conversation to each other and wait
+//! for answers of a person.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
@@ -9,56 +10,63 @@ use std::{
     process::Command,
 };
 
-use graph_agents::message::messages_from_json;
 use graph_core::Durability;
-use graph_tests::crash::{
-    agent_job::{self, AgentReport, ROUNDS},
-    is_nightly,
-    killing_hook::CrashPlan,
-    location::StoreLocation,
-    logs,
-    worker::durability_arg,
+use graph_tests::{
+    crash::{
+        agent_job::{self, AgentJob, AgentReport},
+        case::block_on,
+        is_nightly,
+        killing_hook::CrashPlan,
+        location::StoreLocation,
+        logs,
+        stored_thread::StoredThread,
+        worker::durability_arg,
+    },
+    postgres,
 };
 use tempfile::TempDir;
 
 const SIGKILL: i32 = 9;
 
-/// One thread of the agent, and the processes that run it.
+/// One thread of the agents, and the processes that run it.
 struct Case {
-    dir: TempDir,
+    job: AgentJob,
     durability: Durability,
+    location: StoreLocation,
+    thread: String,
+    /// Directory that contains the logs of the processes.
+    dir: TempDir,
 }
 
 impl Case {
-    fn new(durability: Durability) -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), durability }
-    }
-
-    fn location(&self) -> StoreLocation {
-        StoreLocation::Sqlite(self.dir.path().join("threads.db"))
-    }
-
     fn log(&self) -> PathBuf {
         self.dir.path().join("executions")
     }
 
-    /// Runs the agent in a separate process. Returns `None` if the process was killed.
+    fn acks(&self) -> PathBuf {
+        self.dir.path().join("acks")
+    }
+
+    /// Runs the agents in a separate process. Returns `None` if the process was killed.
     fn run(&self, plan: CrashPlan) -> Option<AgentReport> {
         let output = Command::new(env!("CARGO_BIN_EXE_crash-worker"))
-            .args(["--saver", &self.location().to_arg()])
-            .arg("--agent")
-            .arg(self.log())
+            .args(["--saver", &self.location.to_arg()])
+            .args(["--thread", &self.thread])
+            .args(["--agents", self.job.as_str()])
             .args(["--durability", durability_arg(self.durability)])
+            .arg("--world")
+            .arg(self.log())
             .arg("--acks")
-            .arg(self.dir.path().join("acks"))
+            .arg(self.acks())
             .args(["--plan", &plan.to_string()])
+            .args(["--wait", "30"])
             .output()
             .unwrap();
         if output.status.signal() == Some(SIGKILL) {
             return None;
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{plan}: {}: {stderr}", output.status);
+        assert!(output.status.success(), "{}, {plan}: {}: {stderr}", self.thread, output.status);
         Some(serde_json::from_slice(&output.stdout).unwrap())
     }
 
@@ -67,39 +75,39 @@ impl Case {
         logs::effects(&self.log()).unwrap()
     }
 
-    /// Returns the ids of the calls whose results are stored.
-    #[tokio::main(flavor = "current_thread")]
-    async fn stored_results(&self) -> BTreeSet<String> {
-        let saver = self.location().open().await.unwrap();
-        let agent = agent_job::agent(saver, &self.log()).unwrap();
-        let thread = agent_job::thread(&agent, self.durability);
-        let Some(state) = thread.state().await.unwrap() else { return BTreeSet::new() };
-        let writes = state.tasks.into_iter().filter_map(|it| it.result).flatten();
-        let lists = state.values.get("messages").cloned().into_iter();
-        let lists = lists.chain(writes.filter(|it| it.field == "messages").map(|it| it.value));
-        let messages = lists.flat_map(|it| messages_from_json(&it).unwrap());
-        messages.filter_map(|it| it.as_tool().map(|it| it.tool_call_id.clone())).collect()
+    /// Checks that all acknowledged writes are stored, and returns the ids of the calls whose results are stored.
+    fn stored_results(&self) -> BTreeSet<String> {
+        block_on(async {
+            let saver = self.location.open().await.unwrap();
+            let stored = StoredThread::of(&*saver, &self.thread).await.unwrap();
+            stored.check_acks(&logs::acks(&self.acks()).unwrap()).unwrap();
+            agent_job::stored_results(&*saver, &self.thread).await.unwrap()
+        })
     }
 
     /// Kills one process per plan, lets the next one finish, and checks the results. Returns the number of calls that
     /// were executed more than once.
     fn check(&self, plans: &[CrashPlan]) -> usize {
-        let context = format!("{:?}, {plans:?}", self.durability);
+        let context = format!("{:?}, {:?}, {plans:?}", self.job, self.durability);
+        let calls = self.job.calls();
         let mut stored = BTreeMap::new();
         for plan in plans {
             if self.run(*plan).is_some() {
                 break;
             }
-            let executions = self.executions();
-            for id in self.stored_results() {
+            let (executions, results) = (self.executions(), self.stored_results());
+            let lost = stored.keys().find(|it: &&String| !results.contains(*it));
+            assert_eq!(lost, None, "result is no longer stored: {context}");
+            for id in results.into_iter().filter(|it| calls.contains(&it.as_str())) {
                 let n = executions[&id];
                 assert_eq!(*stored.entry(id).or_insert(n), n, "computed again: {context}");
             }
         }
         let report = self.run(CrashPlan::NoCrash).unwrap();
         assert_eq!(report.answer, "done", "{context}");
+        assert_eq!(report.authors, self.job.authors(), "{context}");
         let ids: Vec<_> = report.results.iter().map(|it| it.0.as_str()).collect();
-        assert_eq!(ids, ROUNDS.concat(), "each call has one result, in order: {context}");
+        assert_eq!(ids, calls, "each call has one result, in order: {context}");
         let executions = self.executions();
         for (id, result) in &report.results {
             let n = executions[id];
@@ -112,22 +120,80 @@ impl Case {
     }
 }
 
-/// Kills at every write point. Nightly runs also test asynchronous writes, and kill the process that resumes.
-#[test]
-fn killed_agent_neither_loses_nor_repeats_stored_results() {
+/// Kills processes that run a job. `location` returns the store for a new thread, whose directory it gets.
+///
+/// Ordinary runs kill at each `step`-th write, alternately before and after it. With step 0 and in nightly runs, they
+/// kill before and after each write. Nightly runs also test asynchronous writes, and kill the process that resumes.
+fn check(job: AgentJob, step: usize, location: impl Fn(&TempDir) -> StoreLocation) {
+    let every = step == 0 || is_nightly();
     let modes = [Durability::Sync, Durability::Async];
     for durability in &modes[..if is_nightly() { 2 } else { 1 }] {
-        let uninterrupted = Case::new(*durability);
+        let case = |name: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            let thread = format!("{} {} {name}", job.as_str(), durability_arg(*durability));
+            Case { job, durability: *durability, location: location(&dir), thread, dir }
+        };
+        let uninterrupted = case("uninterrupted");
         let n_writes = uninterrupted.run(CrashPlan::NoCrash).unwrap().n_writes;
-        assert!(uninterrupted.executions().values().all(|it| *it == 1));
-        let plans = (1..=n_writes).flat_map(|it| [CrashPlan::Before(it), CrashPlan::After(it)]);
+        let executions = uninterrupted.executions();
+        assert_eq!(executions.len(), job.calls().len());
+        assert!(executions.values().all(|it| *it == 1), "{executions:?}");
         let mut repeated = 0;
-        for plan in plans {
-            repeated += Case::new(*durability).check(&[plan]);
+        for plan in kill_points(n_writes, if every { 0 } else { step }) {
+            repeated += case(&plan.to_string()).check(&[plan]);
             if is_nightly() {
-                Case::new(*durability).check(&[plan, CrashPlan::After(3), CrashPlan::Before(6)]);
+                let again = [plan, CrashPlan::After(3), CrashPlan::Before(6)];
+                case(&format!("{plan} and again")).check(&again);
             }
         }
-        assert!(repeated > 0, "no kill fell between an execution and its write");
+        assert!(repeated > 0 || !every, "no kill fell between an execution and its write");
+    }
+}
+
+/// Returns the write points at which processes are killed; see [`check`].
+fn kill_points(n_writes: usize, step: usize) -> Vec<CrashPlan> {
+    if step == 0 {
+        let both = |it| [CrashPlan::Before(it), CrashPlan::After(it)];
+        return (1..=n_writes).flat_map(both).collect();
+    }
+    let plan = |(index, nth): (usize, usize)| match index % 2 {
+        0 => CrashPlan::Before(nth),
+        _ => CrashPlan::After(nth),
+    };
+    (1..=n_writes).step_by(step).enumerate().map(plan).collect()
+}
+
+fn check_on_sqlite(job: AgentJob, step: usize) {
+    check(job, step, |dir| StoreLocation::Sqlite(dir.path().join("threads.db")));
+}
+
+#[test]
+fn killed_agent_neither_loses_nor_repeats_stored_results() {
+    check_on_sqlite(AgentJob::Single, 0);
+}
+
+#[test]
+fn killed_agent_with_reviews_neither_loses_nor_repeats_stored_results() {
+    check_on_sqlite(AgentJob::Reviewed, 1);
+}
+
+#[test]
+fn killed_swarm_neither_loses_nor_repeats_stored_results() {
+    check_on_sqlite(AgentJob::Swarm, 2);
+}
+
+#[test]
+fn killed_supervisor_neither_loses_nor_repeats_stored_results() {
+    check_on_sqlite(AgentJob::Supervisor, 2);
+}
+
+/// Ordinary runs kill at few writes, because the server notices the death of a process only after a while.
+#[test]
+fn killed_agents_neither_lose_nor_repeat_stored_results_on_postgres() {
+    let Some(server) = postgres::shared() else { return };
+    // On a busy machine, the server may need longer than usual to accept a connection.
+    let url = format!("{}?connect_timeout=60", server.fresh_database());
+    for job in AgentJob::ALL {
+        check(job, 7, |_| StoreLocation::Postgres(url.clone()));
     }
 }

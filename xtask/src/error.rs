@@ -9,6 +9,7 @@ pub(crate) enum Error {
     Arguments { command: String, args: Vec<String> },
     NotRunByCargo,
     Failed { command: String },
+    MissingOutput { command: String, text: String },
     Panicked,
     FailedTests { programs: Vec<String> },
     Start { command: String, source: io::Error },
@@ -56,6 +57,9 @@ impl fmt::Display for Error {
                 write!(f, "cannot find the workspace root; run this program as `cargo xtask`")
             }
             Self::Failed { command } => write!(f, "command failed:\n    {command}"),
+            Self::MissingOutput { command, text } => {
+                write!(f, "the output of a command does not contain `{text}`:\n    {command}")
+            }
             Self::Panicked => write!(f, "a thread that ran steps panicked; see its message above"),
             Self::FailedTests { programs } => {
                 write!(f, "tests failed in:")?;

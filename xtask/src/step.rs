@@ -19,6 +19,8 @@ pub(crate) struct Step {
     env: Vec<(&'static str, &'static str)>,
     program: Program,
     args: Vec<String>,
+    /// Texts that the standard output must contain.
+    expected: Vec<String>,
     /// Empty until the command has ended.
     outcome: OnceLock<Outcome>,
 }
@@ -52,7 +54,8 @@ impl Step {
     pub(crate) fn new(title: impl Into<String>, program: &'static str, line: &str) -> Self {
         let args = line.split_whitespace().map(str::to_owned).collect();
         let program = Program::Installed(program);
-        Self { title: title.into(), env: vec![], program, args, outcome: OnceLock::new() }
+        let (title, outcome) = (title.into(), OnceLock::new());
+        Self { title, env: vec![], program, args, expected: vec![], outcome }
     }
 
     /// Creates a step that runs a program that an earlier step has built, by its path in the target directory.
@@ -78,16 +81,25 @@ impl Step {
         self
     }
 
+    /// Fails the step unless its standard output contains these texts, in this order and on different lines.
+    pub(crate) fn expect(mut self, texts: Vec<String>) -> Self {
+        self.expected = texts;
+        self
+    }
+
     pub(crate) fn title(&self) -> &str {
         &self.title
     }
 
-    /// Runs the command, which prints to the terminal.
+    /// Runs the command, which prints to the terminal, unless its output is checked.
     pub(crate) fn run(&self, root: &Path) -> Result<(), Error> {
+        if !self.expected.is_empty() {
+            return self.run_quietly(root);
+        }
         self.print_title();
         let start = Instant::now();
         let status = self.command(root).status();
-        self.finish(start, status)
+        self.finish(start, status, None)
     }
 
     /// Runs the command and prints its output when it has ended, so that commands can run at the same time.
@@ -96,11 +108,14 @@ impl Step {
         let output = self.command(root).stdin(Stdio::null()).output();
         let _one_at_a_time = io::stdout().lock();
         self.print_title();
+        let mut missing = None;
         if let Ok(output) = &output {
-            print!("{}", String::from_utf8_lossy(&output.stdout));
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            print!("{stdout}");
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            missing = first_missing(&stdout, &self.expected);
         }
-        self.finish(start, output.map(|it| it.status))
+        self.finish(start, output.map(|it| it.status), missing)
     }
 
     fn print_title(&self) {
@@ -113,11 +128,20 @@ impl Step {
         command
     }
 
-    fn finish(&self, start: Instant, status: io::Result<ExitStatus>) -> Result<(), Error> {
-        let result = match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(_) => Err(Error::Failed { command: self.to_string() }),
-            Err(source) => Err(Error::Start { command: self.to_string(), source }),
+    /// Stores the outcome. `missing` is an expected text that the output does not contain.
+    fn finish(
+        &self,
+        start: Instant,
+        status: io::Result<ExitStatus>,
+        missing: Option<&String>,
+    ) -> Result<(), Error> {
+        let result = match (status, missing) {
+            (Ok(status), None) if status.success() => Ok(()),
+            (Ok(status), Some(text)) if status.success() => {
+                Err(Error::MissingOutput { command: self.to_string(), text: text.clone() })
+            }
+            (Ok(_), _) => Err(Error::Failed { command: self.to_string() }),
+            (Err(source), _) => Err(Error::Start { command: self.to_string(), source }),
         };
         let duration = start.elapsed();
         self.set_outcome(if result.is_ok() {
@@ -150,6 +174,12 @@ impl fmt::Display for Step {
         }
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
     }
+}
+
+/// Returns the first of the expected texts that no line after the line of the previous text contains.
+fn first_missing<'a>(output: &str, expected: &'a [String]) -> Option<&'a String> {
+    let mut lines = output.lines();
+    expected.iter().find(|text| !lines.any(|line| line.contains(text.as_str())))
 }
 
 fn quoted(word: &str) -> String {
@@ -196,6 +226,18 @@ pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn expected_texts_must_occur_in_order_on_different_lines() {
+        let texts = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let missing =
+            |expected: &[&str]| first_missing("one two\nthree\n", &texts(expected)).cloned();
+        assert_eq!(missing(&[]), None);
+        assert_eq!(missing(&["two", "three"]), None);
+        for expected in [["three", "two"], ["one", "two"], ["one", "four"]] {
+            assert_eq!(missing(&expected).as_deref(), Some(expected[1]));
+        }
+    }
 
     #[test]
     fn commands_do_not_inherit_the_package_of_this_program() {

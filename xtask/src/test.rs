@@ -25,8 +25,8 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
 
 /// Properties of the checkout and of the machine that determine the plan.
 struct Machine {
-    /// Names of the example programs to run.
-    examples: Vec<String>,
+    /// The example programs to run.
+    examples: Vec<Example>,
     cargo_deny: bool,
     /// Whether the minimum supported Rust version can be checked.
     minimum_rust: bool,
@@ -127,8 +127,18 @@ fn fuzzing() -> Step {
         .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
 }
 
-fn example(name: &String) -> Step {
-    Step::built(format!("example {name}"), &format!("debug/examples/{name}"), "")
+/// An example program.
+#[derive(Debug, PartialEq)]
+struct Example {
+    name: String,
+    /// Texts that the program prints, in this order. They are the lines of the file `NAME.expected` next to its source.
+    expected: Vec<String>,
+}
+
+fn example(example: &Example) -> Step {
+    let Example { name, expected } = example;
+    let step = Step::built(format!("example {name}"), &format!("debug/examples/{name}"), "");
+    step.expect(expected.clone())
 }
 
 fn install_cargo_deny() -> Step {
@@ -151,17 +161,17 @@ fn deny() -> [Step; 2] {
 const PACKAGES: [&str; 7] =
     ["graph-core", "graph-store", "graph-trace", "llm", "graph-agents", "sandbox-vm", "draft-gate"];
 
-fn examples(root: &Path) -> Result<Vec<String>, Error> {
+fn examples(root: &Path) -> Result<Vec<Example>, Error> {
     let mut examples = vec![];
     for package in PACKAGES {
         let dir = root.join(package).join("examples");
-        let names = example_names(&dir);
-        examples.extend(names.map_err(|source| Error::File { path: dir, source })?);
+        let found = examples_in(&dir);
+        examples.extend(found.map_err(|source| Error::File { path: dir, source })?);
     }
     Ok(examples)
 }
 
-fn example_names(dir: &Path) -> io::Result<Vec<String>> {
+fn examples_in(dir: &Path) -> io::Result<Vec<Example>> {
     if !dir.exists() {
         return Ok(vec![]);
     }
@@ -175,7 +185,14 @@ fn example_names(dir: &Path) -> io::Result<Vec<String>> {
     // The `measure` programs are benchmarks, which need an otherwise idle machine.
     names.retain(|it| it != "measure");
     names.sort();
-    Ok(names)
+    let example = |name: String| match fs::read_to_string(dir.join(format!("{name}.expected"))) {
+        Ok(text) => Ok(Example { name, expected: text.lines().map(str::to_owned).collect() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Example { name, expected: vec![] })
+        }
+        Err(error) => Err(error),
+    };
+    names.into_iter().map(example).collect()
 }
 
 #[cfg(test)]
@@ -187,6 +204,10 @@ mod tests {
 
     fn machine(needs: [Availability; NEEDS.len()]) -> Machine {
         Machine { examples: vec![], cargo_deny: true, minimum_rust: true, node: false, needs }
+    }
+
+    fn named(name: &str) -> Example {
+        Example { name: name.to_owned(), expected: vec![] }
     }
 
     fn lines(plan: &Plan) -> Vec<String> {
@@ -246,7 +267,7 @@ cargo deny --offline check bans licenses sources
     #[test]
     fn nightly_plan_with_all_programs() {
         let full = Machine {
-            examples: ["a", "b"].map(str::to_owned).into(),
+            examples: ["a", "b"].map(named).into(),
             node: true,
             ..machine([Availability::Installed; NEEDS.len()])
         };
@@ -354,12 +375,25 @@ cargo deny --offline check bans licenses sources
     #[test]
     fn examples_are_sorted_and_may_be_absent() {
         let dir = env::temp_dir().join(format!("xtask-examples-{}", std::process::id()));
-        assert_eq!(example_names(&dir).unwrap(), Vec::<String>::new());
+        assert!(examples_in(&dir).unwrap().is_empty());
         fs::create_dir_all(&dir).unwrap();
         for name in ["two.rs", "one.rs", "notes.md"] {
             fs::write(dir.join(name), "").unwrap();
         }
-        assert_eq!(example_names(&dir).unwrap(), ["one", "two"]);
+        fs::write(dir.join("two.expected"), "first\nsecond\n").unwrap();
+        let expected = ["first", "second"].map(str::to_owned).into();
+        let two = Example { expected, ..named("two") };
+        assert_eq!(examples_in(&dir).unwrap(), [named("one"), two]);
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn output_of_all_agent_examples_is_checked() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let examples = examples_in(&root.join("graph-agents/examples")).unwrap();
+        assert!(!examples.is_empty());
+        for example in examples {
+            assert!(!example.expected.is_empty(), "{}.expected is missing", example.name);
+        }
     }
 }

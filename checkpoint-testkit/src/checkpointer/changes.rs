@@ -47,6 +47,10 @@ checks! {
         vec![extend(&[0]), Change::Put(vec![(0, json!(1)), (0, json!(2))])],
         Some(json!([2]))
     ),
+    "changes: remove drops items and keeps the order of the others" => expect_result(
+        vec![extend(&[1, 2, 3, 4]), Change::Remove(vec![0, 2]), extend(&[5])],
+        Some(json!([2, 4, 5]))
+    ),
     "changes: merge of an absent field creates a map" =>
         expect_result(vec![merge(json!({"a": 1}))], Some(json!({"a": 1}))),
     "changes: merge sets entries and keeps the others" => expect_result(
@@ -241,13 +245,14 @@ impl SeededRng {
     fn change(&mut self, values: &Values) -> (&'static str, Change) {
         let n = self.below(1_000);
         let length = values.get("list").and_then(Value::as_array).map_or(0, Vec::len);
-        match self.below(8) {
+        match self.below(9) {
             0 => ("list", Change::Clear),
             1 => ("map", Change::Clear),
             2 => ("list", Change::Set(json!([n]))),
             3 => ("map", Change::Set(json!({"set": n}))),
             4 => ("list", Change::Put(vec![(self.below(length + 1), json!(n))])),
             5 => ("map", merge(json!({format!("k{}", n % 5): n}))),
+            6 if length > 0 => ("list", Change::Remove(vec![self.below(length)])),
             _ => ("list", Change::Extend(vec![json!(n), json!(n + 1)])),
         }
     }

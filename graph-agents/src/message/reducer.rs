@@ -22,7 +22,8 @@ use crate::AgentError;
 /// Reducer of message lists: `#[reduce(Messages)] messages: Vec<Message>`.
 ///
 /// Follows the rules of [`add_messages`](super::add_messages), except that the removal of an unknown id is ignored.
-/// Where possible, a checkpoint stores only the messages of the update, not the whole list.
+/// Where possible, a checkpoint stores only the messages of the update or the positions of removed messages, not the
+/// whole list.
 ///
 /// ```
 /// use graph_agents::{Message, Messages};
@@ -100,7 +101,7 @@ impl Reducer<Vec<Message>> for Messages {
     fn delta(current: &Vec<Message>, update: &NewMessages) -> Option<Change> {
         let update = without_unknown_removals(current, update.0.clone());
         let plan = plan(current, &update).ok()?;
-        change(&plan, |index| serde_json::to_value(&update[index]).ok())
+        change(&plan, current.len(), |index| serde_json::to_value(&update[index]).ok())
     }
 }
 
@@ -117,12 +118,24 @@ fn without_unknown_removals(current: &[Message], update: Vec<Message>) -> Vec<Me
     known
 }
 
-/// Returns the change that a checkpoint stores, or `None` if it must store the whole list.
-fn change(plan: &Plan, item: impl Fn(usize) -> Option<Value>) -> Option<Change> {
+/// Minimum number of messages per removed message for which a checkpoint stores the removal instead of the whole list.
+///
+/// A stored removal still needs the earlier changes. A short conversation that keeps dropping its oldest messages would
+/// be read from all messages that it ever contained.
+const MESSAGES_PER_REMOVAL: usize = 16;
+
+/// Returns the change that a checkpoint stores for an update of a list of `length` messages, or `None` if it must store
+/// the whole list.
+fn change(plan: &Plan, length: usize, item: impl Fn(usize) -> Option<Value>) -> Option<Change> {
     match plan {
         Plan::Merge { puts, removed } if removed.is_empty() => {
             let puts = puts.iter().map(|(position, index)| Some((*position, item(*index)?)));
             Some(Change::Put(puts.collect::<Option<_>>()?))
+        }
+        Plan::Merge { puts, removed }
+            if puts.is_empty() && removed.len() * MESSAGES_PER_REMOVAL <= length =>
+        {
+            Some(Change::Remove(removed.clone()))
         }
         Plan::Merge { .. } | Plan::Replace(_) => None,
     }
@@ -209,7 +222,8 @@ impl JsonReducer for JsonMessages {
             }
         };
         let plan = plan(&current, &update).map_err(|it| invalid(&it))?;
-        let change = records_change.then(|| change(&plan, |index| Some(json[index].clone())));
+        let change =
+            records_change.then(|| change(&plan, current.len(), |index| Some(json[index].clone())));
         // Without the field's own reference, the list can be changed in place.
         *decoded = None;
         apply(&plan, Arc::make_mut(&mut current), update);

@@ -97,7 +97,7 @@ pub struct TrimOptions {
 
 /// Returns the newest messages that fit the limits. Keeps a system message at the start of the conversation.
 ///
-/// Never separates a tool call from its results: a kept part does not start with a tool result.
+/// Never separates a tool call from its results. Keeps the system message even if it alone exceeds the limits.
 ///
 /// ```
 /// use graph_agents::{Message, TrimOptions, trim_messages};
@@ -113,18 +113,27 @@ pub fn trim_messages(messages: &[Message], options: &TrimOptions) -> Vec<Message
         rest => (None, rest),
     };
     let fits = |part: &[Message]| {
-        let all: Vec<_> = system.into_iter().chain(part).cloned().collect();
-        options.max_messages.is_none_or(|max| all.len() <= max)
-            && options.max_tokens.is_none_or(|max| options.counter.count(&all) <= max)
+        let n_messages = usize::from(system.is_some()) + part.len();
+        options.max_messages.is_none_or(|max| n_messages <= max)
+            && options.max_tokens.is_none_or(|max| {
+                let all: Vec<_> = system.into_iter().chain(part).cloned().collect();
+                options.counter.count(&all) <= max
+            })
     };
-    let may_start = |part: &[Message]| match part.first() {
-        None => true,
-        Some(first) if options.start_on_human => matches!(first, Message::Human(_)),
-        Some(first) => first.as_tool().is_none(),
+    let may_start = |part: &[Message]| {
+        let starts = part.first().is_none_or(|it| matches!(it, Message::Human(_)));
+        (starts || !options.start_on_human) && !starts_among_results(part)
     };
     let suffixes = (0..=rest.len()).map(|start| &rest[start..]);
-    let kept = suffixes.into_iter().find(|part| fits(part) && may_start(part)).unwrap_or_default();
+    let kept = suffixes.into_iter().find(|part| may_start(part) && fits(part)).unwrap_or_default();
     system.into_iter().chain(kept).cloned().collect()
+}
+
+/// Returns whether a tool result precedes the first AI message, so that its call is missing. Other messages may stand
+/// between the results of one message's calls.
+fn starts_among_results(messages: &[Message]) -> bool {
+    let mut before_ai = messages.iter().take_while(|it| it.as_ai().is_none());
+    before_ai.any(|it| it.as_tool().is_some())
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 
 mod agents;
 mod chat;
+mod chat_stream;
+mod composition;
+mod embeddings;
+mod forks;
 mod handoffs;
 mod malformed_calls;
 mod messages;
@@ -11,3 +15,4 @@ mod model_options;
 mod tool_policy;
 mod tool_signatures;
 mod tools;
+mod trim;

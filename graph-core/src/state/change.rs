@@ -16,6 +16,8 @@ pub enum Change {
     Extend(Vec<Value>),
     /// Replaces items of the list by index. An index equal to the list's length appends the item.
     Put(Vec<(usize, Value)>),
+    /// Removes the items of the list at these indexes, which ascend.
+    Remove(Vec<usize>),
     /// Sets entries of the map.
     Merge(Map<String, Value>),
 }
@@ -41,13 +43,20 @@ impl Change {
                         std::cmp::Ordering::Less => list[*index] = item.clone(),
                         std::cmp::Ordering::Equal => list.push(item.clone()),
                         std::cmp::Ordering::Greater => {
-                            return Err(format!(
-                                "item {index} is out of range for a list of {} items",
-                                list.len()
-                            ));
+                            return Err(out_of_range(*index, list.len()));
                         }
                     }
                 }
+            }
+            Self::Remove(indexes) => {
+                let list = list(value)?;
+                if let Some(last) = indexes.last().filter(|it| **it >= list.len()) {
+                    return Err(out_of_range(*last, list.len()));
+                }
+                let mut positions = 0..;
+                list.retain(|_| {
+                    positions.next().is_some_and(|it| indexes.binary_search(&it).is_err())
+                });
             }
             Self::Merge(entries) => {
                 let map = value.get_or_insert_with(|| Value::Object(Map::new()));
@@ -66,6 +75,10 @@ fn list(value: &mut Option<Value>) -> Result<&mut Vec<Value>, String> {
         .ok_or_else(|| "cannot change items of a value that is not a list".to_owned())
 }
 
+fn out_of_range(index: usize, n_items: usize) -> String {
+    format!("item {index} is out of range for a list of {n_items} items")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -78,10 +91,12 @@ mod tests {
         for change in [
             Change::Extend(vec![json!(1), json!(2)]),
             Change::Put(vec![(0, json!("one")), (2, json!(3))]),
+            Change::Extend(vec![json!(4), json!(5)]),
+            Change::Remove(vec![1, 3]),
         ] {
             change.apply(&mut value).unwrap();
         }
-        assert_eq!(value, Some(json!(["one", 2, 3])));
+        assert_eq!(value, Some(json!(["one", 3, 5])));
         Change::Clear.apply(&mut value).unwrap();
         assert_eq!(value, None);
     }
@@ -93,5 +108,7 @@ mod tests {
         assert!(Change::Merge(serde_json::Map::new()).apply(&mut value).is_err());
         let mut list = Some(json!([1]));
         assert!(Change::Put(vec![(5, json!(1))]).apply(&mut list).is_err());
+        assert!(Change::Remove(vec![0, 1]).apply(&mut list).is_err());
+        assert_eq!(list, Some(json!([1])));
     }
 }

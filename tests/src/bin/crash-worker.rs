@@ -2,7 +2,8 @@
 //!
 //! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
 //! live|before:N|after:N|lie:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
-//! `crash-worker --saver .. --agent FILE --durability .. --acks FILE [--plan ..]` runs an agent whose tool writes to FILE.
+//! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor --world FILE --durability .. --acks FILE
+//! [--plan ..] [--wait SECONDS]` runs agents whose tools write to FILE.
 //! `crash-worker --saver .. --thread T --start RUN --durability .. --acks FILE [--plan ..] [--wait SECONDS]` starts a run
 //! with an id.
 //! `crash-worker --saver .. --thread T --race leased|unleased|graph|run-id` reads commands from standard input.
@@ -21,7 +22,7 @@ use std::{
 
 use graph_core::{Checkpointer, Durability, RunError, checkpoint::CheckpointError};
 use graph_tests::crash::{
-    agent_job::{self, AgentReport},
+    agent_job::{self, AgentJob, AgentReport},
     job::{self, EffectLog},
     killing_hook::{CrashPlan, KillingHook, PlanError},
     location::StoreLocation,
@@ -78,8 +79,10 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let location = StoreLocation::parse(args.get("--saver")?)
         .ok_or("invalid --saver; expected sqlite:PATH or postgresql://...")?;
     let saver = location.open().await?;
-    if let Some(log) = args.find("--agent") {
-        return run_agent(args, saver, Path::new(log)).await;
+    if let Some(job) = args.find("--agents") {
+        let job = AgentJob::parse(job);
+        let job = job.ok_or("invalid --agents; expected single, reviewed, swarm or supervisor")?;
+        return run_agents(args, saver, job).await;
     }
     if let Some(run_id) = args.find("--start") {
         return start(args, saver, run_id).await;
@@ -134,13 +137,16 @@ async fn retry_while_busy<T, F: Future<Output = Result<T, RunError>>>(
     }
 }
 
-async fn run_agent(
+async fn run_agents(
     args: &Args,
     saver: Arc<dyn Checkpointer>,
-    log: &Path,
+    job: AgentJob,
 ) -> Result<(), Box<dyn Error>> {
     let saver = KillingHook::before(saver, args.plan()?, args.get("--acks")?);
-    let report = agent_job::finish(Arc::new(saver.clone()), args.durability()?, log).await?;
+    let agent = job.compile(Arc::new(saver.clone()), Path::new(args.get("--world")?))?;
+    let (thread, durability) = (args.get("--thread")?, args.durability()?);
+    let run = || agent_job::finish(&agent, thread, durability);
+    let report = retry_while_busy(args, run).await?;
     let report = AgentReport { n_writes: saver.hook().n_writes(), ..report };
     println!("{}", serde_json::to_string(&report)?);
     Ok(())

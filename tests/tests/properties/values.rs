@@ -230,6 +230,7 @@ fn stored_changes_and_records_are_unchanged() {
         json_round_trip(&Change::Set(values[0].clone()));
         json_round_trip(&Change::Extend(values.clone()));
         json_round_trip(&Change::Put(values.iter().cloned().enumerate().collect()));
+        json_round_trip(&Change::Remove((0..values.len()).collect()));
         json_round_trip(&Change::Merge(map));
         let payload = sends.then(|| values[0].clone());
         let gotos = vec![GotoRecord { to: name.clone(), payload }];

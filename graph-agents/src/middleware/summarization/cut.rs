@@ -27,10 +27,13 @@ pub(super) fn by_tokens(messages: &[Message], fits: impl Fn(&[Message]) -> bool)
     }
 }
 
-/// Moves a cut that is directly before tool results, because a cut must not separate results from their calls. Moves
-/// the cut back to the message that contains the calls. If no message contains them, moves the cut behind the results.
+/// Moves a cut that separates tool results from their calls back to the message that contains the calls. If no message
+/// contains them, moves the cut behind the results that directly follow it.
 fn safe(messages: &[Message], cut: usize) -> usize {
-    let results: Vec<_> = messages[cut..].iter().map_while(Message::as_tool).collect();
+    let kept = &messages[cut..];
+    // Other messages may stand between the results of one message's calls.
+    let before_ai = kept.iter().take_while(|it| it.as_ai().is_none());
+    let results: Vec<_> = before_ai.filter_map(Message::as_tool).collect();
     if results.is_empty() {
         return cut;
     }
@@ -38,7 +41,8 @@ fn safe(messages: &[Message], cut: usize) -> usize {
         let calls = message.as_ai().map_or(&[][..], |it| &it.tool_calls);
         calls.iter().any(|call| results.iter().any(|it| it.tool_call_id == call.id()))
     };
-    messages[..cut].iter().rposition(calls_one).unwrap_or(cut + results.len())
+    let n_leading = kept.iter().take_while(|it| it.as_tool().is_some()).count();
+    messages[..cut].iter().rposition(calls_one).unwrap_or(cut + n_leading)
 }
 
 #[cfg(test)]
