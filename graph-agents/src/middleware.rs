@@ -46,7 +46,7 @@ pub use money_budget::MoneyBudget;
 pub use pii::{Detector, Pii, PiiStrategy};
 pub use record_replay::RecordReplay;
 pub use retry::{ModelRetry, ToolRetry};
-pub use shell::{AllowedCommands, CommandExecutor, CommandResult, Shell};
+pub use shell::{AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell};
 pub use summarization::{Size, Summarization};
 pub use todo::TodoList;
 pub use tool_call_limit::{ToolCallLimit, ToolLimitExit};
