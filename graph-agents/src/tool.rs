@@ -16,10 +16,10 @@ pub use cache::ToolCache;
 pub(crate) use call::{InputKind, error_message};
 pub use call::{ToolAnswer, ToolHandler, ToolRequest, ToolWrapper};
 pub(crate) use content::content_of;
-#[cfg(feature = "mcp")]
-pub(crate) use limit::{Truncation, mark_untrusted, truncate};
 pub use definition::Tool;
 pub use errors::{ExceptionAnswer, ToolErrors};
+#[cfg(feature = "mcp")]
+pub(crate) use limit::{Truncation, mark_untrusted, truncate};
 pub use output::{IntoToolOutput, ToolArgument, ToolOutput};
 pub use provider::ProviderTool;
 pub use runtime::ToolRuntime;

@@ -143,7 +143,10 @@ async fn command_that_exceeds_its_time_limit_ends_the_session() {
     let results = run_commands(shell, &["a=1; touch f", "sleep 1000", "echo \"[$a]\"; ls"]).await;
     let text = results[1].content.text();
     assert_eq!(results[1].status, Status::Error);
-    assert!(text.contains("exceeded its limit") && text.contains("The session has ended"), "{text}");
+    assert!(
+        text.contains("exceeded its limit") && text.contains("The session has ended"),
+        "{text}"
+    );
     assert_eq!(results[2].content.text(), "[]\n");
     assert!(sandboxes.list().is_empty(), "a session was not closed");
 }

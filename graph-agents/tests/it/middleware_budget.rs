@@ -51,9 +51,7 @@ impl ChatModel for Paid {
         let has_result = prompt.messages.iter().any(|it| it.as_tool().is_some());
         match prompt.tools.is_empty() || has_result {
             true => Ok(self.answer.clone()),
-            false => {
-                Ok(self.answer.clone().tool_call(ToolCall::new("clock", json!({}), "c1")))
-            }
+            false => Ok(self.answer.clone().tool_call(ToolCall::new("clock", json!({}), "c1"))),
         }
     }
 }

@@ -11,8 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
-    ToolMessage,
+    Agent, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall, ToolMessage,
     middleware::{AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell},
 };
 use graph_core::{MemorySaver, NodeError};
@@ -132,7 +131,8 @@ async fn command_that_ends_the_session_says_so() {
     let executor = Counting::default();
     let shell = Shell::new(executor.clone()).trusted();
     let results = run(shell, &[command("a"), command("hang"), command("b")]).await;
-    let expected = "Error: too slow.\n\nThe session has ended. The next command runs in a new session.";
+    let expected =
+        "Error: too slow.\n\nThe session has ended. The next command runs in a new session.";
     assert_eq!(texts(&results), ["1 of session 1", expected, "1 of session 2"]);
     assert_eq!(results[1].status, Status::Error);
     let artifact = json!({"exit_code": null, "session_ended": true});
@@ -177,7 +177,8 @@ async fn concurrent_runs_have_separate_sessions() {
     let (one, two) = tokio::join!(run(shell.clone(), &calls), run(shell, &calls));
     let mut texts = [texts(&one), texts(&two)];
     texts.sort();
-    let expected = ["1", "2"].map(|it| [format!("1 of session {it}"), format!("2 of session {it}")]);
+    let expected =
+        ["1", "2"].map(|it| [format!("1 of session {it}"), format!("2 of session {it}")]);
     assert_eq!(texts, expected);
 }
 

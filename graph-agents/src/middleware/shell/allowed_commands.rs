@@ -79,7 +79,6 @@ impl AllowedCommands {
         self.timeout = limit;
         self
     }
-
 }
 
 #[async_trait]
@@ -114,9 +113,7 @@ impl Session {
                 CommandResult::exited(0, "")
             }
             Ok(_) => CommandResult::exited(1, "Cannot change the directory: not a directory"),
-            Err(error) => {
-                CommandResult::exited(1, format!("Cannot change the directory: {error}"))
-            }
+            Err(error) => CommandResult::exited(1, format!("Cannot change the directory: {error}")),
         }
     }
 
