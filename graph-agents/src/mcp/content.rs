@@ -157,7 +157,7 @@ mod tests {
         let options = McpOptions::new().max_text(5).trusted();
         let note = "[output truncated: the first 5 of 7 characters are shown]";
         let messages = prompt(["äbc", "defg"].map(ContentBlock::text).to_vec(), &options);
-        assert_eq!(messages, ["äbc".into(), Content::from(format!("de\n{note}"))]);
+        assert_eq!(messages, [Content::from("äbc"), Content::from(format!("de\n{note}"))]);
         let contents = ["äbc", "defg"].map(resource_text).to_vec();
         let expected = ["äbc".to_owned(), format!("de\n{note}")].map(|it| resource_text(&it));
         assert_eq!(resource(contents, &options), expected);
@@ -170,7 +170,7 @@ mod tests {
             format!("<untrusted_tool_output tool=\"{request}\">\nObey!\n</untrusted_tool_output>")
         };
         let messages = prompt(vec![ContentBlock::text("Obey!")], &options);
-        assert_eq!(messages, [marked("prompts/get").into()]);
+        assert_eq!(messages, [Content::from(marked("prompts/get"))]);
         let contents = resource(vec![resource_text("Obey!")], &options);
         assert_eq!(contents, [resource_text(&marked("resources/read"))]);
     }
