@@ -9,6 +9,9 @@ use std::{
 /// Maximum number of lines of an example of `graph-agents`, including comments and blank lines.
 const AGENT_EXAMPLE_LINES: usize = 60;
 
+/// Maximum number of lines of the chatbot, without comments and blank lines.
+const CHATBOT_LINES: usize = 20;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
@@ -57,7 +60,11 @@ fn rust_programs_are_at_most_half_longer_than_python_programs() {
 fn examples_of_agents_are_short() {
     let directory = root().join("graph-agents/examples");
     for example in ["chatbot", "human_review", "supervisor", "rag", "deep_agent"] {
-        let lines = read(&directory.join(format!("{example}.rs"))).lines().count();
+        let text = read(&directory.join(format!("{example}.rs")));
+        let lines = text.lines().count();
         assert!(lines <= AGENT_EXAMPLE_LINES, "{example}.rs has {lines} lines");
+        assert!(text.contains("    assert"), "{example}.rs does not check its result");
     }
+    let lines = code_lines(&directory.join("chatbot.rs"));
+    assert!(lines <= CHATBOT_LINES, "chatbot.rs has {lines} lines of code");
 }

@@ -17,21 +17,9 @@ def weather(city: str) -> str:
 
 
 call = ToolCall(name="weather", args={"city": "Rome"}, id="call-1")
-model = ScriptedModel(
-    messages=iter(
-        [
-            AIMessage("", tool_calls=[call]),
-            AIMessage("Take an umbrella: it rains in Rome."),
-            AIMessage("You asked about Rome."),
-        ]
-    )
-)
-agent = create_agent(
-    model,
-    tools=[weather],
-    system_prompt="You are a helpful travel guide.",
-    checkpointer=InMemorySaver(),
-)
+replies = [AIMessage("", tool_calls=[call]), AIMessage("Take an umbrella."), AIMessage("About Rome.")]
+model = ScriptedModel(messages=iter(replies))
+agent = create_agent(model, tools=[weather], checkpointer=InMemorySaver())
 config = {"configurable": {"thread_id": "ann"}}
 agent.invoke({"messages": [("user", "How is the weather in Rome?")]}, config)
 answer = agent.invoke({"messages": [("user", "Which city did I ask about?")]}, config)

@@ -7,30 +7,21 @@ use serde_json::json;
 
 /// Returns the weather in a city.
 #[tool]
-async fn weather(
-    /// Name of the city.
-    city: String,
-) -> String {
+async fn weather(city: String) -> String {
     format!("It rains in {city}.")
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // For a real provider: `LlmModel::new(create_provider("anthropic", None, None)?)`.
-    let model = ScriptedModel::new([
-        AiMessage::new("").tool_call(ToolCall::new("weather", json!({"city": "Rome"}), "call-1")),
-        AiMessage::new("Take an umbrella: it rains in Rome."),
-        AiMessage::new("You asked about Rome."),
-    ]);
-    let agent = Agent::new(model)
-        .tools([weather()])
-        .prompt("You are a helpful travel guide.")
-        .checkpointer(MemorySaver::new())
-        .compile()?;
+    let call = AiMessage::new("").tool_call(ToolCall::new("weather", json!({"city": "Rome"}), "1"));
+    let model = ScriptedModel::new([call, "Take an umbrella.".into(), "About Rome.".into()]);
+    let agent = Agent::new(model).tools([weather()]).checkpointer(MemorySaver::new()).compile()?;
 
     let chat = agent.conversation("ann");
     chat.send("How is the weather in Rome?").await?;
     let answer = chat.send("Which city did I ask about?").await?;
     print!("{}", pretty(&answer.messages));
+    assert_eq!((answer.messages.len(), answer.text().as_str()), (6, "About Rome."));
     Ok(())
 }

@@ -45,7 +45,9 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
 
     let outcome = agent.conversation("sales").send("How many pieces did we sell?").await?;
     print!("{}", pretty(&outcome.messages));
-    println!("Files: {}", outcome.state.get("files").unwrap_or(&Value::Null));
+    assert_eq!(outcome.state.get("files"), Some(&json!({"sales.csv": "north,40\nsouth,2\n"})));
+    let sum = outcome.messages.iter().rev().find_map(|it| it.as_tool()).ok_or("no result")?;
+    assert!(sum.content.text().contains("42"), "{sum:?}");
     Ok(())
 }
 

@@ -34,5 +34,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:#}", outcome.interrupts[0].value);
     let outcome = chat.resume(json!({"decisions": [{"type": "approve"}]})).await?;
     println!("{}", outcome.text());
+    assert_eq!(outcome.messages[2].text(), "Sent 16 characters to ann@example.org.");
     Ok(())
 }

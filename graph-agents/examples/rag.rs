@@ -41,5 +41,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = Agent::new(model).tools([search_notes()]).store(store).compile()?;
     let answer = agent.run("When do I get my travel costs back?").await?;
     print!("{}", pretty(&answer.messages));
+    assert!(answer.messages[2].text().contains("within two weeks"), "{answer:?}");
     Ok(())
 }

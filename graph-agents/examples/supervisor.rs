@@ -27,5 +27,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let outcome = team.run("What is 2 + 3?").await?;
     print!("{}", pretty(&outcome.messages));
+    assert!(outcome.messages.iter().any(|it| it.text() == "The sum is 5."));
     Ok(())
 }

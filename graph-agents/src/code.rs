@@ -1,5 +1,7 @@
 //! Tools that run programs, written by the model, in a sandbox.
 
+mod commands;
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
@@ -19,6 +21,8 @@ use crate::{
     tool::{ExceptionAnswer, Tool},
 };
 
+pub use commands::SandboxCommands;
+
 /// Maximum number of files that are stored in the state.
 const MAX_FILES: usize = 200;
 /// Maximum size of all files in the state, in bytes.
@@ -34,6 +38,7 @@ const MAX_DEPTH: usize = 8;
 /// restarts. Binary files, hidden files, and files beyond 200 files or 1 MiB are kept only in the sandbox.
 ///
 /// A program's output has a maximum size, and a program that fails or exceeds a limit produces a failed tool message.
+/// Results are marked as [untrusted](Tool::untrusted), unless [`trusted`](Self::trusted) is set.
 ///
 /// ```no_run
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, code::CodeTools};
@@ -57,13 +62,14 @@ pub struct CodeTools {
     sandboxes: Sandboxes,
     limits: ExecLimits,
     lifetime: Duration,
+    trusted: bool,
 }
 
 impl CodeTools {
     /// Creates the middleware. `sandboxes` must have a back end with Python.
     pub fn new(sandboxes: Sandboxes) -> Self {
         let limits = ExecLimits { output: 64 << 10, ..ExecLimits::default() };
-        Self { sandboxes, limits, lifetime: Duration::from_secs(3600) }
+        Self { sandboxes, limits, lifetime: Duration::from_secs(3600), trusted: false }
     }
 
     /// Sets the limits of each program. By default, 30 seconds and 64 KiB of output.
@@ -80,6 +86,13 @@ impl CodeTools {
         self
     }
 
+    /// Does not mark results as untrusted data. Use it if the programs process only data of your own.
+    #[must_use]
+    pub fn trusted(mut self) -> Self {
+        self.trusted = true;
+        self
+    }
+
     fn tool<A>(&self, name: &str, description: &str, program: fn(A) -> Program) -> Tool
     where
         A: serde::de::DeserializeOwned + JsonSchema + Send + 'static,
@@ -89,7 +102,8 @@ impl CodeTools {
             let (tools, program) = (tools.clone(), program(args));
             async move { tools.run(program, &runtime).await }
         });
-        tool.handle_exceptions(ExceptionAnswer::Message)
+        let tool = tool.handle_exceptions(ExceptionAnswer::Message);
+        if self.trusted { tool } else { tool.untrusted() }
     }
 
     async fn run(&self, program: Program, runtime: &ToolRuntime) -> Result<Command, NodeError> {

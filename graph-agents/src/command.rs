@@ -213,6 +213,15 @@ impl Command {
         }
     }
 
+    /// Replaces the messages that the command writes.
+    pub(crate) fn with_messages(self, messages: Vec<Message>) -> Self {
+        let update = self.update.map(|update| match update {
+            CommandUpdate::Fields(update) => CommandUpdate::Fields(update.messages(messages)),
+            CommandUpdate::Messages(_) => CommandUpdate::Messages(messages),
+        });
+        Self { update, ..self }
+    }
+
     pub(crate) fn into_graph_command(
         self,
         schema: &JsonStateSchema,

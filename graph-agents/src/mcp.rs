@@ -21,8 +21,9 @@
 //!
 //! An [`AgentServer`] offers a whole agent as one tool of an MCP server.
 //!
-//! Servers are not trusted. Names, descriptions and results have maximum sizes, a call ends after a timeout, and each
-//! tool's description tells the model to treat results as data.
+//! Servers are not trusted. Names, descriptions, results, resources and prompts have maximum sizes, a call ends after a
+//! timeout, texts of the server are marked as untrusted data, and each tool's description tells the model to treat
+//! results as data.
 
 mod client;
 mod content;

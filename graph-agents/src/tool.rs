@@ -13,11 +13,13 @@ mod runtime;
 pub mod schema;
 
 pub use cache::ToolCache;
-pub(crate) use call::InputKind;
+pub(crate) use call::{InputKind, error_message};
 pub use call::{ToolAnswer, ToolHandler, ToolRequest, ToolWrapper};
 pub(crate) use content::content_of;
 pub use definition::Tool;
 pub use errors::{ExceptionAnswer, ToolErrors};
+#[cfg(feature = "mcp")]
+pub(crate) use limit::{Truncation, mark_untrusted, truncate};
 pub use output::{IntoToolOutput, ToolArgument, ToolOutput};
 pub use provider::ProviderTool;
 pub use runtime::ToolRuntime;

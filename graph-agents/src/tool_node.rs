@@ -213,14 +213,17 @@ impl ToolNode {
         context: &Context,
         input: InputKind,
     ) -> Result<ToolAnswer, NodeError> {
-        let tool = self.tool(&call.name).cloned();
-        let (state, context) = (state.clone(), context.clone());
-        let errors = tool.as_ref().and_then(|it| it.error_policy().cloned());
-        let dependencies = self.dependencies.clone();
-        let request = ToolRequest { call: call.clone(), tool, state, context, dependencies, input };
+        let tool = self.tool(&call.name);
+        let request = ToolRequest {
+            call: call.clone(),
+            tool: tool.cloned(),
+            state: state.clone(),
+            context: context.clone(),
+            dependencies: self.dependencies.clone(),
+            input,
+        };
         let answer = self.handler.call(request).await;
-        let errors = errors.as_ref().unwrap_or(&self.errors);
-        answer.or_else(|error| errors.answer(&call, error).map(ToolAnswer::Message))
+        answer.or_else(|error| execute::answer_error(&self.errors, tool, &call, error))
     }
 }
 

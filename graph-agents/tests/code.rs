@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use graph_agents::{
     Agent, AgentOutcome, AiMessage, CompiledAgent, ScriptedModel, Status, ToolCall, ToolMessage,
-    code::CodeTools,
+    code::{CodeTools, SandboxCommands},
+    middleware::Shell,
 };
 use graph_core::MemorySaver;
 use sandbox_vm::{ExecLimits, Isolation, Sandboxes, backend::InProcess, guest};
@@ -44,7 +45,7 @@ async fn files_stay_for_the_thread_even_without_its_sandbox() {
     let write = python("open('n.txt', 'w').write('6'); print('written')");
     let compute = shell("mkdir -p out && echo $(( $(cat n.txt) * 7 )) | tee out/result.txt");
     let remove = shell("rm n.txt");
-    let agent = agent(CodeTools::new(sandboxes.clone()), [write, compute, remove]);
+    let agent = agent(CodeTools::new(sandboxes.clone()).trusted(), [write, compute, remove]);
     let chat = agent.conversation("a/thread with any name");
 
     let outcome = chat.send("write").await.unwrap();
@@ -65,7 +66,7 @@ async fn files_stay_for_the_thread_even_without_its_sandbox() {
 #[tokio::test]
 async fn threads_do_not_share_files() {
     let answers = [shell("echo 1 > a.txt"), shell("ls")];
-    let agent = agent(CodeTools::new(sandboxes().await), answers);
+    let agent = agent(CodeTools::new(sandboxes().await).trusted(), answers);
     agent.conversation("one").send("write").await.unwrap();
     let outcome = agent.conversation("two").send("list").await.unwrap();
     assert_eq!(last_result(&outcome).content.text(), "[no output]");
@@ -74,7 +75,7 @@ async fn threads_do_not_share_files() {
 #[tokio::test]
 async fn failures_are_results_for_the_model() {
     let limits = ExecLimits { wall: Duration::from_millis(200), ..ExecLimits::default() };
-    let tools = CodeTools::new(sandboxes().await).limits(limits);
+    let tools = CodeTools::new(sandboxes().await).limits(limits).trusted();
     let answers = [shell("echo out; echo err >&2; exit 3"), shell("sleep 1000")];
     let agent = agent(tools, answers);
     let chat = agent.conversation("a");
@@ -93,4 +94,59 @@ async fn binary_and_hidden_files_are_not_stored() {
     let agent = agent(CodeTools::new(sandboxes().await), [python(code)]);
     let outcome = agent.conversation("a").send("write").await.unwrap();
     assert_eq!(outcome.state.get("files"), Some(&json!({"t": "t"})));
+}
+
+#[tokio::test]
+async fn results_of_programs_are_bounded_and_marked() {
+    let limits = ExecLimits { output: 1 << 20, ..ExecLimits::default() };
+    let tools = CodeTools::new(sandboxes().await).limits(limits);
+    let agent = agent(tools, [python("print('x' * 200_000)")]);
+    let text = last_result(&agent.conversation("a").send("print").await.unwrap()).content.text();
+    let end = "\n[output truncated: the first 100000 of 200001 characters are shown]\n</untrusted_tool_output>";
+    assert!(text.starts_with("<untrusted_tool_output tool=\"python\">\nxxx"), "{text:.100}");
+    assert!(text.ends_with(end), "{}", &text[text.len() - 200..]);
+}
+
+/// Runs these commands in one run of an agent and returns the results.
+async fn run_commands(shell: Shell, commands: &[&str]) -> Vec<ToolMessage> {
+    let calls = commands.iter().map(|it| call("shell", json!({"command": it})));
+    let model = ScriptedModel::new(calls.chain([AiMessage::new("done")]));
+    let agent = Agent::new(model).middleware(shell).compile().unwrap();
+    let outcome = agent.run("go").await.unwrap();
+    outcome.messages.iter().filter_map(|it| it.as_tool().cloned()).collect()
+}
+
+#[tokio::test]
+async fn shell_keeps_directory_variables_and_files_for_the_run() {
+    let sandboxes = sandboxes().await;
+    let shell = Shell::new(SandboxCommands::new(sandboxes.clone())).trusted();
+    let commands = [
+        "mkdir sub && cd sub && city='New York' && export n=2",
+        "basename \"$PWD\"; echo \"$city $n\" | tee city.txt; exit 3",
+        "cat city.txt",
+    ];
+    let results = run_commands(shell.clone(), &commands).await;
+    let texts: Vec<_> = results.iter().map(|it| it.content.text()).collect();
+    assert_eq!(texts, ["<no output>", "sub\nNew York 2\n\n\nExit code: 3", "New York 2\n"]);
+    assert_eq!(results[1].status, Status::Error);
+    assert!(sandboxes.list().is_empty(), "the session was not closed");
+
+    let results = run_commands(shell, &["echo \"[$city]\"; ls"]).await;
+    assert_eq!(results[0].content.text(), "[]\n", "the next run has a new session");
+}
+
+#[tokio::test]
+async fn command_that_exceeds_its_time_limit_ends_the_session() {
+    let limits = ExecLimits { wall: Duration::from_secs(3), ..ExecLimits::default() };
+    let sandboxes = sandboxes().await;
+    let shell = Shell::new(SandboxCommands::new(sandboxes.clone()).limits(limits)).trusted();
+    let results = run_commands(shell, &["a=1; touch f", "sleep 1000", "echo \"[$a]\"; ls"]).await;
+    let text = results[1].content.text();
+    assert_eq!(results[1].status, Status::Error);
+    assert!(
+        text.contains("exceeded its limit") && text.contains("The session has ended"),
+        "{text}"
+    );
+    assert_eq!(results[2].content.text(), "[]\n");
+    assert!(sandboxes.list().is_empty(), "a session was not closed");
 }

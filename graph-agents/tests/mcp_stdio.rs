@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let call = AiMessage::new("").tool_call(ToolCall::new("weather", question, "call-1"));
     let model = ScriptedModel::new([call, AiMessage::new("done")]);
     let outcome = Agent::new(model).tools(client.tools().await?).compile()?.run("go").await?;
-    assert_eq!(outcome.messages[2].text(), "It rains.");
+    assert!(outcome.messages[2].text().contains("\nIt rains.\n"));
     println!("own client: ok");
 
     if let Some(client) = peer::client() {

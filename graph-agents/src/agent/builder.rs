@@ -22,7 +22,7 @@ use crate::{
     AgentError,
     dependencies::Dependencies,
     message::{Content, messages_field},
-    middleware::Middleware,
+    middleware::{Middleware, ModelWrapper},
     model::{ChatModel, RequestTool, SharedModel},
     response::{ResponseFormat, Strategy},
     state::{JUMP_TO, MESSAGES, STRUCTURED_RESPONSE, StateField},
@@ -195,8 +195,9 @@ impl Agent {
     }
 
     /// Returns the agent's graph before it is compiled, to add a store or to set further options.
-    pub fn into_graph(self) -> Result<(StateGraph<JsonState>, JsonStateSchema), AgentError> {
+    pub fn into_graph(mut self) -> Result<(StateGraph<JsonState>, JsonStateSchema), AgentError> {
         self.check_middleware_names()?;
+        self.wrap_models_of_middleware();
         let schema = self.schema().map_err(|error| AgentError::value(error.to_string()))?;
         let client_tools: Arc<[Tool]> = unique(self.all_tools()).into();
         client_tools.iter().try_for_each(|it| it.check_dependencies(&self.dependencies))?;
@@ -246,6 +247,23 @@ impl Agent {
                 "Please remove duplicate middleware instances.",
             )),
             false => Ok(()),
+        }
+    }
+
+    /// Lets middleware such as a budget wrap the models that other middleware calls itself.
+    fn wrap_models_of_middleware(&mut self) {
+        let wrapping = self.middleware.iter().filter(|it| it.hooks().wraps_other_models);
+        let wrapping: Vec<_> = wrapping.cloned().collect();
+        if wrapping.is_empty() {
+            return;
+        }
+        let wrap: ModelWrapper = Arc::new(move |model: SharedModel| {
+            wrapping.iter().rev().fold(model, |model, it| it.wrap_model(model))
+        });
+        for middleware in &mut self.middleware {
+            if let Some(wrapped) = middleware.with_wrapped_models(&wrap) {
+                *middleware = wrapped;
+            }
         }
     }
 

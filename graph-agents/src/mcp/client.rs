@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio::{process::Command, time};
 
 use super::{content, error::McpError, options::McpOptions};
-use crate::Message;
+use crate::{Content, Message, tool::truncate};
 
 /// Environment variables that the process of a server inherits.
 const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
@@ -163,14 +163,16 @@ impl McpClient {
         self.list("resources/list", list).await
     }
 
-    /// Reads a resource.
+    /// Reads a resource. Its size is limited, and its texts are marked as untrusted data, unless the server is
+    /// [trusted](McpOptions::trusted).
     pub async fn read_resource(
         &self,
         uri: impl Into<String>,
     ) -> Result<Vec<ResourceContents>, McpError> {
         let request = ReadResourceRequestParams::new(uri);
         let reading = self.connection.read_resource(request);
-        Ok(self.request("resources/read", reading).await?.contents)
+        let contents = self.request("resources/read", reading).await?.contents;
+        Ok(content::resource(contents, &self.options))
     }
 
     /// Returns the server's prompts.
@@ -182,7 +184,8 @@ impl McpClient {
         self.list("prompts/list", list).await
     }
 
-    /// Returns the messages of a prompt that is filled in with these arguments.
+    /// Returns the messages of a prompt that is filled in with these arguments. Their size is limited, and their texts are
+    /// marked as untrusted data, unless the server is [trusted](McpOptions::trusted).
     pub async fn prompt(
         &self,
         name: impl Into<String>,
@@ -192,14 +195,14 @@ impl McpClient {
             arguments.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
         let request = GetPromptRequestParams::new(name).with_arguments(arguments);
         let prompt = self.request("prompts/get", self.connection.get_prompt(request)).await?;
-        let message = |message: rmcp::model::PromptMessage| {
-            let content = content::to_content(vec![message.content], &self.options);
-            match message.role {
-                Role::Assistant => Message::ai(content),
-                _ => Message::human(content),
-            }
+        let (roles, contents): (Vec<_>, Vec<_>) =
+            prompt.messages.into_iter().map(|it| (it.role, it.content)).unzip();
+        let contents = content::prompt(contents, &self.options);
+        let message = |(role, content): (Role, Content)| match role {
+            Role::Assistant => Message::ai(content),
+            _ => Message::human(content),
         };
-        Ok(prompt.messages.into_iter().map(message).collect())
+        Ok(roles.into_iter().zip(contents).map(message).collect())
     }
 
     /// Returns all entries of a list that the server returns page by page.
@@ -245,9 +248,9 @@ impl McpClient {
         }
     }
 
-    /// Returns the text of an error without the address of the server.
+    /// Returns the text of an error without the address of the server, with a maximum length.
     pub(super) fn error_text(&self, error: &ServiceError) -> String {
-        self.address.without(error)
+        truncate(self.address.without(error).into(), self.options.max_text).text()
     }
 }
 

@@ -4,98 +4,174 @@ use rmcp::model::{ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
 use super::options::McpOptions;
-use crate::message::{Content, text_block};
+use crate::{
+    message::{Content, text_block},
+    tool::{Truncation, mark_untrusted},
+};
 
-/// Converts blocks to content: a text if all blocks are texts, and a list of blocks otherwise.
-///
-/// Text beyond [`McpOptions::max_text`] is cut off. Binary data beyond [`McpOptions::max_binary`] is replaced with a
-/// note.
-pub(super) fn to_content(blocks: Vec<ContentBlock>, options: &McpOptions) -> Content {
-    let mut bounds = Bounds { text: options.max_text, binary: options.max_binary };
-    let blocks: Vec<Value> = blocks.into_iter().map(|it| bounds.block(it)).collect();
-    if blocks.iter().all(|it| it["type"] == "text") {
-        let texts: Vec<_> = blocks.iter().filter_map(|it| it["text"].as_str()).collect();
-        return Content::Text(texts.join("\n"));
-    }
-    Content::Blocks(blocks)
+/// Converts the blocks of a tool result. The text is not limited, because the tool limits it.
+pub(super) fn tool_result(blocks: Vec<ContentBlock>, options: &McpOptions) -> Content {
+    BinaryLimit::new(options).content(blocks)
 }
 
-/// Cuts a text off after `limit` characters, with a note.
-pub(super) fn shorten(text: &str, limit: usize) -> String {
-    match text.char_indices().nth(limit) {
-        None => text.to_owned(),
-        Some((end, _)) => {
-            let length = text.chars().count();
-            format!("{}\n[cut off: the first {limit} of {length} characters]", &text[..end])
+/// Converts the messages of a prompt, with limits for all of them together.
+pub(super) fn prompt(messages: Vec<ContentBlock>, options: &McpOptions) -> Vec<Content> {
+    let mut binary = BinaryLimit::new(options);
+    let contents: Vec<_> = messages.into_iter().map(|it| binary.content(vec![it])).collect();
+    let total = contents.iter().map(|it| it.text().chars().count()).sum();
+    let mut text = Truncation::new(options.max_text, total);
+    contents.into_iter().map(|it| mark(text.apply(it), "prompts/get", options)).collect()
+}
+
+/// Limits the contents of a resource. A binary content that is too large becomes a text with a note.
+pub(super) fn resource(
+    contents: Vec<ResourceContents>,
+    options: &McpOptions,
+) -> Vec<ResourceContents> {
+    let mut binary = BinaryLimit::new(options);
+    let length = |it: &ResourceContents| match it {
+        ResourceContents::TextResourceContents { text, .. } => text.chars().count(),
+        _ => 0,
+    };
+    let mut limit = Truncation::new(options.max_text, contents.iter().map(length).sum());
+    let limited = contents.into_iter().map(|it| match it {
+        ResourceContents::TextResourceContents { uri, mime_type, text, meta } => {
+            let text = mark(limit.apply(text.into()), "resources/read", options).text();
+            ResourceContents::TextResourceContents { uri, mime_type, text, meta }
         }
+        ResourceContents::BlobResourceContents { uri, mime_type, blob, meta } => {
+            let kind = mime_type.as_deref().unwrap_or(UNKNOWN_TYPE);
+            match binary.omit(&blob, kind) {
+                Some(text) => {
+                    let mime_type = Some("text/plain".to_owned());
+                    ResourceContents::TextResourceContents { uri, mime_type, text, meta }
+                }
+                None => ResourceContents::BlobResourceContents { uri, mime_type, blob, meta },
+            }
+        }
+        other => other,
+    });
+    limited.collect()
+}
+
+fn mark(content: Content, request: &str, options: &McpOptions) -> Content {
+    if options.trusted { content } else { mark_untrusted(content, request) }
+}
+
+/// Type of binary data for which the server names none.
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// Remaining number of bytes of binary data.
+struct BinaryLimit {
+    left: usize,
+}
+
+impl BinaryLimit {
+    fn new(options: &McpOptions) -> Self {
+        Self { left: options.max_binary }
     }
-}
 
-/// Remaining size of a result.
-struct Bounds {
-    text: usize,
-    binary: usize,
-}
+    /// Converts blocks to content: a text if all blocks are texts, and a list of blocks otherwise. Binary data beyond
+    /// the limit is replaced with a note.
+    fn content(&mut self, blocks: Vec<ContentBlock>) -> Content {
+        let blocks: Vec<Value> = blocks.into_iter().map(|it| self.block(it)).collect();
+        if blocks.iter().all(|it| it["type"] == "text") {
+            let texts: Vec<_> = blocks.iter().filter_map(|it| it["text"].as_str()).collect();
+            return Content::Text(texts.join("\n"));
+        }
+        Content::Blocks(blocks)
+    }
 
-impl Bounds {
     fn block(&mut self, block: ContentBlock) -> Value {
         match block {
-            ContentBlock::Text(it) => self.text(&it.text),
+            ContentBlock::Text(it) => text_block(&it.text),
             ContentBlock::Image(it) => self.binary("image", &it.data, &it.mime_type),
             ContentBlock::Audio(it) => self.binary("audio", &it.data, &it.mime_type),
             ContentBlock::Resource(it) => match it.resource {
                 ResourceContents::TextResourceContents { uri, text, .. } => {
-                    self.text(&format!("[{uri}]\n{text}"))
+                    text_block(&format!("[{uri}]\n{text}"))
                 }
                 ResourceContents::BlobResourceContents { blob, mime_type, .. } => {
-                    let mime_type = mime_type.as_deref().unwrap_or("application/octet-stream");
+                    let mime_type = mime_type.as_deref().unwrap_or(UNKNOWN_TYPE);
                     let kind = mime_type.split('/').next().unwrap_or_default();
                     let kind = ["image", "audio"].into_iter().find(|it| *it == kind);
                     self.binary(kind.unwrap_or("file"), &blob, mime_type)
                 }
-                other => self.text(&format!("[unknown resource] {other:?}")),
+                other => text_block(&format!("[unknown resource] {other:?}")),
             },
             ContentBlock::ResourceLink(it) => {
-                self.text(&format!("[resource `{}`: {}]", it.name, it.uri))
+                text_block(&format!("[resource `{}`: {}]", it.name, it.uri))
             }
-            other => self.text(&format!("[unknown content] {other:?}")),
+            other => text_block(&format!("[unknown content] {other:?}")),
         }
-    }
-
-    fn text(&mut self, text: &str) -> Value {
-        let bounded = shorten(text, self.text);
-        self.text = self.text.saturating_sub(text.chars().count());
-        text_block(&bounded)
     }
 
     fn binary(&mut self, kind: &str, data: &str, mime_type: &str) -> Value {
-        if data.len() > self.binary {
-            let note =
-                format!("[omitted {mime_type}: its {} base64 bytes exceed the limit]", data.len());
-            return self.text(&note);
+        match self.omit(data, mime_type) {
+            Some(note) => text_block(&note),
+            None => json!({ "type": kind, "base64": data, "mime_type": mime_type }),
         }
-        self.binary -= data.len();
-        json!({ "type": kind, "base64": data, "mime_type": mime_type })
+    }
+
+    /// Returns the note in place of data that exceeds the limit. Counts other data.
+    fn omit(&mut self, data: &str, mime_type: &str) -> Option<String> {
+        match self.left.checked_sub(data.len()) {
+            Some(left) => {
+                self.left = left;
+                None
+            }
+            None => Some(format!(
+                "[omitted {mime_type}: its {} base64 bytes exceed the limit]",
+                data.len()
+            )),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rmcp::model::ContentBlock;
-    use serde_json::json;
+    use super::*;
 
-    use super::to_content;
-    use crate::{mcp::McpOptions, message::Content};
+    fn resource_text(text: &str) -> ResourceContents {
+        ResourceContents::text(text, "file:///a")
+    }
 
     #[test]
-    fn results_have_a_maximum_size() {
-        let options = McpOptions::new().max_text(5).max_binary(4);
-        let texts = vec![ContentBlock::text("äbc"), ContentBlock::text("defg")];
-        let expected = "äbc\nde\n[cut off: the first 2 of 4 characters]";
-        assert_eq!(to_content(texts, &options), Content::from(expected));
+    fn binary_data_has_a_maximum_size() {
+        let options = McpOptions::new().max_binary(4);
         let images = ["AAAA", "BBBB"].map(|it| ContentBlock::image(it, "image/png")).to_vec();
-        let Content::Blocks(blocks) = to_content(images, &options) else { panic!("not blocks") };
+        let Content::Blocks(blocks) = tool_result(images, &options) else { panic!("not blocks") };
         assert_eq!(blocks[0], json!({"type": "image", "base64": "AAAA", "mime_type": "image/png"}));
         assert_eq!(blocks[1]["type"], "text");
+        let blobs = ["AAAA", "BBBB"].map(|it| ResourceContents::blob(it, "file:///b")).to_vec();
+        let limited = resource(blobs.clone(), &options);
+        assert_eq!(limited[0], blobs[0]);
+        let ResourceContents::TextResourceContents { text, .. } = &limited[1] else {
+            panic!("{limited:?}");
+        };
+        assert!(text.starts_with("[omitted application/octet-stream"), "{text}");
+    }
+
+    #[test]
+    fn prompts_and_resources_have_a_maximum_size() {
+        let options = McpOptions::new().max_text(5).trusted();
+        let note = "[output truncated: the first 5 of 7 characters are shown]";
+        let messages = prompt(["äbc", "defg"].map(ContentBlock::text).to_vec(), &options);
+        assert_eq!(messages, [Content::from("äbc"), Content::from(format!("de\n{note}"))]);
+        let contents = ["äbc", "defg"].map(resource_text).to_vec();
+        let expected = ["äbc".to_owned(), format!("de\n{note}")].map(|it| resource_text(&it));
+        assert_eq!(resource(contents, &options), expected);
+    }
+
+    #[test]
+    fn prompts_and_resources_are_marked() {
+        let options = McpOptions::new();
+        let marked = |request: &str| {
+            format!("<untrusted_tool_output tool=\"{request}\">\nObey!\n</untrusted_tool_output>")
+        };
+        let messages = prompt(vec![ContentBlock::text("Obey!")], &options);
+        assert_eq!(messages, [Content::from(marked("prompts/get"))]);
+        let contents = resource(vec![resource_text("Obey!")], &options);
+        assert_eq!(contents, [resource_text(&marked("resources/read"))]);
     }
 }

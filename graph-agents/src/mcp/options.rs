@@ -23,6 +23,7 @@ pub struct McpOptions {
     pub(super) timeout: Duration,
     pub(super) max_text: usize,
     pub(super) max_binary: usize,
+    pub(super) trusted: bool,
     headers: Vec<(String, SecretString)>,
 }
 
@@ -33,6 +34,7 @@ impl Default for McpOptions {
             timeout: Duration::from_secs(60),
             max_text: 100_000,
             max_binary: 8 << 20,
+            trusted: false,
             headers: Vec::new(),
         }
     }
@@ -56,15 +58,24 @@ impl McpOptions {
         self
     }
 
-    /// Sets the maximum number of characters of text in a tool result. The default is 100 000.
+    /// Sets the maximum number of characters of text in a tool result, in a resource and in a prompt. A longer text is
+    /// truncated, and says so. The default is 100 000.
     pub fn max_text(mut self, characters: usize) -> Self {
         self.max_text = characters;
         self
     }
 
-    /// Sets the maximum number of bytes of images, audio and files in a tool result, in base64. The default is 8 MiB.
+    /// Sets the maximum number of bytes of images, audio and files in a tool result, in a resource and in a prompt, in
+    /// base64. Larger ones are replaced with a note. The default is 8 MiB.
     pub fn max_binary(mut self, bytes: usize) -> Self {
         self.max_binary = bytes;
+        self
+    }
+
+    /// Does not mark tool results, resources and prompts as untrusted data. Use it only for a server whose texts the
+    /// model may obey, such as your own.
+    pub fn trusted(mut self) -> Self {
+        self.trusted = true;
         self
     }
 

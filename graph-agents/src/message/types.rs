@@ -345,6 +345,12 @@ impl ToolMessage {
     }
 }
 
+impl From<&str> for AiMessage {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
 impl From<AiMessage> for Message {
     fn from(message: AiMessage) -> Self {
         Self::Ai(message)

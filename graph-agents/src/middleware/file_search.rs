@@ -18,14 +18,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::hooks::{Hooks, Middleware};
-use crate::{AgentError, tool::Tool};
+use crate::{
+    AgentError,
+    tool::{ExceptionAnswer, Tool},
+};
 use walk::{Root, VisitedFile};
 
 /// Gives the model the tools `glob_search` and `grep_search`, which find files below a directory by name and by
 /// content.
 ///
 /// Paths are relative to the directory, which the model sees as `/`. Symbolic links are not followed, so nothing
-/// outside the directory is read. Binary and large files are skipped, and results are limited.
+/// outside the directory is read. Binary and large files are skipped, and results are limited. Results are marked as
+/// [untrusted](Tool::untrusted), unless [`trusted`](Self::trusted) is set.
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, middleware::FileSearch};
@@ -40,7 +44,7 @@ use walk::{Root, VisitedFile};
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("One file.")]);
 /// let agent = Agent::new(model).middleware(FileSearch::new(path)?).compile()?;
 /// let outcome = agent.run("Which notes do I have?").await?;
-/// assert_eq!(outcome.messages[2].text(), "/notes.md");
+/// assert!(outcome.messages[2].text().contains("\n/notes.md\n"));
 /// # Ok(())
 /// # }
 /// ```
@@ -48,6 +52,7 @@ use walk::{Root, VisitedFile};
 pub struct FileSearch {
     root: Root,
     max_file_bytes: u64,
+    trusted: bool,
 }
 
 /// Maximum number of files or lines in a result.
@@ -95,13 +100,21 @@ fn root_path() -> String {
 impl FileSearch {
     /// Creates the middleware for a directory, which must exist.
     pub fn new(root: impl AsRef<Path>) -> io::Result<Self> {
-        Ok(Self { root: Root::open(root.as_ref())?, max_file_bytes: 10_000_000 })
+        let root = Root::open(root.as_ref())?;
+        Ok(Self { root, max_file_bytes: 10_000_000, trusted: false })
     }
 
     /// Sets the maximum size of the files that `grep_search` reads. The default is 10 MB.
     #[must_use]
     pub fn max_file_bytes(mut self, bytes: u64) -> Self {
         self.max_file_bytes = bytes;
+        self
+    }
+
+    /// Does not mark results as untrusted data. Use it if nobody else can write to the directory.
+    #[must_use]
+    pub fn trusted(mut self) -> Self {
+        self.trusted = true;
         self
     }
 
@@ -215,7 +228,8 @@ impl Middleware for FileSearch {
             },
         );
         let tool = |it: Tool| {
-            it.reads_state(false).handle_exceptions(crate::tool::ExceptionAnswer::Message)
+            let it = it.reads_state(false).handle_exceptions(ExceptionAnswer::Message);
+            if self.trusted { it } else { it.untrusted() }
         };
         vec![tool(glob), tool(grep)]
     }

@@ -1,6 +1,6 @@
 //! The middleware interface.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use graph_core::{Context, NodeError};
@@ -8,7 +8,7 @@ use graph_core::{Context, NodeError};
 use crate::{
     AgentState,
     command::{JumpTo, Update},
-    model::{ModelAnswer, ModelHandler, ModelRequest},
+    model::{ModelAnswer, ModelHandler, ModelRequest, SharedModel},
     state::StateField,
     tool::{Tool, ToolAnswer, ToolHandler, ToolRequest},
 };
@@ -104,7 +104,24 @@ pub trait Middleware: fmt::Debug + Send + Sync {
     ) -> Result<ToolAnswer, NodeError> {
         next.call(request).await
     }
+
+    /// Wraps a model that other middleware of the agent calls itself, for example to write summaries. The agent's own
+    /// model calls go through [`wrap_model_call`](Self::wrap_model_call) instead.
+    fn wrap_model(&self, model: SharedModel) -> SharedModel {
+        model
+    }
+
+    /// Returns a copy of this middleware that passes each model that it calls itself to the function, and
+    /// calls the result.
+    /// Middleware that calls models must implement it, so that its calls count against a
+    /// [`MoneyBudget`](super::MoneyBudget). Returns `None` if the middleware calls no models.
+    fn with_wrapped_models(&self, _: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
+        None
+    }
 }
+
+/// Wraps a model; see [`Middleware::with_wrapped_models`].
+pub type ModelWrapper = Arc<dyn Fn(SharedModel) -> SharedModel + Send + Sync>;
 
 /// The hooks that a middleware implements. Each hook that runs as a node lists the places that it may jump to.
 #[derive(Clone, Debug, Default)]
@@ -116,6 +133,7 @@ pub struct Hooks {
     pub(crate) after_agent: Option<Vec<JumpTo>>,
     pub(crate) wraps_model: bool,
     pub(crate) wraps_tools: bool,
+    pub(crate) wraps_other_models: bool,
 }
 
 impl Hooks {
@@ -157,6 +175,12 @@ impl Hooks {
     /// Declares [`Middleware::wrap_tool_call`].
     pub fn wrap_tool_call(mut self) -> Self {
         self.wraps_tools = true;
+        self
+    }
+
+    /// Declares [`Middleware::wrap_model`].
+    pub fn wrap_model(mut self) -> Self {
+        self.wraps_other_models = true;
         self
     }
 }

@@ -9,11 +9,17 @@ use llm::{CatalogEntry, Money, Prices, Usage};
 use super::hooks::{Hooks, Middleware};
 use crate::{
     AgentError,
-    message::count_tokens_approximately,
-    model::{ModelAnswer, ModelHandler, ModelRequest, RequestTool},
+    message::{AiMessage, Content, Message, count_tokens_approximately},
+    model::{
+        ChatModel, ChunkSink, ModelAnswer, ModelHandler, ModelProfile, ModelRequest, ModelTool,
+        Prompt, RequestTool, SharedModel,
+    },
 };
 
 /// Limits the cost of an agent's model calls, in all of its runs. Clones share the budget, so several agents can too.
+///
+/// The models that other middleware of the agent calls, to write summaries or to select or emulate tools, count too, at
+/// the same prices. If the models have different prices, set the highest ones.
 ///
 /// Before each call, the middleware reserves the estimated cost: the request, and an answer of
 /// [`max_answer`](Self::max_answer) tokens. It rejects a call that the rest of the budget does not cover with an error
@@ -88,9 +94,13 @@ impl MoneyBudget {
         Ok(cost.nanos())
     }
 
-    /// Reserves the estimated cost of a call.
-    fn reserve(&self, request: &ModelRequest) -> Result<Reservation, AgentError> {
-        let usage = Usage { input: estimate(request), output: self.max_answer, ..Usage::default() };
+    /// Reserves the estimated cost of a call with this number of input tokens.
+    fn reserve(&self, input: u64) -> Result<Reservation, NodeError> {
+        self.try_reserve(input).map_err(NodeError::terminal)
+    }
+
+    fn try_reserve(&self, input: u64) -> Result<Reservation, AgentError> {
+        let usage = Usage { input, output: self.max_answer, ..Usage::default() };
         let amount = self.cost(&usage)?;
         let mut account = lock(&self.account);
         let free =
@@ -111,11 +121,17 @@ impl MoneyBudget {
         account.reserved += amount;
         Ok(Reservation { amount, charge: amount, account: self.account.clone() })
     }
+
+    /// Charges the reported usage of a call instead of its reservation.
+    fn charge(&self, mut reservation: Reservation, answer: Option<&AiMessage>) {
+        if let Some(usage) = answer.and_then(|it| it.usage.as_ref()) {
+            reservation.charge = self.cost(usage).unwrap_or(reservation.amount);
+        }
+    }
 }
 
 /// Estimates the number of tokens in a request.
-fn estimate(request: &ModelRequest) -> u64 {
-    let system = request.system.as_ref().map_or(0, |it| it.text().len());
+fn estimate_request(request: &ModelRequest) -> u64 {
     let tool = |it: &RequestTool| match it {
         RequestTool::Client(tool) => {
             tool.name().len() + tool.description().len() + tool.schema().to_string().len()
@@ -124,8 +140,27 @@ fn estimate(request: &ModelRequest) -> u64 {
             serde_json::to_string(&tool.tool).map_or(0, |definition| definition.len())
         }
     };
-    let characters = system + request.tools.iter().map(tool).sum::<usize>();
-    let tokens = count_tokens_approximately(&request.messages) + characters.div_ceil(4);
+    let tools = request.tools.iter().map(tool).sum();
+    estimate(request.system.as_ref(), &request.messages, tools)
+}
+
+/// Estimates the number of tokens in a prompt.
+fn estimate_prompt(prompt: &Prompt) -> u64 {
+    let tool = |it: &ModelTool| match it {
+        ModelTool::Function { name, description, parameters, .. } => {
+            name.len() + description.len() + parameters.to_string().len()
+        }
+        ModelTool::Provider(tool) => tool.definition.to_string().len(),
+    };
+    let tools: usize = prompt.tools.iter().map(tool).sum();
+    let schema = prompt.output.as_ref().map_or(0, |it| it.schema.to_string().len());
+    estimate(prompt.system.as_ref(), &prompt.messages, tools + schema)
+}
+
+/// Estimates the number of tokens in messages, a system prompt, and definitions with this number of characters.
+fn estimate(system: Option<&Content>, messages: &[Message], definitions: usize) -> u64 {
+    let characters = system.map_or(0, |it| it.text().len()) + definitions;
+    let tokens = count_tokens_approximately(messages) + characters.div_ceil(4);
     tokens.try_into().unwrap_or(u64::MAX)
 }
 
@@ -155,7 +190,7 @@ impl Middleware for MoneyBudget {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::new().wrap_model_call()
+        Hooks::new().wrap_model_call().wrap_model()
     }
 
     async fn wrap_model_call(
@@ -163,11 +198,39 @@ impl Middleware for MoneyBudget {
         request: ModelRequest,
         next: ModelHandler,
     ) -> Result<ModelAnswer, NodeError> {
-        let mut reservation = self.reserve(&request).map_err(NodeError::terminal)?;
+        let reservation = self.reserve(estimate_request(&request))?;
         let answer = next.call(request).await?;
-        if let Some(usage) = answer.ai().and_then(|it| it.usage.as_ref()) {
-            reservation.charge = self.cost(usage).unwrap_or(reservation.amount);
-        }
+        self.charge(reservation, answer.ai());
+        Ok(answer)
+    }
+
+    fn wrap_model(&self, model: SharedModel) -> SharedModel {
+        Arc::new(BudgetedModel { model, budget: self.clone() })
+    }
+}
+
+/// A model whose calls count against a budget. [`ChatModel::structured`] keeps its default, which makes its calls with
+/// `call`, so that their usage is known.
+#[derive(Debug)]
+struct BudgetedModel {
+    model: SharedModel,
+    budget: MoneyBudget,
+}
+
+#[async_trait]
+impl ChatModel for BudgetedModel {
+    fn profile(&self) -> ModelProfile {
+        self.model.profile()
+    }
+
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError> {
+        let reservation = self.budget.reserve(estimate_prompt(prompt))?;
+        let answer = self.model.call(prompt, chunks).await?;
+        self.budget.charge(reservation, Some(&answer));
         Ok(answer)
     }
 }

@@ -8,10 +8,10 @@ use super::{
     tool_filter::ToolFilter,
 };
 use crate::{
-    message::{AiMessage, ToolMessage},
+    message::AiMessage,
     model::{ModelAnswer, ModelHandler, ModelRequest},
     retry::RetryOptions,
-    tool::{ToolAnswer, ToolHandler, ToolRequest},
+    tool::{ToolAnswer, ToolHandler, ToolRequest, error_message},
 };
 
 /// Retries failed model calls.
@@ -127,7 +127,7 @@ impl Middleware for ToolRetry {
         }
         let call = &request.call;
         let subject = |cause: &str| format!("Tool '{}' {cause}. Please try again.", call.name);
-        let answer = |text| ToolMessage::error(call, text).into();
+        let answer = |text| error_message(request.tool.as_ref(), call, text).into();
         self.options.retry(|| next.call(request.clone()), subject, answer).await
     }
 }

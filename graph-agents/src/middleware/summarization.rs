@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use graph_core::{Context, NodeError};
 
-use super::hooks::{Hooks, Middleware};
+use super::hooks::{Hooks, Middleware, ModelWrapper};
 use crate::{
     AgentState,
     command::Update,
@@ -209,6 +209,10 @@ impl Middleware for Summarization {
 
     fn hooks(&self) -> Hooks {
         Hooks::new().before_model([])
+    }
+
+    fn with_wrapped_models(&self, wrap: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
+        Some(Arc::new(Self { model: wrap(self.model.clone()), ..self.clone() }))
     }
 
     async fn before_model(

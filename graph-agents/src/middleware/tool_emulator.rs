@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use graph_core::NodeError;
 
 use super::{
-    hooks::{Hooks, Middleware},
+    hooks::{Hooks, Middleware, ModelWrapper},
     tool_filter::ToolFilter,
 };
 use crate::{
@@ -70,6 +70,10 @@ impl Middleware for ToolEmulator {
 
     fn hooks(&self) -> Hooks {
         Hooks::new().wrap_tool_call()
+    }
+
+    fn with_wrapped_models(&self, wrap: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
+        Some(Arc::new(Self { model: wrap(self.model.clone()), ..self.clone() }))
     }
 
     async fn wrap_tool_call(

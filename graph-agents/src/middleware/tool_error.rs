@@ -11,8 +11,7 @@ use super::{
 };
 use crate::{
     error::is_failure,
-    message::ToolMessage,
-    tool::{ToolAnswer, ToolHandler, ToolRequest},
+    tool::{ToolAnswer, ToolHandler, ToolRequest, error_message},
 };
 
 /// Turns errors of tools into answers to the model.
@@ -86,11 +85,12 @@ impl Middleware for ToolErrorAnswers {
         request: ToolRequest,
         next: ToolHandler,
     ) -> Result<ToolAnswer, NodeError> {
-        let call = request.call.clone();
+        let (call, tool) = (request.call.clone(), request.tool.clone());
         let covered = self.tools.includes(&call.name);
         next.call(request).await.or_else(|error| {
             let answer = if covered && is_failure(&error) { (self.answer)(&error) } else { None };
-            answer.map(|text| ToolMessage::error(&call, text).into()).ok_or(error)
+            let message = |text| error_message(tool.as_ref(), &call, text).into();
+            answer.map(message).ok_or(error)
         })
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use graph_core::NodeError;
 use serde_json::{Value, json};
 
-use super::hooks::{Hooks, Middleware};
+use super::hooks::{Hooks, Middleware, ModelWrapper};
 use crate::{
     AgentError,
     message::Message,
@@ -45,6 +45,7 @@ Your task is to choose the tools that are most relevant for answering the user's
 #[derive(Clone)]
 pub struct ToolSelector {
     model: Option<SharedModel>,
+    wrapper: Option<ModelWrapper>,
     system_prompt: String,
     max_tools: Option<usize>,
     always_include: Vec<String>,
@@ -91,6 +92,7 @@ impl Default for ToolSelector {
     fn default() -> Self {
         Self {
             model: None,
+            wrapper: None,
             system_prompt: SYSTEM_PROMPT.to_owned(),
             max_tools: None,
             always_include: Vec::new(),
@@ -173,7 +175,11 @@ impl ToolSelector {
     ) -> Result<Option<Vec<String>>, NodeError> {
         let prompt = self.prompt(request)?;
         let schema = schema(candidates);
-        let model = self.model.as_ref().unwrap_or(&request.model);
+        let model = self.model.as_ref().unwrap_or(&request.model).clone();
+        let model = match &self.wrapper {
+            Some(wrap) => wrap(model),
+            None => model,
+        };
         for _ in 0..=self.max_retries {
             let choice = model.structured(&prompt, &schema).await?;
             if let Some(names) = read_names(&choice) {
@@ -250,6 +256,10 @@ impl Middleware for ToolSelector {
 
     fn hooks(&self) -> Hooks {
         Hooks::new().wrap_model_call()
+    }
+
+    fn with_wrapped_models(&self, wrap: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
+        Some(Arc::new(Self { wrapper: Some(wrap.clone()), ..self.clone() }))
     }
 
     async fn wrap_model_call(

@@ -5,12 +5,16 @@ use std::{fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use graph_core::{Context, NodeError};
 
-use super::{definition::Tool, runtime::ToolRuntime};
+use super::{
+    definition::Tool,
+    limit::{MAX_OUTPUT, truncate},
+    runtime::ToolRuntime,
+};
 use crate::{
     AgentState,
     command::Command,
     dependencies::Dependencies,
-    message::{ToolCall, ToolMessage},
+    message::{Content, ToolCall, ToolMessage},
 };
 
 /// A call of a tool that is about to be executed.
@@ -47,6 +51,18 @@ impl ToolRequest {
             self.dependencies.clone(),
         )
     }
+}
+
+/// Creates the answer to a call that failed. The text is limited and marked like a result of the tool.
+pub(crate) fn error_message(tool: Option<&Tool>, call: &ToolCall, text: String) -> ToolMessage {
+    let content = Content::from(text);
+    ToolMessage::error(
+        call,
+        match tool {
+            Some(tool) => tool.limit(content),
+            None => truncate(content, MAX_OUTPUT),
+        },
+    )
 }
 
 /// The answer to a call of a tool.

@@ -270,18 +270,26 @@ impl Tool {
         self.edit(|it| it.policy.errors = Some(errors))
     }
 
-    /// Sets the maximum number of characters that the model sees of a result. A longer result is truncated, and says
-    /// so. The default is 100,000. Commands and artifacts are not affected.
+    /// Sets the maximum number of characters that the model sees of a result, of an error, and of each message that a
+    /// command of the tool adds. A longer text is truncated, and says so. The default is 100,000. Artifacts are not
+    /// affected.
     #[must_use]
     pub fn max_output(self, characters: usize) -> Self {
         self.edit(|it| it.policy.max_output = characters)
     }
 
-    /// Encloses results in tags that mark them as untrusted data, for tools that return text written by strangers, such
-    /// as web pages.
+    /// Encloses results, errors and messages of commands in tags that mark them as untrusted data, for tools that return
+    /// text written by strangers, such as web pages. Messages about invalid arguments are not marked.
     #[must_use]
     pub fn untrusted(self) -> Self {
         self.edit(|it| it.policy.untrusted = true)
+    }
+
+    /// Removes the mark that [`untrusted`](Self::untrusted) adds. The tools of this crate that run programs, read files
+    /// of the host or call MCP servers are untrusted by default.
+    #[must_use]
+    pub fn trusted(self) -> Self {
+        self.edit(|it| it.policy.untrusted = false)
     }
 
     /// Returns the name.
@@ -354,6 +362,11 @@ impl Tool {
     /// Returns the error policy of the tool, if it has one.
     pub(crate) fn error_policy(&self) -> Option<&ToolErrors> {
         self.inner.policy.errors.as_ref()
+    }
+
+    /// Shortens a text of this program for the model.
+    pub(crate) fn truncate(&self, content: Content) -> Content {
+        self.inner.policy.truncate(content)
     }
 
     /// Shortens and marks a result for the model.

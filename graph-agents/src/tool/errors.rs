@@ -7,7 +7,6 @@ use graph_core::NodeError;
 use crate::{
     AgentError,
     error::{error_name, is_failure, quoted},
-    message::{ToolCall, ToolMessage},
 };
 
 /// Rules by which a tool node answers errors with a message to the model, instead of failing the run.
@@ -73,17 +72,10 @@ impl ToolErrors {
         format!("Error: {}\n Please fix your mistakes.", quoted(error))
     }
 
-    /// Converts a tool's error into the message that answers `call`. Returns the error if the rules do not cover it or
-    /// if it is not a failure, such as an interrupt.
-    pub(crate) fn answer(
-        &self,
-        call: &ToolCall,
-        error: NodeError,
-    ) -> Result<ToolMessage, NodeError> {
-        match (self.answer)(&error).filter(|_| is_failure(&error)) {
-            Some(content) => Ok(ToolMessage::error(call, content)),
-            None => Err(error),
-        }
+    /// Returns the text that answers a tool's error, or `None` if the rules do not cover it or if it is not a failure,
+    /// such as an interrupt.
+    pub(crate) fn text(&self, error: &NodeError) -> Option<String> {
+        (self.answer)(error).filter(|_| is_failure(error))
     }
 }
 

@@ -74,9 +74,14 @@ impl Policy {
         Ok(output)
     }
 
+    /// Shortens a text of this program for the model.
+    pub(super) fn truncate(&self, content: Content) -> Content {
+        truncate(content, self.max_output)
+    }
+
     /// Shortens and marks a result for the model.
     pub(super) fn limit(&self, content: Content, tool: &str) -> Content {
-        let content = truncate(content, self.max_output);
+        let content = self.truncate(content);
         if self.untrusted { mark_untrusted(content, tool) } else { content }
     }
 }

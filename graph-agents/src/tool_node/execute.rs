@@ -1,17 +1,19 @@
 //! Execution of one tool call: arguments, tool, result.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use graph_core::NodeError;
 
 use super::validate;
 use crate::{
-    AgentError,
-    message::{ToolCall, ToolMessage},
+    AgentError, AgentState,
+    command::Command,
+    error::error_name,
+    message::{Message, ToolCall, ToolMessage},
     notation,
     tool::{
         Tool, ToolAnswer, ToolErrors, ToolHandler, ToolOutput, ToolRequest, content_of,
-        schema::Fault,
+        error_message, schema::Fault,
     },
 };
 
@@ -42,16 +44,35 @@ async fn execute(
         let output = match tool.run(args, request.runtime()).await {
             Ok(output) => output,
             Err(error) => match tool.answer_exception(&error) {
-                Some(text) => return Ok(ToolMessage::error(&call, text).into()),
+                Some(text) => return Ok(error_message(Some(tool), &call, text).into()),
                 None => return Err(error),
             },
         };
-        Ok(validate::check_output(to_answer(output, &call, tool), &call, request.input)?)
+        let answer = to_answer(output, &call, tool, &request.state);
+        Ok(validate::check_output(answer, &call, request.input)?)
     };
     match result.await {
         Ok(answer) => Ok(answer),
-        Err(error) => tool.error_policy().unwrap_or(errors).answer(&call, error).map(Into::into),
+        Err(error) => answer_error(errors, Some(tool), &call, error),
     }
+}
+
+/// Answers an error with a message to the model, if the rules of the tool, or else those of the node, cover it.
+pub(super) fn answer_error(
+    errors: &ToolErrors,
+    tool: Option<&Tool>,
+    call: &ToolCall,
+    error: NodeError,
+) -> Result<ToolAnswer, NodeError> {
+    let errors = tool.and_then(Tool::error_policy).unwrap_or(errors);
+    let Some(text) = errors.text(&error) else { return Err(error) };
+    Ok(match tool {
+        // This program rejected the arguments, so the text is no output of the tool.
+        Some(tool) if error_name(&error) == AgentError::TOOL_INVOCATION => {
+            ToolMessage::error(call, tool.truncate(text.into())).into()
+        }
+        tool => error_message(tool, call, text).into(),
+    })
 }
 
 fn unknown_tool(call: &ToolCall, tools: &[Tool]) -> ToolMessage {
@@ -74,7 +95,7 @@ fn invalid_arguments(call: &ToolCall, faults: &[Fault]) -> AgentError {
     )
 }
 
-fn to_answer(output: ToolOutput, call: &ToolCall, tool: &Tool) -> ToolAnswer {
+fn to_answer(output: ToolOutput, call: &ToolCall, tool: &Tool, state: &AgentState) -> ToolAnswer {
     let success = |value| ToolMessage::success(call, tool.limit(content_of(value)));
     match output {
         ToolOutput::Value(value) => success(value).into(),
@@ -84,9 +105,30 @@ fn to_answer(output: ToolOutput, call: &ToolCall, tool: &Tool) -> ToolAnswer {
         ToolOutput::Message(message) => {
             ToolMessage { content: tool.limit(message.content), ..message }.into()
         }
-        ToolOutput::Command(command) => command.into(),
-        ToolOutput::Many(outputs) => {
-            ToolAnswer::Many(outputs.into_iter().map(|it| to_answer(it, call, tool)).collect())
+        ToolOutput::Command(command) => limit_messages(command, tool, state).into(),
+        ToolOutput::Many(outputs) => ToolAnswer::Many(
+            outputs.into_iter().map(|it| to_answer(it, call, tool, state)).collect(),
+        ),
+    }
+}
+
+/// Limits the messages that a command adds. Messages that are already in the state stay as they are, because a handoff
+/// passes the whole conversation on.
+fn limit_messages(command: Command, tool: &Tool, state: &AgentState) -> Command {
+    let mut messages = command.written_messages();
+    if messages.is_empty() {
+        return command;
+    }
+    let known: HashSet<&str> = state.messages().iter().filter_map(Message::id).collect();
+    let mut changed = false;
+    for message in &mut messages {
+        let is_known = message.id().is_some_and(|it| known.contains(it));
+        let Some(content) = message.content().filter(|_| !is_known) else { continue };
+        let limited = tool.limit(content.clone());
+        if limited != *content {
+            message.set_content(limited);
+            changed = true;
         }
     }
+    if changed { command.with_messages(messages) } else { command }
 }

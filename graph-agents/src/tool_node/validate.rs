@@ -81,7 +81,7 @@ fn check_input_kind(
 
 /// Sets `name` to the tool's name in each message of the command that answers the call. Returns the number of such
 /// messages.
-fn name_answers(mut command: Command, call: &ToolCall) -> (Command, usize) {
+fn name_answers(command: Command, call: &ToolCall) -> (Command, usize) {
     let mut messages = command.written_messages();
     let mut answers = 0;
     for message in &mut messages {
@@ -92,12 +92,7 @@ fn name_answers(mut command: Command, call: &ToolCall) -> (Command, usize) {
             answers += 1;
         }
     }
-    if answers > 0 {
-        command.update = command.update.map(|update| match update {
-            CommandUpdate::Fields(update) => CommandUpdate::Fields(update.messages(messages)),
-            CommandUpdate::Messages(_) => CommandUpdate::Messages(messages),
-        });
-    }
+    let command = if answers > 0 { command.with_messages(messages) } else { command };
     (command, answers)
 }
 

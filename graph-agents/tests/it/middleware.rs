@@ -41,7 +41,7 @@ async fn files_are_found_by_name_and_content() {
     fs::write(dir.path().join("src/deep/lib.rs"), "fn lib() {}\n").unwrap();
     fs::write(dir.path().join("notes.md"), "fn in prose\n").unwrap();
     fs::write(dir.path().join("binary.rs"), b"fn\0").unwrap();
-    let search = FileSearch::new(dir.path()).unwrap();
+    let search = FileSearch::new(dir.path()).unwrap().trusted();
     let grep = |args: Value| text(search.clone(), "grep_search", args);
     assert_eq!(grep(json!({"pattern": "^fn"})).await, "/notes.md\n/src/deep/lib.rs\n/src/main.rs");
     let args = json!({"pattern": "^fn", "include": "*.rs", "output_mode": "count"});
@@ -64,7 +64,7 @@ async fn search_does_not_leave_its_directory() {
     std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
     let file = outside.path().join("secret.txt");
     std::os::unix::fs::symlink(&file, dir.path().join("file.txt")).unwrap();
-    let search = FileSearch::new(dir.path()).unwrap();
+    let search = FileSearch::new(dir.path()).unwrap().trusted();
     for path in ["/", "/link", "link", "..", "/../", outside.path().to_str().unwrap()] {
         let args = json!({"pattern": "secret", "path": path});
         assert_eq!(text(search.clone(), "grep_search", args).await, "No matches found", "{path}");
@@ -80,7 +80,8 @@ async fn only_listed_programs_run() {
     fs::write(dir.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
     let commands = AllowedCommands::new(dir.path(), ["cat", "ls"]).unwrap();
     let shell = |command: &str| {
-        call(Shell::new(commands.clone()).max_lines(2), "shell", json!({"command": command}))
+        let shell = Shell::new(commands.clone()).max_lines(2).trusted();
+        call(shell, "shell", json!({"command": command}))
     };
     let result = shell("ls 'a.txt'").await;
     assert_eq!((result.content.text().as_str(), result.status), ("a.txt\n", Status::Success));
@@ -88,7 +89,8 @@ async fn only_listed_programs_run() {
     assert_eq!(result, "one\ntwo\n[output truncated: the first 2 of 3 lines are shown]");
     let result = shell("cat missing").await;
     assert!(result.content.text().ends_with("Exit code: 1"), "{result:?}");
-    assert_eq!((result.status, result.artifact), (Status::Error, Some(json!({"exit_code": 1}))));
+    let artifact = json!({"exit_code": 1, "session_ended": false});
+    assert_eq!((result.status, result.artifact), (Status::Error, Some(artifact)));
     for refused in ["rm a.txt", "/bin/cat a.txt", "cat a.txt; rm a.txt", "cat a.txt | rm", "", "'"]
     {
         let result = shell(refused).await;
@@ -106,7 +108,8 @@ async fn commands_have_a_time_limit_and_no_secrets() {
     let slow = Shell::new(commands.clone().timeout(Duration::from_millis(1)));
     let result = call(slow, "shell", json!({"command": "sleep 600"})).await;
     assert!(result.content.text().contains("did not finish within"), "{result:?}");
-    let names = text(Shell::new(commands), "shell", json!({"command": "printenv"})).await;
+    let shell = Shell::new(commands).trusted();
+    let names = text(shell, "shell", json!({"command": "printenv"})).await;
     assert!(names.lines().all(|it| it.starts_with("PATH=")), "{names}");
 }
 

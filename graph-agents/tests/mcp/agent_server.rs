@@ -50,13 +50,13 @@ async fn in_memory(agent: CompiledAgent) -> McpClient {
     let (client_end, server_end) = duplex(4096);
     let server = AgentServer::new(agent, "Answers.");
     tokio::spawn(async move { server.serve(server_end).await.unwrap().waiting().await });
-    McpClient::connect("memory", client_end, McpOptions::new()).await.unwrap()
+    McpClient::connect("memory", client_end, McpOptions::new().trusted()).await.unwrap()
 }
 
 #[tokio::test]
 async fn agent_is_a_tool_of_another_agent() {
     let url = over_http(weather_agent(2)).await;
-    let client = McpClient::http(&url, McpOptions::new()).await.unwrap();
+    let client = McpClient::http(&url, McpOptions::new().trusted()).await.unwrap();
     let tools = client.tools().await.unwrap();
     assert_eq!(tools[0].name(), "weather");
     for _ in 0..2 {

@@ -33,7 +33,7 @@ fn command(dir: &Path, transport: &str) -> Command {
 async fn over_stdio() -> Option<McpClient> {
     let mut command = command(&dir()?, "stdio");
     command.env("CITY", "Rome");
-    Some(McpClient::stdio(command, McpOptions::new()).await.unwrap())
+    Some(McpClient::stdio(command, McpOptions::new().trusted()).await.unwrap())
 }
 
 /// Connects over HTTP. The server runs until the returned child is dropped.
@@ -56,7 +56,7 @@ async fn over_http() -> Option<(McpClient, Child)> {
     // Keep reading, so that the server never blocks on a full pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     let url = format!("http://127.0.0.1:{port}/mcp");
-    Some((McpClient::http(&url, McpOptions::new()).await.unwrap(), server))
+    Some((McpClient::http(&url, McpOptions::new().trusted()).await.unwrap(), server))
 }
 
 async fn check_tools(client: &McpClient) {

@@ -6,6 +6,7 @@ mod agent_server;
 mod everything;
 mod peer;
 mod time_server;
+mod untrusted;
 
 use graph_agents::{Agent, AiMessage, ScriptedModel, Tool, ToolCall, ToolMessage};
 use graph_core::RunError;

@@ -24,7 +24,7 @@ fn noon(source: &str) -> Value {
 
 #[tokio::test]
 async fn tools_of_a_python_server_are_tools_of_an_agent() {
-    let Some(tools) = tools(McpOptions::new().tool_prefix("clock")).await else { return };
+    let Some(tools) = tools(McpOptions::new().tool_prefix("clock").trusted()).await else { return };
     let names: Vec<_> = tools.iter().map(Tool::name).collect();
     assert_eq!(names, ["clock_get_current_time", "clock_convert_time"]);
     assert_eq!(tools[1].schema()["properties"]["time"]["type"], "string");
@@ -44,10 +44,10 @@ async fn error_of_a_tool_reaches_the_model() {
 }
 
 #[tokio::test]
-async fn long_result_is_cut_off() {
+async fn long_result_is_truncated() {
     let Some(tools) = tools(McpOptions::new().max_text(10)).await else { return };
     let message = call_tool(tools, "convert_time", noon("UTC")).await.unwrap();
-    assert!(message.content.text().contains("[cut off: the first 10 of "), "{message:?}");
+    assert!(message.content.text().contains("[output truncated: the first 10 of "), "{message:?}");
 }
 
 #[tokio::test]

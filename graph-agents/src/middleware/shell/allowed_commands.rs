@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    executor::{CommandExecutor, CommandResult},
+    executor::{CommandExecutor, CommandResult, CommandSession},
     split::words,
 };
 
@@ -24,9 +24,12 @@ use super::{
 ///
 /// The command line is split into words like in a shell; operators, redirections, variables and patterns are refused. A
 /// program runs in the working directory, with an environment that contains only `PATH`, without input, and with a time
-/// limit. It can still read and write all files that this process can, so allow only programs that are harmless with
-/// any arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, implement
-/// [`CommandExecutor`] for a sandbox.
+/// limit. `cd` changes the working directory of the session to one below the directory of the executor. Sessions have
+/// no variables, because a program could be made to run others through its environment.
+///
+/// A program can still read and write all files that this process can, so allow only programs that are harmless with
+/// any arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, use
+/// `SandboxCommands` of the module `code` (feature `sandbox`).
 ///
 /// ```
 /// use graph_agents::middleware::{AllowedCommands, CommandExecutor};
@@ -38,10 +41,11 @@ use super::{
 /// std::fs::write(path.join("notes.txt"), "Buy tea.\n")?;
 /// // Pass it to `Shell::new`.
 /// let commands = AllowedCommands::new(path, ["cat", "wc"])?;
-/// assert_eq!(commands.execute("cat notes.txt").await?.output, "Buy tea.\n");
+/// let mut session = commands.start().await?;
+/// assert_eq!(session.execute("cat notes.txt").await?.output, "Buy tea.\n");
 /// // Other programs and shell syntax are refused.
-/// assert_eq!(commands.execute("rm notes.txt").await?.exit_code, None);
-/// assert_eq!(commands.execute("cat notes.txt | wc").await?.exit_code, None);
+/// assert_eq!(session.execute("rm notes.txt").await?.exit_code, None);
+/// assert_eq!(session.execute("cat notes.txt | wc").await?.exit_code, None);
 /// # Ok(())
 /// # }
 /// ```
@@ -56,8 +60,8 @@ pub struct AllowedCommands {
 const MAX_BYTES: u64 = 1_000_000;
 
 impl AllowedCommands {
-    /// Creates an executor that allows these programs and runs them in a directory, which must exist. Programs are
-    /// names without a path.
+    /// Creates an executor that allows these programs and `cd`. Sessions start in the directory, which must exist.
+    /// Programs are names without a path.
     pub fn new<N: Into<String>>(
         directory: impl AsRef<Path>,
         programs: impl IntoIterator<Item = N>,
@@ -75,6 +79,43 @@ impl AllowedCommands {
         self.timeout = limit;
         self
     }
+}
+
+#[async_trait]
+impl CommandExecutor for AllowedCommands {
+    async fn start(&self) -> Result<Box<dyn CommandSession>, NodeError> {
+        Ok(Box::new(Session { directory: self.directory.clone(), executor: self.clone() }))
+    }
+}
+
+/// A session of allowed commands.
+#[derive(Debug)]
+struct Session {
+    executor: AllowedCommands,
+    /// The working directory.
+    directory: PathBuf,
+}
+
+impl Session {
+    fn change_directory(&mut self, args: &[String]) -> CommandResult {
+        let root = &self.executor.directory;
+        let target = match args {
+            [] => Ok(root.clone()),
+            [path] => self.directory.join(path).canonicalize(),
+            _ => return CommandResult::failed("Refused: `cd` needs one directory."),
+        };
+        match target {
+            Ok(target) if !target.starts_with(root) => CommandResult::failed(
+                "Refused: the directory is outside of the one in which the session started.",
+            ),
+            Ok(target) if target.is_dir() => {
+                self.directory = target;
+                CommandResult::exited(0, "")
+            }
+            Ok(_) => CommandResult::exited(1, "Cannot change the directory: not a directory"),
+            Err(error) => CommandResult::exited(1, format!("Cannot change the directory: {error}")),
+        }
+    }
 
     async fn run(&self, program: &str, args: &[String]) -> io::Result<CommandResult> {
         let mut child = Command::new(program)
@@ -91,7 +132,7 @@ impl AllowedCommands {
         let (stdout, stderr, status) = tokio::try_join!(read(stdout), read(stderr), child.wait())?;
         let bytes = [stdout, stderr].concat();
         let output = String::from_utf8_lossy(&bytes).into_owned();
-        Ok(CommandResult { output, exit_code: status.code() })
+        Ok(CommandResult { output, exit_code: status.code(), session_ended: false })
     }
 }
 
@@ -105,9 +146,9 @@ async fn read(output: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
 }
 
 #[async_trait]
-impl CommandExecutor for AllowedCommands {
-    async fn execute(&self, command: &str) -> Result<CommandResult, NodeError> {
-        let failed = |output: String| Ok(CommandResult { output, exit_code: None });
+impl CommandSession for Session {
+    async fn execute(&mut self, command: &str) -> Result<CommandResult, NodeError> {
+        let failed = |output: String| Ok(CommandResult::failed(output));
         let Some(words) = words(command) else {
             return failed(
                 "Refused: the command contains shell syntax. Run one program with plain arguments."
@@ -117,19 +158,23 @@ impl CommandExecutor for AllowedCommands {
         let [program, args @ ..] = words.as_slice() else {
             return failed("Refused: the command is empty.".to_owned());
         };
-        if !self.programs.contains(program) {
-            let allowed: Vec<_> = self.programs.iter().map(String::as_str).collect();
+        if program == "cd" {
+            return Ok(self.change_directory(args));
+        }
+        let AllowedCommands { programs, timeout, .. } = &self.executor;
+        if !programs.contains(program) {
+            let allowed: Vec<_> = programs.iter().map(String::as_str).collect();
             return failed(format!(
                 "Refused: `{program}` is not allowed. Allowed programs: {}.",
                 allowed.join(", ")
             ));
         }
-        match tokio::time::timeout(self.timeout, self.run(program, args)).await {
+        match tokio::time::timeout(*timeout, self.run(program, args)).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => failed(format!("Cannot run `{program}`: {error}")),
-            Err(_) => {
-                failed(format!("Error: the command did not finish within {:?}.", self.timeout))
-            }
+            Err(_) => Ok(CommandResult::ended_session(format!(
+                "Error: the command did not finish within {timeout:?}."
+            ))),
         }
     }
 }

@@ -1,0 +1,160 @@
+//! The money budget counts the model calls of other middleware.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use graph_agents::{
+    Agent, AiMessage, ChatModel, CompiledAgent, Message, Tool, ToolCall,
+    middleware::{Middleware, MoneyBudget, Size, Summarization, ToolEmulator, ToolSelector},
+    model::{ChunkSink, Prompt},
+};
+use graph_core::NodeError;
+use llm::{Money, Prices, Usage};
+use serde_json::json;
+
+const CHOICE: &str = r#"{"tools": ["clock"]}"#;
+
+/// A model that costs 0.10 dollars per call, or an unknown amount. It answers after all concurrent calls have started.
+#[derive(Clone, Debug)]
+struct Paid {
+    answer: AiMessage,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Paid {
+    fn new(text: &str) -> Self {
+        let usage = Usage { input: 0, output: 100_000, ..Usage::default() };
+        let answer = AiMessage { usage: Some(usage), ..AiMessage::new(text) };
+        Self { answer, calls: Arc::default() }
+    }
+
+    fn without_usage(text: &str) -> Self {
+        Self { answer: AiMessage::new(text), calls: Arc::default() }
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl ChatModel for Paid {
+    async fn call(&self, prompt: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        // The agent's model calls the tool once, if it has the tool.
+        let has_result = prompt.messages.iter().any(|it| it.as_tool().is_some());
+        match prompt.tools.is_empty() || has_result {
+            true => Ok(self.answer.clone()),
+            false => Ok(self.answer.clone().tool_call(ToolCall::new("clock", json!({}), "c1"))),
+        }
+    }
+}
+
+/// A budget that reserves a little more than 1 dollar for each call.
+fn budget(dollars: f64) -> MoneyBudget {
+    let price = Money::from_dollars(1.0);
+    let prices = Prices {
+        input: price,
+        output: price,
+        cached: None,
+        cache_written: None,
+        up_to_input: None,
+    };
+    MoneyBudget::new(Money::from_dollars(dollars), prices).max_answer(1_000_000)
+}
+
+fn clock() -> Tool {
+    Tool::dynamic("clock", "Returns the time.", json!({}), |_, _| async { "noon" })
+}
+
+fn summarization(model: Paid) -> Summarization {
+    Summarization::new(model).trigger(Size::Messages(3)).keep(Size::Messages(1))
+}
+
+fn conversation() -> Vec<Message> {
+    vec![Message::human("Hi."), Message::ai("Hello!"), Message::human("Bye.")]
+}
+
+fn agent(model: Paid, middleware: impl Middleware + 'static, budget: &MoneyBudget) -> Agent {
+    // The place of the budget does not matter for the models of other middleware.
+    Agent::new(model).middleware(budget.clone()).middleware(middleware)
+}
+
+fn compiled(agent: Agent) -> CompiledAgent {
+    agent.compile().unwrap()
+}
+
+#[tokio::test]
+async fn calls_of_summaries_count() {
+    let (model, summaries, budget) = (Paid::new("Bye."), Paid::new("a summary"), budget(9.0));
+    let agent = compiled(agent(model.clone(), summarization(summaries.clone()), &budget));
+    let outcome = agent.run(conversation()).await.unwrap();
+    assert!(outcome.messages[0].text().contains("a summary"), "{outcome:?}");
+    assert_eq!((model.calls(), summaries.calls()), (1, 1));
+    assert_eq!(budget.spent(), Money::from_dollars(0.2));
+}
+
+#[tokio::test]
+async fn calls_of_the_tool_selector_count() {
+    let (model, chooser, budget) = (Paid::new("noon"), Paid::new(CHOICE), budget(9.0));
+    let selector = ToolSelector::new().model(chooser.clone());
+    let agent = compiled(agent(model.clone(), selector, &budget).tools([clock()]));
+    agent.run("What time is it?").await.unwrap();
+    assert_eq!((model.calls(), chooser.calls()), (2, 2));
+    assert_eq!(budget.spent(), Money::from_dollars(0.4));
+}
+
+#[tokio::test]
+async fn calls_of_the_tool_selector_with_the_model_of_the_agent_count() {
+    let (model, budget) = (Paid::new(CHOICE), budget(9.0));
+    let agent = agent(model.clone(), ToolSelector::new(), &budget).tools([clock()]);
+    compiled(agent).run("What time is it?").await.unwrap();
+    assert_eq!(model.calls(), 4);
+    assert_eq!(budget.spent(), Money::from_dollars(0.4));
+}
+
+#[tokio::test]
+async fn calls_of_the_tool_emulator_count() {
+    let (model, emulator, budget) = (Paid::new("noon"), Paid::new("12:00"), budget(9.0));
+    let agent = agent(model.clone(), ToolEmulator::new(emulator.clone()), &budget);
+    let outcome = compiled(agent.tools([clock()])).run("What time is it?").await.unwrap();
+    assert_eq!(outcome.messages[2].text(), "12:00");
+    assert_eq!((model.calls(), emulator.calls()), (2, 1));
+    assert_eq!(budget.spent(), Money::from_dollars(0.3));
+}
+
+#[tokio::test]
+async fn middleware_makes_no_call_that_the_budget_does_not_cover() {
+    let (model, summaries, budget) = (Paid::new("Bye."), Paid::new("a summary"), budget(0.5));
+    let agent = compiled(agent(model.clone(), summarization(summaries.clone()), &budget));
+    let problem = agent.run(conversation()).await.unwrap_err().to_string();
+    assert!(problem.contains("of the budget of $0.5"), "{problem}");
+    assert_eq!((model.calls(), summaries.calls()), (0, 0));
+}
+
+#[tokio::test]
+async fn call_of_middleware_without_usage_is_charged_in_full() {
+    let summaries = Paid::without_usage("a summary");
+    let (model, budget) = (Paid::new("Bye."), budget(1.5));
+    let agent = compiled(agent(model.clone(), summarization(summaries.clone()), &budget));
+    agent.run(conversation()).await.unwrap_err();
+    assert_eq!((model.calls(), summaries.calls()), (0, 1));
+    assert!(budget.spent() > Money::from_dollars(1.0));
+}
+
+#[tokio::test]
+async fn budget_holds_under_parallel_calls_of_middleware() {
+    let (model, summaries, budget) = (Paid::new("Bye."), Paid::new("a summary"), budget(3.5));
+    let agent = compiled(agent(model.clone(), summarization(summaries.clone()), &budget));
+    let runs = (0..10).map(|_| agent.run(conversation()));
+    let runs = futures_util::future::join_all(runs).await;
+    assert_eq!(runs.iter().filter(|it| it.is_ok()).count(), 3);
+    assert_eq!((model.calls(), summaries.calls()), (3, 3));
+    assert_eq!(budget.spent(), Money::from_dollars(0.6));
+}

@@ -1,0 +1,244 @@
+//! Sessions of the shell.
+
+use std::{
+    fs,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use graph_agents::{
+    Agent, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall, ToolMessage,
+    middleware::{AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell},
+};
+use graph_core::{MemorySaver, NodeError};
+use serde_json::{Value, json};
+
+/// Returns an agent whose model makes the calls of each list in one message.
+fn agent(shell: Shell, calls: &[&[Value]]) -> Agent {
+    let message = |calls: &&[Value]| AiMessage {
+        tool_calls: calls
+            .iter()
+            .enumerate()
+            .map(|(index, it)| ToolCall::new("shell", it.clone(), format!("c{index}")))
+            .collect(),
+        ..AiMessage::default()
+    };
+    let answers = calls.iter().map(message).chain([AiMessage::new("done")]);
+    Agent::new(ScriptedModel::new(answers.collect::<Vec<_>>())).middleware(shell)
+}
+
+fn results(messages: &[Message]) -> Vec<ToolMessage> {
+    messages.iter().filter_map(Message::as_tool).cloned().collect()
+}
+
+/// Runs an agent whose model makes these calls one after the other.
+async fn run(shell: Shell, calls: &[Value]) -> Vec<ToolMessage> {
+    let calls: Vec<_> = calls.chunks(1).collect();
+    let agent: CompiledAgent = agent(shell, &calls).compile().unwrap();
+    results(&agent.run("go").await.unwrap().messages)
+}
+
+fn command(text: &str) -> Value {
+    json!({ "command": text })
+}
+
+fn texts(results: &[ToolMessage]) -> Vec<String> {
+    results.iter().map(|it| it.content.text()).collect()
+}
+
+/// Records its events, and counts the commands of each session.
+#[derive(Clone, Debug, Default)]
+struct Counting {
+    events: Arc<Mutex<Vec<String>>>,
+    sessions: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct CountingSession {
+    executor: Counting,
+    id: usize,
+    commands: usize,
+}
+
+impl Counting {
+    fn record(&self, event: String) {
+        self.events.lock().unwrap().push(event);
+    }
+
+    fn events(&self) -> Vec<String> {
+        self.events.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl CommandExecutor for Counting {
+    async fn start(&self) -> Result<Box<dyn CommandSession>, NodeError> {
+        let id = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        self.record(format!("{id}: start"));
+        Ok(Box::new(CountingSession { executor: self.clone(), id, commands: 0 }))
+    }
+}
+
+#[async_trait]
+impl CommandSession for CountingSession {
+    async fn execute(&mut self, command: &str) -> Result<CommandResult, NodeError> {
+        self.commands += 1;
+        self.executor.record(format!("{}: begin {command}", self.id));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        self.executor.record(format!("{}: end {command}", self.id));
+        Ok(match command {
+            "hang" => CommandResult::ended_session("Error: too slow."),
+            "fail" => CommandResult::exited(1, "failed"),
+            _ => CommandResult::exited(0, format!("{} of session {}", self.commands, self.id)),
+        })
+    }
+
+    async fn close(&mut self) {
+        self.executor.record(format!("{}: close", self.id));
+    }
+}
+
+#[tokio::test]
+async fn session_lasts_for_the_run() {
+    let executor = Counting::default();
+    let shell = Shell::new(executor.clone()).trusted();
+    let calls = [command("a"), command("b")];
+    assert_eq!(texts(&run(shell.clone(), &calls).await), ["1 of session 1", "2 of session 1"]);
+    assert_eq!(executor.events().last().unwrap(), "1: close");
+    assert_eq!(texts(&run(shell, &calls).await), ["1 of session 2", "2 of session 2"]);
+}
+
+#[tokio::test]
+async fn model_can_restart_the_session() {
+    let executor = Counting::default();
+    let shell = Shell::new(executor.clone()).trusted();
+    let calls = [command("a"), json!({"restart": true}), command("b"), json!({})];
+    let results = run(shell, &calls).await;
+    let texts = texts(&results);
+    assert_eq!([&*texts[0], &*texts[2]], ["1 of session 1", "1 of session 2"]);
+    assert_eq!((results[1].status, results[3].status), (Status::Success, Status::Error));
+    assert!(executor.events().contains(&"1: close".to_owned()));
+}
+
+#[tokio::test]
+async fn command_that_ends_the_session_says_so() {
+    let executor = Counting::default();
+    let shell = Shell::new(executor.clone()).trusted();
+    let results = run(shell, &[command("a"), command("hang"), command("b")]).await;
+    let expected =
+        "Error: too slow.\n\nThe session has ended. The next command runs in a new session.";
+    assert_eq!(texts(&results), ["1 of session 1", expected, "1 of session 2"]);
+    assert_eq!(results[1].status, Status::Error);
+    let artifact = json!({"exit_code": null, "session_ended": true});
+    assert_eq!(results[1].artifact, Some(artifact));
+    assert!(executor.events().contains(&"1: close".to_owned()));
+}
+
+#[tokio::test]
+async fn startup_and_shutdown_commands_run_once_for_each_session() {
+    let executor = Counting::default();
+    let shell = Shell::new(executor.clone()).startup(["setup"]).shutdown(["fail"]).trusted();
+    assert_eq!(texts(&run(shell.clone(), &[command("a")]).await), ["2 of session 1"]);
+    let events = executor.events();
+    let begun: Vec<_> = events.iter().filter(|it| !it.contains(": end")).collect();
+    assert_eq!(begun, ["1: start", "1: begin setup", "1: begin a", "1: begin fail", "1: close"]);
+
+    let broken = agent(shell.startup(["fail"]), &[&[command("a")]]).compile().unwrap();
+    let error = broken.run("go").await.unwrap_err().to_string();
+    assert!(error.contains("the startup command `fail` failed: failed"), "{error}");
+}
+
+#[tokio::test]
+async fn parallel_calls_run_one_after_the_other_in_one_session() {
+    let executor = Counting::default();
+    let shell = Shell::new(executor.clone()).trusted();
+    let calls = [command("a"), command("b"), command("c")];
+    let agent = agent(shell, &[&calls]).compile().unwrap();
+    let results = results(&agent.run("go").await.unwrap().messages);
+    let mut texts = texts(&results);
+    texts.sort();
+    assert_eq!(texts, ["1 of session 1", "2 of session 1", "3 of session 1"]);
+    let events = executor.events();
+    for pair in events[1..events.len() - 1].chunks(2) {
+        assert_eq!(pair[0].replace("begin", "end"), pair[1], "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn concurrent_runs_have_separate_sessions() {
+    let shell = Shell::new(Counting::default()).trusted();
+    let calls = [command("a"), command("b")];
+    let (one, two) = tokio::join!(run(shell.clone(), &calls), run(shell, &calls));
+    let mut texts = [texts(&one), texts(&two)];
+    texts.sort();
+    let expected =
+        ["1", "2"].map(|it| [format!("1 of session {it}"), format!("2 of session {it}")]);
+    assert_eq!(texts, expected);
+}
+
+#[tokio::test]
+async fn session_survives_an_interrupt() {
+    let executor = Counting::default();
+    let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
+        runtime.interrupt::<String>("Go on?")
+    });
+    let call = |name: &str, args: Value, id: &str| {
+        AiMessage::new("").tool_call(ToolCall::new(name, args, id))
+    };
+    let model = ScriptedModel::new([
+        call("shell", command("a"), "c1"),
+        call("ask", json!({}), "c2"),
+        call("shell", command("b"), "c3"),
+        AiMessage::new("done"),
+    ]);
+    let agent = Agent::new(model).tools([ask]).middleware(Shell::new(executor.clone()).trusted());
+    let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();
+    let conversation = agent.conversation("a");
+    assert_eq!(conversation.send("go").await.unwrap().interrupts.len(), 1);
+    let outcome = conversation.resume("yes").await.unwrap();
+    assert_eq!(results(&outcome.messages)[2].content.text(), "2 of session 1");
+    assert_eq!(executor.events().last().unwrap(), "1: close");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn allowed_commands_keep_the_working_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("sub/deep")).unwrap();
+    fs::write(dir.path().join("sub/a.txt"), "text\n").unwrap();
+    std::os::unix::fs::symlink("/", dir.path().join("link")).unwrap();
+    let commands = AllowedCommands::new(dir.path(), ["cat", "ls"]).unwrap();
+    let shell = Shell::new(commands).trusted();
+    let lines = ["cd sub/deep", "cd ..", "cat a.txt", "cd", "ls", "cd sub/a.txt", "cd nowhere"];
+    let results = run(shell.clone(), &lines.map(command)).await;
+    let statuses: Vec<_> = results.iter().map(|it| it.status == Status::Success).collect();
+    assert_eq!(statuses, [true, true, true, true, true, false, false]);
+    let texts = texts(&results);
+    assert_eq!([&*texts[1], &*texts[2], &*texts[4]], ["<no output>", "text\n", "link\nsub\n"]);
+    for outside in ["cd ..", "cd /", "cd link", "cd sub/../..", "cd a b"] {
+        let result = &run(shell.clone(), &[command(outside)]).await[0];
+        assert!(result.content.text().starts_with("Refused: "), "{outside}: {result:?}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn command_over_its_time_limit_is_killed_and_ends_the_session() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    let commands = AllowedCommands::new(dir.path(), ["sleep", "ls"]).unwrap();
+    let commands = commands.timeout(Duration::from_secs(5));
+    let shell = Shell::new(commands).trusted();
+    let lines = ["cd sub", "sleep 600", "ls"].map(command);
+    let results = run(shell, &lines).await;
+    let text = results[1].content.text();
+    assert!(text.starts_with("Error: the command did not finish within 5s."), "{text}");
+    assert!(text.contains("The session has ended."), "{text}");
+    assert_eq!(results[2].content.text(), "sub\n", "the new session starts in the first directory");
+}

@@ -1,0 +1,140 @@
+//! Limits and marks of everything that a tool shows to the model.
+
+use std::fs;
+
+use graph_agents::{
+    Agent, AgentError, AiMessage, Command, ExceptionAnswer, Message, ScriptedModel, Status, Tool,
+    ToolCall, ToolErrors, ToolMessage, ToolOutput, Update,
+    middleware::{
+        AllowedCommands, FileSearch, Middleware, RetryOptions, Shell, ToolErrorAnswers, ToolRetry,
+    },
+    multi::{Swarm, handoff_tool},
+};
+use graph_core::NodeError;
+use serde_json::{Value, json};
+
+const LONG: &str = "äöüß0123456789";
+const SHORTENED: &str = "äöü\n[output truncated: the first 3 of 14 characters are shown]";
+
+fn marked(tool: &str, text: &str) -> String {
+    format!("<untrusted_tool_output tool=\"{tool}\">\n{text}\n</untrusted_tool_output>")
+}
+
+/// Runs an agent whose model calls the tool once, and returns the messages that the call adds.
+async fn run(add: impl FnOnce(Agent) -> Agent, tool: &str, args: Value) -> Vec<Message> {
+    let call = AiMessage::new("").tool_call(ToolCall::new(tool, args, "c1"));
+    let model = ScriptedModel::new([call, AiMessage::new("done")]);
+    let agent = add(Agent::new(model)).compile().unwrap();
+    let messages = agent.run("go").await.unwrap().messages;
+    messages[2..messages.len() - 1].to_vec()
+}
+
+async fn texts(add: impl FnOnce(Agent) -> Agent, tool: &str, args: Value) -> Vec<String> {
+    run(add, tool, args).await.iter().map(Message::text).collect()
+}
+
+/// A tool that answers with a command and with another message.
+fn commanding() -> Tool {
+    let tool = Tool::dynamic("load", "Loads.", json!({}), |_, runtime| async move {
+        let answer = ToolMessage::success(runtime.call(), LONG);
+        let messages = [Message::from(answer), Message::human(LONG)];
+        Command::new().update(Update::new().messages(messages))
+    });
+    tool.max_output(3)
+}
+
+fn failing() -> Tool {
+    let tool = Tool::dynamic("load", "Fails.", json!({}), |_, _| async {
+        Err::<String, _>(NodeError::from(AgentError::tool(LONG)))
+    });
+    tool.max_output(3)
+}
+
+#[tokio::test]
+async fn messages_of_commands_are_bounded_and_marked() {
+    let results = texts(|it| it.tools([commanding()]), "load", json!({})).await;
+    assert_eq!(results, [SHORTENED, SHORTENED]);
+    let results = texts(|it| it.tools([commanding().untrusted()]), "load", json!({})).await;
+    assert_eq!(results, [marked("load", SHORTENED), marked("load", SHORTENED)]);
+    let several = Tool::dynamic("load", "Loads.", json!({}), |_, runtime| async move {
+        let answer = ToolMessage::success(runtime.call(), LONG);
+        let update = Update::new().messages([answer]);
+        ToolOutput::Many(vec![ToolOutput::Command(Command::new().update(update))])
+    });
+    let results = texts(|it| it.tools([several.max_output(3)]), "load", json!({})).await;
+    assert_eq!(results, [SHORTENED]);
+}
+
+#[tokio::test]
+async fn handoff_passes_long_messages_on_unchanged() {
+    let call = ToolCall::new("transfer_to_bob", json!({}), "c1");
+    let alice = Agent::new(ScriptedModel::new([AiMessage::new("").tool_call(call)]));
+    let alice = alice.name("alice").tools([handoff_tool("bob")]).compile().unwrap();
+    let bob = Agent::new(ScriptedModel::new([AiMessage::new("done")])).name("bob");
+    let swarm = Swarm::new([alice, bob.compile().unwrap()], "alice").compile().unwrap();
+    let question = "x".repeat(150_000);
+    let outcome = swarm.run(question.as_str()).await.unwrap();
+    assert_eq!((outcome.messages[0].text(), outcome.text().as_str()), (question, "done"));
+}
+
+#[tokio::test]
+async fn errors_are_bounded_and_marked() {
+    let agents: [(&str, fn(Agent, Tool) -> Agent); 3] = [
+        ("of the tool itself", |agent, tool| {
+            agent.tools([tool.handle_exceptions(ExceptionAnswer::Message)])
+        }),
+        ("of the error policy", |agent, tool| {
+            let message = |error: &NodeError| Some(error.to_string());
+            agent.tools([tool.errors(ToolErrors::answer_with(message))])
+        }),
+        ("of the middleware", |agent, tool| {
+            let message = |error: &NodeError| Some(error.to_string());
+            agent.tools([tool]).middleware(ToolErrorAnswers::new(message))
+        }),
+    ];
+    for (which, add) in agents {
+        let results = run(|it| add(it, failing()), "load", json!({})).await;
+        assert_eq!(results[0].text(), SHORTENED, "{which}");
+        assert_eq!(results[0].as_tool().unwrap().status, Status::Error, "{which}");
+        let results = texts(|it| add(it, failing().untrusted()), "load", json!({})).await;
+        assert_eq!(results, [marked("load", SHORTENED)], "{which}");
+    }
+    let options = RetryOptions { max_retries: 0, ..RetryOptions::default() };
+    let retry = |it: Agent| it.tools([failing()]).middleware(ToolRetry::new(options));
+    let results = texts(retry, "load", json!({})).await;
+    assert!(results[0].starts_with("Too\n[output truncated: the first 3 of "), "{results:?}");
+}
+
+#[tokio::test]
+async fn rejected_arguments_are_not_marked() {
+    let schema = json!({"properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let tool = Tool::dynamic("web", "Reads.", schema, |_, _| async { "text" }).untrusted();
+    let results = texts(|it| it.tools([tool.clone()]), "web", json!({})).await;
+    assert!(results[0].starts_with("Error invoking tool 'web'"), "{results:?}");
+    let results = texts(|it| it.tools([tool.max_output(5)]), "web", json!({})).await;
+    assert!(results[0].starts_with("Error\n[output truncated: "), "{results:?}");
+}
+
+#[tokio::test]
+async fn tools_for_files_and_commands_are_untrusted_by_default() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.txt"), "Obey!\n").unwrap();
+    let search = FileSearch::new(dir.path()).unwrap();
+    let shell = Shell::new(AllowedCommands::new(dir.path(), ["cat"]).unwrap());
+    let grep = json!({"pattern": "Obey", "output_mode": "content"});
+    check_mark(search.clone(), search.trusted(), "grep_search", grep, "/a.txt:1:Obey!").await;
+    let cat = json!({"command": "cat a.txt"});
+    check_mark(shell.clone(), shell.trusted(), "shell", cat, "Obey!\n").await;
+}
+
+async fn check_mark(
+    untrusted: impl Middleware + 'static,
+    trusted: impl Middleware + 'static,
+    tool: &str,
+    args: Value,
+    expected: &str,
+) {
+    let results = texts(|it| it.middleware(untrusted), tool, args.clone()).await;
+    assert_eq!(results, [marked(tool, expected)]);
+    assert_eq!(texts(|it| it.middleware(trusted), tool, args).await, [expected]);
+}
