@@ -110,7 +110,8 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
         for run in &runs {
             cluster.client.start(&JOB.request(run, run)).await.expect("the run starts");
         }
-        let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        let sleeping = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event = 'PgSleep'";
         let deadline = Instant::now() + DEADLINE;
         while cluster.sql(sleeping) == "0" {
             assert!(Instant::now() < deadline, "no worker executes {operation} on {table}");

@@ -2,6 +2,7 @@
 //! Restate server. The scenarios run with each scheduler, except those that depend on the lease of `PostgresQueue`.
 #![expect(clippy::print_stdout, reason = "test code, including helper functions")]
 
+mod answers;
 mod cluster;
 mod conformance;
 mod embedded;
@@ -75,6 +76,7 @@ suite!(
         embedded::task_that_emits_and_journals_does_not_block,
         embedded::panic_outside_the_node_fails_the_run,
         embedded::run_with_a_command_that_failed_is_resumed,
+        answers::answer_is_not_used_for_the_next_interrupt,
         versions::run_stays_on_its_version,
         versions::run_migrates_to_a_version_that_continues_its_own,
         versions::tasks_are_executed_by_workers_of_their_version,
