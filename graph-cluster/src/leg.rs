@@ -165,10 +165,9 @@ impl LegRunner {
             _ => None,
         };
         let stored = match &end {
-            LegEnd::Ended(status, result) => match &sleep {
-                Some(sleep) => self.store.end_leg_until(claim, result, sleep).await,
-                None => self.store.end_leg(claim, *status, result).await,
-            },
+            LegEnd::Ended(status, result) => {
+                self.store.end_leg(claim, *status, result, sleep.as_ref()).await
+            }
             LegEnd::Drained => self.store.requeue(claim).await.map(|()| true),
             LegEnd::Retry(problem) => {
                 tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");

@@ -13,7 +13,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use crate::cluster::Cluster;
 
 /// A run that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(180);
 
 #[derive(State, Clone, Debug, Default)]
 struct Survey {
