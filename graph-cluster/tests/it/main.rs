@@ -11,9 +11,12 @@ mod fan_out;
 mod job;
 mod kill;
 mod local;
+mod manifests;
 mod operations;
 mod outage;
 mod proxy;
+#[cfg(feature = "restate")]
+mod replicas;
 mod restate_server;
 mod scenarios;
 mod server;
@@ -86,6 +89,7 @@ suite!(
         operations::runs_are_deleted_unless_they_are_active,
         operations::old_tables_are_updated_and_newer_ones_are_refused,
         operations::status_and_metrics_show_what_runs_where,
+        manifests::commands_of_the_manifests_run,
     ]
 );
 
@@ -112,3 +116,7 @@ suite!(
         fan_out::killed_workers_of_tasks_lose_nothing,
     ]
 );
+
+// The HTTP client belongs to the feature.
+#[cfg(feature = "restate")]
+suite!(servers, super::SchedulerKind::Postgres, [replicas::killed_servers_lose_nothing]);
