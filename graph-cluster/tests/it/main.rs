@@ -7,6 +7,8 @@ mod cluster;
 mod conformance;
 mod embedded;
 mod fan_out;
+#[cfg(feature = "restate")]
+mod identity;
 #[path = "../../src/bin/cluster-demo/job.rs"]
 mod job;
 mod kill;
@@ -117,6 +119,10 @@ suite!(
     ]
 );
 
-// The HTTP client belongs to the feature.
+// They need no Restate server, but the feature: for the HTTP client, or for the workers.
 #[cfg(feature = "restate")]
-suite!(servers, super::SchedulerKind::Postgres, [replicas::killed_servers_lose_nothing]);
+suite!(
+    without_server,
+    super::SchedulerKind::Postgres,
+    [replicas::killed_servers_lose_nothing, identity::worker_with_a_key_refuses_unsigned_calls,]
+);
