@@ -28,7 +28,7 @@ pub(crate) async fn worker_with_a_key_refuses_unsigned_calls(cluster: &Cluster) 
 }
 
 /// Sends `GET /health` over HTTP/2 without a signature, and returns the encoded headers of the answer. They begin with the
-/// status. The workers accept no other version of HTTP, which the client of these tests does not support.
+/// status. The workers accept only HTTP/2, which the HTTP client of the tests does not support.
 async fn get_health(worker: SocketAddr) -> Vec<u8> {
     let mut connection = loop {
         match TcpStream::connect(worker).await {
