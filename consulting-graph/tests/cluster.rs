@@ -53,9 +53,10 @@ impl Cluster {
         command
     }
 
-    fn worker(&self, id: &str) -> Worker {
+    /// Starts a worker. Others take over after `lease` seconds if it is killed, or if the machine is overloaded.
+    fn worker(&self, id: &str, lease: u32) -> Worker {
         let log = self.path(&format!("{id}.log"));
-        let line = format!("worker --id {id} --sandbox in-process --isolation off --lease 1");
+        let line = format!("worker --id {id} --sandbox in-process --isolation off --lease {lease}");
         let child = self
             .command(&format!("{line} --concurrency 2"))
             .stderr(File::create(&log).unwrap())
@@ -115,7 +116,7 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     let Some(cluster) = Cluster::start() else { return };
     let local = format!("{RUN} --out local --sandbox in-process --isolation off");
     check(&cluster.command(&local).output().unwrap(), 0);
-    let first = cluster.worker("first");
+    let first = cluster.worker("first", 1);
     let remote = format!("{RUN} --out remote --cluster --answer-ms 20");
     let run = cluster.command(&remote).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = run.unwrap();
@@ -125,7 +126,7 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     }
     drop(first);
     // No worker is left, so the run needs the second one.
-    let second = cluster.worker("second");
+    let second = cluster.worker("second", 60);
     check(&run.wait_with_output().unwrap(), 0);
     assert!(second.n_debates() > 0, "the second worker continues the debates");
     check_same_results(&cluster);
@@ -143,7 +144,7 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
 #[test]
 fn reviewed_run_continues_on_the_cluster() {
     let Some(cluster) = Cluster::start() else { return };
-    let _worker = cluster.worker("only");
+    let _worker = cluster.worker("only", 60);
     let started = cluster.command(&format!("{RUN} --out remote --review --cluster")).output();
     check(&started.unwrap(), 3);
     let resumed = "resume remote --cluster --quiet --reviewed remote/review.json";

@@ -25,7 +25,7 @@ use rustix::process::Signal;
 use tokio::time::Instant;
 
 use self::{
-    cluster::{Cluster, SchedulerKind},
+    cluster::{Cluster, SHORT_LEASE, SchedulerKind},
     job::{EffectLog, Job},
 };
 
@@ -167,7 +167,8 @@ async fn fan_out() {
 /// Measures the time from the death of a worker to the next claim of its run.
 async fn recovery(name: &str, kind: SchedulerKind) {
     let Some(cluster) = Cluster::start(kind).await else { return };
-    let mut workers = vec![cluster.worker().await, cluster.worker().await];
+    let mut workers =
+        vec![cluster.worker_with(&SHORT_LEASE).await, cluster.worker_with(&SHORT_LEASE).await];
     let mut times = Vec::new();
     for number in 0..REPEATS {
         let run = format!("run {number}");
@@ -186,7 +187,7 @@ async fn recovery(name: &str, kind: SchedulerKind) {
         times.push(killed.elapsed());
         cluster.client.cancel(&run).await.expect("the run is active");
         cluster.client.wait(&run).await.expect("the run exists");
-        workers.push(cluster.worker().await);
+        workers.push(cluster.worker_with(&SHORT_LEASE).await);
     }
     row(&format!("from `kill -9` to the next claim, {name}"), &millis(median(times)));
 }

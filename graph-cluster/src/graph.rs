@@ -152,9 +152,8 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
 }
 
 impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
-    /// Returns the input of a run that has stored no checkpoint. The engine applies the input, and the update and the targets
-    /// of the command, of a run id once, so this is safe after a crash. An answer without an interrupt id is used again if
-    /// an interrupt is pending.
+    /// Returns the input of a run that has stored no checkpoint. The engine applies the input, and the update, the targets
+    /// and the answer without an interrupt id of the command, once for a run id, so this is safe after a crash.
     async fn first_input(
         &self,
         request: &LegRequest<'_>,

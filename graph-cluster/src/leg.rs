@@ -23,7 +23,7 @@ use crate::{
     run::RunResult,
     run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
-    timer::pending_sleep,
+    timer::{is_timer, pending_sleep},
     worker_options::WorkerOptions,
 };
 
@@ -148,22 +148,26 @@ impl LegRunner {
             end = self.run(claim, &control) => end,
             end = self.watch(claim, &control, limit) => end,
         };
-        let end = match end {
+        let mut end = match end {
             // The run can be resumed as long as the thread still has this checkpoint.
             LegEnd::Ended(RunStatus::Failed, result) => {
                 LegEnd::Ended(RunStatus::Failed, RunResult { head: claim.head, ..result })
             }
             end => end,
         };
-        let sleep = match &end {
-            LegEnd::Ended(RunStatus::Interrupted, result) => pending_sleep(&result.interrupts),
+        let sleep = match &mut end {
+            LegEnd::Ended(RunStatus::Interrupted, result) => {
+                let sleep = pending_sleep(&result.interrupts);
+                // Clients see only the interrupts that they have to answer.
+                result.interrupts.retain(|it| !is_timer(it));
+                sleep
+            }
             _ => None,
         };
         let stored = match &end {
-            LegEnd::Ended(status, result) => match &sleep {
-                Some(sleep) => self.store.end_leg_until(claim, result, sleep).await,
-                None => self.store.end_leg(claim, *status, result).await,
-            },
+            LegEnd::Ended(status, result) => {
+                self.store.end_leg(claim, *status, result, sleep.as_ref()).await
+            }
             LegEnd::Drained => self.store.requeue(claim).await.map(|()| true),
             LegEnd::Retry(problem) => {
                 tracing::warn!(run = claim.request.id, problem, "the leg will be executed again");

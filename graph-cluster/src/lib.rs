@@ -76,5 +76,5 @@ pub use scheduler::restate::Restate;
 #[cfg(feature = "http")]
 pub use status_server::status_routes;
 pub use store::{ClusterStatus, RunEvent, RunStore, WorkerRun, WorkerStatus};
-pub use timer::sleep;
+pub use timer::{is_timer, sleep};
 pub use worker::{Worker, termination};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph_core::{Event, EventKind, Stops, StreamMode};
+use graph_core::{Event, EventKind, Interrupt, Stops, StreamMode};
 use graph_server::langgraph::{
     ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, NamedError, RunExecutor,
 };
@@ -76,6 +76,10 @@ impl RunExecutor for Client {
     async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError> {
         self.delete_runs_of_thread(thread).await.map(drop).map_err(|it| executor_error(&it))
     }
+
+    fn answers(&self, interrupt: &Interrupt) -> bool {
+        is_timer(interrupt)
+    }
 }
 
 /// Returns the error, unless the database may be available again later.
@@ -117,8 +121,7 @@ fn executor_error(error: &ClusterError) -> ExecutorError {
 
 /// Returns the outcome of a run that is not active.
 fn outcome(run: RunInfo) -> Result<ExecutorOutcome, ExecutorError> {
-    let RunResult { values, mut interrupts, error, failure, node_error, .. } = run.outcome;
-    interrupts.retain(|it| !is_timer(it));
+    let RunResult { values, interrupts, error, failure, node_error, .. } = run.outcome;
     match run.status {
         RunStatus::Cancelled => return Err(ExecutorError::Cancelled),
         RunStatus::Failed => {}
@@ -187,7 +190,6 @@ fn stop_names(stops: &Stops) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use graph_core::Interrupt;
     use serde_json::json;
 
     use super::*;

@@ -74,9 +74,20 @@ impl Timer {
     }
 }
 
-/// Returns whether an interrupt is a timer, which the cluster answers.
-#[cfg(feature = "server")]
-pub(crate) fn is_timer(interrupt: &Interrupt) -> bool {
+/// Returns whether an interrupt is a timer, which the cluster answers: see [`sleep`].
+///
+/// The results of runs, and the states of threads that a server returns, contain no timers. The events of a run and the
+/// states that [`Thread::state`](graph_core::Thread::state) returns do.
+///
+/// ```
+/// use graph_core::{Interrupt, ThreadState};
+///
+/// /// Returns the interrupts that wait for a person.
+/// fn questions<S>(state: &ThreadState<S>) -> Vec<&Interrupt> {
+///     state.interrupts().into_iter().filter(|it| !graph_cluster::is_timer(it)).collect()
+/// }
+/// ```
+pub fn is_timer(interrupt: &Interrupt) -> bool {
     Timer::of(interrupt).is_some()
 }
 

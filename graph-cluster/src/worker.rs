@@ -22,6 +22,8 @@ use crate::{
 
 /// Default time that runs have to reach the end of their current step when the worker shuts down.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time between two reports. The status of the cluster ignores workers that have not reported for a minute.
+const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(20);
 
 /// A worker, which executes runs of registered graphs.
 ///
@@ -225,7 +227,7 @@ async fn report(runner: &LegRunner, draining: bool) -> Result<(), ClusterError> 
 
 /// Reports at intervals until the worker drains.
 async fn keep_reporting(runner: &LegRunner) {
-    let mut beats = interval(runner.heartbeat_interval());
+    let mut beats = interval(runner.heartbeat_interval().min(MAX_REPORT_INTERVAL));
     tokio::select! {
         () = runner.draining() => {}
         () = async {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use graph_core::{CompiledGraph, Event, JsonState};
+use graph_core::{CompiledGraph, Event, JsonState, checkpoint::CheckpointId};
 use serde_json::{Map, Value};
 
 /// Executes runs of cases.
@@ -23,6 +23,8 @@ pub struct CaseRun {
     pub graph: CompiledGraph<JsonState>,
     /// Name of the thread.
     pub thread: String,
+    /// Checkpoint from which the run starts. `None` selects the newest.
+    pub checkpoint: Option<CheckpointId>,
     pub input: RunInput,
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use graph_core::{
     AsNode, Input, JsonState, RunError, RunOptions, StateEdit, Stops, StreamMode, Thread,
-    ThreadState, checkpoint::Checkpointer, remote::RemoteTaskRunner,
+    ThreadState,
+    checkpoint::{CheckpointId, Checkpointer},
+    remote::RemoteTaskRunner,
 };
 use serde_json::{Value, json};
 
@@ -154,7 +156,6 @@ impl Session {
             return Ok(Err("the run has no thread"));
         };
         let input = match call {
-            Call { at: Some(_), .. } => return Ok(Err("the run travels in time")),
             Call { command: Some(_), .. } => return Ok(Err("the input is a command")),
             Call { resume_map: Some(questions), .. } => {
                 RunInput::Answers(self.pending_answers(call, questions).await?)
@@ -172,7 +173,8 @@ impl Session {
             _ => return Ok(Err("the input is no object")),
         };
         let graph = self.built_graph.graph.with(self.options(call));
-        Ok(Ok(CaseRun { graph, thread, input }))
+        let checkpoint = checkpoint(&graph.thread(&thread, ()), call).await?;
+        Ok(Ok(CaseRun { graph, thread, checkpoint, input }))
     }
 
     /// Returns the answers to the pending interrupts with these values.
@@ -288,10 +290,10 @@ impl Session {
     async fn thread(&self, call: &Call) -> Result<Thread<JsonState>, CallError> {
         let name = call.thread.as_ref().ok_or(RunError::MissingThread)?;
         let thread = self.built_graph.graph.thread(name, ()).with_options(self.options(call));
-        let Some(place) = call.at else { return Ok(thread) };
-        let history = thread.history(None).await?;
-        let snapshot = history.get(place).ok_or(CallError::NoSnapshot(place))?;
-        Ok(thread.at(snapshot.id))
+        Ok(match checkpoint(&thread, call).await? {
+            Some(id) => thread.at(id),
+            None => thread,
+        })
     }
 
     fn options(&self, call: &Call) -> RunOptions {
@@ -301,6 +303,17 @@ impl Session {
             None => options,
         }
     }
+}
+
+/// Returns the checkpoint of the snapshot that a call specifies.
+async fn checkpoint(
+    thread: &Thread<JsonState>,
+    call: &Call,
+) -> Result<Option<CheckpointId>, CallError> {
+    let Some(place) = call.at else { return Ok(None) };
+    let history = thread.history(None).await?;
+    let snapshot = history.get(place).ok_or(CallError::NoSnapshot(place))?;
+    Ok(Some(snapshot.id))
 }
 
 fn options(call: &Call) -> RunOptions {

@@ -68,6 +68,7 @@ fn command_of(run: &str) -> TaskRecord {
         run: run.to_owned(),
         writes: vec![write("a", 1)],
         gotos: vec![goto("b")],
+        pending: Some(vec!["i".to_owned()]),
     };
     TaskRecord { task: TaskId::COMMAND, node: String::new(), event }
 }

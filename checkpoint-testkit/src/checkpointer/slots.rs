@@ -47,7 +47,12 @@ fn resumed(value: &str) -> TaskEvent {
 }
 
 fn command(run: &str, value: i64) -> TaskEvent {
-    TaskEvent::Command { run: run.to_owned(), writes: vec![write("a", value)], gotos: vec![] }
+    TaskEvent::Command {
+        run: run.to_owned(),
+        writes: vec![write("a", value)],
+        gotos: vec![],
+        pending: None,
+    }
 }
 
 fn kinds() -> Vec<TaskRecord> {

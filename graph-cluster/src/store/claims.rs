@@ -55,8 +55,10 @@ pub(crate) enum Heartbeat {
     Lost,
 }
 
-/// Columns of a claimed run.
-const CLAIMED: &str = "r.id, r.request, r.version, r.trace_parent, r.leg, r.answers, r.outcome, r.fence, r.attempts, r.cancel";
+/// Columns of a claimed run. Of its outcome, which may be large, only the head is read: if there is one, it is the last
+/// field of the JSON text.
+const CLAIMED: &str = r#"r.id, r.request, r.version, r.trace_parent, r.leg, r.answers, r.fence, r.attempts, r.cancel,
+    substring(right(r.outcome, 42) FROM '^"head":"([0-9a-f]{32})"}$') AS head"#;
 
 /// The versions of graphs that a worker serves, as a table. A run without a version has not started.
 const SERVED: &str = "unnest($2::text[], $3::text[], $4::text[]) AS s (graph, version, target)
@@ -221,7 +223,8 @@ impl RunStore {
         })
     }
 
-    /// Stores how a claimed leg ended. Returns `false` if another worker has claimed the run.
+    /// Stores how a claimed leg ended. If the run sleeps, also queues the next leg for the end of its timer. Returns `false`
+    /// if another worker has claimed the run.
     ///
     /// A cancellation that was accepted while the leg ended takes effect, unless the run is done.
     pub(crate) async fn end_leg(
@@ -229,48 +232,31 @@ impl RunStore {
         claim: &Claim,
         status: RunStatus,
         outcome: &RunResult,
+        sleep: Option<&Sleep>,
     ) -> Result<bool, ClusterError> {
-        let outcome = to_json(&claim.request.id, outcome)?;
+        let id = &claim.request.id;
+        let outcome = to_json(id, outcome)?;
+        let answers = sleep.map(|it| to_json(id, &it.answers)).transpose()?;
+        let until = sleep.map(|it| it.until as f64);
+        let (status, legs) = match sleep {
+            Some(_) => (RunStatus::Queued, 1),
+            None => (status, 0),
+        };
         let update = "
             WITH ended AS (
                 UPDATE graph_cluster.run
-                SET status = CASE WHEN cancel AND $3::text IN ('interrupted', 'stopped', 'failed')
+                SET status = CASE WHEN cancel AND $3::text IN ('queued', 'interrupted', 'stopped', 'failed')
                         THEN 'cancelled' ELSE $3::text END,
-                    outcome = $4, worker = NULL, lease_until = NULL, updated_at = now()
+                    outcome = $4, leg = leg + $5, attempts = 0, answers = coalesce($6, answers),
+                    due_at = coalesce(to_timestamp($7::double precision / 1000), due_at),
+                    worker = NULL, lease_until = NULL, updated_at = now()
                 WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
             ), deleted AS (
                 DELETE FROM graph_cluster.task t USING ended WHERE t.run = ended.id
             )
             SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
-        let params: [&(dyn ToSql + Sync); 4] =
-            [&claim.request.id, &claim.fence, &status.name(), &outcome];
-        Ok(self.query_opt(update, &params).await?.is_some())
-    }
-
-    /// Ends a claimed leg whose run sleeps, and queues the next leg for the end of its timer. Returns `false` if another
-    /// worker has claimed the run.
-    pub(crate) async fn end_leg_until(
-        &self,
-        claim: &Claim,
-        outcome: &RunResult,
-        sleep: &Sleep,
-    ) -> Result<bool, ClusterError> {
-        let outcome = to_json(&claim.request.id, outcome)?;
-        let answers = to_json(&claim.request.id, &sleep.answers)?;
-        let update = "
-            WITH ended AS (
-                UPDATE graph_cluster.run
-                SET status = CASE WHEN cancel THEN 'cancelled' ELSE 'queued' END, leg = leg + 1, attempts = 0,
-                    answers = $3, due_at = to_timestamp($4::double precision / 1000),
-                    outcome = $5, worker = NULL, lease_until = NULL, updated_at = now()
-                WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
-            ), deleted AS (
-                DELETE FROM graph_cluster.task t USING ended WHERE t.run = ended.id
-            )
-            SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
-        let until = sleep.until as f64;
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&claim.request.id, &claim.fence, &answers, &until, &outcome];
+        let params: [&(dyn ToSql + Sync); 7] =
+            [id, &claim.fence, &status.name(), &outcome, &legs, &answers, &until];
         Ok(self.query_opt(update, &params).await?.is_some())
     }
 
@@ -315,11 +301,9 @@ impl RunStore {
 
     /// Checks that the tables of the checkpointer are in this database, which eviction requires.
     pub(crate) async fn check_checkpoint_schema(&self, schema: &str) -> Result<(), ClusterError> {
-        let function = format!("\"{}\".lock_of(text,bytea)", schema.replace('"', "\"\""));
-        let select = "SELECT FROM pg_proc WHERE oid = to_regprocedure($1)";
-        match self.query_opt(select, &[&function]).await? {
-            Some(_) => Ok(()),
-            None => Err(ClusterError::NoCheckpointer(schema.to_owned())),
+        match self.connections().has_saver(schema).await? {
+            true => Ok(()),
+            false => Err(ClusterError::NoCheckpointer(schema.to_owned())),
         }
     }
 }
@@ -337,10 +321,8 @@ fn claimed(row: &Row) -> Result<Claim, ClusterError> {
     let request: StartRun = from_json(&id, row, "request")?;
     Ok(Claim {
         answers: from_json(&id, row, "answers")?,
-        head: match row.try_get::<_, Option<&str>>("outcome")? {
-            Some(_) => from_json::<RunResult>(&id, row, "outcome")?.head,
-            None => None,
-        },
+        // The statement returns only valid ids.
+        head: row.try_get::<_, Option<&str>>("head")?.and_then(|it| it.parse().ok()),
         request: StartRun { id, trace_parent: row.try_get("trace_parent")?, ..request },
         version: row.try_get("version")?,
         leg: row.try_get("leg")?,
@@ -348,4 +330,18 @@ fn claimed(row: &Row) -> Result<Claim, ClusterError> {
         attempts: row.try_get("attempts")?,
         cancel: row.try_get("cancel")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_is_the_last_field_of_an_outcome() {
+        let head = "0123456789abcdef0123456789abcdef".parse().ok();
+        let outcome = RunResult { head, error: Some("{}".to_owned()), ..RunResult::default() };
+        let text = to_json("r", &outcome).expect("an outcome serializes to JSON");
+        let expected = "\"head\":\"0123456789abcdef0123456789abcdef\"}";
+        assert!(text.ends_with(expected) && expected.len() == 42, "{text}");
+    }
 }

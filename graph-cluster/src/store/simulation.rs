@@ -230,7 +230,7 @@ impl<'a> Simulation<'a> {
             false => self.rng.choice(ends).expect("the list is not empty"),
         };
         let run = &held.claim.request.id;
-        let ended = self.store.end_leg(&held.claim, status, &RunResult::default()).await;
+        let ended = self.store.end_leg(&held.claim, status, &RunResult::default(), None).await;
         let ended = ended.expect("the database is running");
         self.history.wrote("the end of a leg", run, held.serial, ended)?;
         if ended {

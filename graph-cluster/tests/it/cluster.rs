@@ -15,6 +15,9 @@ use tempfile::TempDir;
 use crate::restate_server::RestateServer;
 use crate::worker_process::WorkerProcess;
 
+/// Options of workers that are killed or cut off, so that other workers take over soon.
+pub(crate) const SHORT_LEASE: [&str; 2] = ["--lease-ms", "1500"];
+
 /// A scheduler under test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SchedulerKind {

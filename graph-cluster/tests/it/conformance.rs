@@ -10,8 +10,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_cluster::{Client, PostgresQueue, RunStatus, RunStore, StartRun, Worker};
-use graph_core::{Checkpointer, StreamMode};
+use graph_cluster::{Client, PostgresQueue, RunCommand, RunStatus, RunStore, StartRun, Worker};
+use graph_core::{Checkpointer, CompiledGraph, JsonState, StreamMode};
 use graph_store::{Postgres, PostgresSaver};
 use graph_tests::{
     CaseRun, ExecutedRun, Execution, RunExecutor, RunInput, compare, crash::is_nightly, postgres,
@@ -71,28 +71,29 @@ impl RunExecutor for ClusterExecutor {
 
 impl ClusterExecutor {
     async fn try_execute(&self, run: CaseRun) -> Result<ExecutedRun, &'static str> {
-        let CaseRun { graph, thread, input } = run;
-        let (id, from) = match input {
-            RunInput::Fields(fields) => {
-                let number = self.counts.executed.load(Ordering::Relaxed);
-                let id = format!("{} {number}", self.schema);
-                let mut request = StartRun::new(&id, "case", &thread).stream_modes(MODES);
-                request.input = fields;
-                self.client.start(&request).await.expect("the request is valid");
-                lock(&self.latest).insert(thread, id.clone());
-                (id, 0)
-            }
-            input => {
-                let id = lock(&self.latest).get(&thread).cloned();
-                let id = id.ok_or("the thread has no run of the cluster")?;
-                let state = graph.thread(&thread, ()).state().await;
-                let is_current = state.is_ok_and(|it| it.is_some_and(|it| it.run == id));
-                if !is_current {
-                    return Err("the thread was changed outside the cluster");
-                }
+        let CaseRun { graph, thread, checkpoint, input } = run;
+        let resumed = match checkpoint {
+            Some(_) => None,
+            None => self.resumable(&graph, &thread, &input).await,
+        };
+        let (id, from) = match resumed {
+            Some(id) => {
                 let from = self.event_count(&id).await;
                 self.resume(&id, input).await?;
                 (id, from)
+            }
+            None => {
+                let number = self.counts.executed.load(Ordering::Relaxed);
+                let id = format!("{} {number}", self.schema);
+                let mut request = StartRun::new(&id, "case", &thread).stream_modes(MODES);
+                request.checkpoint = checkpoint;
+                match input {
+                    RunInput::Fields(fields) => request.input = fields,
+                    input => request.command = Some(command(input)?),
+                }
+                self.client.start(&request).await.expect("the request is valid");
+                lock(&self.latest).insert(thread, id.clone());
+                (id, 0)
             }
         };
         let (stop, stopped) = oneshot::channel::<()>();
@@ -127,23 +128,46 @@ impl ClusterExecutor {
         count
     }
 
+    /// Returns the latest run of a thread, if the input resumes it.
+    async fn resumable(
+        &self,
+        graph: &CompiledGraph<JsonState>,
+        thread: &str,
+        input: &RunInput,
+    ) -> Option<String> {
+        let id = lock(&self.latest).get(thread).cloned()?;
+        let state = graph.thread(thread, ()).state().await.ok().flatten()?;
+        let info = self.client.run(&id).await.expect("the run exists");
+        let is_resumed = match (input, info.status, info.outcome.interrupts.len()) {
+            (RunInput::Answer(_), RunStatus::Interrupted, 1)
+            | (RunInput::Continue, RunStatus::Stopped | RunStatus::Failed, _) => true,
+            (RunInput::Answers(answers), RunStatus::Interrupted, _) => !answers.is_empty(),
+            _ => false,
+        };
+        (is_resumed && state.run == id).then_some(id)
+    }
+
     /// Queues the next leg of a run.
     async fn resume(&self, run: &str, input: RunInput) -> Result<(), &'static str> {
-        let info = self.client.run(run).await.expect("the run exists");
-        let resumed = match (input, info.status, info.outcome.interrupts.len()) {
-            (RunInput::Answer(answer), RunStatus::Interrupted, 1) => {
-                self.client.answer(run, answer).await
-            }
-            (RunInput::Answers(answers), RunStatus::Interrupted, _) if !answers.is_empty() => {
-                self.client.resume(run, answers).await
-            }
-            (RunInput::Continue, RunStatus::Stopped | RunStatus::Failed, _) => {
-                self.client.resume(run, []).await
-            }
-            (RunInput::Continue, ..) => return Err("the run is neither stopped nor failed"),
-            _ => return Err("the answers do not match the pending interrupts"),
+        let resumed = match input {
+            RunInput::Answer(answer) => self.client.answer(run, answer).await,
+            RunInput::Answers(answers) => self.client.resume(run, answers).await,
+            RunInput::Continue | RunInput::Fields(_) => self.client.resume(run, []).await,
         };
         resumed.map(drop).map_err(|_| "the run cannot be resumed")
+    }
+}
+
+/// Returns the command of a new run that continues a thread.
+fn command(input: RunInput) -> Result<RunCommand, &'static str> {
+    match input {
+        RunInput::Continue => Ok(RunCommand::new()),
+        RunInput::Answer(answer) => Ok(RunCommand::new().resume(answer)),
+        RunInput::Answers(answers) if !answers.is_empty() => {
+            Ok(RunCommand { answers: answers.into_iter().collect(), ..RunCommand::new() })
+        }
+        RunInput::Answers(_) => Err("no interrupt is answered"),
+        RunInput::Fields(_) => Err("the input is no command"),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, time::timeout};
 use crate::cluster::Cluster;
 
 /// A run that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(180);
 const EVENTS: usize = 100;
 
 #[derive(State, Clone, Debug, Default)]

@@ -27,23 +27,9 @@ struct State {
 }
 
 impl HaProxy {
-    /// Finds the program. If it is not installed, prints that the test is skipped.
+    /// Chooses a port. Returns `None` if the program is not installed.
     pub(crate) fn start() -> Option<Self> {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let dirs = env::split_paths(&path).chain(["/usr/sbin".into()]);
-        let Some(program) = dirs.map(|it| it.join("haproxy")).find(|it| it.is_file()) else {
-            assert!(
-                env::var_os("GRAPH_REQUIRE_HAPROXY").is_none(),
-                "HAProxy is not installed; run `cargo xtask test`"
-            );
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Writes directly to stderr, because the test harness captures the output of print macros.
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED: {test}: HAProxy is not installed; run `sudo apt-get install haproxy`"
-            );
-            return None;
-        };
+        let program = find_program()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = listener.local_addr().expect("the listener has an address").port();
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -87,6 +73,26 @@ impl HaProxy {
              backend workers\n  balance roundrobin\n  option redispatch\n  retries 3\n{servers}"
         )
     }
+}
+
+/// Finds the program. If it is not installed, prints that the test is skipped.
+pub(crate) fn find_program() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let dirs = env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let program = dirs.map(|it| it.join("haproxy")).find(|it| it.is_file());
+    if program.is_none() {
+        assert!(
+            env::var_os("GRAPH_REQUIRE_HAPROXY").is_none(),
+            "HAProxy is not installed; run `cargo xtask test`"
+        );
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        // Writes directly to stderr, because the test harness captures the output of print macros.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {test}: HAProxy is not installed; run `sudo apt-get install haproxy`"
+        );
+    }
+    program
 }
 
 impl Drop for HaProxy {

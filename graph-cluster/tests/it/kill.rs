@@ -11,19 +11,20 @@ use graph_tests::crash::{is_nightly, seed};
 use rustix::process::Signal;
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, SHORT_LEASE},
     local::{self, JobSpec, to_value},
 };
 
 /// Time within which a worker must have executed each kind of statement.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(180);
 const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
 
 /// Kills a random worker at random points of several runs.
 pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
     let target = if is_nightly() { 150 } else { 5 };
     let mut rng = Rng::with_seed(seed());
-    let mut workers = vec![cluster.worker().await, cluster.worker().await];
+    let mut workers =
+        vec![cluster.worker_with(&SHORT_LEASE).await, cluster.worker_with(&SHORT_LEASE).await];
     let (mut kills, mut recoveries) = (0, Vec::new());
     for number in 0.. {
         let run = format!("run {number}");
@@ -45,7 +46,7 @@ pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
             let killed_at = Instant::now();
             workers.remove(held).signal(Signal::KILL);
             kills += 1;
-            workers.push(cluster.worker().await);
+            workers.push(cluster.worker_with(&SHORT_LEASE).await);
             // Recovery is the time until another worker holds the run.
             loop {
                 let info = cluster.client.run(&run).await.expect("the run exists");
@@ -88,7 +89,7 @@ const POINTS: [(&str, &str, &str); 8] = [
 /// Kills all workers while one of them executes a certain statement. The database completes the statement, but its
 /// result is lost.
 pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Cluster) {
-    let options = ["--fan-out", "1"];
+    let options = ["--fan-out", "1", SHORT_LEASE[0], SHORT_LEASE[1]];
     cluster.sql(
         "CREATE SEQUENCE hits;
         CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -110,7 +111,8 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
         for run in &runs {
             cluster.client.start(&JOB.request(run, run)).await.expect("the run starts");
         }
-        let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        let sleeping = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event = 'PgSleep'";
         let deadline = Instant::now() + DEADLINE;
         while cluster.sql(sleeping) == "0" {
             assert!(Instant::now() < deadline, "no worker executes {operation} on {table}");
@@ -131,13 +133,13 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
 
 /// Suspends a worker process, lets another worker take over, and continues the first process.
 pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
-    let first = cluster.worker().await;
+    let first = cluster.worker_with(&SHORT_LEASE).await;
     let request = JOB.request("r", "t");
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
     cluster.wait_for_effects(8, "r").await;
     first.signal(Signal::STOP);
-    let _second = cluster.worker().await;
+    let _second = cluster.worker_with(&SHORT_LEASE).await;
     while cluster.client.run("r").await.expect("the run exists").claims == 1 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -158,14 +160,14 @@ pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
 }
 
 pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(cluster: &Cluster) {
-    let first = cluster.worker().await;
+    let first = cluster.worker_with(&SHORT_LEASE).await;
     let endless = JobSpec { rounds: 1, width: 1, pause_ms: 3_600_000, ask: false };
     cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
     cluster.wait_for_effects(1, "r").await;
     first.signal(Signal::STOP);
     cluster.client.cancel("r").await.expect("the run is active");
     cluster.client.start(&JOB.request("next", "t")).await.expect("the run starts");
-    let _second = cluster.worker().await;
+    let _second = cluster.worker_with(&SHORT_LEASE).await;
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!(run.status, RunStatus::Cancelled);
     let next = cluster.client.wait("next").await.expect("the run exists");
@@ -175,7 +177,7 @@ pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(clus
 pub(crate) async fn leg_that_ends_its_workers_fails(cluster: &Cluster) {
     cluster.client.start(&JOB.request("r", "t")).await.expect("the run starts");
     cluster.sql("UPDATE graph_cluster.run SET attempts = 20");
-    let _worker = cluster.worker().await;
+    let _worker = cluster.worker_with(&SHORT_LEASE).await;
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!(run.status, RunStatus::Failed);
     let error = run.outcome.error.unwrap_or_default();

@@ -2,17 +2,23 @@
 //! Restate server. The scenarios run with each scheduler, except those that depend on the lease of `PostgresQueue`.
 #![expect(clippy::print_stdout, reason = "test code, including helper functions")]
 
+mod answers;
 mod cluster;
 mod conformance;
 mod embedded;
 mod fan_out;
+#[cfg(feature = "restate")]
+mod identity;
 #[path = "../../src/bin/cluster-demo/job.rs"]
 mod job;
 mod kill;
 mod local;
+mod manifests;
 mod operations;
 mod outage;
 mod proxy;
+#[cfg(feature = "restate")]
+mod replicas;
 mod restate_server;
 mod scenarios;
 mod server;
@@ -75,6 +81,7 @@ suite!(
         embedded::task_that_emits_and_journals_does_not_block,
         embedded::panic_outside_the_node_fails_the_run,
         embedded::run_with_a_command_that_failed_is_resumed,
+        answers::answer_is_not_used_for_the_next_interrupt,
         versions::run_stays_on_its_version,
         versions::run_migrates_to_a_version_that_continues_its_own,
         versions::tasks_are_executed_by_workers_of_their_version,
@@ -84,6 +91,7 @@ suite!(
         operations::runs_are_deleted_unless_they_are_active,
         operations::old_tables_are_updated_and_newer_ones_are_refused,
         operations::status_and_metrics_show_what_runs_where,
+        manifests::commands_of_the_manifests_run,
     ]
 );
 
@@ -109,4 +117,12 @@ suite!(
         fan_out::pooled_nodes_run_only_on_workers_of_their_pool,
         fan_out::killed_workers_of_tasks_lose_nothing,
     ]
+);
+
+// They need no Restate server, but the feature: for the HTTP client, or for the workers.
+#[cfg(feature = "restate")]
+suite!(
+    without_server,
+    super::SchedulerKind::Postgres,
+    [replicas::killed_servers_lose_nothing, identity::worker_with_a_key_refuses_unsigned_calls,]
 );

@@ -7,15 +7,15 @@ use graph_cluster::{RunInfo, RunStatus};
 use graph_tests::crash::{is_nightly, seed};
 
 use crate::{
-    cluster::{Cluster, SchedulerKind},
+    cluster::{Cluster, SHORT_LEASE, SchedulerKind},
     kill::check_effects,
     local::{self, JobSpec, to_value},
     proxy::{Link, Proxy},
 };
 
 const JOB: JobSpec = JobSpec { rounds: 5, width: 3, pause_ms: 20, ask: false };
-/// Spreads all tasks over the workers.
-const SPREAD: [&str; 2] = ["--fan-out", "1"];
+/// Spreads all tasks over the workers. The lease is that of `SHORT_LEASE`.
+const SPREAD: [&str; 4] = ["--fan-out", "1", SHORT_LEASE[0], SHORT_LEASE[1]];
 /// Longer than the lease of the workers.
 const LONG: Duration = Duration::from_millis(2500);
 
@@ -83,7 +83,8 @@ async fn runs_survive_crashes_of_the_restate_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_the_loss_of_a_restate_node_and_of_a_worker() {
     let Some(cluster) = Cluster::start(SchedulerKind::RestateCluster).await else { return };
-    let (first, _second) = (cluster.worker().await, cluster.worker().await);
+    let (first, _second) =
+        (cluster.worker_with(&SHORT_LEASE).await, cluster.worker_with(&SHORT_LEASE).await);
     let mut first = Some(first);
     // The first outage ends a node, and the second one a worker.
     let mut is_node_killed = false;

@@ -2,7 +2,7 @@
 #![cfg(feature = "restate")]
 
 #[path = "haproxy.rs"]
-mod haproxy;
+pub(crate) mod haproxy;
 
 use std::{
     env, fs,

@@ -3,6 +3,8 @@
 mod api;
 mod talk_cluster;
 
+use std::time::Duration;
+
 use graph_cluster::RunStatus;
 use serde_json::{Value, json};
 
@@ -90,6 +92,30 @@ async fn interrupts_errors_and_forks_equal_those_of_a_local_run() {
     assert_eq!(outcomes[0][1]["lines"], json!(["On tea"]), "{:#?}", outcomes[0]);
     assert_eq!(outcomes[0][5]["lines"], json!(["On tea", "yes"]), "{:#?}", outcomes[0]);
     assert_eq!(outcomes[0], outcomes[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sleeping_thread_has_no_interrupts() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let api = Api::on_cluster(&cluster).await;
+    let thread = api.new_thread().await;
+    let run = api.post(&format!("{thread}/runs"), &talk("late")).await;
+    let id = run["run_id"].as_str().expect("the run has an id");
+    let asleep = loop {
+        match cluster.client.run(id).await {
+            Ok(run) if run.leg > 0 => break run,
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    assert_eq!((asleep.status, asleep.outcome.interrupts), (RunStatus::Queued, Vec::new()));
+    assert_eq!(api.get(&thread).await["status"], "busy");
+    let state = api.get(&format!("{thread}/state")).await;
+    assert_eq!(state["next"], json!(["review"]), "{state}");
+    let history = api.get(&format!("{thread}/history")).await;
+    for state in [&state, &history[0]] {
+        assert_eq!(state["interrupts"], json!([]), "{state}");
+        assert_eq!(state["tasks"][0]["interrupts"], json!([]), "{state}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

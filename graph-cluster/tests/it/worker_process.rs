@@ -24,7 +24,8 @@ impl WorkerProcess {
         drop(listener);
         let mut child = Command::new(env!("CARGO_BIN_EXE_cluster-demo"))
             .args(["worker", "--database", database, "--id", &id, "--stdin", "true"])
-            .args(["--lease-ms", "1500", "--listen", &address.to_string(), "--effects"])
+            // Tests in which no worker fails must not lose runs on an overloaded machine. See `SHORT_LEASE`.
+            .args(["--lease-ms", "60000", "--listen", &address.to_string(), "--effects"])
             .arg(effects)
             .args(options)
             .stdin(Stdio::piped())

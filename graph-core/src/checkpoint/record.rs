@@ -117,6 +117,10 @@ pub enum TaskEvent {
         writes: Vec<FieldWrite>,
         /// Targets of the command.
         gotos: Vec<GotoRecord>,
+        /// Ids of the interrupts that were pending when the run started, if the command has one answer without an
+        /// interrupt id. They show whether a repetition of the run still has to use the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pending: Option<Vec<String>>,
     },
     /// The task made an external call, which has returned.
     Effect {

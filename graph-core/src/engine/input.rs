@@ -25,6 +25,9 @@ pub(crate) struct CommandInput {
     pub(crate) update: Option<AnyUpdate>,
     pub(crate) gotos: Vec<Goto>,
     pub(crate) resume: Option<Resume>,
+    /// Ids of the pending interrupts, if they are recorded with the command: see
+    /// [`TaskEvent::Command`](crate::checkpoint::TaskEvent::Command).
+    pub(crate) pending: Option<Vec<String>>,
 }
 
 /// The values that a run is resumed with: either one value for the only pending interrupt, or one value per interrupt

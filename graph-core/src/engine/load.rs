@@ -173,6 +173,8 @@ pub(super) async fn load_subgraph_start(
 
 /// An earlier run on the thread with the same id.
 pub(super) enum EarlierRun {
+    /// The caller has not chosen the id, so no earlier run has it and no later one will.
+    Unnamed,
     None,
     /// The input that the run started with, or `None` if it was not stored.
     Started(Option<Vec<FieldWrite>>),
@@ -225,15 +227,12 @@ pub(super) fn resolve_input(
                 Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some();
             let command = CommandInput { resume: Some(resume), ..CommandInput::default() };
             return Ok(match is_interrupted {
-                true => RunInput::Command(command),
+                true => resolve_command(command, checkpoint, run, &earlier),
                 false => RunInput::Continue,
             });
         }
-        RunInput::Command(command) if has_recorded_command(checkpoint, run) => {
-            return Ok(match command.resume {
-                None => RunInput::Continue,
-                resume => RunInput::Command(CommandInput { resume, ..CommandInput::default() }),
-            });
+        RunInput::Command(command) => {
+            return Ok(resolve_command(command, checkpoint, run, &earlier));
         }
         input => return Ok(input),
     };
@@ -254,11 +253,47 @@ pub(super) fn resolve_input(
     Ok(RunInput::Fresh(update))
 }
 
-/// Returns whether the run has recorded its command at the checkpoint. The engine then applies the recorded command.
-fn has_recorded_command(checkpoint: &Checkpoint, run: &str) -> bool {
-    let is_own =
-        |it: &TaskEvent| matches!(it, TaskEvent::Command { run: recorded, .. } if recorded == run);
-    checkpoint.records.iter().any(|it| is_own(&it.event))
+/// Converts a command: if the run has recorded it at the checkpoint, the engine applies the recorded command, and an
+/// answer without an interrupt id is used only if the run has not used it.
+fn resolve_command(
+    command: CommandInput,
+    checkpoint: &Checkpoint,
+    run: &str,
+    earlier: &EarlierRun,
+) -> RunInput {
+    let pending = || -> Vec<String> {
+        let records = Records::new(checkpoint.records.clone());
+        records.pending_interrupts().map(|it| it.id.clone()).collect()
+    };
+    let recorded = checkpoint.records.iter().find_map(|it| match &it.event {
+        TaskEvent::Command { run: recorded, pending, .. } if recorded == run => Some(pending),
+        _ => None,
+    });
+    let Some(recorded) = recorded else {
+        let is_single = matches!(command.resume, Some(Resume::Single(_)));
+        let is_named = !matches!(earlier, EarlierRun::Unnamed);
+        let pending = (is_single && is_named).then(pending);
+        return RunInput::Command(CommandInput { pending, ..command });
+    };
+    let resume = match (command.resume, recorded) {
+        (Some(Resume::Single(value)), Some(known)) => unused_answer(value, known, &pending()),
+        (resume, _) => resume,
+    };
+    match resume {
+        None => RunInput::Continue,
+        resume => RunInput::Command(CommandInput { resume, ..CommandInput::default() }),
+    }
+}
+
+/// Returns the answer of a repeated run, unless the run has used it. `known` are the interrupts that were pending when the
+/// run started, and `pending` those that are pending now.
+fn unused_answer(value: Value, known: &[String], pending: &[String]) -> Option<Resume> {
+    match known {
+        // The id prevents a subgraph, which may have used the answer, from using it for its next interrupt.
+        [id] => pending.contains(id).then(|| Resume::ById([(id.clone(), value)].into())),
+        // The first interrupt that the run raised has used the answer.
+        _ => pending.is_empty().then_some(Resume::Single(value)),
+    }
 }
 
 /// Checks that the graph has every node that the checkpoint continues with.

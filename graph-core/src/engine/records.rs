@@ -43,6 +43,8 @@ impl Records {
     pub(crate) fn add(&mut self, record: TaskRecord) {
         let TaskRecord { task, node, event } = record;
         match event {
+            // A command that only answers an interrupt.
+            TaskEvent::Command { writes, gotos, .. } if writes.is_empty() && gotos.is_empty() => {}
             TaskEvent::Command { writes, gotos, .. } => self.commands.push((writes, gotos)),
             event => {
                 let log = self.tasks.entry(task).or_default();

@@ -142,7 +142,7 @@ async fn run_from_checkpoint(
             if let Some(checkpoint) = &saved.checkpoint {
                 let earlier = match request.named_run {
                     true => load::earlier_run(&graph, &writer.saver, thread, &run).await?,
-                    false => EarlierRun::None,
+                    false => EarlierRun::Unnamed,
                 };
                 input = load::resolve_input(input, &graph, checkpoint, &run, earlier)?;
             }
@@ -300,7 +300,16 @@ impl Engine {
                     };
                     return self.start_from_input(StartInput { update, gotos }).await;
                 }
-                self.apply_command_input(command.update, gotos, !forks).await?;
+                let is_applied = command.update.is_some() || !gotos.is_empty();
+                if !forks && (is_applied || command.pending.is_some()) {
+                    let record =
+                        self.command_record(command.update.as_ref(), &gotos, command.pending)?;
+                    self.record(vec![record]).await?;
+                    self.flush_records().await?;
+                }
+                if is_applied {
+                    self.apply_command(command.update, &gotos)?;
+                }
             }
         }
         if let Some(checkpoint) = &saved.checkpoint {
@@ -373,32 +382,23 @@ impl Engine {
         self.put_checkpoint(Source::Input, changes, &affected).await
     }
 
-    /// Applies an input command to the loaded checkpoint. If `record` is true, the command is recorded first, so that
-    /// a later run can apply it again.
-    async fn apply_command_input(
-        &mut self,
-        update: Option<AnyUpdate>,
-        targets: Targets,
-        record: bool,
-    ) -> Result<(), RunError> {
-        if update.is_none() && targets.is_empty() {
-            return Ok(());
-        }
-        if record {
-            let mut writes = match &update {
-                Some(update) => self.state.values.writes(update)?,
-                None => Vec::new(),
-            };
-            self.strip_untracked(&mut writes);
-            self.check_size(&writes)?;
-            let gotos = goto_records(&self.graph, &targets)?;
-            let run = self.scope.run.to_string();
-            let event = TaskEvent::Command { run, writes, gotos };
-            self.record(vec![TaskRecord { task: TaskId::COMMAND, node: String::new(), event }])
-                .await?;
-            self.flush_records().await?;
-        }
-        self.apply_command(update, &targets)
+    /// Returns the record of an input command. A later run applies the command again, and a repetition of this run does
+    /// not use its answer again.
+    fn command_record(
+        &self,
+        update: Option<&AnyUpdate>,
+        targets: &[Target],
+        pending: Option<Vec<String>>,
+    ) -> Result<TaskRecord, RunError> {
+        let mut writes = match update {
+            Some(update) => self.state.values.writes(update)?,
+            None => Vec::new(),
+        };
+        self.strip_untracked(&mut writes);
+        self.check_size(&writes)?;
+        let gotos = goto_records(&self.graph, targets)?;
+        let event = TaskEvent::Command { run: self.scope.run.to_string(), writes, gotos, pending };
+        Ok(TaskRecord { task: TaskId::COMMAND, node: String::new(), event })
     }
 
     /// Applies the commands that earlier runs recorded on this checkpoint.

@@ -134,7 +134,8 @@ impl RunOptions {
     /// A run with an id is idempotent: if a run with the same id has already started on the thread, fresh input is not
     /// applied again, and the thread continues instead. A caller that does not know whether its last call reached the
     /// thread can therefore repeat it, also from another process. A command that the run has recorded is not applied again
-    /// either. Once the run has stored a checkpoint, pass [`Input::proceed`](crate::Input::proceed) instead of the command.
+    /// either, and its answer does not answer another interrupt. Once the run has stored a checkpoint, pass
+    /// [`Input::proceed`](crate::Input::proceed) instead of the command.
     pub fn run_id(mut self, run: impl Into<String>) -> Self {
         self.run_id = Some(run.into());
         self

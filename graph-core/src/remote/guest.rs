@@ -185,7 +185,7 @@ fn run_input(graph: &Graph, input: RemoteInput) -> Result<RunInput, FieldError> 
         RemoteInput::Command { writes, gotos } => RunInput::Command(CommandInput {
             update: writes.map(|it| graph.initial.update_from(it)).transpose()?,
             gotos: gotos.into_iter().map(goto).collect(),
-            resume: None,
+            ..CommandInput::default()
         }),
     })
 }

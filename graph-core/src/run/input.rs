@@ -183,6 +183,7 @@ impl<S: State> Input<S> {
                 update,
                 gotos: self.gotos.into_vec(),
                 resume: self.resume,
+                pending: None,
             }),
         }
     }

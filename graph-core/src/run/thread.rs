@@ -185,8 +185,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// one.
     ///
     /// A caller that repeats the call because its result was lost needs a [run id](crate::RunOptions::run_id), another
-    /// one for each value; otherwise the value could answer the next interrupt. If a node interrupts several times, use
-    /// [`resume_by_id`](Self::resume_by_id).
+    /// one for each value; otherwise the value could answer the next interrupt.
     ///
     /// ```
     /// use graph_core::{Context, MemorySaver, NodeError, START, State, StateGraph};

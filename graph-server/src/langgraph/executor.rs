@@ -38,6 +38,12 @@ pub trait RunExecutor: fmt::Debug + Send + Sync {
 
     /// Deletes all runs of a thread with their events. None of them is active. The server deletes the checkpoints.
     async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError>;
+
+    /// Returns whether the executor answers an interrupt itself, for example at the end of a timer. The states of threads
+    /// that the server returns do not contain such interrupts.
+    fn answers(&self, _interrupt: &Interrupt) -> bool {
+        false
+    }
 }
 
 /// A run that an executor starts.

@@ -85,6 +85,15 @@ impl ExecutorGraph {
         })
     }
 
+    /// Removes the interrupts that the executor answers, because no client has to.
+    fn without_answered(&self, mut state: Snapshot) -> Snapshot {
+        for task in &mut state.tasks {
+            task.interrupts.retain(|it| !self.executor.answers(it));
+            task.subgraph = task.subgraph.take().map(|it| Box::new(self.without_answered(*it)));
+        }
+        state
+    }
+
     /// Starts a run, unless an earlier execution has started it.
     async fn start(&self, run: &GraphRun<'_>) -> Result<(), GraphFailure> {
         loop {
@@ -151,7 +160,8 @@ impl AnyGraph for ExecutorGraph {
         at: &Position,
         subgraphs: bool,
     ) -> Result<Option<Snapshot>, RunError> {
-        self.local.state(thread, at, subgraphs).await
+        let state = self.local.state(thread, at, subgraphs).await?;
+        Ok(state.map(|it| self.without_answered(it)))
     }
 
     async fn history(
@@ -160,7 +170,8 @@ impl AnyGraph for ExecutorGraph {
         namespace: &str,
         filter: HistoryFilter,
     ) -> Result<Vec<Snapshot>, RunError> {
-        self.local.history(thread, namespace, filter).await
+        let states = self.local.history(thread, namespace, filter).await?;
+        Ok(states.into_iter().map(|it| self.without_answered(it)).collect())
     }
 
     async fn edit(

@@ -45,10 +45,21 @@ impl Connections {
     /// [`Checkpointer::evict_lease_holder`](graph_core::checkpoint::Checkpointer::evict_lease_holder). Returns whether a
     /// session was ended.
     pub async fn evict_lease_holder(&self, schema: &str, thread: &str) -> Result<bool, PoolError> {
-        let schema = format!("\"{}\".", schema.replace('"', "\"\""));
-        let ended = self.query(&EVICT.replace("@.", &schema), &[&thread.as_bytes()]).await?;
-        Ok(!ended.is_empty())
+        let evict = EVICT.replace('@', &quoted(schema));
+        Ok(!self.query(&evict, &[&thread.as_bytes()]).await?.is_empty())
     }
+
+    /// Returns whether the database contains the tables of a saver in `schema`.
+    pub async fn has_saver(&self, schema: &str) -> Result<bool, PoolError> {
+        let function = format!("{}.lock_of(text,bytea)", quoted(schema));
+        let select = "SELECT FROM pg_proc WHERE oid = to_regprocedure($1)";
+        Ok(!self.query(select, &[&function]).await?.is_empty())
+    }
+}
+
+/// Returns the name of a schema as it appears in statements.
+fn quoted(schema: &str) -> String {
+    format!("\"{}\"", schema.replace('"', "\"\""))
 }
 
 impl Postgres {

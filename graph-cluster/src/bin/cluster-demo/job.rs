@@ -52,26 +52,28 @@ impl EffectLog {
     }
 }
 
-/// Builds the graph. With sync durability, a result is stored before the node that asked for it continues. With a pool,
-/// the nodes with effects and questions are bound to it.
+/// Builds the graph. With sync durability, a result is stored before the node that asked for it continues.
 pub(crate) fn graph(
     checkpointer: Arc<dyn Checkpointer>,
     pool: Option<&str>,
 ) -> Result<CompiledGraph<Job, EffectLog>, BuildError> {
+    let graph = nodes(pool).shared_checkpointer(checkpointer).compile()?;
+    Ok(graph.with(RunOptions::new().durability(Durability::Sync)))
+}
+
+/// Returns the nodes and edges. With a pool, the nodes with effects and questions are bound to it.
+pub(crate) fn nodes(pool: Option<&str>) -> StateGraph<Job, EffectLog> {
     let graph = StateGraph::<Job, EffectLog>::new().node(plan).node(gather);
     let graph = match pool {
         Some(pool) => graph.node(work.pool(pool)).node(approve.pool(pool)),
         None => graph.node(work).node(approve),
     };
-    let graph = graph
+    graph
         .edge(START, plan)
         .branch(plan, parcels)
         .edge(work, gather)
         .branch(gather, next)
         .edge(approve, END)
-        .shared_checkpointer(checkpointer)
-        .compile()?;
-    Ok(graph.with(RunOptions::new().durability(Durability::Sync)))
 }
 
 async fn plan(job: &Job) -> JobUpdate {

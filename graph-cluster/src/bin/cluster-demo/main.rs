@@ -3,6 +3,8 @@
 //! Every command takes `--database URL`, or reads the URL from the variable `DATABASE_URL`. With `--restate INGRESS`, Restate schedules the runs.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 
+#[cfg(feature = "server")]
+mod api;
 mod job;
 
 use std::{
@@ -30,7 +32,11 @@ commands:
       --pool NAME         Serve the tasks of a pool
       --stdin true        Also stop when standard input is closed
       --listen ADDRESS    Address for calls of the Restate server
+      --identity-key KEY  Refuse calls that the Restate server has not signed with this key
       --leg-limit-ms N    Time after which a leg continues with a new journal entry (Restate)
+  serve                   Serve LangGraph's API until SIGTERM; the workers execute the runs
+      --listen ADDRESS    Address of this machine (default: 127.0.0.1:8123)
+      --stdin true        Also stop when standard input is closed
   start --run ID          Start a run
       --thread NAME       Thread of the run (default: the run id)
       --rounds N          Number of rounds (default: 3)
@@ -103,6 +109,9 @@ async fn run() -> Result<(), Box<dyn Error>> {
             if let Some(address) = args.find("--listen") {
                 restate = restate.listen(address.parse()?);
             }
+            if let Some(key) = args.find("--identity-key") {
+                restate = restate.identity_key(key);
+            }
             let limit = args.number("--leg-limit-ms", 60_000)?;
             execute(&command, &args, store, restate.leg_limit(Duration::from_millis(limit))).await
         }
@@ -131,6 +140,15 @@ async fn execute(
         "answer" => print(&client.answer(run()?, args.get("--value")?).await?),
         "cancel" => Ok(client.cancel(run()?).await?),
         "status" => print(&client.status().await?),
+        #[cfg(feature = "server")]
+        "serve" => {
+            let address = args.find("--listen").unwrap_or("127.0.0.1:8123");
+            api::serve(&args.database()?, address, client, shutdown(args)).await
+        }
+        #[cfg(not(feature = "server"))]
+        "serve" => {
+            Err("this program was built without a server; build it with `--features server`".into())
+        }
         "events" => {
             let from = i64::try_from(args.number("--from", 0)?)?;
             let mut events = client.events(run()?, from);
@@ -178,17 +196,19 @@ async fn work(
     if let Some(id) = args.find("--id") {
         worker = worker.id(id);
     }
+    Ok(worker.serve(scheduler, shutdown(args)).await?)
+}
+
+/// Returns once the process should stop.
+async fn shutdown(args: &Args) {
     let stdin_closed = match args.find("--stdin") {
         Some("true") => stdin_closed(),
         _ => std::future::pending().boxed(),
     };
-    let shutdown = async {
-        tokio::select! {
-            () = termination() => {}
-            () = stdin_closed => {}
-        }
-    };
-    Ok(worker.serve(scheduler, shutdown).await?)
+    tokio::select! {
+        () = termination() => {}
+        () = stdin_closed => {}
+    }
 }
 
 /// Returns once standard input is closed. Reads on a thread that does not delay the end of the process.

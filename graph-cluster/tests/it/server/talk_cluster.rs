@@ -1,6 +1,6 @@
 //! A worker in this process, and the graph that it executes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use graph_cluster::{Client, PostgresQueue, RegisteredGraph, RunStore, Worker};
 use graph_core::{CompiledGraph, Context, NodeError, START, State, StateGraph};
@@ -35,6 +35,9 @@ async fn write(talk: &Talk, cx: &Context<Gate>) -> TalkUpdate {
 async fn review(talk: &Talk, cx: &Context<Gate>) -> Result<TalkUpdate, NodeError> {
     if talk.topic == "broken" {
         return Err(NodeError::terminal(NamedError::new("ValueError", "boom")));
+    }
+    if talk.topic == "late" {
+        graph_cluster::sleep(cx, Duration::from_secs(3600)).await?;
     }
     Ok(Talk::update().lines([cx.interrupt::<String>(format!("publish {}?", talk.topic))?]))
 }

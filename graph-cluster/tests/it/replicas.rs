@@ -1,0 +1,114 @@
+//! Replicas of a server that are killed while a worker executes their runs.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdin, Command, Stdio},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use graph_tests::crash::{is_nightly, seed};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::Cluster,
+    kill::check_effects,
+    local::{self, JobSpec},
+};
+
+const JOB: JobSpec = JobSpec { rounds: 4, width: 3, pause_ms: 20, ask: false };
+
+/// A server in its own process, which is killed when the value is dropped.
+struct Replica {
+    process: Child,
+    /// The server ends if the process of the test dies.
+    _stdin: Option<ChildStdin>,
+    address: String,
+    client: reqwest::Client,
+}
+
+impl Replica {
+    fn start(cluster: &Cluster) -> Self {
+        // The client requires a TLS provider, although this test uses plain HTTP.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_cluster-demo"))
+            .args(["serve", "--database", &cluster.database])
+            .args(["--listen", "127.0.0.1:0", "--stdin", "true"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server is built");
+        let stdout = process.stdout.take().expect("the output is a pipe");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("the output is text");
+        let address = line.trim().strip_prefix("listening on ").expect("the server starts");
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client for HTTP");
+        Self { _stdin: process.stdin.take(), address: address.to_owned(), client, process }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> Value {
+        let request = self.client.request(method, format!("{}{path}", self.address));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let response = request.send().await.expect("the server is running");
+        let text = response.text().await.expect("the answer is text");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.send(Method::GET, path, &Value::Null).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        self.send(Method::POST, path, body).await
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // Fails if the server has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Kills a random replica at a random point of each run. The other one returns the result.
+pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
+    let kills = if is_nightly() { 30 } else { 2 };
+    let mut rng = Rng::with_seed(seed());
+    let _worker = cluster.worker().await;
+    let mut replicas = [Replica::start(cluster), Replica::start(cluster)];
+    for number in 0..kills {
+        let request = JOB.request(&format!("job {number}"), "local");
+        let expected = local::run(&request).await.values;
+        let thread = replicas[0].post("/threads", &json!({})).await["thread_id"].clone();
+        let thread = format!("/threads/{}", thread.as_str().expect("a thread has an id"));
+        let body = json!({ "assistant_id": "job", "input": request.input, "durability": "sync" });
+        let run = replicas[0].post(&format!("{thread}/runs"), &body).await["run_id"].clone();
+        let run = run.as_str().expect("a run has an id");
+        let logged = cluster.effects().len();
+        let point = logged + rng.usize(..2 * (JOB.rounds * JOB.width) as usize);
+        while cluster.effects().len() < point
+            && !cluster.client.run(run).await.is_ok_and(|it| !it.status.is_active())
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Dropping the replica kills its process without a warning.
+        replicas[rng.usize(..2)] = Replica::start(cluster);
+        let status = loop {
+            let run = replicas[rng.usize(..2)].get(&format!("{thread}/runs/{run}")).await;
+            match run["status"].as_str() {
+                Some("pending" | "running") => tokio::time::sleep(Duration::from_millis(20)).await,
+                _ => break run,
+            }
+        };
+        assert_eq!(status["status"], "success", "{status}");
+        let state = replicas[0].get(&format!("{thread}/state")).await;
+        for field in ["round", "log", "total"] {
+            assert_eq!(state["values"][field], expected[field], "seed {}", seed());
+        }
+    }
+    // No worker has failed.
+    check_effects(cluster, 0);
+    println!("{kills} kills of servers, seed {}", seed());
+}
