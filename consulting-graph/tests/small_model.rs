@@ -35,7 +35,8 @@ const MAX_TOKENS: [(&str, u32); 5] = [
 ];
 
 /// Texts of requests that follow an answer that could not be used.
-const SECOND_REQUESTS: [&str; 2] = ["could not be read", "This answer cannot be used yet:"];
+const SECOND_REQUESTS: [&str; 3] =
+    ["could not be read", "No findings could be read", "This answer cannot be used yet:"];
 
 /// Returns the path of the model, or `None` if no model is requested.
 fn model() -> Option<PathBuf> {
