@@ -190,7 +190,8 @@ fn value_after<'a>(
             quoted(value).map(|value| (value, ValueForm::Argument))
         }
         "||" | "??" => quoted(value).map(|value| (value, ValueForm::Literal)),
-        "," if !is_quoted_name => None,
+        // Tuples of Erlang and Elixir: `{password, "x"}`.
+        "," if !is_quoted_name && !before.ends_with('{') => None,
         "," => {
             let start = DEFAULT.find(value).map_or(0, |it| it.end());
             quoted(&value[start..]).map(|value| (value, ValueForm::Literal))
@@ -254,8 +255,8 @@ fn value_in_sentence(after: &str, file: FileKind) -> Option<(&str, ValueForm)> {
         return Some((value, ValueForm::Argument));
     }
     let value = until(value, &[' ', '\t', ',', ')', '"', '\'']).trim_end_matches(['.', ';']);
-    // Commands such as `ENV PASSWORD x` and `configure set secret_key x` have arguments without a separator.
-    if file == FileKind::Shell {
+    // Commands such as `ENV PASSWORD x` and settings such as `bindpw x` have arguments without a separator.
+    if matches!(file, FileKind::Shell | FileKind::Settings) {
         return Some((value, ValueForm::Argument));
     }
     let says_is = whole.as_str().trim().len() > 1;
