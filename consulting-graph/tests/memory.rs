@@ -3,6 +3,19 @@
 //! ```sh
 //! GRAPH_NIGHTLY=1 cargo test --release -p consulting-graph --test memory -- --nocapture
 //! ```
+//!
+//! `MEMORY_RUNS` replaces the numbers of runs. `MEMORY_ENV` sets environment variables of the server, so that allocators
+//! and their settings can be compared without rebuilding the program. The libraries are those of the Debian packages
+//! `libmimalloc3` and `libjemalloc2`:
+//!
+//! ```sh
+//! for env in A=1 GLIBC_TUNABLES=glibc.malloc.arena_max=1 GLIBC_TUNABLES=glibc.malloc.arena_max=2 \
+//!     GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536:glibc.malloc.trim_threshold=65536 \
+//!     LD_PRELOAD=libmimalloc.so.3 LD_PRELOAD=libjemalloc.so.2; do
+//!     MEMORY_ENV=$env MEMORY_RUNS=48,200 GRAPH_NIGHTLY=1 \
+//!         cargo test --release -p consulting-graph --test memory -- --nocapture
+//! done
+//! ```
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, reason = "prints what it measured")]
 #![expect(
@@ -11,6 +24,7 @@
 )]
 
 use std::{
+    env,
     io::{BufRead, BufReader, Read},
     path::Path,
     process::{Child, Command, Stdio},
@@ -54,6 +68,8 @@ impl Server {
         );
         let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
         command.args(options.split_whitespace()).current_dir(dir).stderr(Stdio::piped());
+        let variables = env::var("MEMORY_ENV").unwrap_or_default();
+        command.envs(variables.split_whitespace().map(|it| it.split_once('=').unwrap()));
         let mut child = command.spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let address = loop {
@@ -119,8 +135,9 @@ async fn measure(runs: usize) {
     tokio::time::sleep(RELEASE).await;
     let after = server.megabytes("VmRSS");
     println!(
-        "{runs} runs in {duration:.0?}: idle {idle:.0} MB, peak {peak:.0} MB, {at_end:.0} MB at the end of the last run, \
-         {after:.0} MB {RELEASE:.0?} later"
+        "{}: {runs} runs in {duration:.0?}: idle {idle:.0} MB, peak {peak:.0} MB, {at_end:.0} MB at the end of the last run, \
+         {after:.0} MB {RELEASE:.0?} later",
+        env::var("MEMORY_ENV").unwrap_or_else(|_| "default allocator".to_owned())
     );
     assert!(after <= 2.0 * idle, "{after:.0} MB after the runs, {idle:.0} MB before");
 }
@@ -131,7 +148,8 @@ async fn memory_after_load_is_at_most_twice_the_idle_figure() {
         println!("skipped; set GRAPH_NIGHTLY=1 to measure, which takes minutes");
         return;
     }
-    for runs in [48, 200] {
-        measure(runs).await;
+    let runs = env::var("MEMORY_RUNS").unwrap_or_else(|_| "48,200".to_owned());
+    for runs in runs.split(',') {
+        measure(runs.parse().unwrap()).await;
     }
 }

@@ -69,13 +69,34 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Words between a name and its value in a sentence.
 static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|for \w+ is)\s*:?\s+)?(["'`*]{0,2})"#)
+    Regex::new(
+        r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|for \w+ is|for [^\s:]{1,40}:)\s*:?\s+)?(["'`*]{0,2})"#,
+    )
+    .expect("a test uses the pattern")
+});
+
+/// Another attribute of the same XML element, or another field of the same object, that contains the value.
+static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?i)^(?:\s+|\s*[,{]\s*)["']?(?:value|content|default)["']?\s*[=:]\s*"#)
         .expect("a test uses the pattern")
 });
 
-/// Another attribute of the same XML element that contains the value.
-static VALUE_ATTRIBUTE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?i)^\s+value\s*=\s*").expect("a test uses the pattern"));
+/// The text of the XML element that an attribute or the element before it names: `<entry key="password">x</entry>` and
+/// `<key>password</key><string>x</string>`.
+static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"^(?:</key>\s*<string>|["'](?:\s+[\w:.-]+\s*=\s*"[^"]*")*\s*>(?:\s*<value>)?)([^<]+)</"#,
+    )
+    .expect("a test uses the pattern")
+});
+
+/// The length of an array, as in `char password[32] = "x"`.
+static ARRAY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^\[\d*\]").expect("a test uses the pattern"));
+
+/// The start of the next assignment or field in the same line.
+static NEXT_FIELD: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?:\s[\w.-]+=\S|,\s|\s[}\]])").expect("a test uses the pattern"));
 
 /// Returns the values that a line assigns to names for secrets.
 pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
@@ -131,11 +152,17 @@ fn value_after<'a>(
         let value = TAG.captures(after)?.get(1)?;
         return Some((value.as_str(), ValueForm::Literal));
     }
+    if let Some(value) = NAMED_ELEMENT.captures(after).and_then(|it| it.get(1)) {
+        return Some((value.as_str(), ValueForm::Literal));
+    }
+    let after = &after[ARRAY.find(after).map_or(0, |it| it.end())..];
     let closers: &[char] = &['"', '\'', '`', ']'];
     let rest = after.trim_start_matches(closers);
     let is_quoted_name = rest.len() < after.len();
-    if let Some(found) = VALUE_ATTRIBUTE.find(rest).filter(|_| is_quoted_name) {
-        return quoted(&rest[found.end()..]).map(|value| (value, ValueForm::Literal));
+    if let Some(found) = VALUE_ATTRIBUTE.find(rest)
+        && (is_quoted_name || file == FileKind::Settings)
+    {
+        return assigned_value(&rest[found.end()..], file, false);
     }
     let is_option = before.ends_with('-');
     if is_option && rest.starts_with([' ', '=']) {
@@ -163,7 +190,8 @@ fn value_after<'a>(
             quoted(value).map(|value| (value, ValueForm::Argument))
         }
         "||" | "??" => quoted(value).map(|value| (value, ValueForm::Literal)),
-        "," if !is_quoted_name => None,
+        // Tuples of Erlang and Elixir: `{password, "x"}`.
+        "," if !is_quoted_name && !before.ends_with('{') => None,
         "," => {
             let start = DEFAULT.find(value).map_or(0, |it| it.end());
             quoted(&value[start..]).map(|value| (value, ValueForm::Literal))
@@ -209,10 +237,11 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
     (!value.is_empty()).then_some((value, form))
 }
 
-/// Returns an unquoted value that ends with the line or with a comment.
+/// Returns an unquoted value that ends with the line, with a comment or before the next field.
 fn settings_value(value: &str) -> &str {
     let end = value.find(" #").or_else(|| value.find(" ;")).unwrap_or(value.len());
-    value[..end].trim()
+    let value = &value[..end];
+    value[..NEXT_FIELD.find(value).map_or(value.len(), |it| it.start())].trim()
 }
 
 /// Returns the value in texts such as `PASSWORD 'x'` (SQL), ``the password `x` `` and `the password is x`.
@@ -226,8 +255,8 @@ fn value_in_sentence(after: &str, file: FileKind) -> Option<(&str, ValueForm)> {
         return Some((value, ValueForm::Argument));
     }
     let value = until(value, &[' ', '\t', ',', ')', '"', '\'']).trim_end_matches(['.', ';']);
-    // Commands such as `ENV PASSWORD x` and `configure set secret_key x` have arguments without a separator.
-    if file == FileKind::Shell {
+    // Commands such as `ENV PASSWORD x` and settings such as `bindpw x` have arguments without a separator.
+    if matches!(file, FileKind::Shell | FileKind::Settings) {
         return Some((value, ValueForm::Argument));
     }
     let says_is = whole.as_str().trim().len() > 1;

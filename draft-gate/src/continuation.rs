@@ -1,13 +1,34 @@
 //! Statements that assign a value on the next line, as formatters write long values.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use crate::{assignment::literal, file_kind::FileKind};
 
 /// Maximum length of each of the two lines that are joined, in bytes.
 const MAX_LINE: usize = 1 << 10;
 
+/// A line that only contains the name of a value: `- name: X`, `"key": "X",`, `<key>X</key>` and `variable "X" {`.
+static NAME_LINE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"^\s*(?:-\s+)?(?:["']?(?i:name|key)["']?\s*[:=]\s*["']?([\w.-]{2,99})["']?,?|<key>([\w.-]{2,99})</key>|variable\s+"([\w-]{2,99})"\s*\{)\s*$"#,
+    )
+    .expect("a test uses the pattern")
+});
+
+/// The start of a line that contains the value: `value: `, `"value": ` and `default = `.
+static VALUE_LINE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^["']?(?i:value|default)["']?\s*[:=]\s*"#).expect("a test uses the pattern")
+});
+
 /// Joins two consecutive lines if the first one ends before the value that it assigns, as `password = (` and
-/// `password: >-` do. Returns the joined text and the position at which the second line starts in it.
+/// `password: >-` do, or if the first one only contains the name of the value. Returns the joined text and the position
+/// at which the second line starts in it.
 pub(crate) fn join(previous: &str, line: &str, file: FileKind) -> Option<(String, usize)> {
+    if let Some(joined) = join_named(previous, line) {
+        return Some(joined);
+    }
     let (start, is_text) = open_assignment(previous)?;
     let value = line.trim_start();
     let is_joined = match literal(value) {
@@ -20,6 +41,18 @@ pub(crate) fn join(previous: &str, line: &str, file: FileKind) -> Option<(String
     let start = &start[start.ceil_char_boundary(start.len().saturating_sub(MAX_LINE))..];
     let value = &value[..value.floor_char_boundary(MAX_LINE)];
     Some((format!("{start} {value}"), start.len() + 1))
+}
+
+/// Joins the name in the first line with the value in the second one.
+fn join_named(previous: &str, line: &str) -> Option<(String, usize)> {
+    let name = NAME_LINE.captures(previous)?.iter().skip(1).flatten().next()?.as_str();
+    let line = line.trim();
+    let line = &line[..line.floor_char_boundary(MAX_LINE)];
+    let value = match line.strip_prefix("<string>") {
+        Some(text) => format!("\"{}\"", text.trim_end_matches("</string>")),
+        None => line[VALUE_LINE.find(line)?.end()..].to_owned(),
+    };
+    Some((format!("{name}: {value}"), name.len() + 2))
 }
 
 /// Returns whether a string literal at the start of a line is a value. It may also be a key, as in `"type": "string"`, or
@@ -74,6 +107,10 @@ mod tests {
             ("a = (", "\"é\\\": é\"", "a = \"é\\\": é\""),
             ("a =", "'x'::text", "a = 'x'::text"),
             ("a = (", "\"x\" if b else c", "a = \"x\" if b else c"),
+            ("  - name: a1", "    value: x", "a1: x"),
+            ("\"Key\": \"a1\",", "\"Value\": \"x\"", "a1: \"x\""),
+            ("<key>a1</key>", "  <string>x</string>", "a1: \"x\""),
+            ("variable \"a1\" {", "  default = \"x\"", "a1: \"x\""),
         ] {
             assert_eq!(joined(previous, line).as_deref(), Some(expected));
         }
@@ -86,6 +123,8 @@ mod tests {
             ("\"a\": {", "\"é\": \"x\","),
             ("a = {", "  'b' => 'x',"),
             ("a = {", "  \"b\" = \"x\""),
+            ("- name: a1", "  image: x"),
+            ("- name: a b", "  value: x"),
         ] {
             assert_eq!(joined(previous, line), None, "{previous}");
         }

@@ -35,7 +35,9 @@ impl FileKind {
             | "service" | "mk" | "bashrc" | "zshrc" | "kshrc" | "cshrc" | "profile"
             | "bash_profile" | "bash_login" | "zprofile" | "zshenv" | "zlogin" => Self::Shell,
             "yaml" | "yml" | "ini" | "cfg" | "conf" | "config" | "properties" | "cnf"
-            | "desktop" | "kubeconfig" | "toml" | "tfvars" | "ovpn" | "netrc" => Self::Settings,
+            | "desktop" | "kubeconfig" | "toml" | "tfvars" | "ovpn" | "netrc" | "npmrc"
+            | "yarnrc" | "pypirc" | "s3cfg" | "boto" | "gitconfig" | "pgpass" => Self::Settings,
+            "" if name == "credentials" => Self::Settings,
             "md" | "markdown" | "txt" | "rst" | "adoc" | "html" | "htm" | "tex" | "org" | "log"
             | "xml" | "plist" | "" => Self::Prose,
             _ => Self::Code,
@@ -61,6 +63,8 @@ mod tests {
             ("x.csh", FileKind::Shell),
             ("run.sh.in", FileKind::Shell),
             ("main.py.tpl", FileKind::Code),
+            ("home/.npmrc", FileKind::Settings),
+            (".aws/credentials", FileKind::Settings),
             ("a.xml", FileKind::Prose),
             ("example", FileKind::Prose),
         ] {

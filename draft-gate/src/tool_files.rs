@@ -93,6 +93,22 @@ mod tests {
             "etc/cron.d/backup",
             "etc/sudoers.local",
             "fly.toml",
+            ".windsurfrules",
+            ".aider.conf.yml",
+            ".mcp.json",
+            ".devcontainer/devcontainer.json",
+            ".gitattributes",
+            ".npmrc",
+            ".envrc",
+            "AIDER.md",
+            "docs/CODEOWNERS",
+            "native/binding.gyp",
+            "mise.toml",
+            "hooks/reference-transaction",
+            "lib/libx-gdb.py",
+            "etc/udev/90-usb.rules",
+            "etc/profile.d/path.txt",
+            "lib/evil.pth",
         ] {
             assert!(reason(path, None).is_some(), "{path}");
             assert!(reason(path, Some("x")).is_some(), "{path}");
@@ -124,6 +140,10 @@ mod tests {
             "Snakefile",
             "net.tf.json",
             "kustomization.yml",
+            "requirements-dev.txt",
+            "Pipfile",
+            "tsconfig.build.json",
+            "buf.gen.yaml",
         ] {
             assert_eq!(reason(path, None), None, "{path}");
             assert!(reason(path, Some("x")).is_some(), "{path}");
@@ -143,6 +163,9 @@ mod tests {
             "data/x.json",
             "src/agent.py",
             "llm/gemini.rs",
+            "src/rules.rs",
+            "docs/requirements.md",
+            "src/tools.py",
         ] {
             assert_eq!(reason(path, Some("x = 1  #!\n")), None, "{path}");
         }

@@ -107,7 +107,8 @@ fn is_mark(char: char) -> bool {
         )
 }
 
-/// Returns the first word that mixes scripts or contains a special character, so that it looks like ASCII text.
+/// Returns the first word that mixes scripts or contains a special character, so that it looks like ASCII text. A mark of
+/// another script counts too, because fonts often do not draw it.
 pub(crate) fn confusable_word(text: &str) -> Option<&str> {
     words(text).find(|word| {
         let is_lookalike = |char: char| !char.is_ascii() && looks_like_ascii(char);
@@ -115,6 +116,16 @@ pub(crate) fn confusable_word(text: &str) -> Option<&str> {
             |it: char| is_letter_or_digit(it) && !it.identifier_allowed() && !is_emoji(it);
         word.chars().any(|it| is_lookalike(it) && is_special(it))
             || (!word.is_single_script() && word.chars().any(is_lookalike))
+            || has_foreign_mark(word)
+    })
+}
+
+/// Returns whether a combining mark follows a letter of a script in which the mark is not used.
+fn has_foreign_mark(word: &str) -> bool {
+    word.chars().zip(word.chars().skip(1)).any(|(base, mark)| {
+        let mut common = AugmentedScriptSet::for_char(base);
+        common.intersect_with(AugmentedScriptSet::for_char(mark));
+        is_mark(mark) && common.is_empty()
     })
 }
 
@@ -257,6 +268,8 @@ mod tests {
             "s\u{441}ope",
             "x\u{430}",
             "\u{13a0}BC",
+            "adm\u{2d7f}in",
+            "adm\u{1039}in",
         ] {
             assert!(confusable_word(word).is_some(), "{word}");
         }
@@ -274,6 +287,7 @@ mod tests {
             "ελληνικά και",
             "ℹ️ note",
             "x² + ½",
+            "и\u{306} हिन्दी עִבְרִית العَرَبِيَّة",
         ] {
             assert_eq!((confusable_word(line), lookalike_word(line)), (None, None), "{line}");
         }

@@ -76,15 +76,15 @@ impl ProcessSet {
 pub(crate) fn sample(set: ProcessSet, ledger: &mut CpuLedger) -> Sample {
     let stats = set.stats();
     ledger.record(stats.iter().map(|(pid, stat)| {
-        let (own, children) = (stat.own_cpu, stat.cpu.saturating_sub(stat.own_cpu));
-        ((*pid, stat.started), ProcessTime { parent: stat.parent, own, children })
+        let Stat { parent, own_cpu: own, children_cpu: children, .. } = *stat;
+        ((*pid, stat.started), ProcessTime { parent, own, children })
     }));
     let mut sum = Sample::default();
     for (pid, stat) in stats {
         sum.threads = sum.threads.saturating_add(stat.threads);
         let memory = non_file_memory(pid).unwrap_or(0);
         sum.memory = sum.memory.saturating_add(memory);
-        sum.cpu += stat.cpu;
+        sum.cpu += stat.own_cpu + stat.children_cpu;
     }
     sum
 }
@@ -178,10 +178,10 @@ struct Stat {
     parent: i32,
     group: i32,
     threads: u32,
-    /// Processor time, including that of the children that the process has waited for.
-    cpu: Duration,
     /// Processor time without that of children.
     own_cpu: Duration,
+    /// Processor time of the children that the process has waited for.
+    children_cpu: Duration,
     /// Time at which the process was started, in ticks since the machine was booted.
     started: u64,
 }
@@ -206,8 +206,8 @@ impl Stat {
             parent: i32::try_from(number(1)?).ok()?,
             group: i32::try_from(number(2)?).ok()?,
             threads: u32::try_from(number(17)?).unwrap_or(1),
-            cpu: time(11..=14),
             own_cpu: time(11..=12),
+            children_cpu: time(13..=14),
             started: number(19).and_then(|it| u64::try_from(it).ok()).unwrap_or(0),
         })
     }
@@ -238,7 +238,7 @@ mod tests {
             private_memory("900 500 100 1 0 2 0\n"),
             Some(400 * rustix::param::page_size() as u64)
         );
-        assert_eq!((stat.cpu.as_millis(), stat.own_cpu.as_millis()), (2000, 1500));
+        assert_eq!((stat.own_cpu.as_millis(), stat.children_cpu.as_millis()), (1500, 500));
         assert_eq!(stat.started, 9);
         assert!(Stat::parse("7 (cut").is_none() && Stat::parse("7 (x) S 1").is_none());
     }

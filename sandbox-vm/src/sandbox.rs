@@ -280,11 +280,14 @@ impl Sandbox {
     pub(crate) async fn handle_close(&self, close: CloseReason) -> TerminationReason {
         let reason = match close {
             CloseReason::Protocol(error) => TerminationReason::ProtocolViolation(error),
-            CloseReason::ChannelClosed => match self.inner.handle.termination_limit().await {
-                Some(cause) => TerminationReason::Limit(cause),
+            CloseReason::ChannelClosed => {
                 // Read the output before the guest is killed, because some of it may still be arriving.
-                None => TerminationReason::Exited(self.inner.handle.diagnostic_output().await),
-            },
+                let output = self.inner.handle.diagnostic_output().await;
+                match self.inner.handle.termination_limit(&output).await {
+                    Some(cause) => TerminationReason::Limit(cause),
+                    None => TerminationReason::Exited(output),
+                }
+            }
         };
         self.terminate(reason).await
     }

@@ -3,7 +3,11 @@
 use std::fmt::Write;
 
 use super::{
-    cell::Cell, cost::Cost, peer::Kind, report::Results, verdicts::goals_section,
+    cell::Cell,
+    cost::Cost,
+    peer::Kind,
+    report::Results,
+    verdicts::{GOAL_COLUMNS, goal_rows},
     workloads::Workload,
 };
 use crate::table::{align_lines, digits, group_digits, time};
@@ -36,11 +40,9 @@ pub fn overview(results: &Results) -> String {
     for (index, reason) in reasons.iter().enumerate() {
         let _ = writeln!(text, "[{}] {reason}", index + 1);
     }
-    let goals = goals_section(cells, builds);
-    let goals = goals.lines().filter(|it| it.starts_with('|') && !it.starts_with("|---"));
-    let goals = goals
-        .map(|it| it.trim_matches('|').split('|').map(|it| it.trim().replace('*', "")).collect());
-    text + "\n" + &align_lines(&goals.collect::<Vec<_>>())
+    let mut goals = vec![GOAL_COLUMNS.map(str::to_owned).to_vec()];
+    goals.extend(goal_rows(cells, builds).into_iter().map(Vec::from));
+    text + "\n" + &align_lines(&goals)
 }
 
 /// Formats a cell of the overview. A cell without a time refers to its reason.

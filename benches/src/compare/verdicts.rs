@@ -44,9 +44,21 @@ pub(super) fn goals_section(cells: &[Cell], builds: &[Build]) -> String {
         "\n## Goals\n\n\
          A goal with ≥ is the minimum of the peer's cost divided by the engine's cost. A goal with ≤ is the maximum of the \
          engine's cost divided by the peer's cost. If no such peer reached the size of the goal, the ratio is that of the \
-         largest size that one of them reached.\n\n\
-         | workload | size | measure | against | goal | measured | verdict |\n|---|---|---|---|---|---|---|\n",
+         largest size that one of them reached.\n\n",
     );
+    let _ = writeln!(text, "| {} |\n|---|---|---|---|---|---|---|", GOAL_COLUMNS.join(" | "));
+    for mut row in goal_rows(cells, builds) {
+        if row[6] == MISSED {
+            row[6] = format!("**{MISSED}**");
+        }
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text
+}
+
+/// Returns a row of [`GOAL_COLUMNS`] for each goal.
+pub(super) fn goal_rows(cells: &[Cell], builds: &[Build]) -> Vec<[String; 7]> {
+    let mut rows = Vec::new();
     for goal in GOALS {
         let against = match goal.against {
             Kind::LangGraph => "LangGraph, faster mode",
@@ -72,24 +84,23 @@ pub(super) fn goals_section(cells: &[Cell], builds: &[Build]) -> String {
             None => (*size, "–".to_owned(), "not measured"),
         };
         let size = group_digits(size);
-        let _ = writeln!(
-            text,
-            "| {workload} | {size} | {measure} | {against} | {limit} | {measured} | {verdict} |"
-        );
+        let row = [*workload, &*size, measure, against, &*limit, &*measured, verdict];
+        rows.push(row.map(str::to_owned));
     }
     if let Some((value, peer)) = build::ratio_to_best_peer(builds) {
         let verdict = if value >= 1.0 { MET } else { MISSED };
         let measured = format!("{}× ({peer})", digits(value));
-        let _ = writeln!(
-            text,
-            "| build from nothing | – | CPU | best Rust peer | ≥ 1× | {measured} | {verdict} |"
-        );
+        let row = ["build from nothing", "–", "CPU", "best Rust peer", "≥ 1×", &*measured, verdict];
+        rows.push(row.map(str::to_owned));
     }
-    text
+    rows
 }
 
+/// Columns of the table of goals.
+pub(super) const GOAL_COLUMNS: [&str; 7] =
+    ["workload", "size", "measure", "against", "goal", "measured", "verdict"];
 const MET: &str = "met";
-const MISSED: &str = "**missed**";
+const MISSED: &str = "missed";
 
 #[cfg(test)]
 mod tests {

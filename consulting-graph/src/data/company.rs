@@ -169,6 +169,16 @@ impl Company {
         }
     }
 
+    /// Explains why there are no figures by segment, if the source cannot contain any.
+    pub fn missing_segments_notice(&self) -> Option<&'static str> {
+        match self.source {
+            Source::Snapshot | Source::Edgar => Some(
+                "There is no chart of segments, because the company facts of SEC EDGAR contain no figures by segment.",
+            ),
+            Source::Synthetic | Source::Folder => None,
+        }
+    }
+
     /// Returns whether the source has news or a document of the user on news.
     pub fn has_news(&self) -> bool {
         self.news.as_ref().is_some_and(|it| *it != News::default())

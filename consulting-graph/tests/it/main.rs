@@ -7,6 +7,7 @@
 #[path = "../canned/mod.rs"]
 mod canned;
 mod citation;
+mod compressed_snapshot;
 mod config;
 mod current_reports;
 mod debate;

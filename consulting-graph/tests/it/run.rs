@@ -20,6 +20,8 @@ use graph_trace::{Detail, TextOptions, Trace};
 use llm::{Llm, RecordMode, Recording, RecordingDecoder};
 use sandbox_vm::Isolation;
 
+use crate::compressed_snapshot::assert_compressed_snapshot;
+
 /// Returns the configuration of a run with this number of analysts, each of whom proposes one move, and this number of
 /// rounds.
 pub(crate) fn run_config(analysts: usize, rounds: u32) -> RunConfig {
@@ -128,7 +130,8 @@ async fn a_default_run_has_the_documented_results() {
         assert_eq!(logs.keys().collect::<Vec<_>>(), ["i1", "i2", "i3"]);
         assert!(logs.values().all(|it| it.len() == 20));
     }
-    let debates = debate_traces(&trace.unwrap()).unwrap();
+    let trace = trace.unwrap();
+    let debates = debate_traces(&trace).unwrap();
     assert_eq!(debates.len(), 15);
     for (name, trace) in debates {
         let steps = trace.root.steps.iter().filter(|it| !it.tasks.is_empty()).count();
@@ -154,6 +157,9 @@ async fn a_default_run_has_the_documented_results() {
     assert!(markdown.len() < 60_000, "report.md has {} bytes", markdown.len());
     let size = size_of(folder.path());
     assert!(size <= 5_000_000, "the run has {size} bytes: {:?}", file_sizes(folder.path()));
+    // All steps, calls, writes and events of the pipeline and of its debates.
+    let text = trace.text(TextOptions::new(Detail::Updates));
+    assert_compressed_snapshot("trace_full_size", &text);
 }
 
 /// Returns the offline board without its deliberate mistakes.

@@ -153,6 +153,36 @@ fn plain_passwords_are_detected() {
     }
 }
 
+/// The name and the value of a setting are often in two lines.
+#[test]
+fn values_of_named_fields_are_found_in_the_next_line() {
+    let rules = |path: &str, name: &str, value: &str| {
+        let findings = scan(path, &[(1, name.to_owned()), (2, value.to_owned())]);
+        findings.into_iter().map(|it| (it.rule, it.line)).collect::<Vec<_>>()
+    };
+    let token = random(32, MIXED);
+    for (path, name, value, rule) in [
+        ("a.yaml", "  - name: DB_PASSWORD", "    value: hunter2hunter", "assigned-password"),
+        (
+            "a.json",
+            "\"name\": \"API_TOKEN\",",
+            &format!("\"value\": \"{token}\""),
+            "assigned-secret",
+        ),
+        ("a.plist", "<key>apiKey</key>", &format!("<string>{token}</string>"), "assigned-secret"),
+        ("a.tf", "variable \"db_password\" {", "  default = \"hunter2\"", "assigned-password"),
+    ] {
+        assert_eq!(rules(path, name, value), [(rule.to_owned(), Some(2))], "{name}");
+    }
+    for (name, value) in [
+        ("  - name: DB_PASSWORD", "    valueFrom: secret2"),
+        ("  - name: DB_PASSWORD", "    value: ${DB_PASSWORD}"),
+        ("  - name: LEVEL", "    value: hunter2hunter"),
+    ] {
+        assert!(rules("a.yaml", name, value).is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn password_placeholders_are_ignored() {
     for line in [

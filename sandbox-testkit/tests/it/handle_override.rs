@@ -58,8 +58,8 @@ impl<H: HandleOverride> Handle for OverriddenHandle<H> {
         self.handle.exceeded_limit().await
     }
 
-    async fn termination_limit(&self) -> Option<ExceededLimit> {
-        self.handle.termination_limit().await
+    async fn termination_limit(&self, output: &str) -> Option<ExceededLimit> {
+        self.handle.termination_limit(output).await
     }
 
     async fn diagnostic_output(&self) -> String {

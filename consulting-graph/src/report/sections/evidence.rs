@@ -18,6 +18,7 @@ pub(super) fn evidence(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Evidence".to_owned())];
     blocks.push(Block::Text(company.source_notice()));
     blocks.extend(report.figures.iter().skip(1).cloned().map(Block::Figure));
+    blocks.extend(company.missing_segments_notice().map(|it| Block::Text(it.to_owned())));
     let mut used: BTreeMap<String, (Figure<'_>, Vec<FindingId>)> = BTreeMap::new();
     for finding in report.outcome.findings.iter().flat_map(|it| &it.findings) {
         for figure in figures(company, finding) {

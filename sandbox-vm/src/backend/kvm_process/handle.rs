@@ -22,14 +22,6 @@ impl MonitorHandle {
     pub(super) fn new(jail: Arc<dyn Handle>) -> Self {
         Self { jail }
     }
-
-    /// Returns the line in which the monitor reported the end of its guest, if there is one.
-    async fn monitor_error(&self) -> Option<String> {
-        let output = self.jail.diagnostic_output().await;
-        // Lines that the guest itself has written start with another prefix.
-        let is_monitor_error = |it: &&str| it.starts_with(ERROR_PREFIX) && it.contains(GUEST_ENDED);
-        output.lines().rfind(is_monitor_error).map(str::to_owned)
-    }
 }
 
 #[async_trait]
@@ -55,14 +47,17 @@ impl Handle for MonitorHandle {
     }
 
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        match self.jail.exceeded_limit().await {
-            Some(cause) => Some(cause),
-            None => self
-                .monitor_error()
-                .await
-                .filter(|it| it.contains(OUT_OF_MEMORY))
-                .map(|_| ExceededLimit::Memory),
+        self.jail.exceeded_limit().await
+    }
+
+    async fn termination_limit(&self, output: &str) -> Option<ExceededLimit> {
+        if let Some(cause) = self.jail.exceeded_limit().await {
+            return Some(cause);
         }
+        // Lines that the guest itself has written start with another prefix.
+        let is_monitor_error = |it: &&str| it.starts_with(ERROR_PREFIX) && it.contains(GUEST_ENDED);
+        let error = output.lines().rfind(is_monitor_error)?;
+        error.contains(OUT_OF_MEMORY).then_some(ExceededLimit::Memory)
     }
 
     async fn diagnostic_output(&self) -> String {

@@ -57,10 +57,10 @@ impl Handle for VmHandle {
         self.jail.usage().await
     }
 
-    async fn termination_limit(&self) -> Option<ExceededLimit> {
+    async fn termination_limit(&self, output: &str) -> Option<ExceededLimit> {
         // The guest's kernel does not kill its first process, which is the agent. If memory runs out and there is no
         // other process to kill, the kernel ends the machine. The host's kernel sees only the memory use of QEMU.
-        if self.jail.diagnostic_output().await.contains(DEADLOCKED_ON_MEMORY) {
+        if output.contains(DEADLOCKED_ON_MEMORY) {
             return Some(ExceededLimit::Memory);
         }
         self.jail.exceeded_limit().await

@@ -1,0 +1,107 @@
+//! A whole run with a real model of half a billion parameters. The model makes many mistakes, so the run may be
+//! incomplete, but it must end with findings and with a report.
+//!
+//! The run takes long, so it needs `GRAPH_NIGHTLY=1` and the model of `cargo xtask model`, or `GRAPH_LOCAL_MODEL` with the
+//! path of a GGUF file:
+//!
+//! ```sh
+//! GRAPH_LOCAL_MODEL=$(cargo xtask model | tail -1) \
+//!     cargo test --release -p consulting-graph --features local --test small_model -- --nocapture
+//! ```
+#![cfg(feature = "local")]
+#![expect(clippy::print_stdout, reason = "prints how many answers were usable")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helper functions of tests are not covered by the allow-in-tests setting"
+)]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use consulting_graph::config::DEFAULT;
+use graph_tests::crash::is_nightly;
+use llm::{RecordMode, Recording};
+
+/// Maximum number of tokens of an answer, by group.
+const MAX_TOKENS: [(&str, u32); 5] = [
+    ("default", 256),
+    ("synthesizers", 384),
+    ("inferences", 768),
+    ("analysts", 1024),
+    ("scoring", 256),
+];
+
+/// Texts of requests that follow an answer that could not be used.
+const SECOND_REQUESTS: [&str; 3] =
+    ["could not be read", "No findings could be read", "This answer cannot be used yet:"];
+
+/// Returns the path of the model, or `None` if no model is requested.
+fn model() -> Option<PathBuf> {
+    if let Some(path) = env::var_os("GRAPH_LOCAL_MODEL") {
+        return Some(path.into());
+    }
+    let peers = env::var_os("GRAPH_PEERS").map(PathBuf::from).unwrap_or_else(|| {
+        // The path of this program is `target/debug/deps/small_model-…`.
+        env::current_exe().unwrap().ancestors().nth(3).unwrap().join("peers")
+    });
+    is_nightly().then(|| peers.join("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"))
+}
+
+/// Returns the configuration of a run with one analyst, one move and one round, for a small context window.
+fn config() -> String {
+    let mut config: toml::Table = DEFAULT.parse().unwrap();
+    config["rounds"] = 1.into();
+    config["moves_per_analyst"] = 1.into();
+    config["analysts"].as_array_mut().unwrap().truncate(1);
+    for (group, tokens) in MAX_TOKENS {
+        config["models"][group]["max_tokens"] = tokens.into();
+    }
+    let default = config["models"]["default"].as_table_mut().unwrap();
+    default.insert("context_tokens".to_owned(), 4096.into());
+    config.to_string()
+}
+
+/// Prints how many answers could be used at once, and how many requests followed an answer that could not.
+fn print_shares(run: &Path) {
+    let recording = Recording::open(run.join("calls.jsonl"), RecordMode::Replay).unwrap();
+    let is_second = |request: &str| SECOND_REQUESTS.iter().any(|it| request.contains(it));
+    let requests: Vec<String> =
+        recording.answered_calls().map(|it| serde_json::to_string(&it.0).unwrap()).collect();
+    let n_second = requests.iter().filter(|it| is_second(it)).count();
+    println!(
+        "{} answers: {} to first requests, {n_second} to requests after an unusable answer",
+        requests.len(),
+        requests.len() - n_second
+    );
+}
+
+#[test]
+fn a_small_model_ends_with_findings_and_a_report() {
+    let Some(model) = model() else {
+        println!("skipped; set GRAPH_NIGHTLY=1 or GRAPH_LOCAL_MODEL, see the head of this file");
+        return;
+    };
+    assert!(model.is_file(), "{} is missing; `cargo xtask model` downloads it", model.display());
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("small.toml"), config()).unwrap();
+    let options = "run NVDA --config small.toml --as-of 2026-11-15 --out run --sandbox in-process --isolation off \
+                   --first-byte-timeout 7200 --idle-timeout 7200 --call-timeout 14400 --provider local --model";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
+    command.args(options.split_whitespace()).arg(&model).current_dir(dir.path());
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    println!("{}\n{errors}", String::from_utf8_lossy(&output.stdout));
+    let run = dir.path().join("run");
+    print_shares(&run);
+    // The run is complete, or it has a report that says what is missing.
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{:?}\n{errors}", output.status);
+    let report = fs::read_to_string(run.join("report.md")).unwrap();
+    assert!(report.contains("qwen") || env::var_os("GRAPH_LOCAL_MODEL").is_some(), "{report}");
+    for (file, id) in [("F1.md", "F1-01"), ("F2.md", "F2-01")] {
+        let text = fs::read_to_string(run.join(file)).unwrap();
+        assert!(text.contains(id), "{file}:\n{text}");
+    }
+}
