@@ -36,6 +36,9 @@ pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
 /// Directory of the Restate server, which assigns runs to workers.
 pub(crate) const RESTATE: &str = "restate-1.7.12";
 
+/// Directory of mdBook, which renders the book.
+pub(crate) const MDBOOK: &str = "mdbook-0.5.4";
+
 pub(crate) const INSTALL_AIMOCK: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
