@@ -23,7 +23,8 @@
 //! }
 //! ```
 //!
-//! The book's chapter [Sandboxes](../book/sandboxes.html) is a guide; `cargo xtask book` renders it.
+//! The book's chapter [Sandboxes](../book/sandboxes.html) is a guide, and the [threat
+//! model](../book/threat-model.html) lists what is promised and how it is tested; `cargo xtask book` renders them.
 //!
 //! # Terms
 //!
