@@ -127,6 +127,18 @@ fn every_picture_is_used() {
     }
 }
 
+#[test]
+fn drawings_have_a_title() {
+    let pictures = root().join("book/chapters/pictures");
+    let drawings = files_in(&pictures, "svg");
+    for name in ["house", "superstep", "checkpoints", "trust-zones", "trace-page"] {
+        assert!(drawings.contains(&format!("{name}.svg")), "{name} is not an SVG");
+    }
+    for name in drawings {
+        assert!(read(&pictures.join(&name)).contains("<title"), "{name} has no title");
+    }
+}
+
 /// Returns the paths of all files in a directory and its subdirectories, each after `prefix`.
 fn files_below(dir: &Path, prefix: &str) -> Vec<String> {
     let mut files = Vec::new();
