@@ -4,7 +4,7 @@
 //! isolation depends on the [back end](backend); a [`Report`](report::Report) lists the guarantees that hold on this
 //! machine.
 //!
-//! ```no_run
+//! ```standalone_crate
 //! use sandbox_vm::{Image, Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
