@@ -26,6 +26,9 @@
 //! ```
 //!
 //! [`HookedSaver`] is a checkpointer for tests of programs that store checkpoints: it counts, rejects or drops writes.
+//!
+//! The book's chapter [Threads, checkpoints, durability](../book/threads.html) explains what a checkpointer stores;
+//! `cargo xtask book` renders it.
 
 pub mod checkpointer;
 mod hooked_saver;

@@ -25,6 +25,9 @@
 //! | cost estimate, spending so far, comparison of two runs | [`plan`], [`spending`], [`diff`] |
 //! | the ablation: whether debating helps | [`ablate`] |
 //! | the HTTP service and its web page | [`serve`] |
+//!
+//! The book's chapter [Case study: the consulting pipeline](../book/consulting.html) explains the design, and [Does
+//! debating help?](../book/ablation.html) measures it; `cargo xtask book` renders them.
 #![allow(
     missing_docs,
     reason = "an application: only its own program and tests use the items of this library"

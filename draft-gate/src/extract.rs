@@ -10,6 +10,13 @@ pub struct ExtractedFile {
 
 /// Extracts all fenced blocks. The file name of a block is taken from the line of the fence, the line before it, or a
 /// comment on the block's first line. Fails if a block has no file name or is not closed.
+///
+/// ```
+/// let answer = "Here is `hello.py`:\n```python\nprint('hello')\n```\n";
+/// let files = draft_gate::extract(answer)?;
+/// assert_eq!((&*files[0].path, &*files[0].content), ("hello.py", "print('hello')\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn extract(text: &str) -> Result<Vec<ExtractedFile>, &'static str> {
     let mut files: Vec<ExtractedFile> = vec![];
     let mut lines = text.lines().peekable();

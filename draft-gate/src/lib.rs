@@ -3,6 +3,9 @@
 //! A worker, such as a local model, requests a draft of a file, writes to it, and submits it. The gate freezes the
 //! submitted content, compares it with the file, and accepts it, rejects it, or escalates it to a person. Workers
 //! cannot modify any file except their own drafts.
+//!
+//! The book's chapter [Threat model](../book/threat-model.html#draft-gate) lists what is promised and how it is tested;
+//! `cargo xtask book` renders it.
 #![doc = include_str!("../docs/design.md")]
 #![allow(missing_docs, reason = "this is the library of an application")]
 

@@ -16,6 +16,17 @@ use crate::{
 };
 
 /// An MCP server for one worker. The operator sets the worker's name, and tool calls cannot change it.
+///
+/// ```
+/// use draft_gate::{Gate, mcp::{DraftServer, JudgingMode}};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let workspace = dir.path();
+/// let server = DraftServer::new(Gate::open(workspace)?, "implementer", JudgingMode::Immediate)?;
+/// // Serve it with `rmcp`, for example over standard input and output, as `draft-gate serve` does.
+/// # let _ = server;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DraftServer {
     gate: Arc<Gate>,

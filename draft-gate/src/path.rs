@@ -16,6 +16,15 @@ use crate::{
 };
 
 /// A relative path in the workspace that has only normal components.
+///
+/// ```
+/// use draft_gate::WorkspacePath;
+///
+/// let path = WorkspacePath::parse("src/main.py")?;
+/// assert_eq!((path.parent(), path.name()), ("src", "main.py"));
+/// assert!(WorkspacePath::parse("../secrets").is_err());
+/// # Ok::<(), draft_gate::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct WorkspacePath(String);

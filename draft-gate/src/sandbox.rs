@@ -16,6 +16,22 @@ use crate::{
 };
 
 /// Runs each check in its own sandbox (a jail), on a copy of the project, without network access.
+///
+/// ```standalone_crate
+/// use draft_gate::{Check, Gate, ProjectChecks, sandbox::{SandboxChecks, enter_guest}};
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     // In a process that was started as a guest, this call does not return.
+///     enter_guest();
+/// #   let dir = tempfile::tempdir()?;
+/// #   let workspace = dir.path();
+///     let gate = Gate::open(workspace)?.with_checks(SandboxChecks::new());
+/// #   let check = Check { name: "syntax".into(), program: "python3".into(), args: vec!["--version".into()], timeout_s: 60 };
+/// #   assert!(SandboxChecks::new().run(&check, &[])?.passed);
+/// #   let _ = gate;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct SandboxChecks;

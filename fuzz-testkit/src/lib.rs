@@ -15,6 +15,9 @@
 //!     parsed.is_some()
 //! });
 //! ```
+//!
+//! The book's chapter [Threat model](../book/threat-model.html) lists guarantees that are tested with it; `cargo xtask book`
+//! renders it.
 
 mod corpus;
 mod mutate;

@@ -40,7 +40,7 @@ const MAX_DEPTH: usize = 8;
 /// A program's output has a maximum size, and a program that fails or exceeds a limit produces a failed tool message.
 /// Results are marked as [untrusted](Tool::untrusted), unless [`trusted`](Self::trusted) is set.
 ///
-/// ```no_run
+/// ```standalone_crate
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, code::CodeTools};
 /// use sandbox_vm::{Sandboxes, backend::Jail, guest};
 ///

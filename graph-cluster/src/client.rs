@@ -19,16 +19,20 @@ use crate::{
 
 /// Starts, resumes, cancels and watches runs of a cluster. Clones share the connections.
 ///
-/// ```no_run
-/// use graph_cluster::{Client, PostgresQueue, RunStore, StartRun};
+/// ```
+/// use graph_cluster::{Client, PostgresQueue, RunStatus, RunStore, StartRun};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = RunStore::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
-/// let client = Client::new(store, PostgresQueue::new());
+/// let url = "postgresql://graphs:secret@db.example.org/graphs";
+/// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
+/// # let url = &fresh;
+/// let client = Client::new(RunStore::connect(url).await?, PostgresQueue::new());
 /// client.start(&StartRun::new("run-7", "essay", "thread-7").input("topic", "tea")).await?;
-/// let run = client.wait("run-7").await?;
-/// println!("{}: {:?}", run.status, run.outcome.values);
+/// // Waits until a worker claims it; `client.wait("run-7")` returns when it has ended.
+/// assert_eq!(client.run("run-7").await?.status, RunStatus::Queued);
+/// client.cancel("run-7").await?;
+/// assert_eq!(client.wait("run-7").await?.status, RunStatus::Cancelled);
 /// # Ok(())
 /// # }
 /// ```

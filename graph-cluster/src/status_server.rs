@@ -17,6 +17,21 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Prometheus) and `GET /health` (whether the database answers).
 ///
 /// The routes do not check who calls them. Serve them on an address that only operators can reach.
+///
+/// ```
+/// use graph_cluster::{Client, PostgresQueue, RunStore, status_routes};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let url = "postgresql://graphs:secret@db.example.org/graphs";
+/// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
+/// # let url = &fresh;
+/// let client = Client::new(RunStore::connect(url).await?, PostgresQueue::new());
+/// let routes = axum::Router::new().nest("/cluster", status_routes(client));
+/// # let _ = routes;
+/// # Ok(())
+/// # }
+/// ```
 pub fn status_routes(client: Client) -> Router {
     Router::new()
         .route("/status", get(status))

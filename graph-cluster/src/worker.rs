@@ -31,7 +31,7 @@ const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(20);
 /// takes over a run ends the session in which its predecessor leases the thread. The graph's state and payloads are
 /// serialisable, because the trait [`State`] requires it. A graph needs no other change.
 ///
-/// ```no_run
+/// ```
 /// use graph_cluster::{PostgresQueue, RunStore, Worker};
 /// use graph_core::{START, State, StateGraph};
 /// use graph_store::PostgresSaver;
@@ -49,15 +49,17 @@ const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(20);
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
+/// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
+/// # let url = &fresh;
 /// let essays = StateGraph::<Essay>::new()
 ///     .node(write)
 ///     .edge(START, write)
 ///     .checkpointer(PostgresSaver::connect(url).await?)
 ///     .compile()?;
-/// Worker::new(RunStore::connect(url).await?)
-///     .graph("essay", essays, || ())
-///     .serve(PostgresQueue::new(), graph_cluster::termination())
-///     .await?;
+/// let worker = Worker::new(RunStore::connect(url).await?).graph("essay", essays, || ());
+/// let shutdown = graph_cluster::termination();
+/// # let shutdown = async {};
+/// worker.serve(PostgresQueue::new(), shutdown).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -242,7 +244,7 @@ async fn keep_reporting(runner: &LegRunner) {
     std::future::pending().await
 }
 
-/// Returns once the process receives SIGTERM or SIGINT.
+/// Returns once the process receives SIGTERM or SIGINT. [`Worker`] shows how a worker uses it.
 pub async fn termination() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =

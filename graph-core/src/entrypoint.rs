@@ -225,6 +225,25 @@ impl<I, O, C> fmt::Debug for CompiledEntrypoint<I, O, C> {
 }
 
 /// A handle to a thread on which an entrypoint runs.
+///
+/// ```
+/// use graph_core::{Context, Entrypoint, MemorySaver};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let total = Entrypoint::new("total", |add: u64, last: Option<u64>, _: Context| async move {
+///     Ok(last.unwrap_or(0) + add)
+/// })
+/// .checkpointer(MemorySaver::new())
+/// .compile()?;
+/// let thread = total.thread("ada", ());
+/// assert_eq!(thread.run(1).await?.done(), Some(1));
+/// thread.save(10).await?;
+/// assert_eq!(thread.run(2).await?.done(), Some(12));
+/// assert_eq!(thread.saved::<u64>().await?, Some(12));
+/// # Ok(())
+/// # }
+/// ```
 pub struct EntrypointThread<I, O, C = ()> {
     thread: Thread<JsonState, C>,
     schema: JsonStateSchema,

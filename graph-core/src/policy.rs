@@ -124,6 +124,28 @@ impl fmt::Debug for RetryPolicy {
 
 /// How long the result of a node or a journaled call is cached for equal inputs. [`MemoryCache`](crate::MemoryCache)
 /// shows a whole program.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use graph_core::{CachePolicy, MemoryCache, NodeExt, START, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Essay { topic: String }
+/// async fn write(_: &Essay) -> EssayUpdate {
+///     Essay::update().topic("tea")
+/// }
+///
+/// # fn main() -> Result<(), graph_core::BuildError> {
+/// let graph = StateGraph::<Essay>::new()
+///     .node(write.cache(CachePolicy::ttl(Duration::from_secs(600))))
+///     .edge(START, write)
+///     .cache(MemoryCache::new())
+///     .compile()?;
+/// # let _ = graph;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {
     pub(crate) ttl: Option<Duration>,

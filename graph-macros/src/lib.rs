@@ -3,6 +3,9 @@
 //! Each derive consists of three stages: *parse* reads the input, *check* validates it and collects all errors, and
 //! *expand* generates the code. Expand also runs after errors, with the invalid parts left out, so that these errors do
 //! not cause further errors in code that uses the derived type.
+//!
+//! The book's chapters [State and reducers](../book/state.html), [Nodes, edges, routes, sends](../book/nodes.html) and
+//! [Tools](../book/tools.html) describe the attributes; `cargo xtask book` renders them.
 
 mod attribute;
 mod diagnostics;

@@ -1,7 +1,7 @@
 //! Serves compiled graphs over HTTP. Clients can start runs on threads, stream their events, read the states and
 //! histories of threads, and answer interrupts.
 //!
-//! ```no_run
+//! ```standalone_crate
 //! use std::{sync::Arc, time::Duration};
 //!
 //! use axum::{Json, Router, routing::get};
@@ -27,6 +27,8 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&dir)?;
 //! let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
 //! // Threads are stored on disk like the registry, so runs resume after a restart.
 //! let essays = essays.checkpointer(SqliteSaver::open("threads.db")?).compile()?;
@@ -40,8 +42,12 @@
 //!     .route("/health", get(async || "ok"))
 //!     .route("/openapi.json", get(async move || Json(document)));
 //! let guarded = Guard::new().wrap(open, locked, metrics);
-//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8000").await?;
-//! serve(listener, guarded, service, Duration::from_secs(5), std::future::pending()).await?;
+//! let address = "127.0.0.1:8000";
+//! # let address = "127.0.0.1:0";
+//! let listener = tokio::net::TcpListener::bind(address).await?;
+//! let shutdown = std::future::pending::<()>();
+//! # let shutdown = async {};
+//! serve(listener, guarded, service, Duration::from_secs(5), shutdown).await?;
 //! # Ok(())
 //! # }
 //! ```

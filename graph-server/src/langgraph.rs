@@ -2,8 +2,8 @@
 //!
 //! Any graph can be served. The server compiles it with its own checkpointer and store:
 //!
-//! ```no_run
-//! use std::{sync::Arc, time::Duration};
+//! ```standalone_crate
+//! use std::sync::Arc;
 //!
 //! use graph_core::{START, State, StateGraph};
 //! use graph_server::{
@@ -26,6 +26,8 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&dir)?;
 //! let database = Sqlite::open("threads.db")?;
 //! let saver = Arc::new(SqliteSaver::new(&database));
 //! let store = Arc::new(SqliteStore::new(&database));
@@ -33,9 +35,13 @@
 //! let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
 //! let api = LangGraphApi::open(graphs, "api.db").await?;
 //! let guarded = Guard::new().wrap(api.open_routes(), api.routes(), api.metrics());
-//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8123").await?;
+//! let address = "127.0.0.1:8123";
+//! # let address = "127.0.0.1:0";
+//! let listener = tokio::net::TcpListener::bind(address).await?;
+//! let signal = std::future::pending::<()>();
+//! # let signal = async {};
 //! let shutdown = async {
-//!     std::future::pending::<()>().await;
+//!     signal.await;
 //!     api.shut_down().await;
 //! };
 //! serve_until(listener, guarded, shutdown).await?;
@@ -125,6 +131,13 @@ pub struct LangGraphApi {
 }
 
 /// Options of the API.
+///
+/// ```
+/// use graph_server::langgraph::ApiOptions;
+///
+/// let options = ApiOptions::default().max_concurrent_runs(64).private_webhooks(true);
+/// assert_eq!(options.max_concurrent_runs, 64);
+/// ```
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ApiOptions {
@@ -188,7 +201,7 @@ impl LangGraphApi {
     /// it. If a replica is killed, the others resume its runs within seconds. All replicas must host the same graphs,
     /// with a checkpointer and a store that they share too, such as those of `graph-store` for PostgreSQL:
     ///
-    /// ```no_run
+    /// ```
     /// use std::sync::Arc;
     ///
     /// use graph_core::{START, State, StateGraph};
@@ -207,12 +220,15 @@ impl LangGraphApi {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let url = "postgresql://graphs:secret@db.example.org/graphs";
+    /// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
+    /// # let url = &fresh;
     /// let database = Postgres::connect(url).await?;
     /// let saver = Arc::new(PostgresSaver::new(&database));
     /// let store = Arc::new(PostgresStore::new(&database));
     /// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
     /// let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
     /// let api = LangGraphApi::connect(graphs, url, ApiOptions::default()).await?;
+    /// # api.shut_down().await;
     /// # Ok(())
     /// # }
     /// ```

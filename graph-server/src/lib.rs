@@ -8,8 +8,8 @@
 //! - [`langgraph`] serves graphs to LangGraph's own clients, through LangGraph's API.
 //! - [`studio`] is a web page for running and debugging these graphs. [`dev`] serves both on this machine.
 //!
-//! The book's chapters [Serving graphs](../book/serving.html) and [Studio](../book/studio.html) are a guide; `cargo xtask
-//! book` renders them.
+//! The book's chapters [Serving graphs](../book/serving.html), [Using LangGraph's clients](../book/clients.html) and
+//! [Studio](../book/studio.html) are a guide; `cargo xtask book` renders them.
 #![forbid(unsafe_code)]
 
 pub mod graph;

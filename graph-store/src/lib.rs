@@ -9,8 +9,9 @@
 //! Each step stores only its changes, so storage grows with the number of changes, not with the number of steps
 //! times the size of the state.
 //!
-//! The book's chapter [Threads, checkpoints, durability](../book/threads.html) is a guide, and [Operating
-//! it](../book/operations.html) describes retention and sizes; `cargo xtask book` renders them.
+//! The book's chapters [Threads, checkpoints, durability](../book/threads.html) and [Store and
+//! memory](../book/store.html) are a guide, and [Operating it](../book/operations.html) describes retention and sizes;
+//! `cargo xtask book` renders them.
 
 mod body;
 mod chain;

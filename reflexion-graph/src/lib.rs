@@ -5,6 +5,9 @@
 //! [`Executor`](executor::Executor) runs the programs in a pool of pre-started sandboxes, each of which is used once.
 //! A [`Run`](run::Run) is a session that is stored in a directory. The module [`serve`] accepts jobs over HTTP, and
 //! [`mod@bench`] measures how many problems are solved.
+//!
+//! The book's chapter [Sandboxes](../book/sandboxes.html) describes how the programs are isolated; `cargo xtask book`
+//! renders it.
 #![forbid(unsafe_code)]
 #![allow(
     missing_docs,

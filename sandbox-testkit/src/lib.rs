@@ -13,6 +13,9 @@
 //! report.assert();
 //! # }
 //! ```
+//!
+//! The book's chapter [Sandboxes](../book/sandboxes.html) describes the back ends, and the [threat
+//! model](../book/threat-model.html) the guarantees; `cargo xtask book` renders them.
 
 mod attempts;
 mod check;

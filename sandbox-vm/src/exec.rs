@@ -157,14 +157,20 @@ impl Sandbox {
     /// sandbox. If the sandbox as a whole exceeds a limit, for example because the guest's kernel runs out of memory,
     /// the error is [`Error::Terminated`].
     ///
-    /// ```no_run
+    /// ```
     /// use sandbox_vm::Program;
     ///
-    /// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
-    /// let program = Program::new("python3").arg("-").input("print(6 * 7)");
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use sandbox_vm::{Isolation, backend::InProcess, guest::Agent};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Off);
+    /// # let sandboxes = sandboxes.state_dir(dir.path()).open().await?;
+    /// # let sandbox = sandboxes.create_if_not_exists(sandbox_vm::Spec::new("test")).await?;
+    /// let program = Program::new("sort").arg("-r").input("1\n2\n");
     /// let output = sandbox.exec(program).await?;
     /// assert!(output.success());
-    /// assert_eq!(output.stdout, b"42\n");
+    /// assert_eq!(output.stdout, b"2\n1\n");
     /// # Ok(())
     /// # }
     /// ```

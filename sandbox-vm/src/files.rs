@@ -19,8 +19,14 @@ pub const MAX_FILE_SIZE: u64 = (MAX_MESSAGE as u64) / 2;
 /// Paths are relative to `/workspace`, or absolute paths that start with it. No path can lead out of the workspace,
 /// because `..` is refused and symbolic links are not followed.
 ///
-/// ```no_run
-/// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use sandbox_vm::{Isolation, backend::InProcess, guest::Agent};
+/// # let dir = tempfile::tempdir()?;
+/// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Off);
+/// # let sandboxes = sandboxes.state_dir(dir.path()).open().await?;
+/// # let sandbox = sandboxes.create_if_not_exists(sandbox_vm::Spec::new("test")).await?;
 /// sandbox.fs().write("logs/i1.json", "[]").await?;
 /// assert_eq!(sandbox.fs().read("/workspace/logs/i1.json").await?, b"[]");
 /// # Ok(())

@@ -4,7 +4,7 @@
 //! the application itself as the guest: call [`enter`] at the start of `main`. In a process that was started as a
 //! guest, `enter` runs the guest and does not return; otherwise it returns immediately.
 //!
-//! ```no_run
+//! ```
 //! use graph_core::{START, State, StateGraph};
 //! use sandbox_vm::guest::{self, Agent};
 //!

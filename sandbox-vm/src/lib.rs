@@ -4,7 +4,7 @@
 //! isolation depends on the [back end](backend); a [`Report`](report::Report) lists the guarantees that hold on this
 //! machine.
 //!
-//! ```no_run
+//! ```standalone_crate
 //! use sandbox_vm::{Image, Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +23,8 @@
 //! }
 //! ```
 //!
-//! The book's chapter [Sandboxes](../book/sandboxes.html) is a guide; `cargo xtask book` renders it.
+//! The book's chapter [Sandboxes](../book/sandboxes.html) is a guide, and the [threat
+//! model](../book/threat-model.html) lists what is promised and how it is tested; `cargo xtask book` renders them.
 //!
 //! # Terms
 //!

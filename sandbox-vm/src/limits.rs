@@ -54,6 +54,16 @@ impl Default for Limits {
 }
 
 /// Limits of one program.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use sandbox_vm::{ExecLimits, Program};
+///
+/// let limits = ExecLimits { wall: Duration::from_secs(5), output: 64 << 10, ..ExecLimits::default() };
+/// let program = Program::new("python3").arg("code.py").limits(limits);
+/// # let _ = program;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[must_use]
 pub struct ExecLimits {

@@ -86,13 +86,19 @@ impl PoolOptions {
 /// If the back end supports snapshots, all sandboxes but the first start from a snapshot, which is taken of the first
 /// sandbox before it is used.
 ///
-/// ```no_run
-/// use sandbox_vm::{Pool, Program, Sandboxes, Spec};
+/// ```
+/// use sandbox_vm::{Pool, Program, Spec};
 ///
-/// # async fn example(sandboxes: Sandboxes) -> Result<(), sandbox_vm::Error> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use sandbox_vm::{Isolation, backend::InProcess, guest::Agent};
+/// # let dir = tempfile::tempdir()?;
+/// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Off);
+/// # let sandboxes = sandboxes.state_dir(dir.path()).open().await?;
 /// let pool = Pool::of(sandboxes, Spec::new("code")).size(3).open();
 /// let sandbox = pool.acquire().await?;
-/// let output = sandbox.exec(Program::new("python3").args(["-c", "print(1)"])).await?;
+/// let output = sandbox.exec(Program::new("echo").arg("hello")).await?;
+/// assert_eq!(output.stdout, b"hello\n");
 /// println!("{:?} after {:?}", output.status, pool.metrics().p95);
 /// # Ok(())
 /// # }

@@ -213,18 +213,34 @@ impl Sandbox {
     /// run's [`CallPolicy`] allows them. If the guest dies, run the graph in a new sandbox with [`GraphRun::proceed`],
     /// the same thread and the same policy. The new guest then resumes from the last checkpoint.
     ///
-    /// ```no_run
+    /// ```
     /// use sandbox_vm::GraphRun;
     /// use serde_json::{Map, json};
     ///
-    /// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
+    /// # use graph_core::{START, State, StateGraph};
+    /// # use sandbox_vm::{Isolation, backend::InProcess, guest::{Agent, Host}};
+    /// # #[derive(State, Clone, Debug, Default)]
+    /// # struct Debate { topic: String, verdict: String }
+    /// # async fn judge(debate: &Debate) -> DebateUpdate { Debate::update().verdict(format!("{} wins", debate.topic)) }
+    /// # fn agent() -> Agent {
+    /// #     Agent::new().graph("debate", |host: &Host| {
+    /// #         let graph = StateGraph::<Debate>::new().node(judge).edge(START, judge);
+    /// #         Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
+    /// #     })
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(agent)).isolation(Isolation::Off);
+    /// # let sandboxes = sandboxes.state_dir(dir.path()).open().await?;
+    /// # let sandbox = sandboxes.create_if_not_exists(sandbox_vm::Spec::new("test")).await?;
     /// let input = Map::from_iter([("topic".to_owned(), json!("tea"))]);
     /// let mut running = sandbox.run_graph(GraphRun::new("debate").input(input)).await?;
     /// while let Some(event) = running.next().await {
     ///     println!("{:?}", event.kind);
     /// }
     /// let exit = running.finish().await?;
-    /// println!("{}", exit.state());
+    /// assert_eq!(exit.state()["verdict"], "tea wins");
     /// # Ok(())
     /// # }
     /// ```

@@ -61,15 +61,19 @@ impl Isolation {
 /// Manages the sandboxes of a process. Cheap to clone. Dropping the last clone removes the sandboxes that have no other
 /// handle.
 ///
-/// ```no_run
-/// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::Jail};
+/// ```standalone_crate
+/// use sandbox_vm::{Isolation, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
 ///
-/// # async fn example() -> Result<(), sandbox_vm::Error> {
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// guest::enter(Agent::new);
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let sandboxes = Sandboxes::builder().backend(Jail::this_program()).isolation(Isolation::Process).open().await?;
 /// let sandbox = sandboxes.create_if_not_exists(Spec::new("job-7")).await?;
 /// sandbox.fs().write("note.txt", "hello").await?;
+/// assert_eq!(sandbox.fs().read("note.txt").await?, b"hello");
 /// sandbox.delete().await;
 /// # Ok(())
+/// # })
 /// # }
 /// ```
 #[derive(Clone)]

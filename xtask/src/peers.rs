@@ -36,6 +36,9 @@ pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
 /// Directory of the Restate server, which assigns runs to workers.
 pub(crate) const RESTATE: &str = "restate-1.7.12";
 
+/// Directory of mdBook, which renders the book.
+pub(crate) const MDBOOK: &str = "mdbook-0.5.4";
+
 pub(crate) const INSTALL_AIMOCK: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
@@ -111,7 +114,7 @@ mv \"$1.new\" \"$1\"";
 
 /// Returns the directory in which the tests look for these programs. This is `GRAPH_PEERS` if it is set, and
 /// otherwise `peers` in the target directory. The tests compute the same path in `llm` (`peers`), `draft-gate`
-/// (`cycle`), `graph-agents` (`mcp`) and `graph-server` (`peers`).
+/// (`cycle`), `graph-agents` (`mcp`), `graph-server` (`peers`) and `book` (`peers`).
 pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);

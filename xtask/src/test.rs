@@ -3,6 +3,7 @@
 use std::{fs, io, path::Path};
 
 use crate::{
+    book,
     error::Error,
     guest_image, lint,
     needs::{Availability, DOCKER, KVM, NEEDS, QEMU},
@@ -16,6 +17,7 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
     let machine = Machine {
         examples: examples(root)?,
         cargo_deny: succeeds("cargo", &["deny", "--version"]),
+        mdbook: book::is_installed(),
         minimum_rust: package::can_check_minimum_rust(),
         node: web::is_possible(),
         needs: NEEDS.map(|it| it.availability()),
@@ -28,6 +30,7 @@ struct Machine {
     /// The example programs to run.
     examples: Vec<Example>,
     cargo_deny: bool,
+    mdbook: bool,
     /// Whether the minimum supported Rust version can be checked.
     minimum_rust: bool,
     /// Whether the web page of `consulting serve` can be built.
@@ -44,6 +47,9 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
     let mut install: Vec<Step> = needs().filter_map(|(need, it)| need.install(it)).collect();
     if !machine.cargo_deny {
         install.push(install_cargo_deny());
+    }
+    if !machine.mdbook {
+        install.push(book::install());
     }
     if depth == Depth::Nightly {
         install.push(Step::cargo("model for the local-model tests", "xtask model"));
@@ -79,7 +85,7 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
         // Guests are compiled into another directory than everything else, so neither build waits for the other.
         Stage::parallel(vec![guests, page, vec![lint::format(), lint::clippy()]]),
         Stage::sequence([tests]),
-        Stage::parallel(vec![vec![lint::doc()], after_tests]),
+        Stage::parallel(vec![vec![lint::doc(), book::render()], after_tests]),
     ];
     Plan { stages, skipped }
 }
@@ -203,7 +209,8 @@ mod tests {
     use crate::needs::Rights;
 
     fn machine(needs: [Availability; NEEDS.len()]) -> Machine {
-        Machine { examples: vec![], cargo_deny: true, minimum_rust: true, node: false, needs }
+        let examples = vec![];
+        Machine { examples, cargo_deny: true, mdbook: true, minimum_rust: true, node: false, needs }
     }
 
     fn named(name: &str) -> Example {
@@ -239,19 +246,23 @@ mod tests {
     fn usual_plan_without_optional_programs() {
         let bare = Machine {
             cargo_deny: false,
+            mdbook: false,
             minimum_rust: false,
             ..machine([Availability::Missing; NEEDS.len()])
         };
         let plan = plan(&bare, Depth::Usual);
+        let [mdbook, render] = [book::install(), book::render()];
         assert_eq!(
             lines(&plan).join("\n"),
             format!(
                 "\
 cargo install cargo-deny --locked --no-default-features
+{mdbook}
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 cargo xtask run-tests --features {FEATURES}
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
+{render}
 target/debug/conformance {CASES}
 target/debug/conformance --eager --min-ahead {CASES_AHEAD} {CASES}
 cargo fetch --locked
@@ -274,6 +285,7 @@ cargo deny --offline check bans licenses sources
         let plan = plan(&full, Depth::Nightly);
         let [agents, images] = [guest_image::agents(), guest_image::images()];
         let page = web::steps().map(|it| it.to_string()).join("\n");
+        let render = book::render();
         assert_eq!(
             lines(&plan).join("\n"),
             format!(
@@ -286,6 +298,7 @@ cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_RESTATE=1 GRAPH_REQUIRE_HAPROXY=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
+{render}
 target/debug/conformance {CASES}
 target/debug/conformance --eager --min-ahead {CASES_AHEAD} {CASES}
 FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true cargo test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture

@@ -171,6 +171,29 @@ pub struct MessagesState {
 /// Returns the kind of a field of a JSON state that holds a list of messages.
 ///
 /// A write is a list of messages in any form that [`messages_from_json`] accepts.
+///
+/// ```
+/// use graph_agents::messages_field;
+/// use graph_core::{JsonStateSchema, START, json_node};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let schema = JsonStateSchema::new([("messages", messages_field())])?;
+/// let answer = json!({ "messages": [{ "role": "assistant", "content": "Hello!" }] });
+/// let graph = schema
+///     .graph()
+///     .node(json_node("answer", move |_, _| {
+///         let answer = answer.clone();
+///         async move { Ok(answer) }
+///     }))
+///     .edge(START, "answer")
+///     .compile()?;
+/// let state = graph.invoke(schema.input(json!({ "messages": ["Hi"] }))?, ()).await?;
+/// assert_eq!(state.to_value()["messages"][1]["content"], "Hello!");
+/// # Ok(())
+/// # }
+/// ```
 pub fn messages_field() -> JsonFieldKind {
     JsonFieldKind::Custom(Arc::new(JsonMessages))
 }

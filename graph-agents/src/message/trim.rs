@@ -6,6 +6,15 @@ use super::{content::Content, types::Message};
 use crate::notation;
 
 /// Counts the tokens of messages.
+///
+/// ```
+/// use graph_agents::{Message, message::TokenCounter};
+///
+/// let words = TokenCounter::new(|messages| {
+///     messages.iter().map(|it| it.text().split_whitespace().count()).sum()
+/// });
+/// assert_eq!(words.count(&[Message::human("How old is the Rhine?")]), 5);
+/// ```
 #[derive(Clone)]
 pub struct TokenCounter(Arc<dyn Fn(&[Message]) -> usize + Send + Sync>);
 

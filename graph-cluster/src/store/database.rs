@@ -19,15 +19,18 @@ const MAX_CONNECTIONS: usize = 16;
 /// The tables are in the schema `graph_cluster`. The checkpointer of the graphs must use the same database: a worker that
 /// takes over a run ends the session in which its predecessor leases the thread.
 ///
-/// ```no_run
+/// ```
 /// use graph_cluster::{Client, PostgresQueue, RunStore};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Clients and workers connect to the same database.
-/// let store = RunStore::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
+/// let url = "postgresql://graphs:secret@db.example.org/graphs";
+/// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
+/// # let url = &fresh;
+/// let store = RunStore::connect(url).await?;
 /// let client = Client::new(store.clone(), PostgresQueue::new());
-/// println!("{:?}", client.run("run-7").await?.status);
+/// assert!(client.run("run-7").await.is_err(), "no client has started it");
 /// # Ok(())
 /// # }
 /// ```

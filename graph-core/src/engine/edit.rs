@@ -40,6 +40,31 @@ pub(crate) struct ErasedEdit {
 }
 
 /// The node or event that an edit of the state is attributed to. It determines which nodes run next.
+///
+/// ```
+/// use graph_core::{AsNode, MemorySaver, State, StateGraph};
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Story { hero: String, text: String }
+/// # async fn begin(_: &Story) -> StoryUpdate { Story::update().hero("Ada") }
+/// # async fn tell(story: &Story) -> StoryUpdate { Story::update().text(format!("{} sets out.", story.hero)) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Story>::new().node(begin).node(tell).sequence((begin, tell));
+/// let graph = graph.checkpointer(MemorySaver::new()).compile()?;
+/// let thread = graph.thread("story", ());
+/// thread.run(Story::default()).await?;
+///
+/// // As if `begin` had returned the update: `tell` runs next.
+/// thread.update_state(Story::update().hero("Bob"), AsNode::node("begin")).await?;
+/// assert_eq!(thread.proceed().await?.state().text, "Bob sets out.");
+///
+/// // As if the node that ran last, `tell`, had returned it: nothing runs next.
+/// thread.update_state(Story::update().hero("Eve"), AsNode::Last).await?;
+/// assert!(thread.state().await?.is_some_and(|it| it.next.is_empty()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsNode {

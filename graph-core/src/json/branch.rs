@@ -22,6 +22,32 @@ use crate::{
 };
 
 /// A conditional edge of a dynamic graph.
+///
+/// ```
+/// use graph_core::{Goto, JsonFieldKind, JsonStateSchema, START, json::JsonBranch, json_node};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let schema = JsonStateSchema::new([("n", JsonFieldKind::Last)])?;
+/// let enough = JsonBranch::new("enough", |input| {
+///     let is_enough = input.get("n").is_some_and(|it| it == 3);
+///     Ok(vec![Goto::node(if is_enough { "yes" } else { "no" })])
+/// });
+/// let graph = schema
+///     .graph()
+///     .node(json_node("count", |input, _| async move {
+///         let n = input.get("n").and_then(|it| it.as_u64()).unwrap_or_default();
+///         Ok(json!({ "n": n + 1 }))
+///     }))
+///     .edge(START, "count")
+///     .branch("count", enough.path_map([("yes", "__end__"), ("no", "count")]))
+///     .compile()?;
+/// let output = graph.invoke(schema.input(json!({ "n": 0 }))?, ()).await?;
+/// assert_eq!(output.to_value(), json!({ "n": 3 }));
+/// # Ok(())
+/// # }
+/// ```
 pub struct JsonBranch {
     name: Label,
     route: Arc<dyn Fn(&JsonInput) -> Result<Vec<Goto>, NodeError> + Send + Sync>,

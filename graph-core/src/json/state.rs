@@ -23,6 +23,17 @@ use crate::{
 };
 
 /// The fields of a JSON state and their kinds. Cheap to clone. [`json_node`](crate::json_node) shows a whole program.
+///
+/// ```
+/// use graph_core::{JsonFieldKind, JsonStateSchema};
+/// use serde_json::json;
+///
+/// let schema = JsonStateSchema::new([("log", JsonFieldKind::Append), ("topic", JsonFieldKind::Last)])?;
+/// assert!(schema.has("topic"));
+/// assert!(schema.input(json!({ "topic": "tea" })).is_ok());
+/// assert!(JsonStateSchema::new([("log", JsonFieldKind::Last), ("log", JsonFieldKind::Last)]).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct JsonStateSchema {
     pub(super) inner: Arc<SchemaInner>,

@@ -18,6 +18,36 @@ use crate::{
 /// Creates a node that runs a graph with a JSON state. Fields are passed in and out by name.
 ///
 /// The output of the subgraph is an update of the parent's state, so the parent's reducers apply to it.
+///
+/// ```
+/// use graph_core::{
+///     JsonFieldKind, JsonStateSchema, Persistence, START,
+///     json::json_subgraph,
+///     json_node,
+/// };
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let schema = JsonStateSchema::new([("topic", JsonFieldKind::Last), ("text", JsonFieldKind::Last)])?;
+/// let writer = schema
+///     .graph()
+///     .node(json_node("write", |input, _| async move {
+///         let topic = input.get("topic").and_then(|it| it.as_str()).unwrap_or_default();
+///         Ok(json!({ "text": format!("On {topic}") }))
+///     }))
+///     .edge(START, "write")
+///     .compile()?;
+/// let graph = schema
+///     .graph()
+///     .node(json_subgraph("writer", &writer, Persistence::default()))
+///     .edge(START, "writer")
+///     .compile()?;
+/// let output = graph.invoke(schema.input(json!({ "topic": "tea" }))?, ()).await?;
+/// assert_eq!(output.get("text"), Some(&json!("On tea")));
+/// # Ok(())
+/// # }
+/// ```
 pub fn json_subgraph<C: Send + Sync + 'static>(
     name: impl Into<String>,
     graph: &impl SubgraphSource<C, State = JsonState>,

@@ -18,6 +18,13 @@ use crate::{
 };
 
 /// Admission limits of a [`Service`](crate::Service).
+///
+/// ```
+/// use graph_server::Capacity;
+///
+/// let capacity = Capacity { concurrent: 2, ..Capacity::default() };
+/// assert_eq!(capacity.queued, 1000);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Maximum number of runs that execute concurrently.

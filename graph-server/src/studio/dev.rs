@@ -19,7 +19,7 @@ const MAX_BODY: usize = 16 << 20;
 
 /// Serves graphs with the studio and LangGraph's API on this machine, and prints the URL of the studio.
 ///
-/// ```no_run
+/// ```
 /// use graph_core::{START, State, StateGraph};
 /// use graph_server::langgraph::{Graphs, Schemas};
 /// use serde::{Deserialize, Serialize};
@@ -37,7 +37,14 @@ const MAX_BODY: usize = 16 << 20;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
-/// graph_server::dev(Graphs::in_memory().add("essays", essays, Schemas::default())?).await?;
+/// let graphs = Graphs::in_memory().add("essays", essays, Schemas::default())?;
+/// # // The port may be in use, and the server runs until it is stopped.
+/// # let server = graph_server::DevServer::new(graphs).port(0).run();
+/// # let is_serving = tokio::time::timeout(std::time::Duration::from_secs(1), server).await.is_err();
+/// # assert!(is_serving);
+/// # if is_serving { return Ok(()) }
+/// # let graphs = Graphs::in_memory();
+/// graph_server::dev(graphs).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -47,7 +54,7 @@ pub async fn dev(graphs: Graphs) -> Result<(), DevError> {
 
 /// A server for development. It accepts connections only from this machine and requires no API key.
 ///
-/// ```no_run
+/// ```standalone_crate
 /// use std::sync::Arc;
 /// use graph_core::{START, State, StateGraph};
 /// use graph_server::{
@@ -69,13 +76,22 @@ pub async fn dev(graphs: Graphs) -> Result<(), DevError> {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&dir)?;
 /// // Threads and runs survive a restart, because both databases are files.
 /// let database = Sqlite::open("threads.db")?;
 /// let saver = Arc::new(SqliteSaver::new(&database));
 /// let store = Arc::new(SqliteStore::new(&database));
 /// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
 /// let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
-/// DevServer::new(graphs).port(8123).database("api.db").run().await?;
+/// let server = DevServer::new(graphs).port(8123).database("api.db");
+/// # let server = server.port(0);
+/// # let second = std::time::Duration::from_secs(1);
+/// # assert!(tokio::time::timeout(second, server.run()).await.is_err());
+/// # let server = DevServer::new(Graphs::in_memory());
+/// # if second.is_zero() {
+/// server.run().await?;
+/// # }
 /// # Ok(())
 /// # }
 /// ```

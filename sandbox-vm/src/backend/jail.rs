@@ -43,7 +43,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// the new process namespace. It builds its root directory, applies the restrictions and serves requests from the host.
 /// Both stages run the application's own program, or a helper program that the application specifies.
 ///
-/// ```no_run
+/// ```standalone_crate
 /// use sandbox_vm::{Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,6 +55,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 ///         let sandbox = sandboxes.create_if_not_exists(Spec::new("job-7")).await?;
 ///         let output = sandbox.exec(Program::new("echo").arg("hello")).await?;
 ///         assert!(output.isolated);
+///         assert_eq!(output.stdout, b"hello\n");
 ///         Ok(())
 ///     })
 /// }

@@ -29,6 +29,47 @@ use crate::{
 };
 
 /// The program inside a guest that executes the host's commands. It knows the graphs that the host can run.
+///
+/// ```
+/// use graph_core::{START, State, StateGraph};
+/// use sandbox_vm::{
+///     GraphRun, Isolation, Sandboxes, Spec,
+///     backend::InProcess,
+///     guest::{Agent, Host},
+///     input_fields,
+/// };
+/// use serde_json::json;
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Debate {
+///     topic: String,
+///     verdict: String,
+/// }
+///
+/// async fn judge(debate: &Debate) -> DebateUpdate {
+///     Debate::update().verdict(format!("{} wins", debate.topic))
+/// }
+///
+/// fn agent() -> Agent {
+///     Agent::new().graph("debate", |host: &Host| {
+///         let graph = StateGraph::<Debate>::new().node(judge).edge(START, judge);
+///         Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
+///     })
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// // With another back end, the agent runs in another process: pass it to `guest::enter` at the start of `main`.
+/// let sandboxes = Sandboxes::builder().backend(InProcess::new(agent)).isolation(Isolation::Off);
+/// # let sandboxes = sandboxes.state_dir(dir.path());
+/// let sandbox = sandboxes.open().await?.create_if_not_exists(Spec::new("debate")).await?;
+/// let run = GraphRun::new("debate").input(input_fields(&json!({ "topic": "tea" }))?);
+/// let exit = sandbox.run_graph(run).await?.finish().await?;
+/// assert_eq!(exit.state()["verdict"], "tea wins");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct Agent {
     graphs: BTreeMap<String, Arc<dyn GraphRunner>>,

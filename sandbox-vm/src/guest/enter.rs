@@ -14,7 +14,15 @@ use crate::backend::{
 /// Runs the guest and exits if this process was started as a guest; otherwise returns immediately.
 ///
 /// Call this function at the start of `main`, before any OS thread is started, because only a single-threaded process
-/// can create namespaces. See [the module](super) for an example.
+/// can create namespaces.
+///
+/// ```
+/// use sandbox_vm::guest::{self, Agent};
+///
+/// // At the start of `main`:
+/// guest::enter(Agent::new);
+/// // Only the host continues here.
+/// ```
 pub fn enter(agent: impl FnOnce() -> Agent) {
     if !plan::was_started_as_guest() {
         return;

@@ -14,16 +14,31 @@ impl Sandboxes {
     /// `on_event` is called for each event. The sandbox and its files remain after the run. If a guest dies, however,
     /// its files are lost.
     ///
-    /// ```no_run
-    /// use sandbox_vm::{GraphRun, Sandboxes, Spec};
+    /// ```
+    /// use sandbox_vm::{GraphRun, Spec};
     /// use serde_json::{Map, json};
     ///
-    /// # async fn example(sandboxes: Sandboxes) -> Result<(), sandbox_vm::Error> {
+    /// # use graph_core::{START, State, StateGraph};
+    /// # use sandbox_vm::{Isolation, backend::InProcess, guest::{Agent, Host}};
+    /// # #[derive(State, Clone, Debug, Default)]
+    /// # struct Debate { topic: String, verdict: String }
+    /// # async fn judge(debate: &Debate) -> DebateUpdate { Debate::update().verdict(format!("{} wins", debate.topic)) }
+    /// # fn agent() -> Agent {
+    /// #     Agent::new().graph("debate", |host: &Host| {
+    /// #         let graph = StateGraph::<Debate>::new().node(judge).edge(START, judge);
+    /// #         Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
+    /// #     })
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(agent)).isolation(Isolation::Off);
+    /// # let sandboxes = sandboxes.state_dir(dir.path()).open().await?;
     /// let input = Map::from_iter([("topic".to_owned(), json!("tea"))]);
     /// let run = GraphRun::new("debate").input(input);
     /// let on_event = |event| println!("{event:?}");
     /// let exit = sandboxes.run_graph(Spec::new("debate-7"), run, 3, on_event).await?;
-    /// println!("{}", exit.state());
+    /// assert_eq!(exit.state()["verdict"], "tea wins");
     /// # Ok(())
     /// # }
     /// ```

@@ -37,7 +37,7 @@ pub struct Jwt {
     options: JwtOptions,
 }
 
-/// Requirements that tokens must meet.
+/// Requirements that tokens must meet. [`Jwt`] shows how they are used.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct JwtOptions {

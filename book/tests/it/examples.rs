@@ -1,24 +1,14 @@
-//! Checks of the examples: how long they are, and how long they are in Python. Needs no network.
-#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
+//! Checks of the examples: how long they are, and how long they are in Python.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
+
+use crate::documents::{read, root};
 
 /// Maximum number of lines of an example of `graph-agents`, including comments and blank lines.
 const AGENT_EXAMPLE_LINES: usize = 60;
 
 /// Maximum number of lines of the chatbot, without comments and blank lines.
 const CHATBOT_LINES: usize = 20;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 /// Returns the number of lines that are neither blank nor comments.
 fn code_lines(path: &Path) -> usize {

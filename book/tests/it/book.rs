@@ -1,54 +1,17 @@
-//! Checks of the book and of the READMEs: the table of contents, links, anchors and pictures. Needs no network.
-#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
+//! Checks of the table of contents, links, anchors and pictures.
 
 use std::{
     collections::BTreeSet,
     fs,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
+};
+
+use crate::documents::{
+    documents, files_in, links, markdown_files, members, normalized, prose, read, root,
 };
 
 /// Maximum number of lines of the README at the root.
 const README_LINES: usize = 150;
-
-/// Names of directories whose files are not written by hand.
-const GENERATED: [&str; 3] = ["dist", "node_modules", "target"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn files_in(dir: &Path, extension: &str) -> BTreeSet<String> {
-    let paths = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
-    let files = paths.filter(|it| it.extension().is_some_and(|it| it == extension));
-    files.map(|it| it.file_name().unwrap().to_str().unwrap().to_owned()).collect()
-}
-
-/// Returns the lines of a Markdown file outside fenced code blocks.
-fn prose(text: &str) -> Vec<&str> {
-    let mut fenced = false;
-    let outside = |line: &&str| {
-        let fence = line.trim_start().starts_with("```");
-        fenced ^= fence;
-        !fenced && !fence
-    };
-    text.lines().filter(outside).collect()
-}
-
-/// Returns the targets of all links and pictures of a Markdown file.
-fn links(text: &str) -> Vec<String> {
-    let mut targets = vec![];
-    for line in prose(text) {
-        // Every second part is inline code.
-        let line: String = line.split('`').step_by(2).collect();
-        let ends = line.split("](").skip(1);
-        targets.extend(ends.filter_map(|it| it.split_once(')')).map(|it| it.0.to_owned()));
-    }
-    targets
-}
 
 /// Returns the anchors of the headings of a Markdown file, as GitHub and mdBook name them.
 fn anchors(text: &str) -> BTreeSet<String> {
@@ -61,49 +24,12 @@ fn anchor(heading: &str) -> String {
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// Resolves `..` in a path without following symbolic links.
-fn normalized(path: &Path) -> PathBuf {
-    let mut result = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(result.pop()),
-            part => result.push(part),
-        }
-    }
-    result
-}
-
-/// Returns all Markdown files of the repository.
-fn documents() -> Vec<PathBuf> {
-    markdown_files(&root())
-}
-
-fn markdown_files(dir: &Path) -> Vec<PathBuf> {
-    let mut files = vec![];
-    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
-        let is_generated = name.starts_with('.') || GENERATED.contains(&name.as_str());
-        if entry.file_type().unwrap().is_dir() && !is_generated {
-            files.extend(markdown_files(&path));
-        } else if name.ends_with(".md") {
-            files.push(path);
-        }
-    }
-    files
-}
-
 /// Returns the chapters, as paths relative to the directory of the chapters.
 fn chapters() -> BTreeSet<String> {
     let dir = root().join("book/chapters");
     let relative = |it: &PathBuf| it.strip_prefix(&dir).unwrap().to_str().unwrap().to_owned();
     let files: BTreeSet<String> = markdown_files(&dir).iter().map(relative).collect();
     files.into_iter().filter(|it| it != "SUMMARY.md").collect()
-}
-
-fn members() -> Vec<String> {
-    let manifest = read(&root().join("Cargo.toml"));
-    let members = manifest.split("\nmembers = [").nth(1).unwrap().split(']').next().unwrap();
-    members.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 #[test]
@@ -144,16 +70,6 @@ fn every_chapter_is_listed_and_tested() {
         .map(str::to_owned)
         .collect();
     assert_eq!(tested, chapters, "lib.rs must include every chapter");
-}
-
-#[test]
-fn the_front_page_of_the_api_documentation_leads_to_every_chapter() {
-    let front_page = read(&root().join("graph-core/src/lib.rs"));
-    for chapter in files_in(&root().join("book/chapters"), "md") {
-        let page = format!("(../book/{})", chapter.replace(".md", ".html"));
-        let is_text = !matches!(&*chapter, "SUMMARY.md" | "introduction.md");
-        assert!(!is_text || front_page.contains(&page), "graph-core/src/lib.rs must link {page}");
-    }
 }
 
 #[test]
@@ -211,6 +127,18 @@ fn every_picture_is_used() {
     }
 }
 
+#[test]
+fn drawings_have_a_title() {
+    let pictures = root().join("book/chapters/pictures");
+    let drawings = files_in(&pictures, "svg");
+    for name in ["house", "superstep", "checkpoints", "trust-zones", "trace-page"] {
+        assert!(drawings.contains(&format!("{name}.svg")), "{name} is not an SVG");
+    }
+    for name in drawings {
+        assert!(read(&pictures.join(&name)).contains("<title"), "{name} has no title");
+    }
+}
+
 /// Returns the paths of all files in a directory and its subdirectories, each after `prefix`.
 fn files_below(dir: &Path, prefix: &str) -> Vec<String> {
     let mut files = Vec::new();
@@ -256,23 +184,10 @@ fn every_row_of_the_feature_table_has_a_chapter_and_an_example() {
 }
 
 #[test]
-fn every_crate_has_a_readme() {
-    for member in members() {
-        assert!(root().join(&member).join("README.md").is_file(), "{member} has no README.md");
-    }
-}
-
-#[test]
 fn anchors_follow_the_rules_of_mdbook() {
     let text = "# Nodes, edges, routes\n```sh\n# a comment\n```\n## What `compile` checks\n";
     assert_eq!(
         anchors(text),
         BTreeSet::from(["nodes-edges-routes", "what-compile-checks"].map(str::to_owned))
     );
-}
-
-#[test]
-fn links_in_code_are_not_links() {
-    let text = "See [a](a.md#x) and `[b](b.md)`.\n```text\n[c](c.md)\n```\n![d](d.svg)\n";
-    assert_eq!(links(text), ["a.md#x", "d.svg"]);
 }
