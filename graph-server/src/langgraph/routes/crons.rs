@@ -27,12 +27,13 @@ use crate::langgraph::{
     database::Select,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
+    json_filter::contains_all,
     manager::Manager,
     records::Cron,
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, check_fields, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, select, sort},
     },
     time::now,
 };
