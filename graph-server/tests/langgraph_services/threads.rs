@@ -107,6 +107,22 @@ async fn threads_are_filtered_sorted_and_paginated() {
 }
 
 #[tokio::test]
+async fn a_changed_thread_is_returned_unless_the_client_prefers_a_minimal_response() {
+    let server = Server::start().await;
+    let thread = format!("/threads/{}", server.new_thread().await);
+    let request = server.request(Method::PATCH, &thread).header("content-type", "application/json");
+    let request = request.header("prefer", "respond-async, return=minimal");
+    let response = request.body(json!({ "metadata": { "a": 1 } }).to_string()).send();
+    let response = response.await.unwrap();
+    assert_eq!(response.status(), 204);
+    assert_eq!(response.headers()["preference-applied"], "return=minimal");
+    assert_eq!(server.get(&thread).await.1["metadata"], json!({ "a": 1 }));
+    let change = json!({ "metadata": { "b": 2 } });
+    let (status, changed) = server.send(Method::PATCH, &thread, &change).await;
+    assert_eq!((status, &changed["metadata"]), (200, &json!({ "a": 1, "b": 2 })));
+}
+
+#[tokio::test]
 async fn an_assistant_is_deleted_with_its_threads() {
     let server = Server::start().await;
     let (_, assistant) = server.post("/assistants", &json!({ "graph_id": "tiny" })).await;

@@ -327,8 +327,9 @@ async fn set_latest(
     let stored =
         manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version)).await?;
     let missing = || ApiError::not_found(format!("assistant {id} has no version {}", body.version));
-    let assistant = stored.ok_or_else(missing)?.0;
+    let mut assistant = stored.ok_or_else(missing)?.0;
     manager.check_change::<Assistant>(&id.to_string()).await?;
+    assistant.updated_at = now();
     manager.database.put(&assistant).await?;
     Ok(Json(assistant))
 }
