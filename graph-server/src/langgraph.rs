@@ -61,6 +61,7 @@ mod executor;
 mod executor_graph;
 mod graphs;
 mod id;
+mod json_filter;
 mod manager;
 mod openapi;
 mod position;

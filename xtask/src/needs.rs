@@ -45,7 +45,7 @@ enum Install {
 }
 
 /// All programs that the tests use.
-pub(crate) const NEEDS: [Need; 16] = [
+pub(crate) const NEEDS: [Need; 18] = [
     Need {
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
@@ -195,6 +195,30 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
             installer: ("npm", &["--version"]),
         },
         is_installed: || peers::dir().join(peers::UI_CLIENTS).is_dir(),
+    },
+    Need {
+        name: "runtimes for user interfaces for the tests",
+        skipped: Skipped::new("user interface tests with CopilotKit's runtime", "sudo apt-get install npm"),
+        require: "GRAPH_REQUIRE_UI_RUNTIMES",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::UI_RUNTIMES,
+            script: peers::INSTALL_UI_RUNTIMES,
+            installer: ("npm", &["--version"]),
+        },
+        is_installed: || peers::dir().join(peers::UI_RUNTIMES).is_dir(),
+    },
+    Need {
+        name: "the A2A client for the tests",
+        skipped: Skipped::new("tests with the official A2A client", "sudo apt-get install python3-pip"),
+        require: "GRAPH_REQUIRE_A2A",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::A2A,
+            script: peers::INSTALL_A2A,
+            installer: ("python3", &["-m", "pip", "--version"]),
+        },
+        is_installed: || peers::dir().join(peers::A2A).is_dir(),
     },
     Need {
         name: "the Restate server for the tests",

@@ -29,6 +29,12 @@ pub(crate) const LANGGRAPH_SDK: &str = "langgraph-sdk-0.4.14-1.12.0";
 /// assistant-ui's runtime for LangGraph. The name contains their versions.
 pub(crate) const UI_CLIENTS: &str = "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25";
 
+/// Directory of CopilotKit's runtime and of the AI SDK's adapter for LangGraph. The name contains their versions.
+pub(crate) const UI_RUNTIMES: &str = "ui-runtimes-1.75.0-2.0.296";
+
+/// Directory of the official Python client for the Agent2Agent protocol.
+pub(crate) const A2A: &str = "a2a-1.3.0";
+
 /// Directory of schemathesis, which sends valid and invalid requests to a server, based on the server's OpenAPI
 /// document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
@@ -102,6 +108,22 @@ npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund 
 @assistant-ui/react-langgraph@0.14.25 @assistant-ui/react-langchain@0.0.28 @assistant-ui/core@0.3.20 \
 @assistant-ui/store@0.3.14 @assistant-ui/tap@0.9.18 assistant-stream@0.3.44 assistant-cloud@0.2.2 \
 react@19.2.8 react-test-renderer@19.2.8
+mv \"$1.new\" \"$1\"";
+
+/// Script that installs CopilotKit's runtime and the AI SDK's adapter for LangGraph. Peer dependencies are listed instead
+/// of resolved, because the runtime has peer dependencies for many providers.
+pub(crate) const INSTALL_UI_RUNTIMES: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund --legacy-peer-deps \
+@copilotkit/runtime@1.75.0 @ai-sdk/langchain@2.0.296 ai@6.0.326 zod@4.1.8 langchain@1.5.0 \
+@langchain/langgraph@1.4.18 @langchain/langgraph-sdk@1.12.0 @langchain/core@1.2.9
+mv \"$1.new\" \"$1\"";
+
+pub(crate) const INSTALL_A2A: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" a2a-sdk==1.3.0
 mv \"$1.new\" \"$1\"";
 
 /// Script that installs schemathesis. Hypothesis, which generates the requests, is pinned too, because a different

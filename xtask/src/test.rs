@@ -296,7 +296,7 @@ cargo xtask model
 {page}
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_RESTATE=1 GRAPH_REQUIRE_HAPROXY=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_UI_RUNTIMES=1 GRAPH_REQUIRE_A2A=1 GRAPH_REQUIRE_RESTATE=1 GRAPH_REQUIRE_HAPROXY=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 {render}
 target/debug/conformance {CASES}
@@ -353,6 +353,8 @@ cargo deny --offline check bans licenses sources
             "mcp-time-2026.10.19",
             "langgraph-sdk-0.4.14-1.12.0",
             "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25",
+            "ui-runtimes-1.75.0-2.0.296",
+            "a2a-1.3.0",
             "restate-1.7.12",
         ];
         for (line, dir) in lines.iter().zip(dirs) {
@@ -360,8 +362,9 @@ cargo deny --offline check bans licenses sources
         }
         let required = "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 \
                         GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 \
-                        GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_RESTATE=1 cargo xtask run-tests";
-        assert!(lines[11].contains(required), "{}", lines[11]);
+                        GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_UI_RUNTIMES=1 \
+                        GRAPH_REQUIRE_A2A=1 GRAPH_REQUIRE_RESTATE=1 cargo xtask run-tests";
+        assert!(lines[13].contains(required), "{}", lines[13]);
     }
 
     #[test]

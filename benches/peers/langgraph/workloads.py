@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -410,7 +411,7 @@ SERVED = {"dependencies": ["."], "graphs": {"count": f"{Path(__file__).parent}/s
 
 @cache
 def start_server():
-    """Start LangGraph's development server, which stores threads in memory, and connect to it."""
+    """Start LangGraph's development server, which stores threads in memory, and return its process and its port."""
     directory = tempfile.mkdtemp(dir=os.environ["GRAPH_BENCH_DIR"])
     Path(directory, "langgraph.json").write_text(json.dumps(SERVED))
     with socket.socket() as free:
@@ -421,34 +422,70 @@ def start_server():
     process = subprocess.Popen([*command, "--n-jobs-per-worker", "10"], cwd=directory, **quiet)
     # If the benchmark is interrupted, it does not end this process, which ends at the end of its input.
     atexit.register(process.kill)
-    connection = http.client.HTTPConnection("127.0.0.1", port)
     while process.poll() is None:
         try:
-            connection.connect()
-            return process.pid, connection
+            http.client.HTTPConnection("127.0.0.1", port).connect()
+            return process.pid, port
         except ConnectionRefusedError:
             time.sleep(0.05)
     raise RuntimeError("the server ended")
 
 
-def server(size):
+COUNT_RUN = {"assistant_id": "count", "input": {"count": 0}}
+
+
+class Connection:
+    """A connection to the server, which is opened with the first request."""
+
+    def __init__(self, port):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port)
+
+    def post(self, path, body):
+        self.connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        return self.connection.getresponse()
+
+    def round_trip(self):
+        thread = json.loads(self.post("/threads", {}).read())["thread_id"]
+        return json.loads(self.post(f"/threads/{thread}/runs/wait", COUNT_RUN).read())["count"]
+
+    def first_event(self):
+        line = self.post("/runs/stream", COUNT_RUN).readline().decode().rstrip()
+        # The rest of the stream is not read, so the connection cannot be used again.
+        self.connection.close()
+        return line
+
+
+def of_server(run):
     if not ASYNC:
         raise Cannot("the server is asynchronous")
-    pid, connection = start_server()
+    run.pid = start_server()[0]
+    return run
 
-    def post(path, body):
-        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
-        return json.loads(connection.getresponse().read())
+
+def server(size):
+    def run():
+        connection = Connection(start_server()[1])
+        return str(sum(connection.round_trip() for _ in range(size)))
+
+    return of_server(run)
+
+
+def server_concurrent(size):
+    threads = ThreadPoolExecutor(size)
 
     def run():
-        total = 0
-        for _ in range(size):
-            thread = post("/threads", {})["thread_id"]
-            total += post(f"/threads/{thread}/runs/wait", {"assistant_id": "count", "input": {"count": 0}})["count"]
-        return str(total)
+        connections = [Connection(start_server()[1]) for _ in range(size)]
+        return str(sum(threads.map(Connection.round_trip, connections)))
 
-    run.pid = pid
-    return run
+    return of_server(run)
+
+
+def server_first_event(size):
+    def run():
+        connection = Connection(start_server()[1])
+        return str(sum(connection.first_event() == "event: metadata" for _ in range(size)))
+
+    return of_server(run)
 
 
 PLAIN = {
@@ -467,6 +504,8 @@ PLAIN = {
     "sqlite-loop-16": sqlite_loop_16,
     "resume": resume,
     "server": server,
+    "server-concurrent": server_concurrent,
+    "server-first-event": server_first_event,
 }
 
 

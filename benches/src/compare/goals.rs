@@ -68,6 +68,8 @@ pub const GOALS: &[Goal] = &[
     goal("sqlite-loop", 300, Kind::ByHand, Limit::AtMost(2.0)),
     goal("sqlite-loop-16", 100, Kind::LangGraph, Limit::AtLeast(30.0)),
     goal("sqlite-loop-16", 100, Kind::Rust, Limit::AtLeast(4.0)),
+    goal("server-concurrent", 200, Kind::LangGraph, Limit::AtLeast(20.0)),
+    goal("server-first-event", 10, Kind::LangGraph, Limit::AtLeast(50.0)),
     memory(Kind::LangGraph, Limit::AtLeast(10.0)),
     memory(Kind::Rust, Limit::AtLeast(1.0)),
     memory(Kind::ByHand, Limit::AtMost(3.0)),

@@ -174,6 +174,22 @@ pub const WORKLOADS: &[Workload] = &[
         quick: &[2],
         ..DEFAULTS
     },
+    Workload {
+        name: "server-concurrent",
+        about: "The same round trips, all at once. LangGraph's server executes up to 10 runs at a time, the number that its documentation calls the default.",
+        unit: "concurrent run",
+        sizes: &[20, 200],
+        quick: &[20],
+        ..DEFAULTS
+    },
+    Workload {
+        name: "server-first-event",
+        about: "Sequential requests to run the graph and stream its events, each up to the first event.",
+        unit: "request",
+        sizes: &[1, 10],
+        quick: &[2],
+        ..DEFAULTS
+    },
 ];
 
 impl Workload {

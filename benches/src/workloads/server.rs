@@ -1,4 +1,4 @@
-//! Round trips to a server over loopback HTTP. Each creates a thread, runs a graph on it and waits for the result.
+//! Runs on a server over loopback HTTP: one after the other, many at once, and up to their first event.
 
 use graph_core::{START, State, StateGraph};
 use graph_server::{
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     data,
-    protocol::{Job, job, runtime},
+    protocol::{Job, concurrent, job, runtime},
 };
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -26,14 +26,47 @@ async fn tick(count: &Count) -> CountUpdate {
 }
 
 pub(super) fn prepare(workload: &str, size: usize) -> Option<Job> {
-    (workload == "server").then(|| round_trips(size))
+    match workload {
+        "server" => Some(round_trips(size)),
+        "server-concurrent" => Some(runs_at_once(size)),
+        "server-first-event" => Some(first_events(size)),
+        _ => None,
+    }
 }
 
-fn round_trips(count: usize) -> Job {
+/// Starts a server, and returns a client and the address of the server.
+fn connect() -> (Client, String) {
     // The client requires a TLS provider, although it uses plain HTTP.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().build().expect("a client can be created");
-    let url = runtime().block_on(start());
+    (client, runtime().block_on(start()))
+}
+
+fn runs_at_once(count: usize) -> Job {
+    let (client, url) = connect();
+    concurrent(count, move || {
+        let (client, url) = (client.clone(), url.clone());
+        async move { round_trip(&client, &url).await.expect("the server answers") }
+    })
+}
+
+fn first_events(count: usize) -> Job {
+    let (client, url) = connect();
+    job(move || {
+        let (client, url) = (client.clone(), url.clone());
+        async move {
+            let mut found = 0;
+            for _ in 0..count {
+                let event = first_event(&client, &url).await.expect("the server answers");
+                found += usize::from(event == "event: metadata");
+            }
+            found.to_string()
+        }
+    })
+}
+
+fn round_trips(count: usize) -> Job {
+    let (client, url) = connect();
     job(move || {
         let (client, url) = (client.clone(), url.clone());
         async move {
@@ -61,12 +94,29 @@ async fn start() -> String {
     url
 }
 
-async fn round_trip(client: &Client, url: &str) -> reqwest::Result<u64> {
+/// Creates a thread, runs the graph on it and waits for the result.
+async fn round_trip(client: &Client, url: &str) -> reqwest::Result<usize> {
     let thread = post(client, format!("{url}/threads"), json!({})).await?;
     let id = thread["thread_id"].as_str().unwrap_or_default();
     let run = json!({"assistant_id": "count", "input": {"count": 0}});
     let state = post(client, format!("{url}/threads/{id}/runs/wait"), run).await?;
-    Ok(state["count"].as_u64().unwrap_or_default())
+    Ok(state["count"].as_u64().unwrap_or_default() as usize)
+}
+
+/// Starts a run and returns the first line of its events. Does not wait for the end of the run.
+async fn first_event(client: &Client, url: &str) -> reqwest::Result<String> {
+    let run = json!({"assistant_id": "count", "input": {"count": 0}});
+    let request =
+        client.post(format!("{url}/runs/stream")).header("content-type", "application/json");
+    let mut response = request.body(run.to_string()).send().await?.error_for_status()?;
+    let mut text = String::new();
+    while let Some(chunk) = response.chunk().await? {
+        text.push_str(&String::from_utf8_lossy(&chunk));
+        if text.contains('\n') {
+            break;
+        }
+    }
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 async fn post(client: &Client, url: String, body: Value) -> reqwest::Result<Value> {

@@ -180,7 +180,7 @@ impl Guard {
             "x-pagination-next",
         ];
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION, header::CACHE_CONTROL];
-        let more = ["x-api-key", "last-event-id"].map(HeaderName::from_static);
+        let more = ["x-api-key", "last-event-id", "prefer"].map(HeaderName::from_static);
         let methods = [
             Method::GET,
             Method::POST,

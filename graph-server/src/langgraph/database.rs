@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub(super) use super::storage::Select;
+pub(super) use super::storage::{Search, Select};
 use super::{
     error::{ApiError, ApiResult},
     storage::{Documents, Filter, Row},
@@ -166,5 +166,15 @@ impl Database {
     pub(super) async fn list<T: Document>(&self, select: Select<'_>) -> ApiResult<Vec<T>> {
         let found = self.documents.list(T::KIND, select, self.view.filter::<T>()).await?;
         found.iter().map(|it| from_data(it)).collect()
+    }
+
+    /// Searches for documents. Returns the requested part of them, and the number of all that meet the conditions.
+    pub(super) async fn search<T: Document>(
+        &self,
+        search: &Search<'_>,
+    ) -> ApiResult<(Vec<T>, usize)> {
+        let found = self.documents.search(T::KIND, search, self.view.filter::<T>()).await?;
+        let documents = found.documents.iter().map(|it| from_data(it));
+        Ok((documents.collect::<ApiResult<_>>()?, found.total))
     }
 }

@@ -39,6 +39,17 @@ pub(super) enum ThreadStatus {
     Error,
 }
 
+impl ThreadStatus {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Interrupted => "interrupted",
+            Self::Error => "error",
+        }
+    }
+}
+
 impl Thread {
     /// Returns the graph that the thread belongs to, once it is known.
     pub(super) fn graph(&self) -> Option<&str> {

@@ -14,7 +14,7 @@ mod sqlite;
 #[cfg(feature = "postgres")]
 pub(super) use self::postgres::connect;
 pub(super) use self::{
-    documents::{Documents, Filter, Row, Select},
+    documents::{Documents, Filter, Found, Row, Search, Select},
     parts::Storage,
     queue::{
         ActiveRun, CancelOutcome, Claim, Decide, NewRun, Next, RunQueue, ThreadChange, ThreadEntry,

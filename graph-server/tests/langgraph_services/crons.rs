@@ -78,6 +78,28 @@ async fn a_cron_that_has_ended_has_no_next_run() {
 }
 
 #[tokio::test]
+async fn a_change_merges_metadata_and_can_remove_the_end() {
+    let server = Server::start().await;
+    let body = json!({
+        "assistant_id": "tiny",
+        "schedule": "0 0 1 1 *",
+        "end_time": "2020-01-01T00:00:00",
+        "metadata": { "team": "a" },
+    });
+    let (_, cron) = server.post("/runs/crons", &body).await;
+    let path = format!("/runs/crons/{}", cron["cron_id"].as_str().unwrap());
+    let more = json!({ "metadata": { "kind": "b" } });
+    let (_, changed) = server.send(Method::PATCH, &path, &more).await;
+    assert_eq!(changed["metadata"], json!({ "team": "a", "kind": "b" }));
+    assert_eq!(changed["end_time"], cron["end_time"], "a missing field changes nothing");
+    let (_, endless) = server.send(Method::PATCH, &path, &json!({ "end_time": null })).await;
+    assert_eq!(endless["end_time"], json!(null));
+    assert!(endless["next_run_date"].is_string(), "{endless}");
+    let invalid = json!({ "metadata": "a" });
+    assert_eq!(server.send(Method::PATCH, &path, &invalid).await.0, 422);
+}
+
+#[tokio::test]
 async fn a_due_cron_starts_a_run_and_is_scheduled_again() {
     let server = Server::start().await;
     let thread = server.new_thread().await;

@@ -13,6 +13,7 @@ mod peers;
 mod protocol;
 mod rpc;
 mod runs;
+mod search_cases;
 mod server;
 mod store;
 mod subgraphs;

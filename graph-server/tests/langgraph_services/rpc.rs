@@ -1,6 +1,9 @@
 //! The MCP and A2A endpoints.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -47,21 +50,31 @@ async fn mcp_lists_and_calls_graphs_as_tools() {
     assert_eq!(server.send(Method::GET, "/mcp", &json!({})).await.0, 405);
 }
 
+/// Runs a Python script that calls the server at `url` with the packages in the directory `client`.
+async fn run_script(name: &'static str, url: String, client: PathBuf) {
+    let output = spawn_blocking(move || {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/python");
+        let mut python = Command::new("python3");
+        python.arg(scripts.join(name)).arg(url);
+        python.env("PYTHONPATH", client).env("NO_PROXY", "127.0.0.1").output().unwrap()
+    });
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[tokio::test]
 async fn the_official_mcp_client_calls_graphs() {
     // See `xtask/src/peers.rs`.
     let Some(client) = peers::find("mcp-2.3.0", "GRAPH_REQUIRE_MCP") else { return };
     let server = Server::start().await;
-    let url = format!("{}/mcp", server.url());
-    let output = spawn_blocking(move || {
-        let script =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/python/mcp_client.py");
-        let mut python = Command::new("python3");
-        python.arg(script).arg(url).env("PYTHONPATH", client).env("NO_PROXY", "127.0.0.1");
-        python.output().unwrap()
-    });
-    let output = output.await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run_script("mcp_client.py", format!("{}/mcp", server.url()), client).await;
+}
+
+#[tokio::test]
+async fn the_official_a2a_client_sends_messages() {
+    let Some(client) = peers::find("a2a-1.3.0", "GRAPH_REQUIRE_A2A") else { return };
+    let server = Server::start().await;
+    run_script("a2a_client.py", server.url(), client).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::{search_cases, server::Server};
 
 #[tokio::test]
 async fn threads_are_deleted_when_their_time_to_live_ends() {
@@ -76,6 +76,66 @@ async fn a_thread_can_keep_its_latest_checkpoint_when_its_time_to_live_ends() {
     while !server.get(&format!("{thread}?include=ttl")).await.1["ttl"].is_null() {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn threads_are_filtered_sorted_and_paginated() {
+    let server = Server::start().await;
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let thread = json!({ "metadata": search_cases::metadata(number) });
+        let (_, thread) = server.post("/threads", &thread).await;
+        ids.push(thread["thread_id"].as_str().unwrap().to_owned());
+    }
+    for (case, expected) in search_cases::cases(&ids) {
+        let (_, found) = server.post("/threads/search", &search_cases::request(&case)).await;
+        assert_eq!(search_cases::numbers(&found, &ids), expected, "{case}");
+    }
+    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    server.post(&format!("/threads/{}/runs/wait", ids[1]), &run).await;
+    let count =
+        async |values: Value| server.post("/threads/count", &json!({ "values": values })).await.1;
+    assert_eq!(count(json!({ "value": "xab", "log": ["a", "b"] })).await, 1);
+    assert_eq!(count(json!({ "log": ["a"] })).await, 0);
+
+    let request = server.request(Method::POST, "/threads/search");
+    let request = request.header("content-type", "application/json");
+    let response = request.body(json!({ "limit": 2, "offset": 2 }).to_string()).send();
+    let response = response.await.unwrap();
+    assert_eq!(response.headers()["x-pagination-total"], "5");
+    assert_eq!(response.headers()["x-pagination-next"], "4");
+}
+
+#[tokio::test]
+async fn a_changed_thread_is_returned_unless_the_client_prefers_a_minimal_response() {
+    let server = Server::start().await;
+    let thread = format!("/threads/{}", server.new_thread().await);
+    let request = server.request(Method::PATCH, &thread).header("content-type", "application/json");
+    let request = request.header("prefer", "respond-async, return=minimal");
+    let response = request.body(json!({ "metadata": { "a": 1 } }).to_string()).send();
+    let response = response.await.unwrap();
+    assert_eq!(response.status(), 204);
+    assert_eq!(response.headers()["preference-applied"], "return=minimal");
+    assert_eq!(server.get(&thread).await.1["metadata"], json!({ "a": 1 }));
+    let change = json!({ "metadata": { "b": 2 } });
+    let (status, changed) = server.send(Method::PATCH, &thread, &change).await;
+    assert_eq!((status, &changed["metadata"]), (200, &json!({ "a": 1, "b": 2 })));
+}
+
+#[tokio::test]
+async fn an_assistant_is_deleted_with_its_threads() {
+    let server = Server::start().await;
+    let (_, assistant) = server.post("/assistants", &json!({ "graph_id": "tiny" })).await;
+    let id = assistant["assistant_id"].as_str().unwrap();
+    let (own, other) = (server.new_thread().await, server.new_thread().await);
+    for (thread, assistant) in [(&own, id), (&other, "tiny")] {
+        let run = json!({ "assistant_id": assistant, "input": { "value": "x" } });
+        server.post(&format!("/threads/{thread}/runs/wait"), &run).await;
+    }
+    let path = format!("/assistants/{id}?delete_threads=true");
+    assert_eq!(server.send(Method::DELETE, &path, &json!({})).await.0, 204);
+    assert_eq!(server.get(&format!("/threads/{own}")).await.0, 404);
+    assert_eq!(server.get(&format!("/threads/{other}")).await.0, 200);
 }
 
 #[tokio::test]

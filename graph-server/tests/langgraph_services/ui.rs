@@ -14,8 +14,20 @@ use crate::{agent::add_agent, peers, server::Server};
 /// Name of the directory into which xtask installs the clients; see `xtask/src/peers.rs`.
 const DIR_NAME: &str = "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25";
 
+/// Name of the directory of CopilotKit's runtime and the AI SDK's adapter for LangGraph.
+const RUNTIMES_DIR_NAME: &str = "ui-runtimes-1.75.0-2.0.296";
+
 async fn run(suite: &'static str) {
-    let Some(clients) = peers::find(DIR_NAME, "GRAPH_REQUIRE_UI_CLIENTS") else { return };
+    run_with(suite, DIR_NAME, "GRAPH_REQUIRE_UI_CLIENTS").await;
+}
+
+async fn run_with_runtimes(suite: &'static str) {
+    run_with(suite, RUNTIMES_DIR_NAME, "GRAPH_REQUIRE_UI_RUNTIMES").await;
+}
+
+/// Runs a suite with the packages in a directory. Skips it if they are not installed, unless `require` is set.
+async fn run_with(suite: &'static str, dir_name: &str, require: &str) {
+    let Some(clients) = peers::find(dir_name, require) else { return };
     let server = Server::start_with_graphs(add_agent).await;
     let url = server.url();
     let output = spawn_blocking(move || {
@@ -42,6 +54,16 @@ async fn the_ai_sdk_accepts_every_stream() {
 #[tokio::test]
 async fn the_agent_of_copilotkit_runs_graphs() {
     run("copilotkit.test.mjs").await;
+}
+
+#[tokio::test]
+async fn the_runtime_of_copilotkit_runs_graphs() {
+    run_with_runtimes("copilotkit_runtime.test.mjs").await;
+}
+
+#[tokio::test]
+async fn the_adapter_of_the_ai_sdk_runs_graphs() {
+    run_with_runtimes("ai_sdk_langchain.test.mjs").await;
 }
 
 #[tokio::test]

@@ -127,6 +127,12 @@ async fn readers_receive_every_event_once_and_in_order() {
     report(&format!("{} idle threads in {:.1?}", load.idle_threads, started.elapsed()));
 
     let started = Instant::now();
+    let last = json!({ "status": "idle", "limit": 10, "offset": load.idle_threads - 10 });
+    let last = server.post("/threads/search", &last).await;
+    assert_eq!(last.as_array().unwrap().len(), 10);
+    report(&format!("a search for the last 10 of them in {:.1?}", started.elapsed()));
+
+    let started = Instant::now();
     let mut runs = pin!(join_all((0..load.runs).map(|_| run(&server, &load))));
     let mut most_busy = 0;
     let runs = loop {

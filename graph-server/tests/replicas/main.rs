@@ -6,5 +6,8 @@ mod frozen;
 mod kill;
 mod process;
 mod runs;
+mod search;
+#[path = "../langgraph_services/search_cases.rs"]
+mod search_cases;
 mod streams;
 mod tls;

@@ -367,7 +367,10 @@ fn crons() -> Named {
         ("enabled", boolean()),
         ("on_run_completed", one_of(&["delete", "keep"])),
     ]);
-    let changes: Vec<_> = fields.iter().filter(|it| it.0 != "assistant_id").cloned().collect();
+    let mut changes: Vec<_> = fields.iter().filter(|it| it.0 != "assistant_id").cloned().collect();
+    for (_, end_time) in changes.iter_mut().filter(|it| it.0 == "end_time") {
+        end_time["type"] = json!(["string", "null"]);
+    }
     let search = [
         ("assistant_id", text()),
         ("thread_id", uuid()),

@@ -54,6 +54,17 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// Deserialises a field in which null has a meaning: null is `Some(None)`, and a missing field is `None`.
+pub(in crate::langgraph) fn nullable<'de, D, T>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use axum::{

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::langgraph::error::{ApiError, ApiResult};
 
@@ -51,6 +51,11 @@ impl Page {
         self.limit
     }
 
+    /// Returns the number of objects to skip.
+    pub(in crate::langgraph) fn offset(&self) -> usize {
+        self.offset
+    }
+
     /// Returns the objects on the page.
     pub(in crate::langgraph) fn of<T>(&self, all: Vec<T>) -> Vec<T> {
         all.into_iter().skip(self.offset).take(self.limit).collect()
@@ -59,8 +64,13 @@ impl Page {
     /// Responds with the objects on the page, the total number of objects, and the offset of the next page.
     pub(in crate::langgraph) fn respond(&self, all: Vec<Value>) -> Response {
         let total = all.len();
+        self.respond_with(&self.of(all), total)
+    }
+
+    /// Responds with the objects on the page, like [`respond`](Self::respond). `total` is the number of all objects.
+    pub(in crate::langgraph) fn respond_with(&self, objects: &[Value], total: usize) -> Response {
         let next = self.offset.saturating_add(self.limit);
-        let mut response = Json(self.of(all)).into_response();
+        let mut response = Json(objects).into_response();
         let headers = response.headers_mut();
         headers.insert("x-pagination-total", HeaderValue::from(total));
         if next < total {
@@ -89,23 +99,6 @@ pub(in crate::langgraph) fn check_fields(fields: &[String], known: &[&str]) -> A
         }
         None => Ok(()),
     }
-}
-
-/// Returns whether `value` matches `filter`. An object matches if it contains all entries of the filter, recursively;
-/// other values must be equal.
-pub(in crate::langgraph) fn contains(value: &Value, filter: &Value) -> bool {
-    match (value, filter) {
-        (Value::Object(value), Value::Object(filter)) => contains_all(value, filter),
-        _ => value == filter,
-    }
-}
-
-/// Returns whether an object contains all entries of `filter`.
-pub(in crate::langgraph) fn contains_all(
-    value: &Map<String, Value>,
-    filter: &Map<String, Value>,
-) -> bool {
-    filter.iter().all(|(key, filter)| value.get(key).is_some_and(|it| contains(it, filter)))
 }
 
 /// Sorts objects by a field.

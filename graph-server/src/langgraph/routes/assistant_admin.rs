@@ -16,15 +16,16 @@ use uuid::Uuid;
 use crate::langgraph::{
     access::Access,
     assistants::{find_assistant, store_version, versions},
-    database::Select,
+    database::{Search, Select},
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
+    json_filter::contains_all,
     manager::Manager,
     records::{Assistant, AssistantVersion, Thread},
     request::{
         body::{Body, or_default},
         config::{Config, Metadata},
-        page::{Page, SortOrder, check_fields, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, select, sort},
         query::Query,
     },
     time::now,
@@ -165,15 +166,34 @@ async fn delete(
         find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();
     manager.check_change::<Assistant>(&id).await?;
     if with_threads {
-        let threads = manager.database.list::<Thread>(Select::default()).await?;
-        let own = threads.iter().filter(|it| it.metadata.get("assistant_id") == Some(&json!(id)));
-        for thread in own {
-            manager.delete_thread(thread.thread_id).await?;
-        }
+        delete_threads(&manager, &id).await?;
     }
     manager.database.delete_children::<AssistantVersion>(&id).await?;
     manager.database.delete::<Assistant>(&id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Number of threads that are read at once before they are deleted.
+const DELETE_BATCH: usize = 100;
+
+/// Deletes the threads whose latest run belongs to an assistant.
+async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()> {
+    let metadata = Map::from_iter([("assistant_id".to_owned(), json!(assistant))]);
+    let search = Search {
+        metadata: Some(&metadata),
+        sort_by: "thread_id",
+        limit: DELETE_BATCH,
+        ..Search::default()
+    };
+    loop {
+        let (threads, _) = manager.database.search::<Thread>(&search).await?;
+        if threads.is_empty() {
+            return Ok(());
+        }
+        for thread in threads {
+            manager.delete_thread(thread.thread_id).await?;
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -307,8 +327,9 @@ async fn set_latest(
     let stored =
         manager.database.get::<AssistantVersion>(&format!("{id}:{}", body.version)).await?;
     let missing = || ApiError::not_found(format!("assistant {id} has no version {}", body.version));
-    let assistant = stored.ok_or_else(missing)?.0;
+    let mut assistant = stored.ok_or_else(missing)?.0;
     manager.check_change::<Assistant>(&id.to_string()).await?;
+    assistant.updated_at = now();
     manager.database.put(&assistant).await?;
     Ok(Json(assistant))
 }

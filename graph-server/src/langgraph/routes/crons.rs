@@ -27,12 +27,13 @@ use crate::langgraph::{
     database::Select,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
+    json_filter::contains_all,
     manager::Manager,
     records::Cron,
     request::{
-        body::{Body, or_default},
+        body::{Body, nullable, or_default},
         config::Metadata,
-        page::{Page, SortOrder, check_fields, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, select, sort},
     },
     time::now,
 };
@@ -53,12 +54,16 @@ struct Settings {
     schedule: Option<String>,
     #[serde(default)]
     timezone: Option<String>,
-    #[serde(default)]
-    end_time: Option<String>,
+    /// Null removes the end.
+    #[serde(default, deserialize_with = "nullable")]
+    end_time: Option<Option<String>>,
     #[serde(default)]
     enabled: Option<bool>,
     #[serde(default)]
     on_run_completed: Option<String>,
+    /// Added to the metadata that the cron already has.
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
     /// Parameters of the runs, validated like the body of a request to create a run.
     #[serde(flatten)]
     payload: Map<String, Value>,
@@ -121,13 +126,14 @@ async fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiRes
     cron.schedule = body.schedule.unwrap_or(cron.schedule);
     cron.timezone = body.timezone.or(cron.timezone);
     cron.end_time = match body.end_time {
-        Some(end) => Some(parse_time(&end)?.to_rfc3339()),
+        Some(Some(end)) => Some(parse_time(&end)?.to_rfc3339()),
+        Some(None) => None,
         None => cron.end_time,
     };
     cron.enabled = body.enabled.unwrap_or(cron.enabled);
     cron.on_run_completed = body.on_run_completed.or(cron.on_run_completed);
-    cron.metadata =
-        cron.payload.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    cron.metadata.extend(body.metadata);
+    cron.payload.insert("metadata".to_owned(), Value::Object(cron.metadata.clone()));
     cron.updated_at = now();
     cron.next_run_date = next_date(&cron, SystemTime::now().into())?;
     run_request(&cron)?;

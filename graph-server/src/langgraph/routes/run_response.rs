@@ -58,6 +58,7 @@ pub(super) async fn check_run(
     }
     let now = now();
     let mut metadata = assistant.metadata.clone();
+    metadata.extend(thread.metadata.clone());
     metadata.extend(body.config.metadata.clone());
     metadata.extend(body.metadata.clone());
     metadata.insert("graph_id".to_owned(), json!(assistant.graph_id));

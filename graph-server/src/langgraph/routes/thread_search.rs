@@ -4,19 +4,19 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Json, Router, response::Response, routing::post};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
     access::Access,
-    database::Select,
+    database::Search,
     error::{ApiError, ApiResult},
     manager::Manager,
     records::{Thread, ThreadStatus},
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, check_fields, contains_all, select, sort},
+        page::{Page, SortOrder, check_fields, select},
     },
 };
 
@@ -107,7 +107,13 @@ const FIELDS: [&str; 11] = [
 ];
 
 impl SearchThreads {
-    async fn find(&self, manager: &Manager) -> ApiResult<Vec<Thread>> {
+    /// Returns up to `limit` of the threads after the first `offset`, and the number of all threads that were found.
+    async fn find(
+        &self,
+        manager: &Manager,
+        limit: usize,
+        offset: usize,
+    ) -> ApiResult<(Vec<Thread>, usize)> {
         check_fields(&self.select, &FIELDS)?;
         let excluded = self.exclude_metadata.as_ref().map(Exclusions::filters);
         // An empty filter would match every thread.
@@ -115,43 +121,39 @@ impl SearchThreads {
             let detail = "`exclude_metadata` must not be empty; leave it out to exclude no threads";
             return Err(ApiError::invalid(detail));
         }
-        let excluded = excluded.unwrap_or_default();
-        let mut found = manager.database.list::<Thread>(Select::default()).await?;
-        found.retain(|it| {
-            contains_all(&it.metadata, &self.metadata)
-                && !excluded.iter().any(|filter| contains_all(&it.metadata, filter))
-                && self.ids.as_ref().is_none_or(|ids| ids.contains(&it.thread_id))
-                && self.status.is_none_or(|status| status == it.status)
-                && self.matches_values(it)
-        });
-        Ok(found)
-    }
-
-    fn matches_values(&self, thread: &Thread) -> bool {
-        let values = thread.values.as_ref().and_then(Value::as_object);
-        self.values.is_empty() || values.is_some_and(|it| contains_all(it, &self.values))
+        let ids = self.ids.as_ref().map(|it| it.iter().map(Uuid::to_string).collect::<Vec<_>>());
+        let search = Search {
+            ids: ids.as_deref(),
+            status: self.status.map(ThreadStatus::name),
+            metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
+            excluded: excluded.unwrap_or_default(),
+            values: Some(&self.values).filter(|it| !it.is_empty()),
+            sort_by: self.sort_by.field(),
+            descending: self.sort_order == SortOrder::Desc,
+            limit,
+            offset,
+        };
+        manager.database.search(&search).await
     }
 }
 
 async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let found = body.find(&manager).await?;
-    let mut found: Vec<_> =
-        found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
-    sort(&mut found, body.sort_by.field(), body.sort_order);
+    let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
     let found = found.iter().map(|thread| {
         let mut shown = select(thread, &body.select, &FIELDS)?;
         if !body.extract.is_empty() {
-            shown["extracted"] = extract(thread, &body.extract)?;
+            shown["extracted"] = extract(&json!(thread), &body.extract)?;
         }
         Ok(shown)
     });
-    Ok(page.respond(found.collect::<ApiResult<_>>()?))
+    Ok(page.respond_with(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 
 async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    Ok(Json(body.find(&manager).await?.len()))
+    let (_, total) = body.find(&manager, 0, 0).await?;
+    Ok(Json(total))
 }
 
 /// Returns the values at paths such as `values.messages[-1].content`, by name. A path that does not exist yields null.

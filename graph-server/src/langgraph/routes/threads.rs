@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     extract::Path,
-    http::StatusCode,
+    http::{HeaderMap, HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use graph_core::checkpoint::Keep;
@@ -154,8 +155,9 @@ struct UpdateThread {
 async fn update(
     Access(manager): Access,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Body(body): Body<UpdateThread>,
-) -> ApiResult<Json<Thread>> {
+) -> ApiResult<Response> {
     let id = parse_id("thread", &id)?;
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
     let changed = manager
@@ -167,7 +169,19 @@ async fn update(
     if let Some(ttl) = ttl {
         manager.set_ttl(&ttl).await?;
     }
-    Ok(Json(changed))
+    if !prefers_minimal(&headers) {
+        return Ok(Json(changed).into_response());
+    }
+    let applied = [("preference-applied", HeaderValue::from_static(MINIMAL))];
+    Ok((StatusCode::NO_CONTENT, applied).into_response())
+}
+
+/// Preference of a client that does not need the changed thread.
+const MINIMAL: &str = "return=minimal";
+
+fn prefers_minimal(headers: &HeaderMap) -> bool {
+    let values = headers.get_all("prefer").iter().filter_map(|it| it.to_str().ok());
+    values.flat_map(|it| it.split(',')).any(|it| it.trim().eq_ignore_ascii_case(MINIMAL))
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use serde_json::{Map, Value};
 
 use crate::langgraph::error::ApiResult;
 
@@ -25,6 +26,39 @@ pub(in crate::langgraph) struct Select<'a> {
     pub(in crate::langgraph) parent: Option<&'a str>,
     /// Only documents with this status.
     pub(in crate::langgraph) status: Option<&'a str>,
+}
+
+/// A search for documents of one kind. A document must meet all conditions. Documents with the same value of `sort_by`
+/// are sorted by age.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::langgraph) struct Search<'a> {
+    /// Only documents with one of these ids.
+    pub(in crate::langgraph) ids: Option<&'a [String]>,
+    /// Only documents whose field `status` has this value.
+    pub(in crate::langgraph) status: Option<&'a str>,
+    /// Only documents whose field `metadata` contains these entries; see
+    /// [`contains_all`](crate::langgraph::json_filter::contains_all).
+    pub(in crate::langgraph) metadata: Option<&'a Map<String, Value>>,
+    /// No documents whose field `metadata` contains all entries of one of these objects.
+    pub(in crate::langgraph) excluded: &'a [Map<String, Value>],
+    /// Only documents whose field `values` contains these entries.
+    pub(in crate::langgraph) values: Option<&'a Map<String, Value>>,
+    /// Field by which the documents are sorted. It must be a string.
+    pub(in crate::langgraph) sort_by: &'a str,
+    pub(in crate::langgraph) descending: bool,
+    /// Maximum number of documents to return.
+    pub(in crate::langgraph) limit: usize,
+    /// Number of documents to skip.
+    pub(in crate::langgraph) offset: usize,
+}
+
+/// The documents that a search returns.
+#[derive(Debug)]
+pub(in crate::langgraph) struct Found {
+    /// Contents of the documents.
+    pub(in crate::langgraph) documents: Vec<String>,
+    /// Number of all documents that meet the conditions.
+    pub(in crate::langgraph) total: usize,
 }
 
 /// Restricts an operation to the documents that a client sees.
@@ -56,6 +90,10 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
         select: Select<'_>,
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>>;
+
+    /// Searches for documents. The database filters and sorts them, so only the returned documents are in memory.
+    async fn search(&self, kind: &str, search: &Search<'_>, filter: Filter<'_>)
+    -> ApiResult<Found>;
 
     /// Returns the owner of a document. The outer option is `None` if the document does not exist.
     async fn owner_of(&self, kind: &str, id: &str) -> ApiResult<Option<Option<String>>>;

@@ -8,6 +8,7 @@ mod documents;
 mod events;
 mod notices;
 mod queue;
+mod search;
 
 use std::sync::Arc;
 

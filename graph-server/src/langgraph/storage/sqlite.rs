@@ -2,6 +2,7 @@
 
 mod documents;
 mod queue;
+mod search;
 
 use std::{
     fs::{File, TryLockError},

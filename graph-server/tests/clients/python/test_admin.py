@@ -1,6 +1,7 @@
 """Assistants and their versions, the store, copies and deletion of threads, batches and crons."""
 
 import uuid
+from datetime import datetime, timezone
 
 import pytest
 from flows import (
@@ -203,6 +204,17 @@ async def test_cron_of_a_thread_honours_its_timezone(client):
     found = await client.crons.search(thread_id=thread)
     assert [it["cron_id"] for it in found] == [created["cron_id"]]
     await client.crons.delete(created["cron_id"])
+
+
+async def test_end_of_a_cron_can_be_removed(client):
+    end = datetime(2040, 1, 1, tzinfo=timezone.utc)
+    cron = await client.crons.create("tiny", schedule="0 0 1 1 *", input=TINY_INPUT, end_time=end, metadata={"a": 1})
+    try:
+        kept = await client.crons.update(cron["cron_id"], metadata={"b": 2})
+        assert kept["metadata"] == {"a": 1, "b": 2} and kept["end_time"].startswith("2040-01-01")
+        assert (await client.crons.update(cron["cron_id"], end_time=None))["end_time"] is None
+    finally:
+        await client.crons.delete(cron["cron_id"])
 
 
 async def test_malformed_schedule_is_refused(client):

@@ -93,6 +93,12 @@ async def test_run_has_its_assistant_metadata_and_strategy(client):
     assert run["kwargs"]["input"] == TINY_INPUT
 
 
+async def test_run_inherits_the_metadata_of_its_thread(client):
+    thread = await new_thread(client, metadata={"a": 1, "b": 1})
+    run = await client.runs.create(thread, "tiny", input=TINY_INPUT, metadata={"b": 2})
+    assert run["metadata"]["a"] == 1 and run["metadata"]["b"] == 2
+
+
 async def test_runs_are_listed_newest_first(client):
     thread = await new_thread(client)
     ids = []

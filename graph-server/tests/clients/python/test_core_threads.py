@@ -30,6 +30,12 @@ async def test_update_of_a_thread_merges_its_metadata(client):
     assert {key: metadata[key] for key in "abc"} == {"a": 1, "b": 2, "c": 3}
 
 
+async def test_update_of_a_thread_can_return_nothing(client):
+    thread = await new_thread(client, metadata={"a": 1})
+    assert await client.threads.update(thread, metadata={"b": 2}, return_minimal=True) is None
+    assert (await client.threads.get(thread))["metadata"] == {"a": 1, "b": 2}
+
+
 async def test_deleted_thread_is_not_found(client):
     thread = await finished_thread(client)
     await client.threads.delete(thread)

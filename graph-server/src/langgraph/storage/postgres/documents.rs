@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
 
-use super::connection::PostgresStorage;
+use super::{connection::PostgresStorage, search::search};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
-    storage::{Documents, Filter, Row, Select},
+    storage::{Documents, Filter, Found, Row, Search, Select},
 };
 
 const PUT: &str = "
@@ -69,6 +69,15 @@ impl Documents for PostgresStorage {
             [&kind, &select.parent, &select.status, &filter.owner, &filter.shared];
         let rows = self.query(statement, &params).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn search(
+        &self,
+        kind: &str,
+        wanted: &Search<'_>,
+        filter: Filter<'_>,
+    ) -> ApiResult<Found> {
+        search(self, kind, wanted, filter).await
     }
 
     async fn owner_of(&self, kind: &str, id: &str) -> ApiResult<Option<Option<String>>> {

@@ -12,9 +12,10 @@ use std::{
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::search::{add_json_contains, search};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
-    storage::{Documents, Filter, Row, Select},
+    storage::{Documents, Filter, Found, Row, Search, Select},
 };
 
 const SCHEMA: &str = "
@@ -44,6 +45,7 @@ impl SqliteDocuments {
         )?;
         add_owner_column(&connection)?;
         connection.execute_batch(SCHEMA)?;
+        add_json_contains(&connection)?;
         Ok(Self(Arc::new(Mutex::new(connection))))
     }
 
@@ -122,6 +124,15 @@ impl Documents for SqliteDocuments {
         let selected = params![kind, select.parent, select.status, filter.owner, filter.shared];
         let rows = statement.query_map(selected, |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    async fn search(
+        &self,
+        kind: &str,
+        wanted: &Search<'_>,
+        filter: Filter<'_>,
+    ) -> ApiResult<Found> {
+        Ok(search(&self.lock(), kind, wanted, filter)?)
     }
 
     async fn owner_of(&self, kind: &str, id: &str) -> ApiResult<Option<Option<String>>> {

@@ -1,0 +1,73 @@
+//! Filters on JSON objects. Searches in memory and in all databases follow the same rules.
+
+use serde_json::{Map, Number, Value};
+
+/// Returns whether an object contains all entries of `filter`. Objects inside the filter must be contained too; all
+/// other values must be equal.
+pub(super) fn contains_all(object: &Map<String, Value>, filter: &Map<String, Value>) -> bool {
+    filter.iter().all(|(key, filter)| object.get(key).is_some_and(|it| contains(it, filter)))
+}
+
+fn contains(value: &Value, filter: &Value) -> bool {
+    match (value, filter) {
+        (Value::Object(object), Value::Object(filter)) => contains_all(object, filter),
+        _ => equal(value, filter),
+    }
+}
+
+/// Compares two values. Numbers are compared by value: 1 equals 1.0.
+fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let is_equal = |(key, a)| b.get(key).is_some_and(|b| equal(a, b));
+            a.len() == b.len() && a.iter().all(is_equal)
+        }
+        _ => a == b,
+    }
+}
+
+fn equal_numbers(a: &Number, b: &Number) -> bool {
+    // Integers are compared exactly, because not every large integer has a floating-point form.
+    a == b || ((a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_are_contained_and_other_values_are_equal() {
+        let object = json!({ "n": 1, "list": ["a", 2], "inner": { "x": null, "y": [{ "z": 1 }] } });
+        let contained = [
+            json!({}),
+            json!({ "n": 1.0 }),
+            json!({ "list": ["a", 2.0] }),
+            json!({ "inner": {} }),
+            json!({ "inner": { "x": null } }),
+            json!({ "inner": { "y": [{ "z": 1 }] }, "n": 1 }),
+        ];
+        let other = [
+            json!({ "n": "1" }),
+            json!({ "n": null }),
+            json!({ "missing": null }),
+            json!({ "list": ["a"] }),
+            json!({ "list": [2, "a"] }),
+            json!({ "list": { "0": "a" } }),
+            json!({ "inner": { "y": [{}] } }),
+        ];
+        let is_contained =
+            |it: &Value| contains_all(object.as_object().unwrap(), it.as_object().unwrap());
+        for filter in &contained {
+            assert!(is_contained(filter), "{filter}");
+        }
+        for filter in &other {
+            assert!(!is_contained(filter), "{filter}");
+        }
+    }
+}
