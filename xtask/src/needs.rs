@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     backports, peers,
-    plan::Skipped,
+    plan::{Depth, Skipped},
     step::{Step, output_of, succeeds},
 };
 
@@ -38,6 +38,12 @@ enum Install {
         name: &'static str,
         script: &'static str,
         /// Program and arguments of a command that succeeds if the script can be run.
+        installer: (&'static str, &'static [&'static str]),
+    },
+    /// Like [`Directory`](Self::Directory), but only for the nightly tests, because the installation takes minutes.
+    NightlyDirectory {
+        name: &'static str,
+        script: &'static str,
         installer: (&'static str, &'static [&'static str]),
     },
     /// No script installs it, because it is a property of the machine, such as KVM support, or a system service.
@@ -198,10 +204,10 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
     },
     Need {
         name: "runtimes for user interfaces for the tests",
-        skipped: Skipped::new("user interface tests with CopilotKit's runtime", "sudo apt-get install npm"),
+        skipped: Skipped::new("user interface tests with CopilotKit's runtime", "cargo xtask test --nightly"),
         require: "GRAPH_REQUIRE_UI_RUNTIMES",
         is_guaranteed: true,
-        install: Install::Directory {
+        install: Install::NightlyDirectory {
             name: peers::UI_RUNTIMES,
             script: peers::INSTALL_UI_RUNTIMES,
             installer: ("npm", &["--version"]),
@@ -321,13 +327,15 @@ pub(crate) enum Rights {
 
 impl Need {
     /// Determines the availability of the program. Searches for it in the same places as the tests.
-    pub(crate) fn availability(&self) -> Availability {
+    pub(crate) fn availability(&self, depth: Depth) -> Availability {
         if (self.is_installed)() {
             return Availability::Installed;
         }
         let rights = match self.install {
             Install::System(_) | Install::Backport(_) => system_rights(),
-            Install::Directory { installer: (program, args), .. } => {
+            Install::NightlyDirectory { .. } if depth != Depth::Nightly => None,
+            Install::Directory { installer: (program, args), .. }
+            | Install::NightlyDirectory { installer: (program, args), .. } => {
                 succeeds(program, args).then_some(Rights::User)
             }
             Install::Never => None,
@@ -350,7 +358,8 @@ impl Need {
                 let step = step.args([script.to_owned(), "install".to_owned()]);
                 Some(step.args(backports::missing_source()))
             }
-            Install::Directory { name, script, .. } => {
+            Install::Directory { name, script, .. }
+            | Install::NightlyDirectory { name, script, .. } => {
                 let dir = peers::dir().join(name).display().to_string();
                 Some(step.args([script.to_owned(), "install".to_owned(), dir]))
             }

@@ -20,7 +20,7 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
         mdbook: book::is_installed(),
         minimum_rust: package::can_check_minimum_rust(),
         node: web::is_possible(),
-        needs: NEEDS.map(|it| it.availability()),
+        needs: NEEDS.map(|it| it.availability(depth)),
     };
     plan(&machine, depth).run(root)
 }

@@ -3,13 +3,15 @@
 use std::{
     env, fs,
     io::Write as _,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Mutex, PoisonError},
 };
 
 use tempfile::TempDir;
+
+use crate::ports::free_ports;
 
 /// A load balancer. It is restarted when a worker is added.
 pub(crate) struct HaProxy {
@@ -30,10 +32,8 @@ impl HaProxy {
     /// Chooses a port. Returns `None` if the program is not installed.
     pub(crate) fn start() -> Option<Self> {
         let program = find_program()?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-        let port = listener.local_addr().expect("the listener has an address").port();
         let dir = tempfile::tempdir().expect("a temporary directory");
-        Some(Self { program, port, dir, state: Mutex::default() })
+        Some(Self { program, port: free_ports(1)[0], dir, state: Mutex::default() })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -16,6 +16,7 @@ mod local;
 mod manifests;
 mod operations;
 mod outage;
+mod ports;
 mod proxy;
 #[cfg(feature = "restate")]
 mod replicas;

@@ -7,7 +7,7 @@ pub(crate) mod haproxy;
 use std::{
     env, fs,
     io::Write as _,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use self::haproxy::HaProxy;
+use crate::ports::free_ports;
 
 /// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
 const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";
@@ -92,7 +93,9 @@ impl RestateServer {
     async fn start_nodes(program: PathBuf, n_nodes: usize, workers: Balancer) -> Self {
         // Fails if another test has installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let ports: Vec<Ports> = (0..n_nodes).map(|_| Ports::free()).collect();
+        let ports = free_ports(3 * n_nodes);
+        let ports = ports.chunks(3).map(|it| Ports { ingress: it[0], admin: it[1], node: it[2] });
+        let ports: Vec<Ports> = ports.collect();
         let start = |index: usize| {
             let dir = tempfile::Builder::new().prefix("graph-restate-").tempdir();
             let dir = dir.expect("a directory");
@@ -165,16 +168,6 @@ impl RestateServer {
 impl Drop for Node {
     fn drop(&mut self) {
         end(self.guard.get_mut().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Ports {
-    fn free() -> Self {
-        let listeners =
-            [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free"));
-        let port = |it: &TcpListener| it.local_addr().expect("the listener has an address").port();
-        let [ingress, admin, node] = listeners.each_ref().map(port);
-        Self { ingress, admin, node }
     }
 }
 

@@ -1,12 +1,14 @@
 //! A worker in its own process.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ports::free_ports;
 
 /// A running worker. It ends when this value is dropped, or when this process dies.
 pub(crate) struct WorkerProcess {
@@ -18,10 +20,8 @@ pub(crate) struct WorkerProcess {
 
 impl WorkerProcess {
     pub(crate) fn start(id: String, database: &str, effects: &Path, options: &[String]) -> Self {
-        // Find a free port. Only workers for Restate listen on it.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-        let address = listener.local_addr().expect("the listener has an address");
-        drop(listener);
+        // Only workers for Restate listen on it.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)[0]));
         let mut child = Command::new(env!("CARGO_BIN_EXE_cluster-demo"))
             .args(["worker", "--database", database, "--id", &id, "--stdin", "true"])
             // Tests in which no worker fails must not lose runs on an overloaded machine. See `SHORT_LEASE`.
