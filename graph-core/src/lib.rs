@@ -98,6 +98,8 @@
 struct Readme;
 
 pub mod cache;
+#[doc(hidden)]
+pub mod checked;
 pub mod checkpoint;
 pub mod command;
 mod context;
@@ -208,6 +210,7 @@ pub use namespace::Persistence;
 pub use node::{named::named, options::NodeExt};
 pub use policy::{CachePolicy, RetryPolicy, TaskOptions};
 pub use run::{
+    future::RunFuture,
     history::HistoryFilter,
     input::{Input, IntoInput},
     outcome::RunOutcome,

@@ -66,12 +66,23 @@ pub(crate) fn nested_namespace(outer: &str, inner: &str) -> String {
 pub(crate) fn belongs_to(namespace: &str, own: &str) -> bool {
     let is_inside = |outer: &str| {
         let inner = namespace.strip_prefix(outer).and_then(|it| it.strip_prefix('|'));
-        // A number instead of a node belongs to another subgraph that the same task runs.
-        let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
         inner.is_some_and(|it| !it.split('|').next().is_none_or(is_number))
     };
     // Graphs with thread persistence have namespaces without task ids.
     namespace == own || is_inside(own) || is_inside(&without_task_ids(own))
+}
+
+/// Returns whether a part of a namespace is a number, not a node. The second and later subgraphs that a task runs have
+/// numbers: `write:1f3a|1`.
+pub(crate) fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Returns the number of a subgraph, with its separator, or an empty string for the first subgraph that a task runs, whose
+/// namespace is `first`. Returns `None` if another task runs the subgraph.
+pub(crate) fn number_of<'a>(namespace: &'a str, first: &str) -> Option<&'a str> {
+    let number = namespace.strip_prefix(first)?;
+    (number.is_empty() || number.strip_prefix('|').is_some_and(is_number)).then_some(number)
 }
 
 /// Strips the task ids from a namespace: `write:1f3a|review:77c0` becomes `write|review`.
@@ -82,7 +93,17 @@ pub(crate) fn without_task_ids(namespace: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::belongs_to;
+    use super::{belongs_to, number_of};
+
+    #[test]
+    fn later_subgraphs_of_a_task_have_numbers() {
+        let number = |namespace| number_of(namespace, "debate:1f");
+        assert_eq!((number("debate:1f"), number("debate:1f|12")), (Some(""), Some("|12")));
+        assert_eq!(
+            (number("debate:1f|turn"), number("debate:1f2"), number("x")),
+            (None, None, None)
+        );
+    }
 
     #[test]
     fn namespace_contains_itself_and_graphs_inside_it() {

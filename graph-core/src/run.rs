@@ -1,6 +1,7 @@
 //! Runs a compiled graph once, on a thread, or as a stream of events.
 
 pub(crate) mod driven;
+pub(crate) mod future;
 mod graph;
 pub(crate) mod history;
 pub(crate) mod input;

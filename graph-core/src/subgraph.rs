@@ -24,7 +24,7 @@ use crate::{
         output::NodeOutput,
     },
     remote::{self, graph::RemoteGraph},
-    run::input::IntoInput,
+    run::{future::RunFuture, input::IntoInput},
     state::{
         State,
         erased::{AnyState, downcast_state},
@@ -437,15 +437,18 @@ impl<C: Send + Sync + 'static> Context<C> {
     ///
     /// The subgraph's interrupts and failures are returned as errors, which the node must propagate with `?`. When the
     /// node runs again, the subgraph resumes from its last checkpoint. Returns `None` if no output field was written.
-    pub async fn run_graph<G: SubgraphSource<C>>(
+    pub fn run_graph<G: SubgraphSource<C>>(
         &self,
         graph: &G,
         persistence: Persistence,
         input: impl IntoInput<G::State>,
-    ) -> Result<Option<G::State>, NodeError> {
+    ) -> RunFuture<'_, Option<G::State>, NodeError> {
         let inner = Subgraph { persistence, ..graph.subgraph(Private(())) };
-        let outcome = run_nested(&self.task, &inner, input.into_input().erase()).await?;
-        Ok(outcome.has_output.then(|| downcast_state(outcome.state)))
+        let input = input.into_input().erase();
+        Box::pin(async move {
+            let outcome = run_nested(&self.task, &inner, input).await?;
+            Ok(outcome.has_output.then(|| downcast_state(outcome.state)))
+        })
     }
 }
 

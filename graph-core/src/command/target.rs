@@ -11,7 +11,7 @@ use crate::{goto::Goto, label::Label};
     message = "`{Self}` does not accept a payload of type `{P}`",
     label = "cannot send a payload of type `{P}` to this node",
     note = "a node that accepts payloads is an `async fn(P) -> R` or `async fn(P, &Context<C>) -> R`",
-    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`"
+    note = "the payload type `P` must have `#[derive(Clone, serde::Serialize, serde::Deserialize)]`"
 )]
 pub trait AcceptsPayload<P, M>: Sized {
     /// Returns the node's name.

@@ -32,7 +32,7 @@ use crate::{
         stops::Stops,
     },
     label::Label,
-    namespace::Persistence,
+    namespace::{Persistence, number_of},
     remote::task_call::RemoteTaskRunner,
     spans,
     state::erased::AnyUpdate,
@@ -346,9 +346,10 @@ impl Engine {
             let node = graph.node(plan.node);
             let stored = planned_task_id(graph, checkpoint, &plan);
             let outer = &checkpoint.key.namespace;
-            if subgraph_namespace(graph, outer, plan.node, stored).as_deref() != Some(stored_in) {
+            let first = subgraph_namespace(graph, outer, plan.node, stored);
+            let Some(number) = first.and_then(|first| number_of(stored_in, &first)) else {
                 continue;
-            }
+            };
             if node.subgraph.as_ref().is_some_and(|it| it.remote.is_some()) {
                 return Err(error(
                     "the subgraph runs in another process; start from a checkpoint of an enclosing graph",
@@ -357,7 +358,7 @@ impl Engine {
             let (origin, outer) = (self.history.origin, &self.scope.namespace);
             let task = task_id(origin, outer, self.step, node.label.as_str(), plan.kind);
             if let Some(namespace) = subgraph_namespace(graph, outer, plan.node, task) {
-                start.set_next(namespace, index);
+                start.set_next(format!("{namespace}{number}"), index);
             }
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     error::RunError,
     graph::erased::Graph,
-    namespace::{Persistence, nested_namespace, without_task_ids},
+    namespace::{Persistence, is_number, nested_namespace, without_task_ids},
 };
 
 /// A subgraph of a thread, at any depth.
@@ -31,6 +31,11 @@ impl Graph {
     fn descend(&self, namespace: &str) -> Option<FoundSubgraph> {
         let mut found: Option<FoundSubgraph> = None;
         for part in namespace.split('|') {
+            if let Some(found) = found.as_mut().filter(|_| is_number(part)) {
+                // A later subgraph of the same task.
+                found.namespace = nested_namespace(&found.namespace, part);
+                continue;
+            }
             let (graph, outer) = match &found {
                 None => (self, ""),
                 Some(it) => (&*it.graph, it.namespace.as_str()),

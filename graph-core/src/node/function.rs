@@ -209,12 +209,12 @@ where
 }
 
 // A function that is a target need not be a valid node: `StateGraph::node` checks that. A second check here would report
-// the same mistake once more for each edge and route.
+// the same mistake once more for each edge and route. Only references to a state must not be taken for payloads.
 #[diagnostic::do_not_recommend]
 impl<F, P, Fut> AcceptsPayload<P, (P, Fut)> for F
 where
     F: FnOnce(P) -> Fut,
-    P: PayloadType,
+    P: Serialize + DeserializeOwned,
 {
 }
 
@@ -222,7 +222,7 @@ where
 impl<F, P, B, Fut> AcceptsPayload<P, (P, B, Fut)> for F
 where
     F: FnOnce(P, B) -> Fut,
-    P: PayloadType,
+    P: Serialize + DeserializeOwned,
 {
 }
 

@@ -13,7 +13,7 @@ use crate::{
     message = "the first parameter of a node cannot be `{Self}` in a graph with state `{S}`",
     label = "the first parameter must be `&{S}` or a payload",
     note = "to run the node on the state, write `&{S}`; nodes change the state by returning an update",
-    note = "to run the node on a payload that a route sends, use a type that implements `Clone + Serialize + DeserializeOwned + Send + Sync`",
+    note = "to run the node on a payload that a route sends, take a type that is `Send + Sync` and has `#[derive(Clone, serde::Serialize, serde::Deserialize)]`",
     note = "the context is the second parameter: `&Context<..>`"
 )]
 pub trait FirstParameter<S, K> {

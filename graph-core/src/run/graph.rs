@@ -9,6 +9,7 @@ use crate::{
     error::RunError,
     graph::compiled::CompiledGraph,
     run::{
+        future::RunFuture,
         input::{Input, IntoInput},
         outcome::RunOutcome,
         request::request,
@@ -22,9 +23,13 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Runs the graph once and returns the outcome: the final state, pending interrupts, or a stop.
     ///
     /// [`Thread::run`] does the same on a thread.
-    pub async fn run(&self, input: impl IntoInput<S>, deps: C) -> Result<RunOutcome<S>, RunError> {
+    pub fn run(&self, input: impl IntoInput<S>, deps: C) -> RunFuture<'_, RunOutcome<S>> {
+        Box::pin(self.run_input(input.into_input(), deps))
+    }
+
+    async fn run_input(&self, input: Input<S>, deps: C) -> Result<RunOutcome<S>, RunError> {
         let options = self.options().clone();
-        let request = request(self.erased(), input.into_input(), Arc::new(deps), options, None);
+        let request = request(self.erased(), input, Arc::new(deps), options, None);
         Ok(RunOutcome::new(run_root(request).await?))
     }
 
@@ -32,8 +37,9 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     ///
     /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. Use a
     /// [`thread`](Self::thread) to continue such a run. [`Thread::invoke`] does the same on a thread.
-    pub async fn invoke(&self, input: impl IntoInput<S>, deps: C) -> Result<S, RunError> {
-        self.run(input, deps).await?.into_final_state(false)
+    pub fn invoke(&self, input: impl IntoInput<S>, deps: C) -> RunFuture<'_, S> {
+        let run = self.run_input(input.into_input(), deps);
+        Box::pin(async { run.await?.into_final_state(false) })
     }
 
     /// Runs the graph once and streams its events.

@@ -15,8 +15,8 @@ use crate::{
     error::RunError,
     graph::find_subgraph::FoundSubgraph,
     run::{
-        history::HistoryFilter, input::IntoInput, outcome::RunOutcome, reader::Reader,
-        stream::RunStream, thread::Thread,
+        future::RunFuture, history::HistoryFilter, input::IntoInput, outcome::RunOutcome,
+        reader::Reader, stream::RunStream, thread::Thread,
     },
     state::{State, field::Field},
 };
@@ -201,10 +201,10 @@ impl<S: State, C: Send + Sync + 'static> SubgraphThread<S, C> {
     /// If the subgraph is [at a checkpoint](Self::at), each enclosing graph starts from the checkpoint that it had when
     /// that checkpoint was created, and the subgraph continues from its checkpoint. The run creates new branches, in the
     /// thread and in the subgraph.
-    pub async fn run(&self, input: impl IntoInput<S>) -> Result<RunOutcome<S>, RunError> {
+    pub fn run(&self, input: impl IntoInput<S>) -> RunFuture<'_, RunOutcome<S>> {
         let options = self.thread.options().clone();
         let request = self.thread.request(input.into_input(), options, self.position());
-        Ok(RunOutcome::new(run_root(request).await?))
+        Box::pin(async { Ok(RunOutcome::new(run_root(request).await?)) })
     }
 
     /// Runs the thread's graph like [`run`](Self::run), and streams its events.

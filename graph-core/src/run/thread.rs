@@ -16,6 +16,7 @@ use crate::{
     error::RunError,
     graph::{compiled::CompiledGraph, run_options::RunOptions},
     run::{
+        future::RunFuture,
         history::HistoryFilter,
         input::{Input, IntoInput},
         outcome::RunOutcome,
@@ -122,8 +123,12 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     }
 
     /// Runs the graph with fresh input or a command and returns the outcome.
-    pub async fn run(&self, input: impl IntoInput<S>) -> Result<RunOutcome<S>, RunError> {
-        let request = self.request(input.into_input(), self.options.clone(), None);
+    pub fn run(&self, input: impl IntoInput<S>) -> RunFuture<'_, RunOutcome<S>> {
+        Box::pin(self.run_input(input.into_input()))
+    }
+
+    async fn run_input(&self, input: Input<S>) -> Result<RunOutcome<S>, RunError> {
+        let request = self.request(input, self.options.clone(), None);
         Ok(RunOutcome::new(run_root(request).await?))
     }
 
@@ -131,8 +136,9 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///
     /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. The thread keeps its
     /// state in that case: continue with [`resume`](Self::resume) or [`proceed`](Self::proceed).
-    pub async fn invoke(&self, input: impl IntoInput<S>) -> Result<S, RunError> {
-        self.run(input).await?.into_final_state(true)
+    pub fn invoke(&self, input: impl IntoInput<S>) -> RunFuture<'_, S> {
+        let run = self.run_input(input.into_input());
+        Box::pin(async { run.await?.into_final_state(true) })
     }
 
     /// Starts the thread with `state` if it has no checkpoint, and continues it from its last checkpoint otherwise.
@@ -174,7 +180,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// # }
     /// ```
     pub async fn start_or_continue(&self, state: S) -> Result<RunOutcome<S>, RunError> {
-        self.run(Input::start_or_continue(state.into_update())).await
+        self.run_input(Input::start_or_continue(state.into_update())).await
     }
 
     /// Starts the thread with `state` if it has no checkpoint, and otherwise resumes its only pending interrupt with
@@ -222,12 +228,12 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         state: S,
         value: impl Serialize,
     ) -> Result<RunOutcome<S>, RunError> {
-        self.run(Input::start_or_continue(state.into_update()).with_resume(value)?).await
+        self.run_input(Input::start_or_continue(state.into_update()).with_resume(value)?).await
     }
 
     /// Continues the thread from its last checkpoint, for example after a failure, a static stop or a crash.
     pub async fn proceed(&self) -> Result<RunOutcome<S>, RunError> {
-        self.run(Input::proceed()).await
+        self.run_input(Input::proceed()).await
     }
 
     /// Resumes the only pending interrupt with this value.
@@ -235,7 +241,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// As in LangGraph, a thread without a pending interrupt ignores the value and continues as with
     /// [`proceed`](Self::proceed). [`resume_by_id`](Self::resume_by_id) fails in that case.
     pub async fn resume(&self, value: impl Serialize) -> Result<RunOutcome<S>, RunError> {
-        self.run(Input::resume(value)?).await
+        self.run_input(Input::resume(value)?).await
     }
 
     /// Resumes pending interrupts with one value per interrupt id.
@@ -243,7 +249,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         &self,
         values: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<RunOutcome<S>, RunError> {
-        self.run(Input::resume_by_id(values)).await
+        self.run_input(Input::resume_by_id(values)).await
     }
 
     /// Runs the graph and streams its events.

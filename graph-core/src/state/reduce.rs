@@ -48,7 +48,7 @@ use crate::state::change::Change;
     message = "reducer `{Self}` does not support fields of type `{T}`",
     label = "this reducer does not support the field's type",
     note = "`add` needs a number, `append` a list or a `String`, `merge` a map or a set, `topic` and `upsert` a `Vec`",
-    note = "for other types, write `#[reduce(with = function)]` with a function `fn(&mut T, T)`",
+    note = "for other types, write `#[reduce(with = function)]` with a function `fn(&mut {T}, {T})`",
     note = "a custom reducer must implement `Reducer<{T}>`"
 )]
 pub trait Reducer<T> {
@@ -82,6 +82,18 @@ pub trait Reducer<T> {
         None
     }
 }
+
+/// A user-defined reducer of fields of type `T`: a type that implements [`Reducer`].
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a reducer of fields of type `{T}`",
+    label = "does not implement `Reducer<{T}>`",
+    note = "write `impl Reducer<{T}> for {Self}`, or write `#[reduce(with = function)]` with a function `fn(&mut {T}, {T})`"
+)]
+pub trait CustomReducer<T> {}
+
+#[diagnostic::do_not_recommend]
+impl<R: Reducer<T>, T> CustomReducer<T> for R {}
 
 /// Keeps the last written value. Two writers in one step are a conflict. Fields without `#[reduce]` use this reducer.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use graph_core::{
-    AsNode, Durability, Goto, HistoryFilter, Input, MemorySaver, NodeExt, Persistence, RunError,
-    RunOptions, START, StateGraph, Stops, SubgraphNode, SubgraphThread, Thread, checkpoint::Source,
-    subgraph,
+    AsNode, CompiledGraph, Context, Durability, Goto, HistoryFilter, Input, MemorySaver, NodeError,
+    NodeExt, Persistence, RunError, RunOptions, START, StateGraph, Stops, SubgraphNode,
+    SubgraphThread, Thread, checkpoint::Source, runs_graph, subgraph,
 };
 use serde_json::{Value, json};
 
-use crate::support::{Probe, Trail, ask, chain, graph, pass, trail, with_nodes};
+use crate::support::{Probe, Trail, TrailUpdate, ask, chain, graph, pass, trail, with_nodes};
 
 type Sub = SubgraphThread<Trail, Probe>;
 
@@ -284,12 +284,63 @@ async fn a_subgraph_that_has_not_started_has_no_state_to_edit() {
     assert!(error.to_string().contains("has no checkpoint to edit"), "{error}");
 }
 
+/// Interrupts in a graph whose input is not empty.
+async fn ask_second(trail: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+    if trail.path.len() < 2 { pass(trail, cx).await } else { ask(trail, cx).await }
+}
+
+fn asking() -> CompiledGraph<Trail, Probe> {
+    let graph = with_nodes(["a"]).node_as("b", ask_second).sequence(["a", "b"]);
+    graph.compile().expect("the graph is valid")
+}
+
+/// Runs the same graph twice.
+async fn twice(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+    let mut path = Vec::new();
+    for input in [trail([]), trail(["second"])] {
+        let inner = cx.run_graph(&asking(), Persistence::Invocation, input).await?;
+        path.extend(inner.unwrap_or_default().path);
+    }
+    Ok(Trail::update().path(path))
+}
+
+#[tokio::test]
+async fn the_second_subgraph_of_a_task_is_addressed_by_its_number() {
+    let probe = Probe::default();
+    let graph = graph().node(runs_graph(twice, &asking())).edge(START, twice);
+    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = graph.thread("t", probe.clone());
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    assert_eq!(outcome.interrupts()[0].value, "b?");
+
+    let state = thread.state().await.unwrap().unwrap();
+    let first = state.tasks[0].subgraph_namespace.clone().unwrap();
+    let second = thread.subgraph(&format!("{first}|1")).unwrap();
+    let first = thread.subgraph(&first).unwrap().state().await.unwrap().unwrap();
+    assert_eq!((paths(&first.values), first.next.len()), (&json!(["a", "b"]), 0));
+    let old = second.state().await.unwrap().unwrap();
+    assert_eq!((paths(&old.values), &old.next[..]), (&json!(["second", "a"]), &["b".into()][..]));
+    assert_eq!((&*old.namespace, old.interrupts().len()), (second.namespace(), 1));
+    assert_eq!(second.history(None).await.unwrap().len(), 3);
+
+    second.update_state(json!({ "path": ["edited"] }), AsNode::Last).await.unwrap();
+    let outcome = thread.resume("B").await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "b", "second", "a", "edited", "B"]));
+    assert_eq!(probe.count("a"), 2, "no node runs again");
+
+    let outcome = second.at(old.id).run(Input::proceed()).await.unwrap();
+    assert_eq!(outcome.interrupts()[0].value, "b?");
+    assert_eq!(probe.count("a"), 3, "the first graph runs again, the second one continues");
+    let outcome = thread.resume("again").await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "b", "second", "a", "again"]));
+}
+
 #[tokio::test]
 async fn unknown_subgraphs_and_invalid_edits_are_rejected() {
     let probe = Probe::default();
     let thread = thread(Persistence::Invocation, &probe);
     let (_, inner) = interrupted(&thread, &probe).await;
-    for unknown in ["", "after:1", "outer:1|b:2", "outer:1|1", "inner:1"] {
+    for unknown in ["", "after:1", "outer:1|b:2", "1", "outer:1|1|b", "inner:1"] {
         let error = thread.subgraph(unknown).unwrap_err();
         let RunError::UnknownSubgraph { subgraphs, .. } = &error else { panic!("{error}") };
         assert_eq!(subgraphs, &["outer", "outer|inner"], "{unknown}");

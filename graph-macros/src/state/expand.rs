@@ -51,7 +51,8 @@ fn state_impl(state: &State) -> TokenStream {
     let idents: Vec<_> = fields.iter().map(|it| &it.ident).collect();
     let names: Vec<_> = fields.iter().map(|it| &it.name).collect();
     let (getters, setters): (Vec<_>, Vec<_>) = fields.iter().map(Field::json_accessors).unzip();
-    let (pushes, pulls): (Vec<_>, Vec<_>) = fields.iter().map(Field::write_conversions).unzip();
+    let (pushes, pulls): (Vec<_>, Vec<_>) =
+        fields.iter().map(|it| it.write_conversions(state)).unzip();
     let differences = fields.iter().zip(&indices).map(|(it, index)| it.difference(state, *index));
     let clears = fields.iter().zip(&indices).filter(|(it, _)| it.lifetime != Lifetime::Persistent).map(
         |(Field { ident, .. }, index)| {
@@ -334,7 +335,7 @@ impl Field {
     }
 
     /// Generates the conversions of the field's write to and from JSON.
-    fn write_conversions(&self) -> (TokenStream, TokenStream) {
+    fn write_conversions(&self, state: &State) -> (TokenStream, TokenStream) {
         let Self { ident, name, ty, .. } = self;
         if self.lifetime == Lifetime::Run {
             let push = quote! {
@@ -353,7 +354,7 @@ impl Field {
             let stored = quote!(__untracked::Stored::<#ty>(::core::marker::PhantomData));
             return (push, quote!(__update.#ident = (&#stored).pull(__write)?));
         }
-        let (to_value, from_value) = self.conversions(&self.write_type());
+        let (to_value, from_value) = self.conversions(&self.write_type(state));
         let push_write = quote_spanned!(self.ty.span()=> ::graph_core::state::derive::push_write);
         let push =
             self.call(&push_write, &quote!(&mut __writes, #name, &__update.#ident, #to_value));

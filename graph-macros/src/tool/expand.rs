@@ -1,15 +1,16 @@
 //! Generates the function that creates a tool.
 
-use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Ident, ReturnType, Type};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Attribute, Meta, ReturnType, spanned::Spanned as _};
 
 use super::parse::{Options, Parameter, Source, ToolFn};
 use crate::syntax::span_of;
 
 pub(super) fn expand(tool: &ToolFn) -> TokenStream {
     let ToolFn { visibility, function, name, description, docs, output, body, .. } = tool;
-    let Arguments { fields, generics, types } = arguments(&tool.parameters);
+    let is_argument = |it: &&Parameter| matches!(it.source, Source::Model);
+    let fields = tool.parameters.iter().filter(is_argument).map(argument);
     let inputs =
         tool.parameters.iter().map(|Parameter { name, r#type, .. }| quote! { #name: #r#type });
     let values = tool.parameters.iter().map(|Parameter { name, source, .. }| match source {
@@ -31,7 +32,7 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
     };
     // Errors about the future, such as one that is not `Send`, point to the function's name.
     let create = quote_spanned! { span_of(function)=>
-        create::<#(#types,)* #result, _, _, _>(|arguments, runtime| async move {
+        create::<#result, _, _, _>(|arguments, runtime| async move {
             let _ = (&arguments, &runtime);
             ::std::result::Result::Ok(call(#(#values),*).await)
         })
@@ -48,21 +49,19 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
             )]
             #[serde(crate = "::graph_agents::derive::serde")]
             #[schemars(crate = "::graph_agents::derive::schemars")]
-            struct Arguments<#(#generics),*> {
+            struct Arguments {
                 #(#fields,)*
             }
 
             async fn call(#(#inputs),*) #output #body
 
-            // Generic over the types of the signature, so that the compiler checks each of them once: where this
-            // function is called.
-            fn create<#(#generics,)* Output, Kind, Handler, Answer>(
+            // Generic over the return type, so that the compiler checks it once: where this function is called.
+            fn create<Output, Kind, Handler, Answer>(
                 handler: Handler,
             ) -> ::graph_agents::Tool
             where
-                #(#generics: ::graph_agents::derive::ToolArgument,)*
                 Output: ::graph_agents::derive::IntoToolOutput<Kind>,
-                Handler: ::std::ops::Fn(Arguments<#(#generics),*>, ::graph_agents::ToolRuntime) -> Answer
+                Handler: ::std::ops::Fn(Arguments, ::graph_agents::ToolRuntime) -> Answer
                     + ::std::marker::Send
                     + ::std::marker::Sync
                     + 'static,
@@ -82,33 +81,31 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
     }
 }
 
-/// The parts of the generated struct of the model's arguments.
-#[derive(Default)]
-struct Arguments<'a> {
-    fields: Vec<TokenStream>,
-    generics: Vec<Ident>,
-    /// The types that replace the generics.
-    types: Vec<&'a Type>,
+/// Generates the field of the arguments' struct for a parameter.
+///
+/// The type is checked, so that an invalid type is not also an error in each derived implementation.
+fn argument(Parameter { name, r#type, attributes, .. }: &Parameter) -> TokenStream {
+    if attributes.iter().any(replaces_conversion) {
+        return quote! { #(#attributes)* #name: #r#type };
+    }
+    let checked = quote_spanned! { r#type.span()=>
+        <::graph_agents::derive::Checked<
+            { ::graph_agents::derive::argument::<#r#type>() }
+        > as ::graph_agents::derive::Then<#r#type>>::Type
+    };
+    quote! { #(#attributes)* #name: #checked }
 }
 
-/// Generates the struct of the model's arguments.
-///
-/// The type of a field is generic, so that an invalid type is not also an error in each derived implementation. A
-/// field with attributes keeps its type, because an attribute can depend on it: `#[serde(default = "path")]`.
-fn arguments(parameters: &[Parameter]) -> Arguments<'_> {
-    let mut arguments = Arguments::default();
-    for parameter in parameters.iter().filter(|it| matches!(it.source, Source::Model)) {
-        let Parameter { name, r#type, attributes, .. } = parameter;
-        if attributes.iter().all(|it| it.path().is_ident("doc")) {
-            let generic = format_ident!("Argument{}", arguments.generics.len());
-            arguments.fields.push(quote! { #(#attributes)* #name: #generic });
-            arguments.generics.push(generic);
-            arguments.types.push(r#type);
-        } else {
-            arguments.fields.push(quote! { #(#attributes)* #name: #r#type });
-        }
-    }
-    arguments
+/// Returns whether an attribute, such as `#[serde(with = "module")]`, makes a type valid that serde does not support.
+fn replaces_conversion(attribute: &Attribute) -> bool {
+    let Meta::List(list) = &attribute.meta else { return false };
+    let options = list.tokens.clone().into_iter();
+    options
+        .filter_map(|it| match it {
+            TokenTree::Ident(option) => Some(option.to_string()),
+            _ => None,
+        })
+        .any(|it| it.ends_with("with") || it.starts_with("skip"))
 }
 
 /// Generates the calls that set the options of the attribute.

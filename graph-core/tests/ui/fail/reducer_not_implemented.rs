@@ -1,6 +1,6 @@
 //! A custom reducer must implement `Reducer`.
 
-use graph_core::State;
+use graph_core::{END, START, State, StateGraph};
 
 struct Longest;
 
@@ -8,8 +8,14 @@ struct Longest;
 struct Essay {
     #[reduce(Longest)]
     topic: String,
+    count: u32,
+}
+
+async fn write(essay: &Essay) -> EssayUpdate {
+    Essay::update().topic("rust").count(essay.count + 1)
 }
 
 fn main() {
-    let _ = Essay::update();
+    let graph = StateGraph::<Essay>::new().node(write).edge(START, write).edge(write, END);
+    let _ = graph.compile();
 }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned as _;
+use syn::{Path, spanned::Spanned as _};
 
 use super::super::check::{Field, Key, Reducer, State};
 use crate::syntax::span_of;
@@ -31,12 +31,28 @@ impl Field {
         let span = self.error_span();
         match &self.reducer {
             Reducer::BuiltIn(name) => quote_spanned!(span=> ::graph_core::reduce::#name),
-            Reducer::Custom(path) => quote!(#path),
+            Reducer::Custom(path) => self.custom_reducer(path, state),
             Reducer::Function(_) => self.generated_type(state, index),
             Reducer::Upsert { .. } => {
                 let keyed = self.generated_type(state, index);
                 quote_spanned!(span=> ::graph_core::reduce::Upsert<#keyed>)
             }
+        }
+    }
+
+    /// Generates the type of a user-defined reducer.
+    ///
+    /// The type is checked, so that a type that is not a reducer causes one error. A constant cannot use generic
+    /// parameters, so the reducers of generic states are not checked.
+    pub(super) fn custom_reducer(&self, path: &Path, state: &State) -> TokenStream {
+        let ty = &self.ty;
+        if !state.generics.params.is_empty() {
+            return quote!(#path);
+        }
+        quote_spanned! { self.path_span()=>
+            <::graph_core::checked::Checked<
+                { ::graph_core::checked::reducer::<#path, #ty>() }
+            > as ::graph_core::checked::Then<#path>>::Type
         }
     }
 

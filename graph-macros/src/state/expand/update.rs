@@ -12,13 +12,12 @@ const NUMBERS: [&str; 12] =
     ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i64", "i128", "isize", "f32"];
 
 /// Generates the update type.
-pub(super) fn update_type(
-    State { vis, ident, update, generics, fields, fields_span, .. }: &State,
-) -> TokenStream {
+pub(super) fn update_type(state: &State) -> TokenStream {
+    let State { vis, ident, update, generics, fields, fields_span, .. } = state;
     let update = Ident::new(&update.to_string(), *fields_span);
     let (_, arguments, bounds) = generics.split_for_impl();
     let fields = fields.iter().map(|it| {
-        let (name, written) = (&it.ident, it.write_type());
+        let (name, written) = (&it.ident, it.write_type(state));
         let span =
             if matches!(it.reducer, Reducer::Custom(_)) { it.path_span() } else { *fields_span };
         let ty =
@@ -81,7 +80,7 @@ impl Field {
     fn write_method(&self, state: &State) -> TokenStream {
         let Self { ident, docs, .. } = self;
         let vis = &state.vis;
-        let write_type = self.write_type();
+        let write_type = self.write_type(state);
         let (into, call) = if self.needs_exact_type() {
             let call =
                 quote!(::graph_core::state::ExactWrite::<#write_type, __M>::into_write(value));
@@ -105,12 +104,15 @@ impl Field {
     }
 
     /// Generates the type of a written value.
-    pub(super) fn write_type(&self) -> TokenStream {
+    pub(super) fn write_type(&self, state: &State) -> TokenStream {
         let ty = &self.ty;
         match &self.reducer {
-            Reducer::Custom(path) => quote_spanned! { self.path_span()=>
-                <#path as ::graph_core::reduce::Reducer<#ty>>::Update
-            },
+            Reducer::Custom(path) => {
+                let reducer = self.custom_reducer(path, state);
+                quote_spanned! { self.path_span()=>
+                    <#reducer as ::graph_core::reduce::Reducer<#ty>>::Update
+                }
+            }
             Reducer::BuiltIn(name) if name == "Append" => {
                 let list = argument_of(ty, "Arc").unwrap_or(ty);
                 quote!(#list)
