@@ -151,7 +151,9 @@ impl Shape {
             graph = graph.json_branch("tools", self.after_tools());
             let mut targets = vec!["tools".to_owned(), to.exit.clone()];
             let settings = self.model_route;
-            if self.has_response || deciding.is_some() || settings.malformed_call_retries > 0 {
+            // Retries of malformed calls also lead to the loop entry. They are not declared, so that the drawing shows the
+            // ordinary loop.
+            if self.has_response || deciding.is_some() {
                 targets.push(to.loop_entry.clone());
             }
             if !tools.handoffs.is_empty() {

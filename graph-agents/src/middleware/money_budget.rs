@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use graph_core::NodeError;
 use llm::{CatalogEntry, Money, Prices, Usage};
+use serde_json::Value;
 
 use super::hooks::{Hooks, Middleware};
 use crate::{
@@ -12,8 +13,9 @@ use crate::{
     message::{AiMessage, Content, Message, count_tokens_approximately},
     model::{
         ChatModel, ChunkSink, ModelAnswer, ModelHandler, ModelProfile, ModelRequest, ModelTool,
-        Prompt, RequestTool, SharedModel,
+        OutputSchema, Prompt, RequestTool, SharedModel,
     },
+    tool::ProviderTool,
 };
 
 /// Limits the cost of an agent's model calls, in all of its runs. Clones share the budget, so several agents can too.
@@ -25,7 +27,8 @@ use crate::{
 /// [`max_answer`](Self::max_answer) tokens. It rejects a call that the rest of the budget does not cover with an error
 /// named `BudgetExceededError`, so concurrent calls together stay within the limit as long as no call costs more than
 /// its estimate. After the call, the reported usage replaces the reservation. A call that fails, is cancelled or has no
-/// reported usage is charged its full reservation.
+/// reported usage is charged its full reservation. So are calls of [`ChatModel::structured`], which the tool selector
+/// makes, because they report no usage.
 ///
 /// Place it after middleware that retries calls or switches models, so that it sees every attempt.
 ///
@@ -134,11 +137,9 @@ impl MoneyBudget {
 fn estimate_request(request: &ModelRequest) -> u64 {
     let tool = |it: &RequestTool| match it {
         RequestTool::Client(tool) => {
-            tool.name().len() + tool.description().len() + tool.schema().to_string().len()
+            function_length(tool.name(), tool.description(), tool.schema())
         }
-        RequestTool::Provider(tool) => {
-            serde_json::to_string(&tool.tool).map_or(0, |definition| definition.len())
-        }
+        RequestTool::Provider(tool) => provider_tool_length(tool),
     };
     let tools = request.tools.iter().map(tool).sum();
     estimate(request.system.as_ref(), &request.messages, tools)
@@ -148,13 +149,23 @@ fn estimate_request(request: &ModelRequest) -> u64 {
 fn estimate_prompt(prompt: &Prompt) -> u64 {
     let tool = |it: &ModelTool| match it {
         ModelTool::Function { name, description, parameters, .. } => {
-            name.len() + description.len() + parameters.to_string().len()
+            function_length(name, description, parameters)
         }
-        ModelTool::Provider(tool) => tool.definition.to_string().len(),
+        ModelTool::Provider(tool) => provider_tool_length(tool),
     };
     let tools: usize = prompt.tools.iter().map(tool).sum();
     let schema = prompt.output.as_ref().map_or(0, |it| it.schema.to_string().len());
     estimate(prompt.system.as_ref(), &prompt.messages, tools + schema)
+}
+
+/// Returns the number of bytes in the definition of a function.
+fn function_length(name: &str, description: &str, parameters: &Value) -> usize {
+    name.len() + description.len() + parameters.to_string().len()
+}
+
+/// Returns the number of bytes in the definition of a tool that the provider executes.
+fn provider_tool_length(tool: &ProviderTool) -> usize {
+    serde_json::to_string(&tool.tool).map_or(0, |it| it.len())
 }
 
 /// Estimates the number of tokens in messages, a system prompt, and definitions with this number of characters.
@@ -209,8 +220,7 @@ impl Middleware for MoneyBudget {
     }
 }
 
-/// A model whose calls count against a budget. [`ChatModel::structured`] keeps its default, which makes its calls with
-/// `call`, so that their usage is known.
+/// A model whose calls count against a budget.
 #[derive(Debug)]
 struct BudgetedModel {
     model: SharedModel,
@@ -232,5 +242,12 @@ impl ChatModel for BudgetedModel {
         let answer = self.model.call(prompt, chunks).await?;
         self.budget.charge(reservation, Some(&answer));
         Ok(answer)
+    }
+
+    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
+        let whole = Prompt { output: Some(schema.clone()), ..prompt.clone() };
+        // Its value does not contain the usage, so the reservation is charged in full when it is dropped.
+        let _reservation = self.budget.reserve(estimate_prompt(&whole))?;
+        self.model.structured(prompt, schema).await
     }
 }

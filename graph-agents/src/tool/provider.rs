@@ -19,6 +19,9 @@ pub struct ProviderTool {
     pub tool: llm::ProviderTool,
 }
 
+/// Name of a tool whose definition contains none.
+const UNNAMED: &str = "provider_tool";
+
 impl From<llm::ProviderTool> for ProviderTool {
     /// Names the tool: `web_search`, `code_execution`, or the `name` or `type` of a custom definition.
     fn from(tool: llm::ProviderTool) -> Self {
@@ -27,8 +30,10 @@ impl From<llm::ProviderTool> for ProviderTool {
             llm::ProviderTool::CodeExecution => "code_execution",
             llm::ProviderTool::Custom(definition) => {
                 let text = |key: &str| definition[key].as_str();
-                text("name").or_else(|| text("type")).unwrap_or("provider_tool")
+                text("name").or_else(|| text("type")).unwrap_or(UNNAMED)
             }
+            // `llm` may add tools.
+            _ => UNNAMED,
         };
         Self { name: name.to_owned(), tool }
     }
