@@ -1,6 +1,5 @@
 //! Deep agents whose programs run in a sandbox. The sandboxes are not isolated, because isolation is tested in
 //! `sandbox-vm`.
-#![expect(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use graph_agents::{
     Agent, AiMessage, Message, ScriptedModel, Status, ToolCall, code::CodeTools, deep::DeepAgent,
