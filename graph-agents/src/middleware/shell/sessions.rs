@@ -21,7 +21,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) type SharedSession = Arc<tokio::sync::Mutex<Session>>;
 
 /// The session of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Session {
     /// `None` before the first command.
     pub(super) open: Option<Box<dyn CommandSession>>,
