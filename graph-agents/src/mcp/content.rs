@@ -76,7 +76,7 @@ fn shorten(uri: String) -> String {
 /// Returns whether a text has the form of a media type, so that it cannot contain sentences.
 fn is_mime_type(text: &str) -> bool {
     let is_allowed = |it: char| it.is_ascii_alphanumeric() || "/+-._;=".contains(it);
-    text.len() <= 100 && text.chars().all(is_allowed)
+    text.len() <= 100 && text.replace("; ", ";").chars().all(is_allowed)
 }
 
 /// Remaining number of bytes of binary data.
@@ -205,6 +205,7 @@ mod tests {
             panic!("not blocks");
         };
         assert_eq!(blocks[0]["mime_type"], UNKNOWN_TYPE);
+        assert!(is_mime_type("text/plain; charset=utf-8"));
     }
 
     #[test]
