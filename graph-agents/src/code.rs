@@ -236,7 +236,7 @@ fn describe(output: &Output) -> String {
         Status::Exited(0) => return text,
         Status::Exited(code) => format!("[exit code {code}]"),
         Status::Killed(signal) => format!("[killed by signal {signal}]"),
-        Status::Limit(limit) => format!("[stopped: it exceeded its limit of {limit}]"),
+        Status::Limit(limit) => format!("[stopped: the program exceeded its limit: {limit}]"),
         other => format!("[{other:?}]"),
     };
     if text.is_empty() { end } else { format!("{text}\n{end}") }

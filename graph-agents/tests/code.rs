@@ -136,6 +136,24 @@ async fn shell_keeps_directory_variables_and_files_for_the_run() {
 }
 
 #[tokio::test]
+async fn session_that_is_dropped_deletes_its_sandbox() {
+    let sandboxes = sandboxes().await;
+    // The second call of the model fails, because the script is over.
+    let model = ScriptedModel::new([shell("ls")]);
+    let middleware = Shell::new(SandboxCommands::new(sandboxes.clone()));
+    let agent = Agent::new(model).middleware(middleware).compile().unwrap();
+    agent.run("go").await.unwrap_err();
+    assert_eq!(sandboxes.list().len(), 1);
+    drop(agent);
+    let deleted = async {
+        while !sandboxes.list().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), deleted).await.unwrap();
+}
+
+#[tokio::test]
 async fn command_that_exceeds_its_time_limit_ends_the_session() {
     let limits = ExecLimits { wall: Duration::from_secs(3), ..ExecLimits::default() };
     let sandboxes = sandboxes().await;

@@ -250,7 +250,10 @@ mod tests {
                 match kind {
                     0 | 1 => Change::Extend(vec![json!(number)]),
                     2 | 3 => Change::Put(vec![(index.index(length + 1), json!(number))]),
-                    4 if length > 0 => Change::Remove(vec![index.index(length)]),
+                    4 if length > 0 => {
+                        let step = usize::try_from(number).unwrap() + 1;
+                        Change::Remove((index.index(length)..length).step_by(step).collect())
+                    }
                     _ if number == 0 => Change::Set(json!({})),
                     _ if number == 1 => Change::Set(json!([1, 2])),
                     _ => Change::Extend(vec![json!(number), json!(number)]),

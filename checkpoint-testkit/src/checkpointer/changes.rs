@@ -252,7 +252,10 @@ impl SeededRng {
             3 => ("map", Change::Set(json!({"set": n}))),
             4 => ("list", Change::Put(vec![(self.below(length + 1), json!(n))])),
             5 => ("map", merge(json!({format!("k{}", n % 5): n}))),
-            6 if length > 0 => ("list", Change::Remove(vec![self.below(length)])),
+            6 if length > 0 => {
+                let (first, step) = (self.below(length), 1 + self.below(3));
+                ("list", Change::Remove((first..length).step_by(step).take(3).collect()))
+            }
             _ => ("list", Change::Extend(vec![json!(n), json!(n + 1)])),
         }
     }

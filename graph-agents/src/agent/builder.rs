@@ -25,7 +25,7 @@ use crate::{
     middleware::{Middleware, ModelWrapper},
     model::{ChatModel, RequestTool, SharedModel},
     response::{ResponseFormat, Strategy},
-    state::{JUMP_TO, MESSAGES, STRUCTURED_RESPONSE, StateField},
+    state::{JUMP_TO, MALFORMED_CALLS, MESSAGES, STRUCTURED_RESPONSE, StateField},
     tool::{ProviderTool, Tool, ToolErrors, ToolWrapper},
     tool_node::{ToolNode, unique},
 };
@@ -273,6 +273,10 @@ impl Agent {
             StateField::private(JUMP_TO, JsonFieldKind::Ephemeral),
             StateField::new(STRUCTURED_RESPONSE, JsonFieldKind::Last).visible(false, true),
         ];
+        if self.malformed_call_retries > 0 {
+            // Not stored, so each run starts at zero.
+            fields.push(StateField::private(MALFORMED_CALLS, JsonFieldKind::Untracked));
+        }
         let added = self.middleware.iter().flat_map(|it| it.state_fields());
         for field in added.chain(self.fields.iter().cloned()) {
             match fields.iter_mut().find(|it| it.name == field.name) {
@@ -343,6 +347,7 @@ impl Agent {
             schema: schema.clone(),
             dependencies: self.dependencies.clone(),
             settings: self.settings.clone(),
+            counts_malformed_calls: self.malformed_call_retries > 0,
         });
         graph.node(json_node("model", move |input, context| {
             let node = node.clone();

@@ -8,7 +8,10 @@ use graph_core::{
 };
 use serde_json::{Map, Value};
 
-use super::{hook_node::stream_messages, repair::repair};
+use super::{
+    hook_node::stream_messages,
+    repair::{is_malformed, malformed_in_a_row, repair},
+};
 use crate::{
     AgentState,
     command::{Command, Update},
@@ -16,7 +19,7 @@ use crate::{
     message::{Content, Message},
     model::{ModelAnswer, ModelHandler, ModelRequest, RequestTool, SharedModel},
     response::ResponseFormat,
-    state::STRUCTURED_RESPONSE,
+    state::{MALFORMED_CALLS, STRUCTURED_RESPONSE},
 };
 
 /// The node that calls the model.
@@ -31,6 +34,8 @@ pub(super) struct ModelNode {
     pub(super) dependencies: Dependencies,
     /// Settings of all model calls.
     pub(super) settings: Map<String, Value>,
+    /// Whether to count consecutive messages with only malformed tool calls.
+    pub(super) counts_malformed_calls: bool,
 }
 
 impl ModelNode {
@@ -57,7 +62,7 @@ impl ModelNode {
         };
         let streamed = request.streamed.clone();
         let answer = self.handler.fresh().call_with_commands(request).await?;
-        let (update, commands) = self.update(repaired, answer);
+        let (update, commands) = self.update(repaired, answer, &state);
         let streamed = streamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         stream_messages(&update, &state, &streamed, &context).await;
         if commands.is_empty() {
@@ -74,12 +79,21 @@ impl ModelNode {
         &self,
         repaired: Option<Vec<Message>>,
         answer: ModelAnswer,
+        state: &AgentState,
     ) -> (Update, Vec<Command>) {
+        let malformed = malformed_in_a_row(state);
+        let malformed_now = match answer.ai().is_some_and(is_malformed) {
+            true => malformed + 1,
+            false => 0,
+        };
         let replaced = repaired.map(|it| [vec![Message::remove_all()], it].concat());
         let messages = replaced.into_iter().flatten().chain(answer.messages);
         let mut update = Update::new().messages(messages);
         if self.response.is_some() {
             update = update.set(STRUCTURED_RESPONSE, answer.structured.unwrap_or(Value::Null));
+        }
+        if self.counts_malformed_calls && malformed_now != malformed {
+            update = update.set(MALFORMED_CALLS, malformed_now);
         }
         (update, answer.commands)
     }

@@ -1,6 +1,10 @@
 //! Answers to malformed tool calls.
 
-use crate::message::{AiMessage, InvalidToolCall, Message, ToolCall, ToolMessage};
+use crate::{
+    AgentState,
+    message::{AiMessage, InvalidToolCall, Message, ToolCall, ToolMessage},
+    state::MALFORMED_CALLS,
+};
 
 /// Adds an error result for each malformed tool call that has an id and no result. Returns `None` if there is no such
 /// call.
@@ -42,16 +46,14 @@ fn result(call: &InvalidToolCall) -> ToolMessage {
 }
 
 /// Returns whether all tool calls of a message are malformed.
-fn is_malformed(message: &AiMessage) -> bool {
+pub(super) fn is_malformed(message: &AiMessage) -> bool {
     message.tool_calls.is_empty() && !message.invalid_tool_calls.is_empty()
 }
 
-/// Returns whether the newest message of the model contains only malformed calls, and at most `max_retries` messages of
-/// this kind follow each other.
-pub(super) fn should_retry(messages: &[Message], max_retries: usize) -> bool {
-    let since_user = messages.iter().rev().take_while(|it| !matches!(it, Message::Human(_)));
-    let in_a_row = since_user.filter_map(Message::as_ai).take_while(|it| is_malformed(it)).count();
-    (1..=max_retries).contains(&in_a_row)
+/// Returns the number of consecutive messages with only malformed calls, which the model node counts. The messages
+/// themselves do not show it, because middleware may have replaced or removed some of them.
+pub(super) fn malformed_in_a_row(state: &AgentState) -> usize {
+    state.get_as(MALFORMED_CALLS).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -74,17 +76,5 @@ mod tests {
         assert_eq!(repair(&first), None);
         let second = [first, vec![malformed("0")]].concat();
         assert_eq!(repair(&second).unwrap().len(), 4);
-    }
-
-    #[test]
-    fn retries_are_counted_since_the_last_message_of_the_user() {
-        let asked = Message::human("Does it rain?");
-        let mut messages = vec![malformed("0"), asked, malformed("1")];
-        assert!(should_retry(&messages, 1));
-        assert!(!should_retry(&messages, 0));
-        messages.push(malformed("2"));
-        assert!(!should_retry(&messages, 1));
-        messages.push(Message::ai("No."));
-        assert!(!should_retry(&messages, 9));
     }
 }

@@ -3,7 +3,7 @@
 use graph_core::{Goto, NodeError};
 use serde_json::Map;
 
-use super::repair::should_retry;
+use super::repair::{is_malformed, malformed_in_a_row};
 use crate::{
     AgentState,
     command::JumpTo,
@@ -95,7 +95,9 @@ pub(super) fn after_model(
     }
     let Some((newest, answers)) = last_ai(state.messages()) else { return Ok(vec![to.exit()]) };
     if newest.tool_calls.is_empty() {
-        let retries = should_retry(state.messages(), settings.malformed_call_retries);
+        // The count is not stored, so it is missing if another process continues the run here.
+        let in_a_row = malformed_in_a_row(state).max(1);
+        let retries = is_malformed(newest) && in_a_row <= settings.malformed_call_retries;
         return Ok(vec![if retries { to.loop_entry() } else { to.exit() }]);
     }
     let is_answered = |id: &str| answers.iter().any(|it| it.tool_call_id == id);

@@ -98,22 +98,36 @@ impl CommandExecutor for SandboxCommands {
         let sandbox = starting.await.map_err(|error| {
             AgentError::named("SandboxError", format!("cannot start the shell: {error}"))
         })?;
-        Ok(Box::new(Session { sandbox, limits: self.limits.clone() }))
+        Ok(Box::new(Session { sandbox: Some(sandbox), limits: self.limits.clone() }))
     }
 }
 
 /// A session in a sandbox.
 #[derive(Debug)]
 struct Session {
-    sandbox: Sandbox,
+    /// `None` after the session was closed.
+    sandbox: Option<Sandbox>,
     limits: ExecLimits,
+}
+
+impl Drop for Session {
+    /// Deletes the sandbox of a session that was not closed, because its run failed or was cancelled.
+    fn drop(&mut self) {
+        let (sandbox, runtime) = (self.sandbox.take(), tokio::runtime::Handle::try_current());
+        if let (Some(sandbox), Ok(runtime)) = (sandbox, runtime) {
+            runtime.spawn(async move { sandbox.delete().await });
+        }
+    }
 }
 
 #[async_trait]
 impl CommandSession for Session {
     async fn execute(&mut self, command: &str) -> Result<CommandResult, NodeError> {
+        let Some(sandbox) = &self.sandbox else {
+            return Ok(CommandResult::ended_session("Error: the session is closed."));
+        };
         let program = Program::new("sh").args(["-c", START, SCRIPT, command]);
-        Ok(match self.sandbox.exec(program.limits(self.limits.clone())).await {
+        Ok(match sandbox.exec(program.limits(self.limits.clone())).await {
             Ok(output) => to_result(&output),
             Err(error) => {
                 CommandResult::ended_session(format!("Error: the sandbox failed: {error}"))
@@ -122,7 +136,10 @@ impl CommandSession for Session {
     }
 
     async fn close(&mut self) {
-        self.sandbox.delete().await;
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.delete().await;
+        }
+        self.sandbox = None;
     }
 }
 
@@ -135,7 +152,7 @@ fn to_result(output: &Output) -> CommandResult {
             CommandResult::failed(format!("{text}\n[killed by signal {signal}]"))
         }
         Status::Limit(limit) => CommandResult::ended_session(format!(
-            "{text}\n[stopped: it exceeded its limit of {limit}]"
+            "{text}\n[stopped: the command exceeded its limit: {limit}]"
         )),
         other => CommandResult::ended_session(format!("{text}\n[{other:?}]")),
     }

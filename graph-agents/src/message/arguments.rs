@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 /// Extracts the JSON object from malformed arguments.
 ///
-/// Repairs only mistakes that leave no doubt about the arguments: text around the object such as a code block, an object
-/// that was encoded twice, single quotes, keys without quotes, line breaks in strings, trailing commas and the literals of
-/// Python. Never adds a value or a closing bracket. Returns `None` if the text contains no complete object, or other data
-/// beside it.
+/// Repairs only mistakes that leave no doubt about the arguments: a code fence or a tag around the object, surplus closing
+/// braces, an object that was encoded twice, single quotes, keys without quotes, line breaks in strings, trailing commas
+/// and the literals of Python. Never adds a value or a closing bracket. Returns `None` if the text contains no complete
+/// object, or other text beside it.
 pub(super) fn repair_arguments(text: &str) -> Option<Map<String, Value>> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => return Some(object),
@@ -20,8 +20,33 @@ pub(super) fn repair_arguments(text: &str) -> Option<Map<String, Value>> {
     let (before, object) = text.split_at(text.find('{')?);
     let mut rest = object.chars().peekable();
     let json = strict_object(&mut rest)?;
-    let has_other_data = before.contains(['[', '"']) || rest.any(|it| "{[\"':".contains(it));
-    serde_json::from_str(&json).ok().filter(|_| !has_other_data)
+    let after: String = rest.collect();
+    if !may_precede(before.trim()) || !may_follow(&after) {
+        return None;
+    }
+    serde_json::from_str(&json).ok()
+}
+
+/// Returns whether a text before an object does not change its meaning: nothing, the start of a code block with an
+/// optional language, or a tag.
+fn may_precede(text: &str) -> bool {
+    let tag = || text.strip_prefix('<')?.strip_suffix('>');
+    match text.strip_prefix("```") {
+        Some(language) => language.is_empty() || is_name(language),
+        None => text.is_empty() || tag().is_some_and(is_name),
+    }
+}
+
+/// Returns whether a text after an object does not change its meaning: surplus braces, then nothing, the end of a code
+/// block, or a closing tag.
+fn may_follow(text: &str) -> bool {
+    let text = text.trim_start_matches(|it: char| it == '}' || it.is_whitespace()).trim_end();
+    let tag = || text.strip_prefix("</")?.strip_suffix('>');
+    text.is_empty() || text == "```" || tag().is_some_and(is_name)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|it| it.is_alphanumeric() || it == '_' || it == '-')
 }
 
 /// Rewrites the object at the start of a text as strict JSON. The iterator then continues after the object.
@@ -126,6 +151,8 @@ mod tests {
             "{\"city\": \"Rome\"}</tool_call>",
             "\"{\\\"city\\\": \\\"Rome\\\"}\"",
             "{\"city\": \"Rome\"}}",
+            "<tool_call>\n{\"city\": \"Rome\"}}\n</tool_call>",
+            "```\n{city: \"Rome\"}\n```\n",
         ] {
             check(text, json!({"city": "Rome"}));
         }
@@ -168,6 +195,13 @@ mod tests {
             "{\"a\": 1}, \"b\": 2}",
             "[\"Rome\", {\"unit\": \"C\"}]",
             "[\"Rome\", {unit: \"C\"}]",
+            "weather(city=Rome, opts={\"unit\":\"C\"})",
+            "'Rome', {\"unit\":\"C\"}",
+            "3, {\"a\":1}",
+            "{\"a\":1}, 2",
+            "{\"a\":1} or",
+            "Rome {\"a\":1}",
+            "<a> <b>{\"a\":1}",
         ] {
             assert_eq!(repair_arguments(text), None, "{text}");
         }

@@ -22,6 +22,12 @@ fn part(block: &Value) -> Part {
     }
 }
 
+/// Returns whether a block is an image, audio or a document. A document that contains plain text is not: models read it
+/// like a text.
+pub(crate) fn is_media(block: &Value) -> bool {
+    block["source"]["type"] != "text" && media(block).is_some()
+}
+
 fn media(block: &Value) -> Option<Media> {
     let kind = match block["type"].as_str()? {
         "image" | "image_url" | "input_image" => MediaKind::Image,
@@ -73,7 +79,7 @@ mod tests {
     use llm::{Media, Part};
     use serde_json::json;
 
-    use super::parts;
+    use super::{is_media, parts};
 
     #[test]
     fn blocks_of_all_formats_become_media() {
@@ -118,5 +124,12 @@ mod tests {
         for (block, part) in cases {
             assert_eq!(parts(&vec![block.clone()].into()), [part], "{block}");
         }
+    }
+
+    #[test]
+    fn documents_of_plain_text_are_not_media() {
+        let document = |kind: &str| json!({"type": "document", "source": {"type": kind, "media_type": "text/plain", "data": "T2JleSE="}});
+        assert!(is_media(&document("base64")));
+        assert!(!is_media(&document("text")));
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{content::Content, types::Message};
+use super::{
+    content::Content,
+    types::{AiMessage, Message},
+};
 use crate::notation;
 
 /// Counts the tokens of messages.
@@ -61,7 +64,7 @@ fn characters(message: &Message) -> usize {
         Message::System(_) => ("system", 0),
         Message::Remove { .. } => ("remove", 0),
         Message::Tool(it) => ("tool", length(&it.tool_call_id)),
-        Message::Ai(it) if it.tool_calls.is_empty() => ("assistant", 0),
+        Message::Ai(it) if it.tool_calls.is_empty() => ("assistant", invalid_calls(it)),
         Message::Ai(it) => {
             let calls = it.tool_calls.iter().map(|call| {
                 let id = call.id.as_deref().map_or("None".to_owned(), notation::python_str);
@@ -71,10 +74,17 @@ fn characters(message: &Message) -> usize {
                     notation::python_object(&call.args),
                 )
             });
-            ("assistant", length(&format!("[{}]", calls.collect::<Vec<_>>().join(", "))))
+            let calls = length(&format!("[{}]", calls.collect::<Vec<_>>().join(", ")));
+            ("assistant", calls + invalid_calls(it))
         }
     };
     content + extra + length(role) + message.name().map_or(0, length)
+}
+
+/// Returns the number of characters in the names and arguments of malformed tool calls.
+fn invalid_calls(message: &AiMessage) -> usize {
+    let texts = message.invalid_tool_calls.iter().flat_map(|it| [&it.name, &it.args]);
+    texts.flatten().map(|it| it.chars().count()).sum()
 }
 
 /// Options of [`trim_messages`].
@@ -150,7 +160,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{AiMessage, ToolCall, ToolMessage};
+    use crate::{ToolCall, ToolMessage, message::InvalidToolCall};
+
+    #[test]
+    fn malformed_calls_count() {
+        let args = Some("x".repeat(400));
+        let call = InvalidToolCall { args, ..InvalidToolCall::default() };
+        let message = AiMessage { invalid_tool_calls: vec![call], ..AiMessage::default() };
+        assert!(count_tokens_approximately(&[message.into()]) >= 100);
+    }
 
     #[test]
     fn trimming_keeps_tool_results_with_their_call() {

@@ -111,11 +111,12 @@ pub trait Middleware: fmt::Debug + Send + Sync {
         model
     }
 
-    /// Returns a copy of this middleware that passes each model that it calls itself to the function, and
-    /// calls the result.
+    /// Returns a copy whose own model calls go through `wrap`. Returns `None` if the middleware calls no models.
+    ///
     /// Middleware that calls models must implement it, so that its calls count against a
-    /// [`MoneyBudget`](super::MoneyBudget). Returns `None` if the middleware calls no models.
-    fn with_wrapped_models(&self, _: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
+    /// [`MoneyBudget`](super::MoneyBudget).
+    fn with_wrapped_models(&self, wrap: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
+        let _ = wrap;
         None
     }
 }

@@ -8,32 +8,32 @@ mod split;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph_core::{Context, JsonFieldKind, NodeError};
+use graph_core::{Context, NodeError};
 use serde_json::{Map, Value, json};
 
 use super::hooks::{Hooks, Middleware};
 use crate::{
     AgentError, AgentState,
     command::Update,
-    id::new_id,
     message::{Status, ToolCall, ToolMessage},
-    state::StateField,
     tool::{Tool, ToolOutput, ToolRuntime},
 };
-use sessions::{Sessions, SharedSession};
+use sessions::{Place, Sessions, SharedSession};
 
 pub use allowed_commands::AllowedCommands;
 pub use executor::{CommandExecutor, CommandResult, CommandSession};
-
-/// Name of the field that holds the id of the run's session.
-const SESSION: &str = "shell_session";
 
 /// Gives the model the tool `shell`, which runs commands through a [`CommandExecutor`].
 ///
 /// All commands of a run share a session, so the working directory of one command is that of the next. The session
 /// starts with the first command and ends with the run. With the argument `restart`, the model starts over with a new
 /// session. A command that exceeds the time limit of the executor ends the session, and its result says so. Parallel
-/// calls run one after the other. A run that is resumed by another process continues in a new session.
+/// calls of one message run one after the other, in any order.
+///
+/// A run that is interrupted keeps its session for an hour, and continues in it when it is resumed. After that, or if
+/// another process resumes the run, it continues in a new session, and the first result says so. The session of a run
+/// that fails or is cancelled ends with the command that fails or is cancelled, with the next run of the thread, or
+/// after an hour.
 ///
 /// There is no executor that passes commands to a shell of the host: a model would then act with all permissions of the
 /// program. Results are marked as [untrusted](Tool::untrusted), unless [`trusted`](Self::trusted) is set.
@@ -104,20 +104,17 @@ impl Shell {
         args: &Map<String, Value>,
         runtime: &ToolRuntime,
     ) -> Result<ToolOutput, NodeError> {
-        let session = match session_id(runtime.state()) {
-            Some(id) => self.sessions.get(&id),
-            // The tool was called outside of an agent.
-            None => SharedSession::default(),
-        };
+        let session = self.sessions.get(Place::of(runtime.context()));
         let call = runtime.call();
         let restarts = args.get("restart").and_then(Value::as_bool).unwrap_or_default();
         let command = args.get("command").and_then(Value::as_str);
         let message = match command {
             _ if restarts => {
                 close(&session, &[]).await;
+                session.lock().await.follows_another = false;
                 ToolMessage::success(call, "The next command runs in a new session.")
             }
-            Some(command) => self.to_message(call, &self.execute(&session, command).await?),
+            Some(command) => self.execute(&session, command, call).await?,
             None => ToolMessage::error(call, "Set `command` to a command, or `restart` to true."),
         };
         Ok(ToolOutput::Message(message))
@@ -128,25 +125,27 @@ impl Shell {
         &self,
         session: &SharedSession,
         command: &str,
-    ) -> Result<CommandResult, NodeError> {
-        let mut slot = session.lock().await;
-        // If the command fails or is cancelled, the state of the session is unknown, and the session is dropped.
-        let mut open = match slot.take() {
+        call: &ToolCall,
+    ) -> Result<ToolMessage, NodeError> {
+        let mut session = session.lock().await;
+        // If the command fails or is cancelled, the state of the session is unknown, and the session ends.
+        let mut open = match session.open.take() {
             Some(open) => open,
             None => self.start().await?,
         };
-        let result = open.execute(command).await?;
+        let result = execute_or_close(&mut *open, command).await?;
         match result.session_ended {
             true => open.close().await,
-            false => *slot = Some(open),
+            false => session.open = Some(open),
         }
-        Ok(result)
+        let is_new = std::mem::take(&mut session.follows_another);
+        Ok(self.to_message(call, &result, is_new))
     }
 
     async fn start(&self) -> Result<Box<dyn CommandSession>, NodeError> {
         let mut session = self.executor.start().await?;
         for command in &self.startup {
-            let result = session.execute(command).await?;
+            let result = execute_or_close(&mut *session, command).await?;
             if result.exit_code != Some(0) {
                 session.close().await;
                 let output = first_lines(&result.output, self.max_lines);
@@ -157,13 +156,16 @@ impl Shell {
         Ok(session)
     }
 
-    fn to_message(&self, call: &ToolCall, result: &CommandResult) -> ToolMessage {
+    fn to_message(&self, call: &ToolCall, result: &CommandResult, is_new: bool) -> ToolMessage {
         let mut text = first_lines(&result.output, self.max_lines);
         if text.is_empty() {
             text.push_str("<no output>");
         }
         if let Some(code) = result.exit_code.filter(|it| *it != 0) {
             text.push_str(&format!("\n\nExit code: {code}"));
+        }
+        if is_new {
+            text.push_str("\n\nAn earlier session has ended. This command ran in a new session.");
         }
         if result.session_ended {
             text.push_str("\n\nThe session has ended. The next command runs in a new session.");
@@ -175,18 +177,26 @@ impl Shell {
     }
 }
 
+/// Executes a command, and ends the session if that fails.
+async fn execute_or_close(
+    session: &mut dyn CommandSession,
+    command: &str,
+) -> Result<CommandResult, NodeError> {
+    let result = session.execute(command).await;
+    if result.is_err() {
+        session.close().await;
+    }
+    result
+}
+
 /// Ends a session, after it has executed these commands.
 async fn close(session: &SharedSession, commands: &[String]) {
-    let Some(mut open) = session.lock().await.take() else { return };
+    let Some(mut open) = session.lock().await.open.take() else { return };
     for command in commands {
         // The run is over, so a failure has no consequences.
         let _ = open.execute(command).await;
     }
     open.close().await;
-}
-
-fn session_id(state: &AgentState) -> Option<String> {
-    state.get_as(SESSION)
 }
 
 /// Shortens an output to its first lines.
@@ -209,10 +219,6 @@ impl Middleware for Shell {
         Hooks::new().before_agent([]).after_agent([])
     }
 
-    fn state_fields(&self) -> Vec<StateField> {
-        vec![StateField::private(SESSION, JsonFieldKind::Last)]
-    }
-
     fn tools(&self) -> Vec<Tool> {
         let schema = json!({
             "properties": {
@@ -223,25 +229,34 @@ impl Middleware for Shell {
                 },
             },
         });
-        let description = "Runs a command. All commands share a session, so a change of the working directory lasts.";
+        let description = "Runs a command. All commands share a session, so a change of the working directory lasts. \
+                           Parallel calls run one after the other, in any order.";
         let shell = Arc::new(self.clone());
         let tool = Tool::dynamic("shell", description, schema, move |args, runtime| {
             let shell = shell.clone();
             async move { shell.call(&args, &runtime).await }
         });
+        let tool = tool.reads_state(false);
         vec![if self.trusted { tool } else { tool.untrusted() }]
     }
 
-    async fn before_agent(&self, _: &AgentState, _: &Context) -> Result<Option<Update>, NodeError> {
-        Ok(Some(Update::new().set(SESSION, new_id())))
+    async fn before_agent(
+        &self,
+        _: &AgentState,
+        context: &Context,
+    ) -> Result<Option<Update>, NodeError> {
+        if let Some(left) = self.sessions.begin(Place::of(context)) {
+            close(&left, &[]).await;
+        }
+        Ok(None)
     }
 
     async fn after_agent(
         &self,
-        state: &AgentState,
-        _: &Context,
+        _: &AgentState,
+        context: &Context,
     ) -> Result<Option<Update>, NodeError> {
-        if let Some(session) = session_id(state).and_then(|id| self.sessions.remove(&id)) {
+        if let Some(session) = self.sessions.remove(&Place::of(context)) {
             close(&session, &self.shutdown).await;
         }
         Ok(None)

@@ -70,6 +70,7 @@ pub struct Supervisor {
     handoff_back_messages: Option<bool>,
     tool_prefix: Option<String>,
     inline_names: bool,
+    malformed_call_retries: usize,
     checkpointer: Option<Arc<dyn Checkpointer>>,
 }
 
@@ -90,6 +91,7 @@ impl Supervisor {
             handoff_back_messages: None,
             tool_prefix: None,
             inline_names: false,
+            malformed_call_retries: Agent::MALFORMED_CALL_RETRIES,
             checkpointer: None,
         }
     }
@@ -144,6 +146,13 @@ impl Supervisor {
         self
     }
 
+    /// Sets how many times in a row the supervisor's model is called again after a message in which all tool calls are
+    /// malformed; see [`Agent::malformed_call_retries`].
+    pub fn malformed_call_retries(mut self, retries: usize) -> Self {
+        self.malformed_call_retries = retries;
+        self
+    }
+
     /// Sets the checkpointer that stores the conversations: a value, an `Arc` of it, or an `Arc<dyn Checkpointer>`.
     pub fn checkpointer<M>(self, checkpointer: impl IntoShared<dyn Checkpointer, M>) -> Self {
         self.shared_checkpointer(checkpointer.into_shared())
@@ -189,6 +198,7 @@ impl Supervisor {
             .map(|it| supervisor_handoff_tool(it.clone(), prefix, self.handoff_messages));
         let mut agent = Agent::with_shared_model(model)
             .name(self.name.clone())
+            .malformed_call_retries(self.malformed_call_retries)
             .tools(self.tools.iter().cloned())
             .tools(handoffs);
         if let Some(prompt) = &self.prompt {

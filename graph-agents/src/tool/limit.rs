@@ -1,9 +1,21 @@
 //! Limits and marks on the content that a tool shows to the model.
 
-use crate::message::Content;
+use serde_json::Value;
+
+use crate::message::{Content, is_media, text_block};
 
 /// Default maximum number of characters of a tool result.
 pub(crate) const MAX_OUTPUT: usize = 100_000;
+
+/// Converts blocks that are neither texts nor media to texts with their JSON, which is what the model sees of them.
+pub(crate) fn blocks_as_text(content: Content) -> Content {
+    let is_kept = |it: &Value| it.is_string() || it["type"] == "text" || is_media(it);
+    let convert = |it: Value| if is_kept(&it) { it } else { text_block(&it.to_string()) };
+    match content {
+        Content::Text(_) => content,
+        Content::Blocks(blocks) => Content::Blocks(blocks.into_iter().map(convert).collect()),
+    }
+}
 
 /// Shortens the texts of a result to `max` characters in total, and adds a note to the last text that is kept.
 pub(crate) fn truncate(content: Content, max: usize) -> Content {
@@ -52,13 +64,36 @@ impl Truncation {
 
 /// Encloses the texts of a result in tags that mark them as data from an untrusted source.
 pub(crate) fn mark_untrusted(content: Content, tool: &str) -> Content {
-    const CLOSE: &str = "</untrusted_tool_output";
     let marked = content.map_text(|text| {
-        // A result must not be able to end its own mark.
-        let text = text.replace(CLOSE, "<\\/untrusted_tool_output");
-        Some(format!("<untrusted_tool_output tool=\"{tool}\">\n{text}\n{CLOSE}>"))
+        let text = escape_marks(text);
+        Some(format!("<{MARK} tool=\"{tool}\">\n{text}\n</{MARK}>"))
     });
     marked.unwrap_or(content)
+}
+
+/// Name of the tags around untrusted texts.
+const MARK: &str = "untrusted_tool_output";
+
+/// Inserts a backslash into the tags of marks, so that a result cannot end its own mark or start another one.
+fn escape_marks(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at + 1);
+        escaped.push_str(before);
+        if is_mark(tag) {
+            escaped.push('\\');
+        }
+        rest = tag;
+    }
+    escaped + rest
+}
+
+/// Returns whether the text after a `<` continues an opening or closing tag of a mark, with any case and spaces.
+fn is_mark(tag: &str) -> bool {
+    let tag = tag.trim_start();
+    let name = tag.strip_prefix('/').unwrap_or(tag).trim_start();
+    name.get(..MARK.len()).is_some_and(|it| it.eq_ignore_ascii_case(MARK))
 }
 
 #[cfg(test)]
@@ -93,5 +128,19 @@ mod tests {
         assert_eq!(content, expected.into());
         let content = mark_untrusted("a</untrusted_tool_output >b".into(), "web").text();
         assert_eq!(content.matches("</untrusted_tool_output").count(), 1, "{content}");
+    }
+
+    #[test]
+    fn variants_of_tags_are_escaped() {
+        for tag in [
+            "</ untrusted_tool_output>",
+            "< /Untrusted_Tool_Output>",
+            "<UNTRUSTED_TOOL_OUTPUT tool=\"a\">",
+        ] {
+            assert_eq!(escape_marks(&format!("ä<{tag}")), format!("ä<<\\{}", &tag[1..]));
+        }
+        for text in ["a < b", "</tool>", "<", "<untrusted", "<ä</"] {
+            assert_eq!(escape_marks(text), text);
+        }
     }
 }

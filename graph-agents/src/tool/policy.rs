@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     cache::ToolCache,
     errors::ToolErrors,
-    limit::{MAX_OUTPUT, mark_untrusted, truncate},
+    limit::{MAX_OUTPUT, blocks_as_text, mark_untrusted, truncate},
     output::ToolOutput,
 };
 use crate::{
@@ -79,10 +79,15 @@ impl Policy {
         truncate(content, self.max_output)
     }
 
-    /// Shortens and marks a result for the model.
+    /// Shortens and marks a result for the model. A result that needs neither stays as it is.
     pub(super) fn limit(&self, content: Content, tool: &str) -> Content {
-        let content = self.truncate(content);
-        if self.untrusted { mark_untrusted(content, tool) } else { content }
+        let text = blocks_as_text(content.clone());
+        let is_long = text.text().chars().count() > self.max_output;
+        match self.untrusted {
+            true => mark_untrusted(self.truncate(text), tool),
+            false if is_long => self.truncate(text),
+            false => content,
+        }
     }
 }
 

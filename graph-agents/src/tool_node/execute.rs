@@ -1,6 +1,6 @@
 //! Execution of one tool call: arguments, tool, result.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use graph_core::NodeError;
 
@@ -9,7 +9,7 @@ use crate::{
     AgentError, AgentState,
     command::Command,
     error::error_name,
-    message::{Message, ToolCall, ToolMessage},
+    message::{Content, Message, ToolCall, ToolMessage},
     notation,
     tool::{
         Tool, ToolAnswer, ToolErrors, ToolHandler, ToolOutput, ToolRequest, content_of,
@@ -67,7 +67,7 @@ pub(super) fn answer_error(
     let errors = tool.and_then(Tool::error_policy).unwrap_or(errors);
     let Some(text) = errors.text(&error) else { return Err(error) };
     Ok(match tool {
-        // This program rejected the arguments, so the text is no output of the tool.
+        // This program rejected the arguments, so the text is not output of the tool.
         Some(tool) if error_name(&error) == AgentError::TOOL_INVOCATION => {
             ToolMessage::error(call, tool.truncate(text.into())).into()
         }
@@ -112,18 +112,19 @@ fn to_answer(output: ToolOutput, call: &ToolCall, tool: &Tool, state: &AgentStat
     }
 }
 
-/// Limits the messages that a command adds. Messages that are already in the state stay as they are, because a handoff
-/// passes the whole conversation on.
+/// Limits the messages that a command adds or changes. Messages that are already in the state stay as they are, because
+/// a handoff passes the whole conversation on.
 fn limit_messages(command: Command, tool: &Tool, state: &AgentState) -> Command {
     let mut messages = command.written_messages();
     if messages.is_empty() {
         return command;
     }
-    let known: HashSet<&str> = state.messages().iter().filter_map(Message::id).collect();
+    let known = state.messages().iter().filter_map(|it| Some((it.id()?, it.content()?)));
+    let known: HashMap<&str, &Content> = known.collect();
     let mut changed = false;
     for message in &mut messages {
-        let is_known = message.id().is_some_and(|it| known.contains(it));
-        let Some(content) = message.content().filter(|_| !is_known) else { continue };
+        let stored = message.id().and_then(|it| known.get(it).copied());
+        let Some(content) = message.content().filter(|it| stored != Some(*it)) else { continue };
         let limited = tool.limit(content.clone());
         if limited != *content {
             message.set_content(limited);

@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use graph_agents::{Agent, LlmModel, Message, Status, Tool, middleware::ModelCallLimit};
+use graph_agents::{
+    Agent, AiMessage, LlmModel, Message, ScriptedModel, Status, Tool,
+    middleware::{ModelCallLimit, Size, Summarization},
+};
+use graph_core::MemorySaver;
 use llm::{Llm, Part, Reply, Request, Scripted};
 use serde_json::{Value, json};
 
@@ -87,6 +91,37 @@ async fn call_limits_bound_the_retries() {
     assert_eq!(outcome.text(), "Model call limits exceeded: run limit (3/3)");
     assert_eq!(requests.lock().unwrap().len(), 3);
     assert!(cities.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn summaries_do_not_reset_the_number_of_retries() {
+    let (model, requests) = model((0..9).map(|_| call(json!("{"))));
+    let summaries = ScriptedModel::new((0..9).map(|_| AiMessage::new("a summary")));
+    let summaries = Summarization::new(summaries).trigger(Size::Messages(2));
+    let agent = Agent::new(model)
+        .tools([weather().0])
+        .malformed_call_retries(2)
+        .middleware(summaries.keep(Size::Messages(1)))
+        .compile()
+        .unwrap();
+    agent.run("Does it rain?").await.unwrap();
+    assert_eq!(requests.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn retries_are_counted_for_each_run_and_since_the_last_other_message() {
+    let malformed = || call(json!("{"));
+    let valid = call(json!({ "city": "Rome" }));
+    let replies = [malformed(), valid, malformed(), malformed(), malformed(), malformed()];
+    let (model, requests) = model(replies);
+    let agent = Agent::new(model).tools([weather().0]).malformed_call_retries(1);
+    let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();
+    let conversation = agent.conversation("a");
+    let outcome = conversation.send("Does it rain?").await.unwrap();
+    assert_eq!(requests.lock().unwrap().len(), 4);
+    assert_eq!(outcome.state.get("malformed_calls"), None);
+    conversation.send("Does it rain now?").await.unwrap();
+    assert_eq!(requests.lock().unwrap().len(), 6);
 }
 
 #[test]

@@ -6,33 +6,37 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use graph_agents::{
     Agent, AiMessage, ChatModel, CompiledAgent, Message, Tool, ToolCall,
     middleware::{Middleware, MoneyBudget, Size, Summarization, ToolEmulator, ToolSelector},
-    model::{ChunkSink, Prompt},
+    model::{ChunkSink, OutputSchema, Prompt},
 };
 use graph_core::NodeError;
 use llm::{Money, Prices, Usage};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 const CHOICE: &str = r#"{"tools": ["clock"]}"#;
 
-/// A model that costs 0.10 dollars per call, or an unknown amount. It answers after all concurrent calls have started.
+/// A model that costs 0.10 dollars per call, or an unknown amount.
 #[derive(Clone, Debug)]
 struct Paid {
     answer: AiMessage,
     calls: Arc<AtomicUsize>,
+    /// Holds calls until it is closed.
+    gate: Option<Arc<Semaphore>>,
 }
 
 impl Paid {
     fn new(text: &str) -> Self {
         let usage = Usage { input: 0, output: 100_000, ..Usage::default() };
         let answer = AiMessage { usage: Some(usage), ..AiMessage::new(text) };
-        Self { answer, calls: Arc::default() }
+        Self { answer, calls: Arc::default(), gate: None }
     }
 
     fn without_usage(text: &str) -> Self {
-        Self { answer: AiMessage::new(text), calls: Arc::default() }
+        Self { answer: AiMessage::new(text), calls: Arc::default(), gate: None }
     }
 
     fn calls(&self) -> usize {
@@ -44,8 +48,8 @@ impl Paid {
 impl ChatModel for Paid {
     async fn call(&self, prompt: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        for _ in 0..50 {
-            tokio::task::yield_now().await;
+        if let Some(gate) = &self.gate {
+            assert!(gate.acquire().await.is_err(), "the gate has no permits");
         }
         // The agent's model calls the tool once, if it has the tool.
         let has_result = prompt.messages.iter().any(|it| it.as_tool().is_some());
@@ -107,7 +111,41 @@ async fn calls_of_the_tool_selector_count() {
     let agent = compiled(agent(model.clone(), selector, &budget).tools([clock()]));
     agent.run("What time is it?").await.unwrap();
     assert_eq!((model.calls(), chooser.calls()), (2, 2));
-    assert_eq!(budget.spent(), Money::from_dollars(0.4));
+    // The usage of the selections is unknown, so they are charged in full.
+    assert!(budget.spent() > Money::from_dollars(2.2), "{:?}", budget.spent());
+}
+
+/// A model with its own structured output.
+#[derive(Clone, Debug, Default)]
+struct Chooser {
+    calls: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl ChatModel for Chooser {
+    async fn call(&self, _: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
+        panic!("the structured output of the model is not used");
+    }
+
+    async fn structured(&self, _: &Prompt, _: &OutputSchema) -> Result<Value, NodeError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Ok(json!({"tools": ["clock"]}))
+    }
+}
+
+#[tokio::test]
+async fn structured_output_of_a_model_is_used_and_counts() {
+    let (model, chooser) = (Paid::new("noon"), Chooser::default());
+    let covered = budget(9.0);
+    let selector = ToolSelector::new().model(chooser.clone());
+    let chosen = compiled(agent(model.clone(), selector.clone(), &covered).tools([clock()]));
+    chosen.run("What time is it?").await.unwrap();
+    assert_eq!(chooser.calls.load(Ordering::Relaxed), 2);
+    assert!(covered.spent() > Money::from_dollars(2.2), "{:?}", covered.spent());
+
+    let short = compiled(agent(model, selector, &budget(1.5)).tools([clock()]));
+    short.run("What time is it?").await.unwrap_err();
+    assert_eq!(chooser.calls.load(Ordering::Relaxed), 2, "a selection exceeded the budget");
 }
 
 #[tokio::test]
@@ -116,7 +154,7 @@ async fn calls_of_the_tool_selector_with_the_model_of_the_agent_count() {
     let agent = agent(model.clone(), ToolSelector::new(), &budget).tools([clock()]);
     compiled(agent).run("What time is it?").await.unwrap();
     assert_eq!(model.calls(), 4);
-    assert_eq!(budget.spent(), Money::from_dollars(0.4));
+    assert!(budget.spent() > Money::from_dollars(2.2), "{:?}", budget.spent());
 }
 
 #[tokio::test]
@@ -150,11 +188,17 @@ async fn call_of_middleware_without_usage_is_charged_in_full() {
 
 #[tokio::test]
 async fn budget_holds_under_parallel_calls_of_middleware() {
-    let (model, summaries, budget) = (Paid::new("Bye."), Paid::new("a summary"), budget(3.5));
+    let (model, budget) = (Paid::new("Bye."), budget(3.5));
+    let gate = Arc::new(Semaphore::new(0));
+    let summaries = Paid { gate: Some(gate.clone()), ..Paid::new("a summary") };
     let agent = compiled(agent(model.clone(), summarization(summaries.clone()), &budget));
-    let runs = (0..10).map(|_| agent.run(conversation()));
-    let runs = futures_util::future::join_all(runs).await;
-    assert_eq!(runs.iter().filter(|it| it.is_ok()).count(), 3);
+    let mut runs: FuturesUnordered<_> = (0..10).map(|_| agent.run(conversation())).collect();
+    // The calls that the budget covers are held, so only the other runs end.
+    let refused: Vec<_> = runs.by_ref().take(7).collect().await;
+    assert!(refused.iter().all(Result::is_err), "{refused:?}");
+    gate.close();
+    let completed: Vec<_> = runs.collect().await;
+    assert_eq!(completed.iter().filter(|it| it.is_ok()).count(), 3, "{completed:?}");
     assert_eq!((model.calls(), summaries.calls()), (3, 3));
     assert_eq!(budget.spent(), Money::from_dollars(0.6));
 }

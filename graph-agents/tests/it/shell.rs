@@ -11,11 +11,13 @@ use std::{
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall, ToolMessage,
+    Agent, AgentError, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
+    ToolMessage,
     middleware::{AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell},
 };
 use graph_core::{MemorySaver, NodeError};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// Returns an agent whose model makes the calls of each list in one message.
 fn agent(shell: Shell, calls: &[&[Value]]) -> Agent {
@@ -55,6 +57,10 @@ fn texts(results: &[ToolMessage]) -> Vec<String> {
 struct Counting {
     events: Arc<Mutex<Vec<String>>>,
     sessions: Arc<AtomicUsize>,
+    /// Number of sessions that were not dropped.
+    alive: Arc<AtomicUsize>,
+    /// Notified by the command `block`, which does not end.
+    blocked: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -64,7 +70,17 @@ struct CountingSession {
     commands: usize,
 }
 
+impl Drop for CountingSession {
+    fn drop(&mut self) {
+        self.executor.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Counting {
+    fn alive(&self) -> usize {
+        self.alive.load(Ordering::Relaxed)
+    }
+
     fn record(&self, event: String) {
         self.events.lock().unwrap().push(event);
     }
@@ -78,6 +94,7 @@ impl Counting {
 impl CommandExecutor for Counting {
     async fn start(&self) -> Result<Box<dyn CommandSession>, NodeError> {
         let id = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        self.alive.fetch_add(1, Ordering::Relaxed);
         self.record(format!("{id}: start"));
         Ok(Box::new(CountingSession { executor: self.clone(), id, commands: 0 }))
     }
@@ -91,8 +108,13 @@ impl CommandSession for CountingSession {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
+        if command == "block" {
+            self.executor.blocked.notify_one();
+            std::future::pending::<()>().await;
+        }
         self.executor.record(format!("{}: end {command}", self.id));
         Ok(match command {
+            "break" => return Err(AgentError::named("SandboxError", "lost").into()),
             "hang" => CommandResult::ended_session("Error: too slow."),
             "fail" => CommandResult::exited(1, "failed"),
             _ => CommandResult::exited(0, format!("{} of session {}", self.commands, self.id)),
@@ -206,6 +228,86 @@ async fn session_survives_an_interrupt() {
     assert_eq!(executor.events().last().unwrap(), "1: close");
 }
 
+#[tokio::test]
+async fn another_process_continues_in_a_new_session_and_says_so() {
+    let saver = Arc::new(MemorySaver::new());
+    let build = |answers: Vec<AiMessage>| {
+        let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
+            runtime.interrupt::<String>("Go on?")
+        });
+        let shell = Shell::new(Counting::default()).trusted();
+        let agent = Agent::new(ScriptedModel::new(answers)).tools([ask]).middleware(shell);
+        agent.checkpointer(saver.clone()).compile().unwrap()
+    };
+    let call = |name: &str, args: Value, id: &str| {
+        AiMessage::new("").tool_call(ToolCall::new(name, args, id))
+    };
+    let first = build(vec![call("shell", command("a"), "c1"), call("ask", json!({}), "c2")]);
+    assert_eq!(first.conversation("a").send("go").await.unwrap().interrupts.len(), 1);
+    let second = build(vec![
+        call("shell", command("b"), "c3"),
+        call("shell", command("c"), "c4"),
+        AiMessage::new("done"),
+    ]);
+    let outcome = second.conversation("a").resume("yes").await.unwrap();
+    let expected =
+        "1 of session 1\n\nAn earlier session has ended. This command ran in a new session.";
+    assert_eq!(texts(&results(&outcome.messages))[2..], [expected, "2 of session 1"]);
+}
+
+#[tokio::test]
+async fn failed_command_releases_the_session() {
+    let executor = Counting::default();
+    let shell = Shell::new(executor.clone()).trusted();
+    let broken = agent(shell.clone(), &[&[command("a")], &[command("break")]]).compile().unwrap();
+    broken.run("go").await.unwrap_err();
+    assert_eq!(executor.alive(), 0);
+    assert_eq!(executor.events().last().unwrap(), "1: close");
+
+    let broken = agent(shell.startup(["break"]), &[&[command("a")]]).compile().unwrap();
+    broken.run("go").await.unwrap_err();
+    assert_eq!(executor.alive(), 0);
+    assert_eq!(executor.events().last().unwrap(), "2: close");
+}
+
+#[tokio::test]
+async fn cancelled_run_releases_the_session() {
+    let executor = Counting::default();
+    let shell = Shell::new(executor.clone()).trusted();
+    let agent = agent(shell, &[&[command("block")]]).compile().unwrap();
+    let run = tokio::spawn(async move { agent.run("go").await.map(|_| ()) });
+    executor.blocked.notified().await;
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    wait_until(|| executor.alive() == 0).await;
+}
+
+#[tokio::test]
+async fn next_run_of_a_thread_releases_the_session_of_a_failed_run() {
+    let executor = Counting::default();
+    let call = ToolCall::new("shell", command("a"), "c1");
+    // The second call of the model fails, because the script is over.
+    let model = ScriptedModel::new([AiMessage::new("").tool_call(call)]);
+    let agent = Agent::new(model).middleware(Shell::new(executor.clone()).trusted());
+    let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();
+    let conversation = agent.conversation("a");
+    conversation.send("go").await.unwrap_err();
+    assert_eq!(executor.alive(), 1);
+    conversation.send("go").await.unwrap_err();
+    assert_eq!(executor.alive(), 0);
+    assert_eq!(executor.events().last().unwrap(), "1: close");
+}
+
+/// Waits until the condition holds.
+async fn wait_until(condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn allowed_commands_keep_the_working_directory() {
@@ -232,13 +334,19 @@ async fn allowed_commands_keep_the_working_directory() {
 async fn command_over_its_time_limit_is_killed_and_ends_the_session() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("sub")).unwrap();
-    let commands = AllowedCommands::new(dir.path(), ["sleep", "ls"]).unwrap();
+    let commands = AllowedCommands::new(dir.path(), ["sh", "ls"]).unwrap();
     let commands = commands.timeout(Duration::from_secs(5));
     let shell = Shell::new(commands).trusted();
-    let lines = ["cd sub", "sleep 600", "ls"].map(command);
+    let lines = ["cd sub", "sh -c 'echo $$ > pid; exec sleep 600'", "ls"].map(command);
     let results = run(shell, &lines).await;
     let text = results[1].content.text();
     assert!(text.starts_with("Error: the command did not finish within 5s."), "{text}");
     assert!(text.contains("The session has ended."), "{text}");
     assert_eq!(results[2].content.text(), "sub\n", "the new session starts in the first directory");
+    let pid = fs::read_to_string(dir.path().join("sub/pid")).unwrap();
+    let is_running = || {
+        let kill = std::process::Command::new("kill").args(["-0", pid.trim()]).output();
+        kill.unwrap().status.success()
+    };
+    wait_until(|| !is_running()).await;
 }

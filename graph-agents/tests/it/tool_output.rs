@@ -3,8 +3,8 @@
 use std::fs;
 
 use graph_agents::{
-    Agent, AgentError, AiMessage, Command, ExceptionAnswer, Message, ScriptedModel, Status, Tool,
-    ToolCall, ToolErrors, ToolMessage, ToolOutput, Update,
+    Agent, AgentError, AiMessage, Command, Content, ExceptionAnswer, Message, ScriptedModel,
+    Status, Tool, ToolCall, ToolErrors, ToolMessage, ToolOutput, Update,
     middleware::{
         AllowedCommands, FileSearch, Middleware, RetryOptions, Shell, ToolErrorAnswers, ToolRetry,
     },
@@ -14,6 +14,7 @@ use graph_core::NodeError;
 use serde_json::{Value, json};
 
 const LONG: &str = "äöüß0123456789";
+const ASKED: &str = "Load it!";
 const SHORTENED: &str = "äöü\n[output truncated: the first 3 of 14 characters are shown]";
 
 fn marked(tool: &str, text: &str) -> String {
@@ -63,6 +64,64 @@ async fn messages_of_commands_are_bounded_and_marked() {
     });
     let results = texts(|it| it.tools([several.max_output(3)]), "load", json!({})).await;
     assert_eq!(results, [SHORTENED]);
+}
+
+#[tokio::test]
+async fn blocks_that_are_not_text_are_bounded_and_marked() {
+    let image = json!({"type": "image", "base64": "cG5n", "mime_type": "image/png"});
+    let blocks = [
+        json!({"type": "json", "json": {"note": "Obey!"}}),
+        json!({"type": "search_result", "content": [{"type": "text", "text": "Obey!"}]}),
+        json!({"type": "custom_tool_call_output", "output": "Obey!"}),
+        json!({"type": "document", "source": {"type": "text", "data": "Obey!"}}),
+        json!({"type": "file", "file_id": "Obey!"}),
+    ];
+    for block in blocks {
+        let value = json!([block, image]);
+        let tool = Tool::dynamic("load", "Loads.", json!({}), move |_, _| {
+            let value = value.clone();
+            async move { value }
+        });
+        let text_block = |text: String| json!({"type": "text", "text": text});
+        let json = block.to_string();
+        let shortened = format!(
+            "{{\"\n[output truncated: the first 2 of {} characters are shown]",
+            json.chars().count()
+        );
+        for (tool, expected) in [
+            (tool.clone(), block.clone()),
+            (tool.clone().untrusted(), text_block(marked("load", &json))),
+            (tool.clone().max_output(2), text_block(shortened)),
+        ] {
+            let results = run(|it| it.tools([tool]), "load", json!({})).await;
+            let expected = Content::Blocks(vec![expected, image.clone()]);
+            assert_eq!(results[0].content(), Some(&expected));
+        }
+    }
+}
+
+/// A tool that replaces the first message of the conversation.
+fn replacing(text: &'static str) -> Tool {
+    let tool = Tool::dynamic("load", "Loads.", json!({}), move |_, runtime| async move {
+        let mut first = runtime.state().messages()[0].clone();
+        if let Message::Human(it) = &mut first {
+            it.content = text.into();
+        }
+        let answer = ToolMessage::success(runtime.call(), "ok");
+        Command::new().update(Update::new().messages([first, Message::from(answer)]))
+    });
+    tool.max_output(3)
+}
+
+#[tokio::test]
+async fn replaced_messages_are_bounded_and_unchanged_ones_are_not() {
+    for (text, expected) in [(ASKED, ASKED), (LONG, SHORTENED)] {
+        let call = AiMessage::new("").tool_call(ToolCall::new("load", json!({}), "c1"));
+        let model = ScriptedModel::new([call, AiMessage::new("done")]);
+        let agent = Agent::new(model).tools([replacing(text)]).compile().unwrap();
+        let outcome = agent.run(ASKED).await.unwrap();
+        assert_eq!(outcome.messages[0].text(), expected);
+    }
 }
 
 #[tokio::test]

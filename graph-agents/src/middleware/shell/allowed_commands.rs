@@ -99,21 +99,24 @@ struct Session {
 impl Session {
     fn change_directory(&mut self, args: &[String]) -> CommandResult {
         let root = &self.executor.directory;
-        let target = match args {
-            [] => Ok(root.clone()),
-            [path] => self.directory.join(path).canonicalize(),
+        let (path, target) = match args {
+            [] => (".", Ok(root.clone())),
+            [path] => (path.as_str(), self.directory.join(path).canonicalize()),
             _ => return CommandResult::failed("Refused: `cd` needs one directory."),
         };
         match target {
-            Ok(target) if !target.starts_with(root) => CommandResult::failed(
-                "Refused: the directory is outside of the one in which the session started.",
-            ),
+            Ok(target) if !target.starts_with(root) => CommandResult::failed(format!(
+                "Refused: `{path}` is outside of the directory in which the session started."
+            )),
             Ok(target) if target.is_dir() => {
                 self.directory = target;
                 CommandResult::exited(0, "")
             }
-            Ok(_) => CommandResult::exited(1, "Cannot change the directory: not a directory"),
-            Err(error) => CommandResult::exited(1, format!("Cannot change the directory: {error}")),
+            Ok(_) => CommandResult::exited(
+                1,
+                format!("Cannot change to `{path}`: it is not a directory"),
+            ),
+            Err(error) => CommandResult::exited(1, format!("Cannot change to `{path}`: {error}")),
         }
     }
 
