@@ -137,7 +137,8 @@ async fn a_repeated_answer_at_a_checkpoint_of_a_subgraph_is_used_once() {
 /// Runs the graph until it stops before the node, so that no interrupt is pending.
 async fn stopped_before(node: &'static str, thread: &Thread<Trail, Probe>) {
     let options = RunOptions::new().stop_before(Stops::at([node]));
-    let stopped = thread.clone().with_options(options).run(Trail::default()).await.unwrap();
+    let stopped = thread.clone().with_options(options).run(Trail::default()).await;
+    let stopped = stopped.expect("the run stops");
     assert!(!stopped.is_done() && stopped.interrupts().is_empty());
 }
 
@@ -171,15 +172,15 @@ async fn an_answer_without_a_pending_interrupt_is_not_used_by_the_repetition_of_
 
 #[tokio::test]
 async fn an_answer_that_a_finished_task_has_taken_is_not_used_by_another_task() {
-    let ask_after_failure = async |_: &Trail, cx: &Context<Probe>| {
+    async fn ask_after_a(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
         cx.deps().started("a").await;
         cx.deps().enter(cx.step(), "b").await?;
-        Ok::<_, NodeError>(visited(&cx.interrupt::<String>("b?")?))
-    };
+        Ok(visited(&cx.interrupt::<String>("b?")?))
+    }
     let probe = Probe::default();
     let graph = with_nodes(["first"])
         .node_as("a", ask)
-        .node_as("b", ask_after_failure)
+        .node_as("b", ask_after_a)
         .edge(START, "first")
         .edge("first", "a")
         .edge("first", "b")
