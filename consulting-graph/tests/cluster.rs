@@ -126,7 +126,7 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     }
     drop(first);
     // No worker is left, so the run needs the second one.
-    let second = cluster.worker("second", 60);
+    let second = cluster.worker("second", 10);
     check(&run.wait_with_output().unwrap(), 0);
     assert!(second.n_debates() > 0, "the second worker continues the debates");
     check_same_results(&cluster);

@@ -23,7 +23,7 @@ use crate::{
     run::RunResult,
     run_status::RunStatus,
     store::{Claim, Heartbeat, Notice, RunStore},
-    timer::{is_timer, pending_sleep},
+    timer::pending_sleep,
     worker_options::WorkerOptions,
 };
 
@@ -148,20 +148,15 @@ impl LegRunner {
             end = self.run(claim, &control) => end,
             end = self.watch(claim, &control, limit) => end,
         };
-        let mut end = match end {
+        let end = match end {
             // The run can be resumed as long as the thread still has this checkpoint.
             LegEnd::Ended(RunStatus::Failed, result) => {
                 LegEnd::Ended(RunStatus::Failed, RunResult { head: claim.head, ..result })
             }
             end => end,
         };
-        let sleep = match &mut end {
-            LegEnd::Ended(RunStatus::Interrupted, result) => {
-                let sleep = pending_sleep(&result.interrupts);
-                // Clients see only the interrupts that they have to answer.
-                result.interrupts.retain(|it| !is_timer(it));
-                sleep
-            }
+        let sleep = match &end {
+            LegEnd::Ended(RunStatus::Interrupted, result) => pending_sleep(&result.interrupts),
             _ => None,
         };
         let stored = match &end {

@@ -77,7 +77,7 @@ impl RunExecutor for Client {
         self.delete_runs_of_thread(thread).await.map(drop).map_err(|it| executor_error(&it))
     }
 
-    fn answers(&self, interrupt: &Interrupt) -> bool {
+    fn answers_interrupt(&self, interrupt: &Interrupt) -> bool {
         is_timer(interrupt)
     }
 }

@@ -20,10 +20,10 @@ use crate::{
     worker_options::{TraceParent, WorkerOptions},
 };
 
-/// Default time that runs have to reach the end of their current step when the worker shuts down.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum time between two reports. The status of the cluster ignores workers that have not reported for a minute.
-const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(20);
+/// Time between two reports that the worker is alive. It does not depend on the lease, because workers with other leases
+/// read the reports: `RunStore::claim_tasks` counts workers that have reported within ten seconds, and the status of the
+/// cluster those that have reported within a minute.
+const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 
 /// A worker, which executes runs of registered graphs.
 ///
@@ -73,6 +73,9 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Default of [`drain_timeout`](Self::drain_timeout). An orchestrator must give a worker more time to end.
+    pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+
     /// Creates a worker without graphs. Its id consists of the host name and the process id.
     pub fn new(store: RunStore) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -81,7 +84,7 @@ impl Worker {
             store,
             id: format!("{host}-{}", std::process::id()),
             graphs: Vec::new(),
-            drain_timeout: DRAIN_TIMEOUT,
+            drain_timeout: Self::DEFAULT_DRAIN_TIMEOUT,
             options: WorkerOptions::default(),
         }
     }
@@ -229,7 +232,7 @@ async fn report(runner: &LegRunner, draining: bool) -> Result<(), ClusterError> 
 
 /// Reports at intervals until the worker drains.
 async fn keep_reporting(runner: &LegRunner) {
-    let mut beats = interval(runner.heartbeat_interval().min(MAX_REPORT_INTERVAL));
+    let mut beats = interval(REPORT_INTERVAL);
     tokio::select! {
         () = runner.draining() => {}
         () = async {
@@ -244,18 +247,20 @@ async fn keep_reporting(runner: &LegRunner) {
     std::future::pending().await
 }
 
-/// Returns once the process receives SIGTERM or SIGINT. [`Worker`] shows how a worker uses it.
-pub async fn termination() {
+/// Installs handlers for SIGTERM and SIGINT, and returns a future that completes once the process receives one of them.
+/// [`Worker`] shows how a worker uses it. Call it within a Tokio runtime, before anything that a signal may interrupt.
+pub fn termination() -> impl Future<Output = ()> + Send + 'static {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("cannot install signal handlers; the worker will not drain");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
+            tracing::error!("cannot install signal handlers; the process will not stop gracefully");
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }
 

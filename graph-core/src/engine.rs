@@ -22,6 +22,7 @@ mod publish;
 mod publish_failure;
 pub(crate) mod receive_task;
 mod records;
+mod resolve;
 mod run_loop;
 mod running;
 mod send_task;

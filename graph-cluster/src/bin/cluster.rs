@@ -65,10 +65,10 @@ async fn run() -> Result<(), Box<dyn Error>> {
 
 #[cfg(feature = "http")]
 async fn serve(client: Client, address: &str) -> Result<(), Box<dyn Error>> {
+    let shutdown = graph_cluster::termination();
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let routes = graph_cluster::status_routes(client);
-    let shutdown = graph_cluster::termination();
     Ok(axum::serve(listener, routes).with_graceful_shutdown(shutdown).await?)
 }
 

@@ -238,7 +238,7 @@ impl RunStore {
         let outcome = to_json(id, outcome)?;
         let answers = sleep.map(|it| to_json(id, &it.answers)).transpose()?;
         let until = sleep.map(|it| it.until as f64);
-        let (status, legs) = match sleep {
+        let (status, added_legs) = match sleep {
             Some(_) => (RunStatus::Queued, 1),
             None => (status, 0),
         };
@@ -256,7 +256,7 @@ impl RunStore {
             )
             SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
         let params: [&(dyn ToSql + Sync); 7] =
-            [id, &claim.fence, &status.name(), &outcome, &legs, &answers, &until];
+            [id, &claim.fence, &status.name(), &outcome, &added_legs, &answers, &until];
         Ok(self.query_opt(update, &params).await?.is_some())
     }
 

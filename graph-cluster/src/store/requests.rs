@@ -10,7 +10,8 @@ use super::database::RunStore;
 use super::tenants::BUSY_TENANTS;
 use crate::{
     error::ClusterError,
-    run::{RunInfo, StartRun, Ticket},
+    run::{RunInfo, RunResult, StartRun, Ticket},
+    timer::is_timer,
 };
 
 /// Longest delay of a run. Longer ones are shortened.
@@ -139,6 +140,12 @@ impl RunInfo {
 fn run_info(row: &Row) -> Result<RunInfo, ClusterError> {
     let id: String = row.try_get("id")?;
     let status = row.try_get::<_, &str>("status")?.parse();
+    let mut outcome: RunResult = match row.try_get::<_, Option<&str>>("outcome")? {
+        Some(_) => from_json(&id, row, "outcome")?,
+        None => RunResult::default(),
+    };
+    // Clients see only the interrupts that they have to answer.
+    outcome.interrupts.retain(|it| !is_timer(it));
     Ok(RunInfo {
         graph: row.try_get("graph")?,
         version: row.try_get("version")?,
@@ -148,10 +155,7 @@ fn run_info(row: &Row) -> Result<RunInfo, ClusterError> {
         leg: row.try_get("leg")?,
         claims: row.try_get("fence")?,
         worker: row.try_get("worker")?,
-        outcome: match row.try_get::<_, Option<&str>>("outcome")? {
-            Some(_) => from_json(&id, row, "outcome")?,
-            None => Default::default(),
-        },
+        outcome,
         id,
     })
 }

@@ -123,8 +123,8 @@ impl RunStore {
     }
 
     /// Claims up to `limit` tasks that no worker executes, but not more than the worker's share: each task that has not
-    /// ended counts equally for all live workers that can execute it. Tasks of the worker's pools come first, because
-    /// fewer workers can execute them.
+    /// ended counts equally for all workers that can execute it and have reported within ten seconds. Tasks of the
+    /// worker's pools come first, because fewer workers can execute them.
     pub(crate) async fn claim_tasks(
         &self,
         filter: &TaskFilter<'_>,
@@ -141,7 +141,7 @@ impl RunStore {
             ), share AS (
                 SELECT ceil(sum(work.tasks / greatest(1, (
                     SELECT count(*) FROM graph_cluster.worker w
-                    WHERE NOT w.draining AND w.seen_at > now() - $6 * interval '1 millisecond'
+                    WHERE NOT w.draining AND w.seen_at > now() - interval '10 seconds'
                         AND work.graph = ANY(w.graphs) AND (work.pool IS NULL OR work.pool = ANY(w.pools))
                 ))::numeric))::bigint AS tasks FROM work
             ), next AS (

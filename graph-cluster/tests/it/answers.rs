@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use graph_cluster::{
     ClusterError, PostgresQueue, RunCommand, RunInfo, RunStatus, RunStore, StartRun, Worker,
 };
-use graph_core::{Context, NodeError, START, State, StateGraph};
+use graph_core::{
+    Context, NodeError, START, State, StateGraph,
+    checkpoint::{CheckpointId, Checkpointer, Lookup},
+};
 use graph_store::PostgresSaver;
 use serde_json::json;
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::cluster::Cluster;
-
-/// A run that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(180);
+use crate::cluster::{Cluster, DEADLINE};
 
 #[derive(State, Clone, Debug, Default)]
 struct Survey {
@@ -27,7 +27,8 @@ async fn ask(_: &Survey, cx: &Context) -> Result<SurveyUpdate, NodeError> {
     Ok(Survey::update().answers(vec![first, second]))
 }
 
-/// Starts a worker in this process. Aborting its task has the effect of a crash: the worker releases nothing.
+/// Starts a worker in this process. Aborting its task has the effect of a crash: the run keeps its claim until its lease
+/// expires.
 async fn start_worker(cluster: &Cluster, id: &str) -> JoinHandle<Result<(), ClusterError>> {
     let saver = PostgresSaver::connect(&cluster.database).await.expect("the database is running");
     let graph = StateGraph::<Survey>::new().node(ask).edge(START, ask);
@@ -43,7 +44,24 @@ async fn wait(cluster: &Cluster, run: &str) -> RunInfo {
     ended.expect("the run exists")
 }
 
+/// Returns the newest checkpoint of the thread.
+async fn head(cluster: &Cluster) -> CheckpointId {
+    let saver = PostgresSaver::connect(&cluster.database).await.expect("the database is running");
+    let head = saver.get(&Lookup::head("t", "")).await.expect("the database is running");
+    head.expect("the thread has a checkpoint").key.id
+}
+
 pub(crate) async fn answer_is_not_used_for_the_next_interrupt(cluster: &Cluster) {
+    check_answer(cluster, false).await;
+}
+
+pub(crate) async fn answer_at_the_newest_checkpoint_is_not_used_for_the_next_interrupt(
+    cluster: &Cluster,
+) {
+    check_answer(cluster, true).await;
+}
+
+async fn check_answer(cluster: &Cluster, is_addressed: bool) {
     let first = start_worker(cluster, "first").await;
     cluster.client.start(&StartRun::new("asks", "survey", "t")).await.expect("the run starts");
     assert_eq!(wait(cluster, "asks").await.status, RunStatus::Interrupted);
@@ -57,7 +75,10 @@ pub(crate) async fn answer_is_not_used_for_the_next_interrupt(cluster: &Cluster)
         CREATE TRIGGER pause BEFORE UPDATE ON graph_cluster.run
         FOR EACH ROW WHEN (NEW.status = 'interrupted') EXECUTE FUNCTION pause()",
     );
-    let answer = StartRun::new("answers", "survey", "t").command(RunCommand::new().resume("yes"));
+    let head = head(cluster).await;
+    let mut answer = StartRun::new("answers", "survey", "t");
+    answer.command = Some(RunCommand::new().resume("yes"));
+    answer.checkpoint = is_addressed.then_some(head);
     cluster.client.start(&answer).await.expect("the run starts");
     let sleeping =
         "FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";

@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use graph_cluster::{PostgresQueue, RunCommand, RunInfo, RunStatus, RunStore, StartRun, Worker};
@@ -10,10 +10,8 @@ use graph_core::{CompiledGraph, Context, EventKind, NodeError, START, State, Sta
 use graph_store::PostgresSaver;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, DEADLINE};
 
-/// A run that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(180);
 const EVENTS: usize = 100;
 
 #[derive(State, Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tokio::time::timeout;
 
 use crate::{
-    cluster::{Cluster, SHORT_LEASE},
+    cluster::{Cluster, DEADLINE, SHORT_LEASE},
     kill::{Effect, check_effects},
     local::{self, JobSpec, to_value},
     scenarios::check_events,
@@ -18,12 +18,9 @@ use crate::{
 /// Spreads the tasks of all steps over the workers, two at a time for each of them.
 const SPREAD: [&str; 4] = ["--fan-out", "1", "--task-capacity", "2"];
 /// The same for workers that are killed or suspended.
-const SPREAD_BRIEFLY: [&str; 6] =
+const SPREAD_SHORT_LEASE: [&str; 6] =
     ["--fan-out", "1", "--task-capacity", "2", SHORT_LEASE[0], SHORT_LEASE[1]];
 const WIDE: JobSpec = JobSpec { rounds: 2, width: 12, pause_ms: 60, ask: false };
-
-/// A run that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(180);
 
 fn is_start(line: &str) -> bool {
     Effect::parse(line).is_start
@@ -177,7 +174,7 @@ pub(crate) async fn run_whose_tasks_cannot_be_read_fails(cluster: &Cluster) {
 
 /// The leases of the tasks expire while their only worker is stopped.
 pub(crate) async fn suspended_worker_does_not_repeat_its_tasks(cluster: &Cluster) {
-    let worker = cluster.worker_with(&SPREAD_BRIEFLY).await;
+    let worker = cluster.worker_with(&SPREAD_SHORT_LEASE).await;
     let request = JobSpec { rounds: 2, width: 4, pause_ms: 300, ask: false }.request("r", "t");
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
@@ -216,7 +213,7 @@ pub(crate) async fn killed_workers_of_tasks_lose_nothing(cluster: &Cluster) {
     let mut rng = Rng::with_seed(seed());
     let mut workers = Vec::new();
     for _ in 0..3 {
-        workers.push(cluster.worker_with(&SPREAD_BRIEFLY).await);
+        workers.push(cluster.worker_with(&SPREAD_SHORT_LEASE).await);
     }
     let mut kills = 0;
     for number in 0.. {
@@ -235,7 +232,7 @@ pub(crate) async fn killed_workers_of_tasks_lose_nothing(cluster: &Cluster) {
             }
             workers.swap_remove(rng.usize(..workers.len())).signal(Signal::KILL);
             kills += 1;
-            workers.push(cluster.worker_with(&SPREAD_BRIEFLY).await);
+            workers.push(cluster.worker_with(&SPREAD_SHORT_LEASE).await);
         }
         let info = cluster.client.wait(&run).await.expect("the run exists");
         assert_eq!(info.status, RunStatus::Done, "{info:?}");

@@ -5,9 +5,10 @@ use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    time::timeout,
 };
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, DEADLINE};
 
 /// A public key whose private key no server has.
 const KEY: &str = "publickeyv1_6x5SYnLroiN7WYq8NQYU9KHcH4YjpBbwpUfVu3EB7ieH";
@@ -20,10 +21,10 @@ pub(crate) async fn worker_with_a_key_refuses_unsigned_calls(cluster: &Cluster) 
     // No server listens on this port. The workers need it only to submit runs.
     let options = ["--restate", "http://127.0.0.1:1"];
     let open = cluster.worker_with(&options).await;
-    let headers = get_health(open.address).await;
+    let headers = timeout(DEADLINE, get_health(open.address)).await.expect("the worker answers");
     assert!(headers.starts_with(&OK), "{headers:x?}");
     let locked = cluster.worker_with(&[options[0], options[1], "--identity-key", KEY]).await;
-    let headers = get_health(locked.address).await;
+    let headers = timeout(DEADLINE, get_health(locked.address)).await.expect("the worker answers");
     assert!(headers.starts_with(&UNAUTHORIZED), "{headers:x?}");
 }
 

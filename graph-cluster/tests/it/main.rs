@@ -83,6 +83,7 @@ suite!(
         embedded::panic_outside_the_node_fails_the_run,
         embedded::run_with_a_command_that_failed_is_resumed,
         answers::answer_is_not_used_for_the_next_interrupt,
+        answers::answer_at_the_newest_checkpoint_is_not_used_for_the_next_interrupt,
         versions::run_stays_on_its_version,
         versions::run_migrates_to_a_version_that_continues_its_own,
         versions::tasks_are_executed_by_workers_of_their_version,
@@ -120,10 +121,10 @@ suite!(
     ]
 );
 
-// They need no Restate server, but the feature: for the HTTP client, or for the workers.
+// These tests need the feature `restate` for its HTTP client or its workers, but no Restate server.
 #[cfg(feature = "restate")]
 suite!(
-    without_server,
+    without_restate_server,
     super::SchedulerKind::Postgres,
     [replicas::killed_servers_lose_nothing, identity::worker_with_a_key_refuses_unsigned_calls,]
 );

@@ -7,13 +7,15 @@ use std::{
     time::Duration,
 };
 
+use graph_cluster::Worker;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    time::timeout,
 };
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, DEADLINE};
 
 const COMPOSE: &str = include_str!("../../deploy/compose.yaml");
 const KUBERNETES: &str = include_str!("../../deploy/kubernetes.yaml");
@@ -104,8 +106,6 @@ fn ports_of_containers_are_those_of_their_programs() {
 
 #[test]
 fn workers_have_time_to_drain() {
-    // The default of `Worker::drain_timeout`.
-    const DRAIN_SECONDS: u32 = 30;
     let periods = [
         values(COMPOSE, "stop_grace_period"),
         values(KUBERNETES, "terminationGracePeriodSeconds"),
@@ -113,8 +113,8 @@ fn workers_have_time_to_drain() {
     ];
     assert!(periods.iter().all(|it| !it.is_empty()), "{periods:?}");
     for period in periods.into_iter().flatten() {
-        let seconds: u32 = period.trim_end_matches('s').parse().expect("a number of seconds");
-        assert!(seconds > DRAIN_SECONDS, "{seconds}");
+        let seconds = period.trim_end_matches('s').parse().expect("a number of seconds");
+        assert!(Duration::from_secs(seconds) > Worker::DEFAULT_DRAIN_TIMEOUT, "{seconds}");
     }
 }
 
@@ -177,10 +177,13 @@ pub(crate) async fn commands_of_the_manifests_run(cluster: &Cluster) {
         match command[0].as_str() {
             "cluster" => check_probes(&mut running).await,
             _ => {
-                while cluster.workers().await.is_empty() {
-                    assert!(matches!(running.0.try_wait(), Ok(None)), "{command:?} has ended");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
+                let reported = async {
+                    while cluster.workers().await.is_empty() {
+                        assert!(matches!(running.0.try_wait(), Ok(None)), "{command:?} has ended");
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                };
+                timeout(DEADLINE, reported).await.expect("the worker reports");
             }
         }
         running.stop();

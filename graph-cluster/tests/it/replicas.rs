@@ -10,9 +10,10 @@ use fastrand::Rng;
 use graph_tests::crash::{is_nightly, seed};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, DEADLINE},
     kill::check_effects,
     local::{self, JobSpec},
 };
@@ -72,36 +73,48 @@ impl Drop for Replica {
     }
 }
 
-/// Kills a random replica at a random point of each run. The other one returns the result.
+/// Kills a random replica at a random point of each run, and replaces it. Any replica returns the result.
 pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
     let kills = if is_nightly() { 30 } else { 2 };
     let mut rng = Rng::with_seed(seed());
     let _worker = cluster.worker().await;
+    let mut n_active = 0;
     let mut replicas = [Replica::start(cluster), Replica::start(cluster)];
     for number in 0..kills {
         let request = JOB.request(&format!("job {number}"), "local");
         let expected = local::run(&request).await.values;
         let thread = replicas[0].post("/threads", &json!({})).await["thread_id"].clone();
         let thread = format!("/threads/{}", thread.as_str().expect("a thread has an id"));
+        // Starting a replica takes longer than the run.
+        let spare = Replica::start(cluster);
+        let logged = cluster.effects().len();
         let body = json!({ "assistant_id": "job", "input": request.input, "durability": "sync" });
         let run = replicas[0].post(&format!("{thread}/runs"), &body).await["run_id"].clone();
         let run = run.as_str().expect("a run has an id");
-        let logged = cluster.effects().len();
         let point = logged + rng.usize(..2 * (JOB.rounds * JOB.width) as usize);
-        while cluster.effects().len() < point
-            && !cluster.client.run(run).await.is_ok_and(|it| !it.status.is_active())
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        // Dropping the replica kills its process without a warning.
-        replicas[rng.usize(..2)] = Replica::start(cluster);
-        let status = loop {
-            let run = replicas[rng.usize(..2)].get(&format!("{thread}/runs/{run}")).await;
-            match run["status"].as_str() {
-                Some("pending" | "running") => tokio::time::sleep(Duration::from_millis(20)).await,
-                _ => break run,
+        let has_ended =
+            async || cluster.client.run(run).await.is_ok_and(|it| !it.status.is_active());
+        let reaches_point = async {
+            while cluster.effects().len() < point && !has_ended().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
+        timeout(DEADLINE, reaches_point).await.expect("the run continues");
+        // Dropping the replica kills its process without a warning.
+        replicas[rng.usize(..2)] = spare;
+        n_active += usize::from(!has_ended().await);
+        let ends = async {
+            loop {
+                let run = replicas[rng.usize(..2)].get(&format!("{thread}/runs/{run}")).await;
+                match run["status"].as_str() {
+                    Some("pending" | "running") => {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                    _ => break run,
+                }
+            }
+        };
+        let status = timeout(DEADLINE, ends).await.expect("the run ends");
         assert_eq!(status["status"], "success", "{status}");
         let state = replicas[0].get(&format!("{thread}/state")).await;
         for field in ["round", "log", "total"] {
@@ -110,5 +123,6 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
     }
     // No worker has failed.
     check_effects(cluster, 0);
-    println!("{kills} kills of servers, seed {}", seed());
+    // On a busy machine, a run may end before its server is killed.
+    println!("{kills} kills of servers, {n_active} of them with an active run, seed {}", seed());
 }

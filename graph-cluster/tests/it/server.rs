@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use graph_cluster::RunStatus;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use self::{
     api::{Api, SseEvent, names_and_data},
     talk_cluster::Cluster,
 };
+use crate::cluster::DEADLINE;
 
 fn talk(topic: &str) -> Value {
     json!({
@@ -101,12 +103,15 @@ async fn sleeping_thread_has_no_interrupts() {
     let thread = api.new_thread().await;
     let run = api.post(&format!("{thread}/runs"), &talk("late")).await;
     let id = run["run_id"].as_str().expect("the run has an id");
-    let asleep = loop {
-        match cluster.client.run(id).await {
-            Ok(run) if run.leg > 0 => break run,
-            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+    let asleep = async {
+        loop {
+            match cluster.client.run(id).await {
+                Ok(run) if run.leg > 0 => break run,
+                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
         }
     };
+    let asleep = timeout(DEADLINE, asleep).await.expect("the run sleeps");
     assert_eq!((asleep.status, asleep.outcome.interrupts), (RunStatus::Queued, Vec::new()));
     assert_eq!(api.get(&thread).await["status"], "busy");
     let state = api.get(&format!("{thread}/state")).await;

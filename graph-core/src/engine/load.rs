@@ -9,7 +9,6 @@ use crate::{
         error::CheckpointError,
         id::CheckpointId,
         query::{HistoryQuery, Lookup},
-        record::TaskEvent,
         saver::Checkpointer,
         stored::{Checkpoint, CheckpointKey, Source},
     },
@@ -24,10 +23,7 @@ use crate::{
     },
     error::RunError,
     graph::erased::Graph,
-    state::{
-        field::{Field, FieldWrite, Lifetime},
-        limits,
-    },
+    state::limits,
 };
 
 /// The checkpoint that a run starts from.
@@ -169,131 +165,6 @@ pub(super) async fn load_subgraph_start(
         }
     }
     Ok(start)
-}
-
-/// An earlier run on the thread with the same id.
-pub(super) enum EarlierRun {
-    /// The caller has not chosen the id, so no earlier run has it and no later one will.
-    Unnamed,
-    None,
-    /// The input that the run started with, or `None` if it was not stored.
-    Started(Option<Vec<FieldWrite>>),
-}
-
-/// Looks for a run with this id on the thread. The caller holds the thread's lease, so the result stays valid.
-pub(super) async fn earlier_run(
-    graph: &Graph,
-    saver: &Arc<dyn Checkpointer>,
-    thread: &str,
-    run: &str,
-) -> Result<EarlierRun, CheckpointError> {
-    let query = |source| HistoryQuery {
-        run: Some(run.to_owned()),
-        source: Some(source),
-        limit: Some(1),
-        ..HistoryQuery::new(thread, "")
-    };
-    if let Some(mut checkpoint) = saver.list(&query(Source::Input)).await?.pop() {
-        graph.migrate(&mut checkpoint)?;
-        return Ok(EarlierRun::Started(checkpoint.frontier.input.map(|it| it.writes)));
-    }
-    // With exit durability, only the run's last checkpoint is stored.
-    match saver.list(&query(Source::Loop)).await?.is_empty() {
-        true => Ok(EarlierRun::None),
-        false => Ok(EarlierRun::Started(None)),
-    }
-}
-
-/// Converts the input of a run on a thread that has a checkpoint: a whole state must not reset the thread's fields, the
-/// input of a run that has already started is not applied again, and input for a new thread is dropped.
-pub(super) fn resolve_input(
-    input: RunInput,
-    graph: &Graph,
-    checkpoint: &Checkpoint,
-    run: &str,
-    earlier: EarlierRun,
-) -> Result<RunInput, RunError> {
-    let thread = || checkpoint.key.thread.clone();
-    let (update, is_whole) = match input {
-        RunInput::WholeState(update) => (update, true),
-        RunInput::Fresh(update) => (update, false),
-        // The run has already used the value, or started the thread and ignored it.
-        RunInput::StartOrContinue(_, Some(_)) if matches!(earlier, EarlierRun::Started(_)) => {
-            return Ok(RunInput::Continue);
-        }
-        RunInput::StartOrContinue(_, Some(resume)) => {
-            // Without a pending interrupt, the value must not answer the first one that this run raises.
-            let is_interrupted =
-                Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some();
-            let command = CommandInput { resume: Some(resume), ..CommandInput::default() };
-            return Ok(match is_interrupted {
-                true => resolve_command(command, checkpoint, run, &earlier),
-                false => RunInput::Continue,
-            });
-        }
-        RunInput::Command(command) => {
-            return Ok(resolve_command(command, checkpoint, run, &earlier));
-        }
-        input => return Ok(input),
-    };
-    if let EarlierRun::Started(stored) = earlier {
-        let mut writes = graph.initial.writes(&update)?;
-        graph.strip_untracked(&mut writes);
-        return match stored.is_none_or(|it| it == writes) {
-            true => Ok(RunInput::Continue),
-            false => Err(RunError::RunIdReused { run: run.to_owned(), thread: thread() }),
-        };
-    }
-    let resets = |it: &&Field| it.input && !it.many_writers && it.lifetime == Lifetime::Persistent;
-    let fields = graph.initial.fields().iter().filter(resets);
-    let fields: Vec<_> = fields.map(|it| it.name.to_string()).collect();
-    if is_whole && !fields.is_empty() {
-        return Err(RunError::ThreadHasState { thread: thread(), fields });
-    }
-    Ok(RunInput::Fresh(update))
-}
-
-/// Converts a command: if the run has recorded it at the checkpoint, the engine applies the recorded command, and an
-/// answer without an interrupt id is used only if the run has not used it.
-fn resolve_command(
-    command: CommandInput,
-    checkpoint: &Checkpoint,
-    run: &str,
-    earlier: &EarlierRun,
-) -> RunInput {
-    let pending = || -> Vec<String> {
-        let records = Records::new(checkpoint.records.clone());
-        records.pending_interrupts().map(|it| it.id.clone()).collect()
-    };
-    let recorded = checkpoint.records.iter().find_map(|it| match &it.event {
-        TaskEvent::Command { run: recorded, pending, .. } if recorded == run => Some(pending),
-        _ => None,
-    });
-    let Some(recorded) = recorded else {
-        let is_single = matches!(command.resume, Some(Resume::Single(_)));
-        let is_named = !matches!(earlier, EarlierRun::Unnamed);
-        let pending = (is_single && is_named).then(pending);
-        return RunInput::Command(CommandInput { pending, ..command });
-    };
-    let resume = match (command.resume, recorded) {
-        (Some(Resume::Single(value)), Some(known)) => unused_answer(value, known, &pending()),
-        (resume, _) => resume,
-    };
-    match resume {
-        None => RunInput::Continue,
-        resume => RunInput::Command(CommandInput { resume, ..CommandInput::default() }),
-    }
-}
-
-/// Returns the answer of a repeated run, unless the run has used it. `known` are the interrupts that were pending when the
-/// run started, and `pending` those that are pending now.
-fn unused_answer(value: Value, known: &[String], pending: &[String]) -> Option<Resume> {
-    match known {
-        // The id prevents a subgraph, which may have used the answer, from using it for its next interrupt.
-        [id] => pending.contains(id).then(|| Resume::ById([(id.clone(), value)].into())),
-        // The first interrupt that the run raised has used the answer.
-        _ => pending.is_empty().then_some(Resume::Single(value)),
-    }
 }
 
 /// Checks that the graph has every node that the checkpoint continues with.

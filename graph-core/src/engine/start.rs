@@ -19,9 +19,10 @@ use crate::{
         execute::run_error,
         input::RunInput,
         inspect::{planned_task_id, subgraph_namespace},
-        load::{self, EarlierRun, Loaded},
+        load::{self, Loaded},
         outcome::{GraphOutcome, TaskOutput},
         plan::StartInput,
+        resolve::{self, EarlierRun},
         running::{Engine, FirstStep},
         target::{Target, Targets, goto_records, resolve_gotos, stored_targets},
     },
@@ -138,13 +139,21 @@ async fn run_from_checkpoint(
     }
     let saved = match (&writer, &thread) {
         (Some(writer), Some(thread)) => {
-            let saved = load::load(&graph, &writer.saver, thread, "", at).await?;
+            let mut saved = load::load(&graph, &writer.saver, thread, "", at).await?;
             if let Some(checkpoint) = &saved.checkpoint {
                 let earlier = match request.named_run {
-                    true => load::earlier_run(&graph, &writer.saver, thread, &run).await?,
+                    true => resolve::earlier_run(&graph, &writer.saver, thread, &run).await?,
                     false => EarlierRun::Unnamed,
                 };
-                input = load::resolve_input(input, &graph, checkpoint, &run, earlier)?;
+                let repeats_answer =
+                    saved.is_addressed() && resolve::repeats_answer(&input, checkpoint, &run);
+                input = resolve::resolve_input(input, &graph, checkpoint, &run, earlier)?;
+                if repeats_answer && matches!(input, RunInput::Continue) {
+                    // The first call has answered the interrupt of the newest checkpoint. Its repetition continues the
+                    // thread, and must not travel back to that checkpoint.
+                    saved = load::load(&graph, &writer.saver, thread, "", None).await?;
+                    subgraph_start = None;
+                }
             }
             saved
         }
@@ -383,8 +392,8 @@ impl Engine {
         self.put_checkpoint(Source::Input, changes, &affected).await
     }
 
-    /// Returns the record of an input command. A later run applies the command again, and a repetition of this run does
-    /// not use its answer again.
+    /// Returns the record of an input command, from which later runs of the thread apply the command and a repetition of
+    /// this run detects whether its answer was used.
     fn command_record(
         &self,
         update: Option<&AnyUpdate>,

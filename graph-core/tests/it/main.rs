@@ -20,6 +20,7 @@ mod nodes;
 mod reducers;
 mod remote;
 mod remote_tasks;
+mod repeated_answers;
 mod resume;
 mod retries;
 mod same_state;

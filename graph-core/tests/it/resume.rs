@@ -151,38 +151,6 @@ async fn a_repeated_start_or_resume_with_the_same_run_id_answers_once() {
 }
 
 #[tokio::test]
-async fn a_repeated_answer_with_the_same_run_id_is_used_once() {
-    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        // The questions belong to one task, so no checkpoint is stored between them.
-        let ask = async |_: &Trail, cx: &Context<Probe>| {
-            let first: String = cx.interrupt("first?")?;
-            let second: String = cx.interrupt("second?")?;
-            Ok::<_, NodeError>(Trail::update().path([first, second]))
-        };
-        let graph = StateGraph::<Trail, Probe>::new()
-            .node_as("ask", ask)
-            .edge(START, "ask")
-            .checkpointer(MemorySaver::new())
-            .compile()
-            .unwrap();
-        let thread = |run: &str| {
-            let options = RunOptions::new().run_id(run).durability(durability);
-            graph.thread("t", Probe::default()).with_options(options)
-        };
-        let _ = thread("start").run(Trail::default()).await.unwrap();
-        // The caller did not receive the result, and repeats the call.
-        for _ in 0..2 {
-            let outcome = thread("a").resume("yes").await.unwrap();
-            assert_eq!(outcome.interrupts()[0].value, "second?", "{durability:?}");
-            let outcome = thread("a").start_or_resume(Trail::default(), "yes").await.unwrap();
-            assert_eq!(outcome.interrupts()[0].value, "second?", "{durability:?}");
-        }
-        let outcome = thread("b").resume("no").await.unwrap();
-        assert_eq!(outcome.state(), &trail(["yes", "no"]), "{durability:?}");
-    }
-}
-
-#[tokio::test]
 async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
     let probe = Probe::default();
     let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();

@@ -41,7 +41,7 @@ pub trait RunExecutor: fmt::Debug + Send + Sync {
 
     /// Returns whether the executor answers an interrupt itself, for example at the end of a timer. The states of threads
     /// that the server returns do not contain such interrupts.
-    fn answers(&self, _interrupt: &Interrupt) -> bool {
+    fn answers_interrupt(&self, _interrupt: &Interrupt) -> bool {
         false
     }
 }

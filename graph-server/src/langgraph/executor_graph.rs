@@ -86,10 +86,11 @@ impl ExecutorGraph {
     }
 
     /// Removes the interrupts that the executor answers, because no client has to.
-    fn without_answered(&self, mut state: Snapshot) -> Snapshot {
+    fn without_executor_interrupts(&self, mut state: Snapshot) -> Snapshot {
         for task in &mut state.tasks {
-            task.interrupts.retain(|it| !self.executor.answers(it));
-            task.subgraph = task.subgraph.take().map(|it| Box::new(self.without_answered(*it)));
+            task.interrupts.retain(|it| !self.executor.answers_interrupt(it));
+            task.subgraph =
+                task.subgraph.take().map(|it| Box::new(self.without_executor_interrupts(*it)));
         }
         state
     }
@@ -161,7 +162,7 @@ impl AnyGraph for ExecutorGraph {
         subgraphs: bool,
     ) -> Result<Option<Snapshot>, RunError> {
         let state = self.local.state(thread, at, subgraphs).await?;
-        Ok(state.map(|it| self.without_answered(it)))
+        Ok(state.map(|it| self.without_executor_interrupts(it)))
     }
 
     async fn history(
@@ -171,7 +172,7 @@ impl AnyGraph for ExecutorGraph {
         filter: HistoryFilter,
     ) -> Result<Vec<Snapshot>, RunError> {
         let states = self.local.history(thread, namespace, filter).await?;
-        Ok(states.into_iter().map(|it| self.without_answered(it)).collect())
+        Ok(states.into_iter().map(|it| self.without_executor_interrupts(it)).collect())
     }
 
     async fn edit(

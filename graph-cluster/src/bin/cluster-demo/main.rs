@@ -35,7 +35,7 @@ commands:
       --identity-key KEY  Refuse calls that the Restate server has not signed with this key
       --leg-limit-ms N    Time after which a leg continues with a new journal entry (Restate)
   serve                   Serve LangGraph's API until SIGTERM; the workers execute the runs
-      --listen ADDRESS    Address of this machine (default: 127.0.0.1:8123)
+      --listen ADDRESS    Address to listen on (default: 127.0.0.1:8123)
       --stdin true        Also stop when standard input is closed
   start --run ID          Start a run
       --thread NAME       Thread of the run (default: the run id)
@@ -199,15 +199,18 @@ async fn work(
     Ok(worker.serve(scheduler, shutdown(args)).await?)
 }
 
-/// Returns once the process should stop.
-async fn shutdown(args: &Args) {
+/// Installs signal handlers, and returns a future that completes once the process should stop.
+fn shutdown(args: &Args) -> impl Future<Output = ()> + Send + use<> {
+    let terminated = termination();
     let stdin_closed = match args.find("--stdin") {
         Some("true") => stdin_closed(),
         _ => std::future::pending().boxed(),
     };
-    tokio::select! {
-        () = termination() => {}
-        () = stdin_closed => {}
+    async move {
+        tokio::select! {
+            () = terminated => {}
+            () = stdin_closed => {}
+        }
     }
 }
 

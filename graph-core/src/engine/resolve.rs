@@ -1,0 +1,174 @@
+//! Resolve: converts the input of a run on a thread that has a checkpoint, so that the input of a repeated run is not
+//! applied again.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    checkpoint::{
+        error::CheckpointError,
+        query::HistoryQuery,
+        record::TaskEvent,
+        saver::Checkpointer,
+        stored::{Checkpoint, Source},
+    },
+    engine::{
+        input::{CommandInput, Resume, RunInput},
+        records::Records,
+    },
+    error::RunError,
+    graph::erased::Graph,
+    state::field::{Field, FieldWrite, Lifetime},
+};
+
+/// Whether the thread has an earlier run with the same id.
+pub(super) enum EarlierRun {
+    /// The caller has not chosen the id, so no earlier run has it and no later one will.
+    Unnamed,
+    None,
+    /// The input that the run started with, or `None` if it was not stored.
+    Started(Option<Vec<FieldWrite>>),
+}
+
+/// Looks for a run with this id on the thread. The caller holds the thread's lease, so the result stays valid.
+pub(super) async fn earlier_run(
+    graph: &Graph,
+    saver: &Arc<dyn Checkpointer>,
+    thread: &str,
+    run: &str,
+) -> Result<EarlierRun, CheckpointError> {
+    let query = |source| HistoryQuery {
+        run: Some(run.to_owned()),
+        source: Some(source),
+        limit: Some(1),
+        ..HistoryQuery::new(thread, "")
+    };
+    if let Some(mut checkpoint) = saver.list(&query(Source::Input)).await?.pop() {
+        graph.migrate(&mut checkpoint)?;
+        return Ok(EarlierRun::Started(checkpoint.frontier.input.map(|it| it.writes)));
+    }
+    // With exit durability, only the run's last checkpoint is stored.
+    match saver.list(&query(Source::Loop)).await?.is_empty() {
+        true => Ok(EarlierRun::None),
+        false => Ok(EarlierRun::Started(None)),
+    }
+}
+
+/// Converts the input of a run on a thread that has a checkpoint: a whole state must not reset the thread's fields, the
+/// input of a run that has already started is not applied again, and input for a new thread is dropped.
+pub(super) fn resolve_input(
+    input: RunInput,
+    graph: &Graph,
+    checkpoint: &Checkpoint,
+    run: &str,
+    earlier: EarlierRun,
+) -> Result<RunInput, RunError> {
+    let thread = || checkpoint.key.thread.clone();
+    let (update, is_whole) = match input {
+        RunInput::WholeState(update) => (update, true),
+        RunInput::Fresh(update) => (update, false),
+        // The run has already used the value, or started the thread and ignored it.
+        RunInput::StartOrContinue(_, Some(_)) if matches!(earlier, EarlierRun::Started(_)) => {
+            return Ok(RunInput::Continue);
+        }
+        RunInput::StartOrContinue(_, Some(resume)) => {
+            // Without a pending interrupt, the value must not answer the first one that this run raises.
+            let is_interrupted =
+                Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some();
+            let command = CommandInput { resume: Some(resume), ..CommandInput::default() };
+            return Ok(match is_interrupted {
+                true => resolve_command(command, checkpoint, run, &earlier),
+                false => RunInput::Continue,
+            });
+        }
+        RunInput::Command(command) => {
+            return Ok(resolve_command(command, checkpoint, run, &earlier));
+        }
+        input => return Ok(input),
+    };
+    if let EarlierRun::Started(stored) = earlier {
+        let mut writes = graph.initial.writes(&update)?;
+        graph.strip_untracked(&mut writes);
+        return match stored.is_none_or(|it| it == writes) {
+            true => Ok(RunInput::Continue),
+            false => Err(RunError::RunIdReused { run: run.to_owned(), thread: thread() }),
+        };
+    }
+    let resets = |it: &&Field| it.input && !it.many_writers && it.lifetime == Lifetime::Persistent;
+    let fields = graph.initial.fields().iter().filter(resets);
+    let fields: Vec<_> = fields.map(|it| it.name.to_string()).collect();
+    if is_whole && !fields.is_empty() {
+        return Err(RunError::ThreadHasState { thread: thread(), fields });
+    }
+    Ok(RunInput::Fresh(update))
+}
+
+/// Converts a command: if the run has recorded it at the checkpoint, the engine applies the recorded command, and an
+/// answer without an interrupt id is used only if the run has not used it.
+fn resolve_command(
+    command: CommandInput,
+    checkpoint: &Checkpoint,
+    run: &str,
+    earlier: &EarlierRun,
+) -> RunInput {
+    let records = || Records::new(checkpoint.records.clone());
+    let Some(recorded) = recorded_command(checkpoint, run) else {
+        let is_single = matches!(command.resume, Some(Resume::Single(_)));
+        let is_named = !matches!(earlier, EarlierRun::Unnamed);
+        let pending = (is_single && is_named)
+            .then(|| records().pending_interrupts().map(|it| it.id.clone()).collect());
+        return RunInput::Command(CommandInput { pending, ..command });
+    };
+    let resume = match (command.resume, recorded) {
+        (Some(Resume::Single(value)), Some(known)) => unused_answer(value, known, &records()),
+        (resume, _) => resume,
+    };
+    match resume {
+        None => RunInput::Continue,
+        resume => RunInput::Command(CommandInput { resume, ..CommandInput::default() }),
+    }
+}
+
+/// Returns the interrupts that the run has recorded with its command at the checkpoint, if it has recorded a command.
+fn recorded_command<'a>(checkpoint: &'a Checkpoint, run: &str) -> Option<Option<&'a [String]>> {
+    checkpoint.records.iter().find_map(|it| match &it.event {
+        TaskEvent::Command { run: recorded, pending, .. } if recorded == run => {
+            Some(pending.as_deref())
+        }
+        _ => None,
+    })
+}
+
+/// Returns whether the input is an answer without an interrupt id that the run has recorded at the checkpoint. The
+/// checkpoint was then the thread's newest one, because a run that travels in time records nothing.
+pub(super) fn repeats_answer(input: &RunInput, checkpoint: &Checkpoint, run: &str) -> bool {
+    let resume = match input {
+        RunInput::Command(command) => &command.resume,
+        RunInput::StartOrContinue(_, resume) => resume,
+        _ => return false,
+    };
+    let is_recorded = matches!(recorded_command(checkpoint, run), Some(Some(_)));
+    is_recorded && matches!(resume, Some(Resume::Single(_)))
+}
+
+/// Returns the answer of a repeated run, unless the run has used it. `known` are the interrupts that were pending when the
+/// run started.
+///
+/// If no interrupt was pending, the first interrupt of the step takes the answer. It was not used if no task of the step
+/// has finished, waits for an answer or has received one. This may drop an answer that was not used, and the question is
+/// then asked. An answer that was used in a subgraph is not detected if the subgraph failed, or if the process ended
+/// before the task of the subgraph.
+fn unused_answer(value: Value, known: &[String], records: &Records) -> Option<Resume> {
+    let is_pending = |id: &String| records.pending_interrupts().any(|it| it.id == *id);
+    let is_untouched =
+        || records.tasks.values().all(|it| it.done.is_none() && it.resume_values.is_empty());
+    match known {
+        // The id prevents a subgraph, which may have used the answer, from using it for its next interrupt.
+        [id] => is_pending(id).then(|| Resume::ById([(id.clone(), value)].into())),
+        _ => {
+            let is_unused = records.pending_interrupts().next().is_none() && is_untouched();
+            is_unused.then_some(Resume::Single(value))
+        }
+    }
+}
