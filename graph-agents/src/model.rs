@@ -7,10 +7,10 @@ mod request;
 mod scripted;
 mod settings;
 
-pub(crate) use chat::call_streaming;
 pub use chat::{
     ChatModel, ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, SharedModel, ToolChoice,
 };
+pub(crate) use chat::{call_streaming, structured};
 pub use llm_model::LlmModel;
 pub use prompted_tools::PromptedTools;
 pub use request::{ModelAnswer, ModelHandler, ModelRequest, RequestTool};

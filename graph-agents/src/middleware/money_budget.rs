@@ -13,7 +13,7 @@ use crate::{
     message::{AiMessage, Content, Message, count_tokens_approximately},
     model::{
         ChatModel, ChunkSink, ModelAnswer, ModelHandler, ModelProfile, ModelRequest, ModelTool,
-        OutputSchema, Prompt, RequestTool, SharedModel,
+        Prompt, RequestTool, SharedModel,
     },
     tool::ProviderTool,
 };
@@ -27,8 +27,7 @@ use crate::{
 /// [`max_answer`](Self::max_answer) tokens. It rejects a call that the rest of the budget does not cover with an error
 /// named `BudgetExceededError`, so concurrent calls together stay within the limit as long as no call costs more than
 /// its estimate. After the call, the reported usage replaces the reservation. A call that fails, is cancelled or has no
-/// reported usage is charged its full reservation. So are calls of [`ChatModel::structured`], which the tool selector
-/// makes, because they report no usage.
+/// reported usage is charged its full reservation.
 ///
 /// Place it after middleware that retries calls or switches models, so that it sees every attempt.
 ///
@@ -242,12 +241,5 @@ impl ChatModel for BudgetedModel {
         let answer = self.model.call(prompt, chunks).await?;
         self.budget.charge(reservation, Some(&answer));
         Ok(answer)
-    }
-
-    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
-        let whole = Prompt { output: Some(schema.clone()), ..prompt.clone() };
-        // Its value does not contain the usage, so the reservation is charged in full when it is dropped.
-        let _reservation = self.budget.reserve(estimate_prompt(&whole))?;
-        self.model.structured(prompt, schema).await
     }
 }

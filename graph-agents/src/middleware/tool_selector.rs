@@ -12,7 +12,7 @@ use crate::{
     message::Message,
     model::{
         ChatModel, ModelAnswer, ModelHandler, ModelRequest, OutputSchema, Prompt, RequestTool,
-        SharedModel,
+        SharedModel, structured,
     },
     notation,
 };
@@ -181,7 +181,7 @@ impl ToolSelector {
             None => model,
         };
         for _ in 0..=self.max_retries {
-            let choice = model.structured(&prompt, &schema).await?;
+            let choice = structured(&*model, &prompt, &schema).await?;
             if let Some(names) = read_names(&choice) {
                 return Ok(Some(names));
             }

@@ -59,15 +59,19 @@ pub trait ChatModel: fmt::Debug + Send + Sync {
         prompt: &Prompt,
         chunks: &mut ChunkSink<'_>,
     ) -> Result<AiMessage, NodeError>;
+}
 
-    /// Answers a prompt with a value that should match the schema. The caller checks the value.
-    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
-        let prompt = Prompt { output: Some(schema.clone()), ..prompt.clone() };
-        let answer = self.call(&prompt, &mut ChunkSink::none()).await?;
-        let schema = llm::Schema { name: schema.name.clone(), schema: schema.schema.clone() };
-        let value = llm::read_json_as(&schema, &answer.content.text());
-        Ok(value.map_or(Value::Null, |it| it.value))
-    }
+/// Asks a model for a value that matches a schema. The caller checks the value, which is null if the answer is not JSON.
+pub(crate) async fn structured(
+    model: &dyn ChatModel,
+    prompt: &Prompt,
+    schema: &OutputSchema,
+) -> Result<Value, NodeError> {
+    let prompt = Prompt { output: Some(schema.clone()), ..prompt.clone() };
+    let answer = model.call(&prompt, &mut ChunkSink::none()).await?;
+    let schema = llm::Schema { name: schema.name.clone(), schema: schema.schema.clone() };
+    let value = llm::read_json_as(&schema, &answer.content.text());
+    Ok(value.map_or(Value::Null, |it| it.value))
 }
 
 /// A shared model can be passed wherever a model is expected.
@@ -83,10 +87,6 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
         chunks: &mut ChunkSink<'_>,
     ) -> Result<AiMessage, NodeError> {
         (**self).call(prompt, chunks).await
-    }
-
-    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
-        (**self).structured(prompt, schema).await
     }
 }
 

@@ -5,7 +5,7 @@ use graph_core::NodeError;
 use serde_json::{Map, Value, json};
 
 use super::chat::{
-    ChatModel, ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, ToolChoice,
+    ChatModel, ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, ToolChoice, structured,
 };
 use crate::{
     AgentError,
@@ -67,7 +67,7 @@ impl<M: ChatModel> ChatModel for PromptedTools<M> {
             settings: prompt.settings.clone(),
             ..Prompt::default()
         };
-        to_message(&self.model.structured(&prompted, &schema).await?)
+        to_message(&structured(&self.model, &prompted, &schema).await?)
     }
 }
 

@@ -2,11 +2,10 @@
 
 use async_trait::async_trait;
 use graph_core::NodeError;
-use serde_json::Value;
 
 use crate::{
     message::{AiMessage, Message},
-    model::{ChatModel, ChunkSink, ModelProfile, OutputSchema, Prompt, SharedModel},
+    model::{ChatModel, ChunkSink, ModelProfile, Prompt, SharedModel},
 };
 
 /// Wraps a model, which then sees `<name>..</name><content>..</content>` as the content of each AI message that has a
@@ -57,9 +56,5 @@ impl ChatModel for InlineNames {
             answer.content = content.into();
         }
         Ok(answer)
-    }
-
-    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
-        self.model.structured(&with_names(prompt), schema).await
     }
 }

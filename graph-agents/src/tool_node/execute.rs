@@ -9,7 +9,7 @@ use crate::{
     AgentError, AgentState,
     command::Command,
     error::error_name,
-    message::{Content, Message, ToolCall, ToolMessage},
+    message::{Content, ToolCall, ToolMessage},
     notation,
     tool::{
         Tool, ToolAnswer, ToolErrors, ToolHandler, ToolOutput, ToolRequest, content_of,

@@ -75,7 +75,8 @@ fn supervisor(case: &AgentCase, world: &Arc<World>) -> Result<Supervisor, AgentE
     let spec = &case.supervisor;
     let agents = case.agents.iter().map(|it| sub_agent(it, world));
     let agents = agents.collect::<Result<Vec<_>, _>>()?;
-    let mut supervisor = Supervisor::new(world.model("supervisor"), agents).malformed_call_retries(0);
+    let mut supervisor =
+        Supervisor::new(world.model("supervisor"), agents).malformed_call_retries(0);
     supervisor = supervisor.tools(spec.tools.iter().map(|it| any_tool(it, world)));
     if spec.output_mode.as_deref() == Some("full_history") {
         supervisor = supervisor.output_mode(OutputMode::FullHistory);

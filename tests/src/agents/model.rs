@@ -5,12 +5,15 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use graph_agents::{
     AgentError, AiMessage, ChatModel, InvalidToolCall, Message, ToolCall,
-    model::{ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, ToolChoice},
+    model::{ChunkSink, ModelProfile, ModelTool, Prompt, ToolChoice},
 };
 use graph_core::NodeError;
 use serde_json::{Value, json};
 
 use super::log::{SharedLog, lock};
+
+/// Name of the schema with which a model selects tools.
+const TOOL_SELECTION: &str = "ToolSelectionResponse";
 
 /// A scripted model of a case.
 #[derive(Debug)]
@@ -52,7 +55,9 @@ impl CaseModel {
             Some(ToolChoice::None) => call["tool_choice"] = json!("none"),
             Some(ToolChoice::Tool(name)) => call["tool_choice"] = json!(name),
         }
-        if let Some(output) = &prompt.output {
+        // The recorded calls for the selection of tools do not contain the schema.
+        let output = prompt.output.as_ref().filter(|it| it.name != TOOL_SELECTION);
+        if let Some(output) = output {
             call["response_format"] = json!({"name": output.name});
             if let Some(strict) = output.strict {
                 call["response_format"]["strict"] = json!(strict);
@@ -86,6 +91,9 @@ impl ChatModel for CaseModel {
         chunks: &mut ChunkSink<'_>,
     ) -> Result<AiMessage, NodeError> {
         let reply = self.next_reply(prompt)?;
+        if let Some(value) = reply.get("structured") {
+            return Ok(AiMessage::new(value.to_string()));
+        }
         let message = ai_message(&reply);
         if let Some(parts) = reply["chunks"].as_array() {
             for (index, part) in parts.iter().enumerate() {
@@ -97,10 +105,6 @@ impl ChatModel for CaseModel {
             }
         }
         Ok(message)
-    }
-
-    async fn structured(&self, prompt: &Prompt, _: &OutputSchema) -> Result<Value, NodeError> {
-        Ok(self.next_reply(prompt)?["structured"].clone())
     }
 }
 
