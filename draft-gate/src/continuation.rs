@@ -12,7 +12,7 @@ const MAX_LINE: usize = 1 << 10;
 /// A line that only contains the name of a value: `- name: X`, `"key": "X",`, `<key>X</key>` and `variable "X" {`.
 static NAME_LINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"^\s*(?:-\s+)?(?:["']?(?i:name|key)["']?\s*[:=]\s*["']?([\w.-]{2,99})["']?,?|<key>([\w.-]{2,99})</key>|variable\s+"([\w-]{2,99})"\s*\{)\s*$"#,
+        r#"^\s*(?:-\s+)?(?:["']?(?i:name|key)["']?\s*[:=]\s*["']?([A-Za-z0-9_.-]{2,99})["']?,?|<key>([A-Za-z0-9_.-]{2,99})</key>|variable\s+"([A-Za-z0-9_-]{2,99})"\s*\{)\s*$"#,
     )
     .expect("a test uses the pattern")
 });

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     documents::{Block, all_blocks},
-    peers::{self, LANGGRAPH, Peer, UI_CLIENTS},
+    peers::{self, LANGGRAPH, Peer, UI_CLIENTS, UI_RUNTIMES},
     reference::Reference,
 };
 
@@ -23,7 +23,7 @@ struct Check {
     rest: &'static str,
 }
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 7] = [
     Check {
         part: "client.runs.stream(thread_id",
         packages: LANGGRAPH,
@@ -73,16 +73,37 @@ const answer = await until(() => !runtime.thread.getState().isRunning && texts()
         part: "new DefaultChatTransport(",
         packages: UI_CLIENTS,
         modules: "node_modules",
+        rest: READ_ANSWER,
+    },
+    Check {
+        part: "new LangSmithDeploymentTransport(",
+        packages: UI_RUNTIMES,
+        modules: "node_modules",
+        rest: READ_ANSWER,
+    },
+    Check {
+        part: "createUIMessageStreamResponse(",
+        packages: UI_RUNTIMES,
+        modules: "node_modules",
         rest: r#"
+const messages = [{ id: "1", role: "user", parts: [{ type: "text", text: "Hello" }] }];
+const body = JSON.stringify({ messages });
+const response = await POST(new Request("http://127.0.0.1", { method: "POST", body }));
+const lines = (await response.text()).split("\n").filter((it) => it.startsWith("data: {"));
+const parts = lines.map((it) => JSON.parse(it.slice(6)));
+const answer = parts.filter((it) => it.type === "text-delta").map((it) => it.delta).join("");"#,
+    },
+];
+
+/// Reads the answer of a program with a transport of the AI SDK.
+const READ_ANSWER: &str = r#"
 import { readUIMessageStream } from "ai";
 const messages = [{ id: "1", role: "user", parts: [{ type: "text", text: "Hello" }] }];
 const request = { chatId: "book", messages, trigger: "submit-message" };
 const stream = await useAnswers().transport.sendMessages(request);
 let message;
 for await (const state of readUIMessageStream({ stream })) message = state;
-const answer = message.parts.filter((it) => it.type === "text").map((it) => it.text).join("");"#,
-    },
-];
+const answer = message.parts.filter((it) => it.type === "text").map((it) => it.text).join("");"#;
 
 /// Programs whose syntax is checked, but which do not run, with the reason.
 const NOT_RUN: [(&str, &str); 1] =
@@ -179,4 +200,9 @@ fn programs_with_the_sdk_run() {
 #[test]
 fn programs_with_user_interfaces_run() {
     run(UI_CLIENTS);
+}
+
+#[test]
+fn programs_with_the_adapter_of_the_ai_sdk_run() {
+    run(UI_RUNTIMES);
 }

@@ -15,6 +15,13 @@ pub(crate) const LANGGRAPH: Peer =
 pub(crate) const UI_CLIENTS: Peer =
     Peer { dir: "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25", require: "GRAPH_REQUIRE_UI_CLIENTS" };
 
+/// The AI SDK's adapter for LangGraph, from npm. Installed only for the nightly tests.
+pub(crate) const UI_RUNTIMES: Peer =
+    Peer { dir: "ui-runtimes-1.75.0-2.0.296", require: "GRAPH_REQUIRE_UI_RUNTIMES" };
+
+/// The client of the Agent2Agent protocol, from PyPI.
+pub(crate) const A2A: Peer = Peer { dir: "a2a-1.3.0", require: "GRAPH_REQUIRE_A2A" };
+
 /// Packages in one directory.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Peer {

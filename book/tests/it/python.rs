@@ -8,12 +8,12 @@ use std::{
 
 use crate::{
     documents::{Block, all_blocks},
-    peers::{self, LANGGRAPH},
+    peers::{self, A2A, LANGGRAPH, Peer},
     reference::Reference,
 };
 
 /// A part of each program, and statements that check its result.
-const CHECKS: [(&str, &str); 4] = [
+const CHECKS: [(&str, &str); 5] = [
     (
         "add_conditional_edges(",
         "assert essay['drafts'] == ['Draft 1 on Rust', 'Draft 2 on Rust', 'Draft 3 on Rust'], essay",
@@ -28,7 +28,11 @@ const CHECKS: [(&str, &str); 4] = [
         "graph = RemoteGraph(",
         "assert answer['messages'][-1]['content'] == 'you said Hello', answer",
     ),
+    (A2A_PROGRAM, "assert 'you said Hello' in str(event), event"),
 ];
+
+/// A part of the program that uses the client of the Agent2Agent protocol.
+const A2A_PROGRAM: &str = "from a2a.client import";
 
 fn programs() -> Vec<Block> {
     let mut programs = all_blocks();
@@ -74,9 +78,19 @@ fn python_programs_have_a_valid_syntax() {
 
 #[test]
 fn python_programs_run() {
-    let Some(packages) = LANGGRAPH.find().map(|it| it.join("python")) else { return };
-    let Some(server) = Reference::start(LANGGRAPH) else { return };
-    for program in programs() {
+    run(LANGGRAPH, "python", |program| !program.code.contains(A2A_PROGRAM));
+}
+
+#[test]
+fn programs_with_the_agent2agent_client_run() {
+    run(A2A, "", |program| program.code.contains(A2A_PROGRAM));
+}
+
+/// Runs the selected programs with packages that are in a directory of the peer.
+fn run(peer: Peer, packages: &str, is_selected: fn(&Block) -> bool) {
+    let Some(packages) = peer.find().map(|it| it.join(packages)) else { return };
+    let Some(server) = Reference::start(peer) else { return };
+    for program in programs().into_iter().filter(is_selected) {
         let check = CHECKS.iter().find(|it| program.code.contains(it.0));
         let Some((_, check)) = check else {
             panic!("add a check of the Python program in {} to CHECKS", program.place())

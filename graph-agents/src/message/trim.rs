@@ -139,20 +139,26 @@ pub fn trim_messages(messages: &[Message], options: &TrimOptions) -> Vec<Message
                 options.counter.count(&all) <= max
             })
     };
-    let may_start = |part: &[Message]| {
-        let starts = part.first().is_none_or(|it| matches!(it, Message::Human(_)));
-        (starts || !options.start_on_human) && !starts_among_results(part)
+    let may_start = |start: usize| {
+        let first = rest.get(start);
+        let starts = match first {
+            Some(first) if options.start_on_human => matches!(first, Message::Human(_)),
+            first => first.is_none_or(|it| it.as_tool().is_none()),
+        };
+        starts && !separates(&rest[..start], &rest[start..])
     };
-    let suffixes = (0..=rest.len()).map(|start| &rest[start..]);
-    let kept = suffixes.into_iter().find(|part| may_start(part) && fits(part)).unwrap_or_default();
+    let start = (0..=rest.len()).find(|start| may_start(*start) && fits(&rest[*start..]));
+    let kept = start.map_or(&[][..], |it| &rest[it..]);
     system.into_iter().chain(kept).cloned().collect()
 }
 
-/// Returns whether a tool result precedes the first AI message, so that its call is missing. Other messages may stand
-/// between the results of one message's calls.
-fn starts_among_results(messages: &[Message]) -> bool {
-    let mut before_ai = messages.iter().take_while(|it| it.as_ai().is_none());
-    before_ai.any(|it| it.as_tool().is_some())
+/// Returns whether a tool call is in the first part and its result in the second one. Other messages may stand between
+/// the results of one message's calls.
+fn separates(before: &[Message], after: &[Message]) -> bool {
+    let mut results =
+        after.iter().take_while(|it| it.as_ai().is_none()).filter_map(Message::as_tool);
+    let calls = before.iter().rev().find_map(Message::as_ai).map_or(&[][..], |it| &it.tool_calls);
+    results.any(|result| calls.iter().any(|call| call.id() == result.tool_call_id))
 }
 
 #[cfg(test)]

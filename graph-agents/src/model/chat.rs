@@ -61,7 +61,8 @@ pub trait ChatModel: fmt::Debug + Send + Sync {
     ) -> Result<AiMessage, NodeError>;
 }
 
-/// Asks a model for a value that matches a schema. The caller checks the value, which is null if the answer is not JSON.
+/// Asks a model for a value that matches a schema. The caller checks the value, because a model can ignore the schema. It
+/// is null if the answer is not JSON.
 pub(crate) async fn structured(
     model: &dyn ChatModel,
     prompt: &Prompt,
@@ -70,8 +71,11 @@ pub(crate) async fn structured(
     let prompt = Prompt { output: Some(schema.clone()), ..prompt.clone() };
     let answer = model.call(&prompt, &mut ChunkSink::none()).await?;
     let schema = llm::Schema { name: schema.name.clone(), schema: schema.schema.clone() };
-    let value = llm::read_json_as(&schema, &answer.content.text());
-    Ok(value.map_or(Value::Null, |it| it.value))
+    let text = answer.content.text();
+    Ok(match llm::read_json_as(&schema, &text) {
+        Ok(fitting) => fitting.value,
+        Err(_) => serde_json::from_str(&text).unwrap_or_default(),
+    })
 }
 
 /// A shared model can be passed wherever a model is expected.

@@ -117,9 +117,8 @@ async fn retries_are_counted_for_each_run_and_since_the_last_other_message() {
     let agent = Agent::new(model).tools([weather().0]).malformed_call_retries(1);
     let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();
     let conversation = agent.conversation("a");
-    let outcome = conversation.send("Does it rain?").await.unwrap();
+    conversation.send("Does it rain?").await.unwrap();
     assert_eq!(requests.lock().unwrap().len(), 4);
-    assert_eq!(outcome.state.get("malformed_calls"), None);
     conversation.send("Does it rain now?").await.unwrap();
     assert_eq!(requests.lock().unwrap().len(), 6);
 }

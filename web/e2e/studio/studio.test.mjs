@@ -214,9 +214,12 @@ test("the studio works on a phone and with the keyboard", { timeout: 240_000 }, 
   await page.keyboard.press("j");
   await page.waitForURL((it) => !it.search.includes("checkpoint"));
   await page.keyboard.press("?");
-  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+  const shortcuts = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+  await shortcuts.waitFor();
   await shoot(page, "studio-shortcuts");
   await page.keyboard.press("Escape");
+  // The page ignores shortcuts while a dialog is open.
+  await shortcuts.waitFor({ state: "hidden" });
   await page.keyboard.press("/");
   await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Search the threads");
   await page.keyboard.press("Tab");
