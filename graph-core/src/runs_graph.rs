@@ -17,7 +17,8 @@ use crate::{
 ///
 /// Drawings, fingerprints and [`Thread::state_with_subgraphs`](crate::Thread::state_with_subgraphs) then contain the
 /// graph, as if the node were a [`subgraph`](crate::subgraph()). The declaration does not affect what the node does. It
-/// applies to graphs that the node runs with [`Persistence::Invocation`]. If a task runs the graph several times, the
+/// applies to graphs that the node runs with [`Persistence::Invocation`]. Do not declare a graph for a node that runs
+/// different graphs, because the engine would read the checkpoints of the others as those of the declared one. If a task runs the graph several times, the
 /// thread's state contains the first run, and [`Thread::subgraph`](crate::Thread::subgraph) finds the others by the number
 /// after their namespace: `node:task|1` is the second run.
 ///
@@ -67,7 +68,8 @@ pub fn runs_graph<N, S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
 ) -> RunsGraph<N> {
     let (graph, persistence) = (graph.erased().clone(), Persistence::Invocation);
-    RunsGraph { node, inner: Subgraph { graph, persistence, remote: None, runs_in: None } }
+    let inner = Subgraph { graph, persistence, remote: None, runs_in: None, may_repeat: true };
+    RunsGraph { node, inner }
 }
 
 /// A node that declares the graph which it runs: see [`runs_graph`].

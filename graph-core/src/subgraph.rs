@@ -173,7 +173,13 @@ impl<S: State, C: Send + Sync + 'static> SubgraphSource<C> for CompiledGraph<S, 
 
     fn subgraph(&self, _: Private) -> Subgraph {
         let graph = self.erased().clone();
-        Subgraph { graph, persistence: Persistence::Invocation, remote: None, runs_in: None }
+        Subgraph {
+            graph,
+            persistence: Persistence::Invocation,
+            remote: None,
+            runs_in: None,
+            may_repeat: false,
+        }
     }
 }
 
@@ -186,6 +192,7 @@ impl<S: State, C> SubgraphSource<C> for RemoteGraph<S> {
             persistence: Persistence::Invocation,
             remote: Some(self.runner.clone()),
             runs_in: Some(self.runner.runs_in().to_owned()),
+            may_repeat: false,
         }
     }
 }

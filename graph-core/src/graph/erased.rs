@@ -263,4 +263,6 @@ pub struct Subgraph {
     pub(crate) remote: Option<Arc<dyn RemoteRunner>>,
     /// Where the graph runs, as a noun for drawings. `None`: in the process of the parent.
     pub(crate) runs_in: Option<String>,
+    /// Whether a task of the node may run the graph several times.
+    pub(crate) may_repeat: bool,
 }

@@ -30,18 +30,23 @@ impl Graph {
 
     fn descend(&self, namespace: &str) -> Option<FoundSubgraph> {
         let mut found: Option<FoundSubgraph> = None;
+        let mut may_repeat = false;
         for part in namespace.split('|') {
-            if let Some(found) = found.as_mut().filter(|_| is_number(part)) {
-                // A later subgraph of the same task.
-                found.namespace = nested_namespace(&found.namespace, part);
-                continue;
-            }
             let (graph, outer) = match &found {
                 None => (self, ""),
                 Some(it) => (&*it.graph, it.namespace.as_str()),
             };
             let name = part.split(':').next().unwrap_or(part);
-            let inner = graph.node(graph.find(name)?).subgraph.as_ref()?;
+            let inner = graph.find(name).and_then(|it| graph.node(it).subgraph.as_ref());
+            let Some(inner) = inner else {
+                // A later run of the same graph by the same task.
+                let is_run = may_repeat && is_number(part) && !part.starts_with('0');
+                let found = found.as_mut().filter(|_| is_run)?;
+                found.namespace = nested_namespace(&found.namespace, part);
+                may_repeat = false;
+                continue;
+            };
+            may_repeat = inner.may_repeat;
             let namespace = match inner.persistence {
                 Persistence::Thread => nested_namespace(&without_task_ids(outer), name),
                 _ => nested_namespace(outer, part),

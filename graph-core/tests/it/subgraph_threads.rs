@@ -340,7 +340,7 @@ async fn unknown_subgraphs_and_invalid_edits_are_rejected() {
     let probe = Probe::default();
     let thread = thread(Persistence::Invocation, &probe);
     let (_, inner) = interrupted(&thread, &probe).await;
-    for unknown in ["", "after:1", "outer:1|b:2", "1", "outer:1|1|b", "inner:1"] {
+    for unknown in ["", "after:1", "outer:1|b:2", "1", "outer:1|1", "outer:1|1|b", "inner:1"] {
         let error = thread.subgraph(unknown).unwrap_err();
         let RunError::UnknownSubgraph { subgraphs, .. } = &error else { panic!("{error}") };
         assert_eq!(subgraphs, &["outer", "outer|inner"], "{unknown}");

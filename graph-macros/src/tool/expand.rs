@@ -98,6 +98,10 @@ fn argument(Parameter { name, r#type, attributes, .. }: &Parameter) -> TokenStre
 
 /// Returns whether an attribute, such as `#[serde(with = "module")]`, makes a type valid that serde does not support.
 fn replaces_conversion(attribute: &Attribute) -> bool {
+    if attribute.path().is_ident("cfg_attr") {
+        // It may contain such an attribute.
+        return true;
+    }
     let Meta::List(list) = &attribute.meta else { return false };
     let options = list.tokens.clone().into_iter();
     options

@@ -44,7 +44,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Both stages run the application's own program, or a helper program that the application specifies.
 ///
 /// ```standalone_crate
-/// use sandbox_vm::{Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
+/// use sandbox_vm::{Image, Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     // The jail starts this program again as the guest, which never returns from `enter`.
@@ -52,8 +52,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 ///     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 ///     runtime.block_on(async {
 ///         let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
-///         let sandbox = sandboxes.create_if_not_exists(Spec::new("job-7")).await?;
-///         let output = sandbox.exec(Program::new("echo").arg("hello")).await?;
+///         let spec = Spec::new("job-7").image(Image::Python);
+///         let sandbox = sandboxes.create_if_not_exists(spec).await?;
+///         let output = sandbox.exec(Program::new("python3").args(["-c", "print('hello')"])).await?;
 ///         assert!(output.isolated);
 ///         assert_eq!(output.stdout, b"hello\n");
 ///         Ok(())
