@@ -28,7 +28,7 @@ use crate::{
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid branch for a graph with state `{S}`",
-    label = "not a function that returns a route",
+    label = "not a function that returns a route, or an async one whose future is not `Send`",
     note = "a branch is a `fn(&{S}) -> R` or `fn(&{S}, &{C}) -> R`, or an `async fn(&{S}) -> R` or `async fn(&{S}, &Context<{C}>) -> R`",
     note = "`R` is an enum with `#[derive(Route)]`, a `Goto`, a `Vec` or `Option` of these, or a `Result` of them",
     note = "an async branch must not hold a value that is not `Send`, such as an `Rc` or a lock guard, across an await"

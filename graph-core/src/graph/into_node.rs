@@ -68,7 +68,7 @@ where
 impl<F, H, S, C, M, MH> NodeShape<S, C, (M, MH)> for ConfiguredNode<F, H>
 where
     F: NodeShape<S, C, M>,
-    H: IntoErrorHandler<S, C, MH>,
+    H: NodeShape<S, C, MH>,
     S: State,
 {
     type Checked = Self;
@@ -146,7 +146,6 @@ impl NodeParts {
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<F, H, S, C, M, MH> IntoNode<S, C, (M, MH)> for ConfiguredNode<F, H>
 where
     F: IntoNode<S, C, M>,
@@ -168,7 +167,6 @@ where
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<N, S, C, M> IntoNode<S, C, IsNamed<M>> for &Named<N>
 where
     N: IntoNode<S, C, M> + Clone,
@@ -185,7 +183,7 @@ where
 /// An error handler of a node, or [`NoHandler`].
 ///
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
-pub trait IntoErrorHandler<S: State, C, M> {
+pub trait IntoErrorHandler<S: State, C, M>: NodeShape<S, C, M> {
     #[doc(hidden)]
     fn into_error_handler(self, _: Private) -> Option<NodeParts>;
 }
@@ -194,13 +192,17 @@ pub trait IntoErrorHandler<S: State, C, M> {
 #[derive(Debug)]
 pub struct IsNoHandler;
 
+#[diagnostic::do_not_recommend]
+impl<S: State, C> NodeShape<S, C, IsNoHandler> for NoHandler {
+    type Checked = Self;
+}
+
 impl<S: State, C> IntoErrorHandler<S, C, IsNoHandler> for NoHandler {
     fn into_error_handler(self, _: Private) -> Option<NodeParts> {
         None
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<H, S, C, A, Fut, K> IntoErrorHandler<S, C, IsFunction<A, Fut, K>> for H
 where
     H: IntoNode<S, C, IsFunction<A, Fut, K>>,

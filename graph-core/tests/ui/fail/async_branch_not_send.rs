@@ -1,4 +1,5 @@
-//! The future of an async branch must be `Send`.
+//! The future of an async branch must be `Send`. The message cannot name the value and the await as that of
+//! a node does, because a branch may be async or not, and the compiler does not say why the async form does not fit.
 
 use std::rc::Rc;
 

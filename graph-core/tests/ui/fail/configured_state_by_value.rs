@@ -1,0 +1,16 @@
+//! A node with options takes the state by reference.
+
+use graph_core::{START, State, StateGraph, NodeExt};
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    topic: String,
+}
+
+async fn review(_: Essay) -> EssayUpdate {
+    Essay::update()
+}
+
+fn main() {
+    let _ = StateGraph::<Essay>::new().node(review.retry(2)).edge(START, "review");
+}
