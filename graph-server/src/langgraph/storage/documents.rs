@@ -91,7 +91,8 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>>;
 
-    /// Searches for documents. The database filters and sorts them, so only the returned documents are in memory.
+    /// Searches for documents. The database filters them and sorts their numbers, so only the returned documents are in
+    /// memory. The time of a search grows with the number of documents of this kind that the client sees.
     async fn search(&self, kind: &str, search: &Search<'_>, filter: Filter<'_>)
     -> ApiResult<Found>;
 
