@@ -50,12 +50,14 @@ pub(in crate::langgraph) struct Search<'a> {
     pub(in crate::langgraph) limit: usize,
     /// Number of documents to skip.
     pub(in crate::langgraph) offset: usize,
+    /// Whether to return the ids of the documents instead of their contents.
+    pub(in crate::langgraph) ids_only: bool,
 }
 
 /// The documents that a search returns.
 #[derive(Debug)]
 pub(in crate::langgraph) struct Found {
-    /// Contents of the documents.
+    /// Contents or ids of the documents.
     pub(in crate::langgraph) documents: Vec<String>,
     /// Number of all documents that meet the conditions.
     pub(in crate::langgraph) total: usize,

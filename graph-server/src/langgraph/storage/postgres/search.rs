@@ -74,12 +74,13 @@ pub(super) async fn search(
     ];
     let found = found();
     let order = if search.descending { "DESC" } else { "ASC" };
+    let content = if search.ids_only { "id" } else { "data" };
     // Without a document on the page, the only row contains the total.
     let select = format!(
         "WITH found AS MATERIALIZED ({found}), page AS (
             SELECT number, id, sort_value FROM found ORDER BY sort_value {order}, number {order} LIMIT $8 OFFSET $9
         )
-        SELECT counted.total, document.data
+        SELECT counted.total, document.{content}
         FROM (SELECT count(*) AS total FROM found) AS counted
         LEFT JOIN page ON TRUE
         LEFT JOIN graph_server.document ON document.kind = $1 AND document.id = page.id

@@ -30,12 +30,13 @@ pub(super) struct SearchStatement {
 impl SearchStatement {
     pub(super) fn new(kind: &str, search: &Search<'_>, filter: Filter<'_>) -> Self {
         let order = if search.descending { "DESC" } else { "ASC" };
+        let content = if search.ids_only { "id" } else { "data" };
         // Without a document on the page, the only row contains the total.
         let sql = format!(
             "WITH found AS MATERIALIZED ({FOUND}), page AS (
                 SELECT number, sort_value FROM found ORDER BY sort_value {order}, number {order} LIMIT ?10 OFFSET ?11
             )
-            SELECT counted.total, documents.data
+            SELECT counted.total, documents.{content}
             FROM (SELECT COUNT(*) AS total FROM found) AS counted
             LEFT JOIN page ON TRUE
             LEFT JOIN documents ON documents.number = page.number
