@@ -21,7 +21,7 @@ use std::{
 use clap::Parser;
 use graph_core::{Context, END, NodeError, Route, START, State, StateGraph};
 use graph_server::{
-    http::Guard,
+    http::{ApiKeys, Client, Guard, KeyHash},
     langgraph::{ApiOptions, Graphs, LangGraphApi, Schemas},
     serve_until,
 };
@@ -44,6 +44,10 @@ struct Options {
     /// File to which each round of a job appends a line.
     #[arg(long)]
     effects: Option<PathBuf>,
+    /// API key of a client, as `OWNER=KEY`. Repeat it for several clients. Without keys, everyone on this machine has
+    /// access.
+    #[arg(long)]
+    api_key: Vec<String>,
 }
 
 /// A job that takes several rounds.
@@ -93,6 +97,20 @@ fn next(job: &Job) -> Next {
     if job.done < job.rounds { Next::Again } else { Next::Done }
 }
 
+/// Returns a guard that accepts these API keys.
+fn guard(api_keys: &[String]) -> Result<Guard, String> {
+    let guard = Guard::new().rate_limit(u32::MAX);
+    if api_keys.is_empty() {
+        return Ok(guard);
+    }
+    let mut keys = ApiKeys::new();
+    for option in api_keys {
+        let (owner, key) = option.split_once('=').ok_or("`--api-key` must be `OWNER=KEY`")?;
+        keys = keys.add(KeyHash::of(key), Client::new(owner));
+    }
+    Ok(guard.authenticator(keys))
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse();
@@ -109,7 +127,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let settings = ApiOptions::default().max_concurrent_runs(options.concurrent_runs);
     let api = LangGraphApi::connect(graphs, &options.database, settings).await?;
-    let guard = Guard::new().rate_limit(u32::MAX);
+    let guard = guard(&options.api_key)?;
     let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);

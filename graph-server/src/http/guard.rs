@@ -178,6 +178,7 @@ impl Guard {
             "content-location",
             "x-pagination-total",
             "x-pagination-next",
+            "preference-applied",
         ];
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION, header::CACHE_CONTROL];
         let more = ["x-api-key", "last-event-id", "prefer"].map(HeaderName::from_static);

@@ -177,4 +177,13 @@ impl Database {
         let documents = found.documents.iter().map(|it| from_data(it));
         Ok((documents.collect::<ApiResult<_>>()?, found.total))
     }
+
+    /// Searches for documents like [`Self::search`], and returns their ids.
+    pub(super) async fn search_ids<T: Document>(
+        &self,
+        search: &Search<'_>,
+    ) -> ApiResult<Vec<String>> {
+        let search = Search { ids_only: true, ..*search };
+        Ok(self.documents.search(T::KIND, &search, self.view.filter::<T>()).await?.documents)
+    }
 }

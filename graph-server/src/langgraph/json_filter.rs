@@ -15,7 +15,8 @@ fn contains(value: &Value, filter: &Value) -> bool {
     }
 }
 
-/// Compares two values. Numbers are compared by value: 1 equals 1.0.
+/// Compares two values. Numbers are compared by value: 1 equals 1.0. PostgreSQL compares the decimal forms, which differ
+/// from the values for some floating-point numbers from 1e16 on.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),
@@ -31,8 +32,20 @@ fn equal(a: &Value, b: &Value) -> bool {
 }
 
 fn equal_numbers(a: &Number, b: &Number) -> bool {
-    // Integers are compared exactly, because not every large integer has a floating-point form.
-    a == b || ((a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64())
+    a == b || (a.is_f64() != b.is_f64() && integer(a).is_some_and(|it| integer(b) == Some(it)))
+}
+
+/// Returns the exact value of a number without a fraction. `None` for floating-point numbers that are too large to
+/// equal a JSON integer.
+fn integer(number: &Number) -> Option<i128> {
+    if let Some(integer) = number.as_i64() {
+        return Some(integer.into());
+    }
+    if let Some(integer) = number.as_u64() {
+        return Some(integer.into());
+    }
+    // Without a fraction, the text contains the exact value.
+    number.as_f64().filter(|it| it.fract() == 0.0).and_then(|it| format!("{it:.0}").parse().ok())
 }
 
 #[cfg(test)]
@@ -69,5 +82,17 @@ mod tests {
         for filter in &other {
             assert!(!is_contained(filter), "{filter}");
         }
+    }
+
+    #[test]
+    fn large_numbers_are_compared_exactly() {
+        let is_equal = |a: Value, b: Value| equal(&a, &b) && equal(&b, &a);
+        assert!(is_equal(json!(9_007_199_254_740_992_u64), json!(9_007_199_254_740_992.0)));
+        assert!(!is_equal(json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992.0)));
+        assert!(is_equal(json!(i64::MIN), json!(-9_223_372_036_854_775_808.0)));
+        assert!(!is_equal(json!(u64::MAX), json!(18_446_744_073_709_551_616.0)));
+        assert!(is_equal(json!(0), json!(-0.0)));
+        assert!(!is_equal(json!(1), json!(1.5)));
+        assert!(is_equal(json!(1e300), json!(1e300)));
     }
 }

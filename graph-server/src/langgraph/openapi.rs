@@ -50,6 +50,12 @@ fn operation_json(operation: &Operation, schemas: &Map<String, Value>) -> Value 
     if matches!(operation.answer, Answer::EventsOrEmpty) {
         described["responses"]["204"] = json!({ "description": "There are no events." });
     }
+    if matches!(operation.answer, Answer::ObjectOrEmpty(_)) {
+        described["responses"]["204"] = json!({
+            "description": "Done. The client prefers a response without content.",
+            "headers": { "Preference-Applied": { "schema": { "const": "return=minimal" } } },
+        });
+    }
     if let Some(schema) = operation.body {
         // A missing body and null are the same as an empty object.
         let is_optional = schemas[schema]["required"].as_array().is_some_and(Vec::is_empty);
@@ -87,13 +93,22 @@ fn parameters(operation: &Operation) -> Vec<Value> {
         let schema = json!({ "anyOf": [reference(schema), { "const": "" }] });
         json!({ "name": name, "in": "query", "required": false, "schema": schema })
     });
-    in_path.chain(in_query).collect()
+    let prefers = matches!(operation.answer, Answer::ObjectOrEmpty(_)).then(|| {
+        json!({
+            "name": "Prefer",
+            "in": "header",
+            "required": false,
+            "description": "`return=minimal` asks for a response without content.",
+            "schema": { "type": "string" },
+        })
+    });
+    in_path.chain(in_query).chain(prefers).collect()
 }
 
 fn answer_json(answer: &Answer) -> Value {
     let json_content = |schema: Value| json!({ "description": "The result.", "content": { "application/json": { "schema": schema } } });
     match answer {
-        Answer::Object(schema) => json_content(reference(schema)),
+        Answer::Object(schema) | Answer::ObjectOrEmpty(schema) => json_content(reference(schema)),
         Answer::List(schema) => {
             json_content(json!({ "type": "array", "items": reference(schema) }))
         }
@@ -177,6 +192,7 @@ mod tests {
         let of_start =
             ["200", "400", "401", "403", "404", "408", "409", "413", "415", "422", "429"];
         assert_eq!(statuses("/runs/wait", "post"), of_start);
+        assert!(statuses("/threads/{thread_id}", "patch").contains(&"204".to_owned()));
     }
 
     #[test]

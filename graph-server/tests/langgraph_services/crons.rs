@@ -131,3 +131,16 @@ async fn a_due_cron_starts_a_run_and_is_scheduled_again() {
     };
     assert_eq!(next, cron["next_run_date"].as_str().unwrap());
 }
+
+#[tokio::test]
+async fn a_run_on_the_thread_of_a_cron_does_not_belong_to_the_cron() {
+    let server = Server::start().await;
+    // A cron that creates a thread copies its metadata to the thread.
+    let thread = json!({ "metadata": { "cron_id": "c", "team": "a" } });
+    let (_, thread) = server.post("/threads", &thread).await;
+    let runs = format!("/threads/{}/runs", thread["thread_id"].as_str().unwrap());
+    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    let (_, run) = server.post(&runs, &run).await;
+    assert_eq!(run["metadata"]["team"], "a");
+    assert_eq!(run["metadata"]["cron_id"], json!(null));
+}

@@ -9,6 +9,11 @@ pub(crate) fn metadata(number: usize) -> Value {
         "tags": ["a", number],
         "inner": { "even": number.is_multiple_of(2) },
         "nul": "\u{0}",
+        "none": null,
+        "nested": [["x", number], { "y": 1 }],
+        "name": "Zoë 日本",
+        // The next smaller integer has the same floating-point form.
+        "large": 9_007_199_254_740_993_u64,
     })
 }
 
@@ -33,14 +38,29 @@ pub(crate) fn cases(ids: &[String]) -> Vec<(Value, Vec<usize>)> {
         (json!({ "metadata": { "inner": { "even": false } } }), vec![3, 1]),
         (json!({ "exclude_metadata": { "tags": ["a", 4] } }), vec![3, 2, 1, 0]),
         (json!({ "exclude_metadata": [{ "n": 0 }, { "inner": { "even": false } }] }), vec![4, 2]),
+        (json!({ "metadata": { "nul": "\u{fffd}" } }), vec![]),
+        (json!({ "metadata": { "nul": "\\u0000" } }), vec![]),
+        (json!({ "metadata": { "none": null, "n": 1 } }), vec![1]),
+        (json!({ "metadata": { "missing": null } }), vec![]),
+        (json!({ "metadata": { "nested": [["x", 3], { "y": 1.0 }] } }), vec![3]),
+        (json!({ "metadata": { "nested": [[3, "x"], { "y": 1 }] } }), vec![]),
+        (json!({ "metadata": { "nested": [["x", 3], {}] } }), vec![]),
+        (json!({ "metadata": { "name": "Zoë 日本", "n": 0 } }), vec![0]),
+        (json!({ "metadata": { "name": "Zoe 日本" } }), vec![]),
+        (json!({ "metadata": { "large": 9_007_199_254_740_993_u64, "n": 0 } }), vec![0]),
+        (json!({ "metadata": { "large": 9_007_199_254_740_992.0 } }), vec![]),
         (json!({ "values": { "value": "x" } }), vec![]),
+        (json!({ "sort_by": "status", "sort_order": "asc", "limit": 2 }), vec![0, 1]),
+        (json!({ "sort_by": "updated_at" }), vec![4, 3, 2, 1, 0]),
     ]
 }
 
-/// Returns the request for a case: it sorts by age and selects the id.
+/// Returns the request for a case: it selects the id, and sorts by age unless the case says otherwise.
 pub(crate) fn request(case: &Value) -> Value {
     let mut request = case.clone();
-    request["sort_by"] = json!("created_at");
+    if request["sort_by"].is_null() {
+        request["sort_by"] = json!("created_at");
+    }
     request["select"] = json!(["thread_id"]);
     request
 }

@@ -97,6 +97,9 @@ async fn threads_are_filtered_sorted_and_paginated() {
         async |values: Value| server.post("/threads/count", &json!({ "values": values })).await.1;
     assert_eq!(count(json!({ "value": "xab", "log": ["a", "b"] })).await, 1);
     assert_eq!(count(json!({ "log": ["a"] })).await, 0);
+    let newest = search_cases::request(&json!({ "sort_by": "updated_at" }));
+    let (_, found) = server.post("/threads/search", &newest).await;
+    assert_eq!(search_cases::numbers(&found, &ids), [1, 4, 3, 2, 0]);
 
     let request = server.request(Method::POST, "/threads/search");
     let request = request.header("content-type", "application/json");

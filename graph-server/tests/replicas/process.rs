@@ -45,6 +45,11 @@ impl Cluster {
 
     /// Starts a replica that executes this number of runs at a time.
     pub(crate) fn replica(&self, concurrent_runs: usize) -> Replica {
+        self.replica_with(concurrent_runs, &[])
+    }
+
+    /// Starts a replica with further arguments.
+    pub(crate) fn replica_with(&self, concurrent_runs: usize, arguments: &[&str]) -> Replica {
         let test = env::current_exe().unwrap();
         // The test is `target/<profile>/deps/replicas-<hash>`; examples are in `target/<profile>/examples`.
         let program = test.ancestors().nth(2).unwrap().join("examples/replica");
@@ -52,6 +57,7 @@ impl Cluster {
             .args(["--port", "0", "--database", &self.database])
             .args(["--concurrent-runs", &concurrent_runs.to_string(), "--effects"])
             .arg(self.effects_file())
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -132,6 +138,17 @@ impl Replica {
         let (status, answer) = self.send(Method::POST, path, body).await;
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
         answer
+    }
+
+    /// Sends a request with an API key, and returns the body.
+    pub(crate) async fn post_as(&self, key: &str, path: &str, body: &Value) -> Value {
+        let request = self.client.post(format!("{}{path}", self.address)).bearer_auth(key);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        assert!(status.is_success(), "{path}: {status} {text}");
+        serde_json::from_str(&text).unwrap()
     }
 
     /// Creates a thread and returns its path.

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::{process::Cluster, search_cases};
+use crate::{
+    process::{Cluster, job},
+    search_cases,
+};
 
 #[tokio::test]
 async fn threads_are_filtered_sorted_and_paginated_by_the_database() {
@@ -20,4 +23,53 @@ async fn threads_are_filtered_sorted_and_paginated_by_the_database() {
     }
     let count = replica.post("/threads/count", &json!({ "metadata": { "n": 1 } })).await;
     assert_eq!(count, 1);
+}
+
+#[tokio::test]
+async fn values_are_searched_and_changed_threads_are_sorted() {
+    let Some(cluster) = Cluster::start() else { return };
+    let replica = cluster.replica(1);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let thread = replica.post("/threads", &json!({})).await;
+        ids.push(thread["thread_id"].as_str().unwrap().to_owned());
+    }
+    replica.post(&format!("/threads/{}/runs/wait", ids[0]), &job("x", 1, 0)).await;
+    // This run does not end before the test.
+    replica.post(&format!("/threads/{}/runs", ids[1]), &job("y", 1, 3_600_000)).await;
+    let cases = [
+        (json!({ "values": { "label": "x", "done": 1.0 } }), vec![0]),
+        (json!({ "values": { "label": "z" } }), vec![]),
+        (json!({ "sort_by": "status", "sort_order": "asc" }), vec![1, 0, 2]),
+        (json!({ "sort_by": "updated_at" }), vec![1, 0, 2]),
+    ];
+    for (case, expected) in cases {
+        let found = replica.post("/threads/search", &search_cases::request(&case)).await;
+        assert_eq!(search_cases::numbers(&found, &ids), expected, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn clients_find_only_their_own_threads() {
+    let Some(cluster) = Cluster::start() else { return };
+    let replica = cluster.replica_with(1, &["--api-key", "ada=key-a", "--api-key", "bob=key-b"]);
+    let keys = ["key-a", "key-b"];
+    let mut ids = [Vec::new(), Vec::new()];
+    for number in 0..5 {
+        let thread = json!({ "metadata": search_cases::metadata(number) });
+        for (key, ids) in keys.iter().zip(&mut ids) {
+            let thread = replica.post_as(key, "/threads", &thread).await;
+            ids.push(thread["thread_id"].as_str().unwrap().to_owned());
+        }
+    }
+    for (key, ids) in keys.iter().zip(&ids) {
+        for (case, expected) in search_cases::cases(ids) {
+            let request = search_cases::request(&case);
+            let found = replica.post_as(key, "/threads/search", &request).await;
+            assert_eq!(search_cases::numbers(&found, ids), expected, "{key}: {case}");
+        }
+        assert_eq!(replica.post_as(key, "/threads/count", &json!({})).await, 5);
+    }
+    let of_bob = search_cases::request(&json!({ "ids": ids[1] }));
+    assert_eq!(replica.post_as("key-a", "/threads/search", &of_bob).await, json!([]));
 }

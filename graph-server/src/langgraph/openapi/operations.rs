@@ -17,6 +17,8 @@ pub(super) struct Operation {
 pub(super) enum Answer {
     /// An object with this schema.
     Object(&'static str),
+    /// An object with this schema, or no content with the status 204 if the client prefers a minimal response.
+    ObjectOrEmpty(&'static str),
     /// A list of objects with this schema.
     List(&'static str),
     /// Any JSON value.
@@ -185,7 +187,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         THREADS,
         "/threads/{thread_id}",
         "ThreadUpdate",
-        Answer::Object("Thread"),
+        Answer::ObjectOrEmpty("Thread"),
         "Change the metadata or the time to live of a thread",
     )
     .method("patch"),

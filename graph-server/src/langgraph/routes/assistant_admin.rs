@@ -165,16 +165,14 @@ async fn delete(
     let id =
         find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();
     manager.check_change::<Assistant>(&id).await?;
+    // Without its assistant, no thread gets further runs of it.
+    manager.database.delete_children::<AssistantVersion>(&id).await?;
+    manager.database.delete::<Assistant>(&id).await?;
     if with_threads {
         delete_threads(&manager, &id).await?;
     }
-    manager.database.delete_children::<AssistantVersion>(&id).await?;
-    manager.database.delete::<Assistant>(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
-
-/// Number of threads that are read at once before they are deleted.
-const DELETE_BATCH: usize = 100;
 
 /// Deletes the threads whose latest run belongs to an assistant.
 async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()> {
@@ -182,18 +180,13 @@ async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()
     let search = Search {
         metadata: Some(&metadata),
         sort_by: "thread_id",
-        limit: DELETE_BATCH,
+        limit: usize::MAX,
         ..Search::default()
     };
-    loop {
-        let (threads, _) = manager.database.search::<Thread>(&search).await?;
-        if threads.is_empty() {
-            return Ok(());
-        }
-        for thread in threads {
-            manager.delete_thread(thread.thread_id).await?;
-        }
+    for id in manager.database.search_ids::<Thread>(&search).await? {
+        manager.delete_thread(parse_id("thread", &id)?).await?;
     }
+    Ok(())
 }
 
 #[derive(Deserialize)]

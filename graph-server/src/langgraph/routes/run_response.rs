@@ -59,6 +59,8 @@ pub(super) async fn check_run(
     let now = now();
     let mut metadata = assistant.metadata.clone();
     metadata.extend(thread.metadata.clone());
+    // A cron names itself in its own runs. Other runs on its thread do not belong to it.
+    metadata.remove("cron_id");
     metadata.extend(body.config.metadata.clone());
     metadata.extend(body.metadata.clone());
     metadata.insert("graph_id".to_owned(), json!(assistant.graph_id));

@@ -132,6 +132,7 @@ impl SearchThreads {
             descending: self.sort_order == SortOrder::Desc,
             limit,
             offset,
+            ids_only: false,
         };
         manager.database.search(&search).await
     }

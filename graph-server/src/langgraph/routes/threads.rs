@@ -179,9 +179,25 @@ async fn update(
 /// Preference of a client that does not need the changed thread.
 const MINIMAL: &str = "return=minimal";
 
+/// Returns whether a client prefers a minimal response, as in RFC 7240: only the first preference of a name counts.
 fn prefers_minimal(headers: &HeaderMap) -> bool {
     let values = headers.get_all("prefer").iter().filter_map(|it| it.to_str().ok());
-    values.flat_map(|it| it.split(',')).any(|it| it.trim().eq_ignore_ascii_case(MINIMAL))
+    let found = values.flat_map(preferences).find(|(name, _)| name.eq_ignore_ascii_case("return"));
+    found.is_some_and(|(_, value)| value.eq_ignore_ascii_case("minimal"))
+}
+
+/// Returns the names and values of the preferences in a header, without their parameters.
+fn preferences(header: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut is_quoted = false;
+    let is_end = move |it: char| {
+        is_quoted ^= it == '"';
+        it == ',' && !is_quoted
+    };
+    header.split(is_end).map(|it| {
+        let preference = it.split(';').next().unwrap_or_default();
+        let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
+        (name.trim(), value.trim().trim_matches('"'))
+    })
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {
@@ -249,4 +265,27 @@ async fn prune(Access(manager): Access, Body(body): Body<PruneThreads>) -> ApiRe
         }
     }
     Ok(Json(json!({ "pruned_count": pruned.len() })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preferences_are_read_in_all_their_forms() {
+        let is_minimal = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for &value in values {
+                headers.append("prefer", HeaderValue::from_static(value));
+            }
+            prefers_minimal(&headers)
+        };
+        assert!(is_minimal(&["return=minimal"]));
+        assert!(is_minimal(&["respond-async, Return = \"minimal\"; a=1"]));
+        assert!(is_minimal(&["wait=10", "return=minimal"]));
+        assert!(!is_minimal(&[]));
+        assert!(!is_minimal(&["return=representation, return=minimal"]));
+        assert!(!is_minimal(&["other=\"a, return=minimal\""]));
+        assert!(!is_minimal(&["other; return=minimal"]));
+    }
 }

@@ -50,12 +50,14 @@ pub(in crate::langgraph) struct Search<'a> {
     pub(in crate::langgraph) limit: usize,
     /// Number of documents to skip.
     pub(in crate::langgraph) offset: usize,
+    /// Whether to return the ids of the documents instead of their contents.
+    pub(in crate::langgraph) ids_only: bool,
 }
 
 /// The documents that a search returns.
 #[derive(Debug)]
 pub(in crate::langgraph) struct Found {
-    /// Contents of the documents.
+    /// Contents or ids of the documents.
     pub(in crate::langgraph) documents: Vec<String>,
     /// Number of all documents that meet the conditions.
     pub(in crate::langgraph) total: usize,
@@ -91,7 +93,8 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>>;
 
-    /// Searches for documents. The database filters and sorts them, so only the returned documents are in memory.
+    /// Searches for documents. The database filters them and sorts their numbers, so only the returned documents are in
+    /// memory. The time of a search grows with the number of documents of this kind that the client sees.
     async fn search(&self, kind: &str, search: &Search<'_>, filter: Filter<'_>)
     -> ApiResult<Found>;
 

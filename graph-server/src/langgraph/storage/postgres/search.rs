@@ -9,13 +9,17 @@ use crate::langgraph::{
     storage::{Filter, Found, Search},
 };
 
-/// The documents that meet the conditions of a search.
+/// Returns a query for the ids of the documents that meet the conditions of a search, with the value by which they
+/// are sorted. Only the fields that a condition needs are converted to `jsonb`.
 ///
-/// `@>` compares lists as sets, so the lists of a filter are compared separately. `jsonb` cannot contain the character
-/// U+0000, so it is replaced.
-const FOUND: &str = r"
+/// `@>` compares lists as sets, so the lists of a filter are compared separately.
+fn found() -> String {
+    let (data, conditions) = (without_nul("data"), without_nul("$6::text"));
+    format!(
+        r#"
+SELECT number, id, (document ->> $7::text) COLLATE "C" AS sort_value
 FROM (
-    SELECT number, data, replace(data, '\u0000', '\ufffd')::jsonb AS document
+    SELECT number, id, {data}::json AS document
     FROM graph_server.document
     WHERE kind = $1 AND ($2::text IS NULL OR owner = $2 OR $3 AND owner IS NULL)
         AND ($4::text[] IS NULL OR id = ANY ($4))
@@ -23,15 +27,29 @@ FROM (
 ) AS visible
 WHERE ($5::text IS NULL OR document ->> 'status' = $5)
     AND NOT EXISTS (
-        SELECT FROM jsonb_array_elements(replace($6::text, '\u0000', '\ufffd')::jsonb) AS condition
+        SELECT FROM jsonb_array_elements({conditions}::jsonb) AS condition
+        CROSS JOIN LATERAL (
+            SELECT (document -> (condition ->> 'field'))::jsonb AS content OFFSET 0
+        ) AS field
         WHERE (condition ->> 'wanted')::boolean <> (
-            coalesce(document -> (condition ->> 'field') @> (condition -> 'entries'), false)
+            coalesce(field.content @> (condition -> 'entries'), false)
             AND NOT EXISTS (
                 SELECT FROM jsonb_array_elements(condition -> 'lists') AS list
-                WHERE document #> ARRAY(SELECT jsonb_array_elements_text(list -> 'path')) <> list -> 'value'
+                WHERE field.content #> ARRAY(SELECT jsonb_array_elements_text(list -> 'path')) <> list -> 'value'
             )
         )
-    )";
+    )"#
+    )
+}
+
+/// Returns an expression that replaces the character U+0000 in JSON text, because PostgreSQL cannot read fields of JSON
+/// with this character. Different strings stay different: U+E000 starts a replacement, so it is replaced too. Escaped
+/// backslashes are written in another form, because `\\u0000` is not a character.
+fn without_nul(json: &str) -> String {
+    format!(
+        r"replace(replace(replace({json}, '\\', '\u005c'), chr(57344), '\ue000\ue001'), '\u0000', '\ue000\ue000')"
+    )
+}
 
 /// Searches for documents, like [`Documents::search`](crate::langgraph::storage::Documents::search).
 pub(super) async fn search(
@@ -41,24 +59,40 @@ pub(super) async fn search(
     filter: Filter<'_>,
 ) -> ApiResult<Found> {
     let conditions = conditions(search).to_string();
-    let mut params: Vec<&(dyn ToSql + Sync)> =
-        vec![&kind, &filter.owner, &filter.shared, &search.ids, &search.status, &conditions];
-    let counted = storage.query(&format!("SELECT count(*) {FOUND}"), &params).await?;
-    let total: i64 = counted.first().map(|it| it.try_get(0)).transpose()?.unwrap_or_default();
-    let total = usize::try_from(total).unwrap_or_default();
-    if search.limit == 0 || search.offset >= total {
-        return Ok(Found { documents: Vec::new(), total });
-    }
-    let order = if search.descending { "DESC" } else { "ASC" };
-    let select = format!(
-        r#"SELECT data {FOUND} ORDER BY (document ->> $7::text) COLLATE "C" {order}, number {order} LIMIT $8 OFFSET $9"#
-    );
     let limit = i64::try_from(search.limit).unwrap_or(i64::MAX);
     let offset = i64::try_from(search.offset).unwrap_or(i64::MAX);
-    params.extend([&search.sort_by as &(dyn ToSql + Sync), &limit, &offset]);
+    let params: [&(dyn ToSql + Sync); 9] = [
+        &kind,
+        &filter.owner,
+        &filter.shared,
+        &search.ids,
+        &search.status,
+        &conditions,
+        &search.sort_by,
+        &limit,
+        &offset,
+    ];
+    let found = found();
+    let order = if search.descending { "DESC" } else { "ASC" };
+    let content = if search.ids_only { "id" } else { "data" };
+    // Without a document on the page, the only row contains the total.
+    let select = format!(
+        "WITH found AS MATERIALIZED ({found}), page AS (
+            SELECT number, id, sort_value FROM found ORDER BY sort_value {order}, number {order} LIMIT $8 OFFSET $9
+        )
+        SELECT counted.total, document.{content}
+        FROM (SELECT count(*) AS total FROM found) AS counted
+        LEFT JOIN page ON TRUE
+        LEFT JOIN graph_server.document ON document.kind = $1 AND document.id = page.id
+        ORDER BY page.sort_value {order}, page.number {order}"
+    );
     let rows = storage.query(&select, &params).await?;
-    let documents = rows.iter().map(|it| Ok(it.try_get(0)?)).collect::<ApiResult<_>>()?;
-    Ok(Found { documents, total })
+    let total: i64 = rows.first().map(|it| it.try_get(0)).transpose()?.unwrap_or_default();
+    let mut documents = Vec::new();
+    for row in &rows {
+        documents.extend(row.try_get::<_, Option<String>>(1)?);
+    }
+    Ok(Found { documents, total: usize::try_from(total).unwrap_or_default() })
 }
 
 /// Returns the conditions on the fields `metadata` and `values` of a document.
@@ -72,11 +106,11 @@ fn conditions(search: &Search<'_>) -> Value {
 /// Returns the condition that a field contains all entries of `filter`, or that it does not.
 fn condition(field: &str, filter: &Map<String, Value>, wanted: bool) -> Value {
     let mut lists = Vec::new();
-    add_lists(filter, &[field], &mut lists);
+    add_lists(filter, &[], &mut lists);
     json!({ "field": field, "entries": filter, "lists": lists, "wanted": wanted })
 }
 
-/// Adds the lists inside a filter and the objects in it, with their paths in the document.
+/// Adds the lists inside a filter and the objects in it, with their paths in the field.
 fn add_lists(filter: &Map<String, Value>, path: &[&str], lists: &mut Vec<Value>) {
     for (key, value) in filter {
         let path = [path, &[key.as_str()]].concat();

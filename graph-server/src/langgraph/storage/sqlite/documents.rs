@@ -1,8 +1,11 @@
 //! Documents in SQLite.
 //!
-//! Each operation is one short transaction. It runs on the calling thread, because a commit takes tens of
+//! Each operation is one transaction. All but searches run on the calling thread, because a commit takes tens of
 //! microseconds: with `synchronous = NORMAL`, a commit does not wait for the disk. A crash of the process loses
 //! nothing; a power failure can lose the last commits.
+//!
+//! A search parses every document of its kind that the client sees. It runs on a thread for blocking work, with its own
+//! connection, so other operations do not wait for it. A database in memory has only one connection.
 
 use std::{
     path::Path,
@@ -10,9 +13,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use tokio::task::spawn_blocking;
 
-use super::search::{add_json_contains, search};
+use super::search::{SearchStatement, add_json_contains};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
     storage::{Documents, Filter, Found, Row, Search, Select},
@@ -33,9 +37,13 @@ CREATE INDEX IF NOT EXISTS documents_by_owner ON documents (kind, owner);
 CREATE INDEX IF NOT EXISTS documents_by_parent ON documents (kind, parent);
 CREATE INDEX IF NOT EXISTS documents_by_status ON documents (kind, status);";
 
-/// The connection to a database. Clones share it.
+/// The connections to a database. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct SqliteDocuments(Arc<Mutex<Connection>>);
+pub(super) struct SqliteDocuments {
+    /// Executes searches. It is closed first, because only a connection that can write removes the log of the database.
+    reader: Arc<Mutex<Connection>>,
+    connection: Arc<Mutex<Connection>>,
+}
 
 impl SqliteDocuments {
     pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
@@ -45,15 +53,36 @@ impl SqliteDocuments {
         )?;
         add_owner_column(&connection)?;
         connection.execute_batch(SCHEMA)?;
-        add_json_contains(&connection)?;
-        Ok(Self(Arc::new(Mutex::new(connection))))
+        // The path of a database in memory is empty.
+        let file = connection.path().filter(|it| !it.is_empty()).map(str::to_owned);
+        let Some(file) = file else {
+            add_json_contains(&connection)?;
+            let connection = Arc::new(Mutex::new(connection));
+            return Ok(Self { reader: connection.clone(), connection });
+        };
+        let reader = Arc::new(Mutex::new(open_reader(&file)?));
+        Ok(Self { reader, connection: Arc::new(Mutex::new(connection)) })
     }
 
-    /// Locks the connection. A poisoned lock is safe to use, because the transaction of the thread that panicked was
-    /// rolled back.
+    /// Locks the connection that can write.
     pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connection)
     }
+}
+
+/// Opens a connection for searches.
+fn open_reader(file: &str) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let reader = Connection::open_with_flags(file, flags)?;
+    reader.execute_batch("PRAGMA busy_timeout = 10000;")?;
+    add_json_contains(&reader)?;
+    Ok(reader)
+}
+
+/// Locks a connection. A poisoned lock is safe to use, because the transaction of the thread that panicked was rolled
+/// back.
+fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Stores a document like [`Documents::put`]. Returns `false` if it does not belong to `owner`.
@@ -132,7 +161,10 @@ impl Documents for SqliteDocuments {
         wanted: &Search<'_>,
         filter: Filter<'_>,
     ) -> ApiResult<Found> {
-        Ok(search(&self.lock(), kind, wanted, filter)?)
+        let statement = SearchStatement::new(kind, wanted, filter);
+        let reader = self.reader.clone();
+        let found = spawn_blocking(move || statement.run(&lock(&reader))).await;
+        Ok(found.map_err(|error| ApiError::internal(&error))??)
     }
 
     async fn owner_of(&self, kind: &str, id: &str) -> ApiResult<Option<Option<String>>> {

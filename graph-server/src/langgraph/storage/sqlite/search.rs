@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use rusqlite::{Connection, functions::FunctionFlags, params};
+use rusqlite::{Connection, functions::FunctionFlags, params_from_iter, types};
 use serde_json::{Map, Value, json};
 
 use crate::langgraph::{
@@ -10,8 +10,9 @@ use crate::langgraph::{
     storage::{Filter, Found, Search},
 };
 
-/// The documents that meet the conditions of a search.
+/// The numbers of the documents that meet the conditions of a search, with the value by which they are sorted.
 const FOUND: &str = "
+SELECT number, data ->> ?9 AS sort_value
 FROM documents
 WHERE kind = ?1 AND (?2 IS NULL OR owner = ?2 OR (?3 AND owner IS NULL))
     AND (?4 IS NULL OR id IN (SELECT value FROM json_each(?4)))
@@ -20,33 +21,53 @@ WHERE kind = ?1 AND (?2 IS NULL OR owner = ?2 OR (?3 AND owner IS NULL))
     AND (?7 IS NULL OR json_contains(data -> '$.values', ?7))
     AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS excluded WHERE json_contains(data -> '$.metadata', excluded.value))";
 
-/// Searches for documents, like [`Documents::search`](crate::langgraph::storage::Documents::search).
-pub(super) fn search(
-    connection: &Connection,
-    kind: &str,
-    search: &Search<'_>,
-    filter: Filter<'_>,
-) -> rusqlite::Result<Found> {
-    let ids = search.ids.map(|it| json!(it).to_string());
-    let metadata = search.metadata.map(|it| json!(it).to_string());
-    let values = search.values.map(|it| json!(it).to_string());
-    let excluded = json!(search.excluded).to_string();
-    let conditions =
-        params![kind, filter.owner, filter.shared, ids, search.status, metadata, values, excluded,];
-    let mut count = connection.prepare_cached(&format!("SELECT COUNT(*) {FOUND}"))?;
-    let total: usize = count.query_row(conditions, |row| row.get(0))?;
-    if search.limit == 0 || search.offset >= total {
-        return Ok(Found { documents: Vec::new(), total });
+/// A search for documents, like [`Documents::search`](crate::langgraph::storage::Documents::search).
+pub(super) struct SearchStatement {
+    sql: String,
+    params: [types::Value; 11],
+}
+
+impl SearchStatement {
+    pub(super) fn new(kind: &str, search: &Search<'_>, filter: Filter<'_>) -> Self {
+        let order = if search.descending { "DESC" } else { "ASC" };
+        let content = if search.ids_only { "id" } else { "data" };
+        // Without a document on the page, the only row contains the total.
+        let sql = format!(
+            "WITH found AS MATERIALIZED ({FOUND}), page AS (
+                SELECT number, sort_value FROM found ORDER BY sort_value {order}, number {order} LIMIT ?10 OFFSET ?11
+            )
+            SELECT counted.total, documents.{content}
+            FROM (SELECT COUNT(*) AS total FROM found) AS counted
+            LEFT JOIN page ON TRUE
+            LEFT JOIN documents ON documents.number = page.number
+            ORDER BY page.sort_value {order}, page.number {order}"
+        );
+        let params: [types::Value; 11] = [
+            kind.to_owned().into(),
+            filter.owner.map(str::to_owned).into(),
+            filter.shared.into(),
+            search.ids.map(|it| json!(it).to_string()).into(),
+            search.status.map(str::to_owned).into(),
+            search.metadata.map(|it| json!(it).to_string()).into(),
+            search.values.map(|it| json!(it).to_string()).into(),
+            json!(search.excluded).to_string().into(),
+            search.sort_by.to_owned().into(),
+            i64::try_from(search.limit).unwrap_or(i64::MAX).into(),
+            i64::try_from(search.offset).unwrap_or(i64::MAX).into(),
+        ];
+        Self { sql, params }
     }
-    let order = if search.descending { "DESC" } else { "ASC" };
-    let select = format!(
-        "SELECT data {FOUND} ORDER BY data ->> ?9 {order}, number {order} LIMIT ?10 OFFSET ?11"
-    );
-    let mut select = connection.prepare_cached(&select)?;
-    let page = params![search.sort_by, search.limit, search.offset];
-    let page = [conditions, page].concat();
-    let rows = select.query_map(page.as_slice(), |row| row.get(0))?;
-    Ok(Found { documents: rows.collect::<rusqlite::Result<_>>()?, total })
+
+    pub(super) fn run(&self, connection: &Connection) -> rusqlite::Result<Found> {
+        let mut statement = connection.prepare_cached(&self.sql)?;
+        let mut rows = statement.query(params_from_iter(&self.params))?;
+        let mut found = Found { documents: Vec::new(), total: 0 };
+        while let Some(row) = rows.next()? {
+            found.total = row.get(0)?;
+            found.documents.extend(row.get::<_, Option<String>>(1)?);
+        }
+        Ok(found)
+    }
 }
 
 /// Adds the SQL function `json_contains(object, filter)`: whether a JSON object contains all entries of another one.
