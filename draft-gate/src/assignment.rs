@@ -81,11 +81,21 @@ static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
-/// The text of the XML element that an attribute or the element before it names: `<entry key="password">x</entry>` and
-/// `<key>password</key><string>x</string>`.
+/// The value after the name in a property list: `<key>password</key><string>x</string>`.
+static LIST_VALUE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^</key>\s*<string>([^<]+)</").expect("a test uses the pattern"));
+
+/// The text of the XML element that an attribute names: `<entry key="password">x</entry>`.
+static ELEMENT_TEXT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^["'](?:\s+[\w:.-]+\s*=\s*"[^"]*")*\s*>(?:\s*<value>)?([^<]+)</"#)
+        .expect("a test uses the pattern")
+});
+
+/// The start of an XML element up to the name in its attribute. The elements in the group are also used for texts that
+/// are shown to people.
 static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"^(?:</key>\s*<string>|["'](?:\s+[\w:.-]+\s*=\s*"[^"]*")*\s*>(?:\s*<value>)?)([^<]+)</"#,
+        r#"(?i)^<(?:entry|property|setting|param|add|(data|string))\s(?:[^>]*\s)?(?:key|name)\s*=\s*["'][^"'>]*$"#,
     )
     .expect("a test uses the pattern")
 });
@@ -152,8 +162,11 @@ fn value_after<'a>(
         let value = TAG.captures(after)?.get(1)?;
         return Some((value.as_str(), ValueForm::Literal));
     }
-    if let Some(value) = NAMED_ELEMENT.captures(after).and_then(|it| it.get(1)) {
+    if let Some(value) = LIST_VALUE.captures(after).and_then(|it| it.get(1)) {
         return Some((value.as_str(), ValueForm::Literal));
+    }
+    if let Some(value) = element_text(before, after) {
+        return Some((value, ValueForm::Argument));
     }
     let after = &after[ARRAY.find(after).map_or(0, |it| it.end())..];
     let closers: &[char] = &['"', '\'', '`', ']'];
@@ -204,6 +217,14 @@ fn value_after<'a>(
         },
         _ => assigned_value(value, file, is_in_string),
     }
+}
+
+/// Returns the text of the XML element that has the name in an attribute.
+fn element_text<'a>(before: &str, after: &'a str) -> Option<&'a str> {
+    let text = ELEMENT_TEXT.captures(after)?.get(1)?.as_str();
+    let element = NAMED_ELEMENT.captures(&before[before.rfind('<')?..])?;
+    let is_label = element.get(1).is_some() && text.trim().contains(char::is_whitespace);
+    (!is_label).then_some(text)
 }
 
 /// Returns the value after a `=`, `:` or similar separator.
