@@ -76,11 +76,8 @@ static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
-/// The text before a name that has its value as an argument in a settings file: nothing, or a machine or user.
-static BEFORE_SETTING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s*(?:(?:machine|default|login|user(?:name|list)?)\s[^#]*)?$")
-        .expect("a test uses the pattern")
-});
+/// First words of settings in which a password follows a machine or a user.
+const OWNERS: [&str; 6] = ["machine", "default", "login", "user", "username", "userlist"];
 
 /// Directives of nginx that name the server to which requests are passed.
 const SERVER_DIRECTIVES: [&str; 6] =
@@ -270,7 +267,10 @@ fn value_in_sentence<'a>(
 fn takes_argument(before: &str, name: &str, file: FileKind) -> bool {
     match file {
         FileKind::Shell => !before.trim_start().starts_with('#') && !before.contains(" #"),
-        FileKind::Settings => BEFORE_SETTING.is_match(before) && !SERVER_DIRECTIVES.contains(&name),
+        FileKind::Settings => {
+            before.split_whitespace().next().is_none_or(|it| OWNERS.contains(&it))
+                && !SERVER_DIRECTIVES.contains(&name)
+        }
         FileKind::Code | FileKind::Prose => false,
     }
 }
