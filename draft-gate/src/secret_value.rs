@@ -197,11 +197,11 @@ pub(crate) fn is_mixed_literal(value: &str) -> bool {
 }
 
 /// Returns whether a value is almost certainly a password: it has lowercase letters and digits, together with uppercase
-/// letters or symbols.
+/// letters or symbols. Hyphens and underscores do not count, because they also separate the words of names.
 pub(crate) fn is_strong_literal(value: &str) -> bool {
     let has = |test: fn(&char) -> bool| value.chars().any(|it| test(&it));
     let is_mixed = has(char::is_ascii_uppercase)
-        && (has(char::is_ascii_punctuation) || is_generated(value))
+        && (has(|it| it.is_ascii_punctuation() && !matches!(it, '-' | '_')) || is_generated(value))
         || has(|it| "!@#^&*+~%".contains(*it));
     is_literal(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
 }
