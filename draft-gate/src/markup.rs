@@ -53,3 +53,25 @@ pub(crate) fn element_text<'a>(before: &str, after: &'a str) -> Option<&'a str> 
     let is_label = element.get(1).is_some() && text.trim().contains(char::is_whitespace);
     (!is_label).then_some(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::element_text;
+
+    #[test]
+    fn only_elements_that_hold_settings_have_values() {
+        for (before, after, expected) in [
+            ("<entry key=\"", "\">x y</entry>", Some("x y")),
+            ("<a/><setting type=\"a\" name=\"db.", "\" scope=\"b\">x</setting>", Some("x")),
+            ("<property name='", "'><value>x</value></property>", Some("x")),
+            ("<string name=\"", "\">x</string>", Some("x")),
+            ("<string name=\"", "\">x y</string>", None),
+            ("<label for=\"", "\">x</label>", None),
+            ("<testcase name=\"", "\">x</testcase>", None),
+            ("<entry class=\"", "\">x</entry>", None),
+            ("", "\">x</entry>", None),
+        ] {
+            assert_eq!(element_text(before, after), expected, "{before}");
+        }
+    }
+}
