@@ -6,6 +6,7 @@ use regex::Regex;
 
 use crate::{
     file_kind::FileKind,
+    markup::{element_text, is_tag, list_value, tag_text},
     secret_words::{SecretKind, kind_of_name},
 };
 
@@ -61,12 +62,6 @@ static DECODER: LazyLock<Regex> = LazyLock::new(|| {
 static DEFAULT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test uses the pattern"));
 
-/// The rest of an XML tag, with its attributes, and the text after it.
-static TAG: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*>([^<]*)<"#)
-        .expect("a test uses the pattern")
-});
-
 /// Words between a name and its value in a sentence.
 static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
@@ -81,14 +76,12 @@ static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
-/// The text of the XML element that an attribute or the element before it names: `<entry key="password">x</entry>` and
-/// `<key>password</key><string>x</string>`.
-static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r#"^(?:</key>\s*<string>|["'](?:\s+[\w:.-]+\s*=\s*"[^"]*")*\s*>(?:\s*<value>)?)([^<]+)</"#,
-    )
-    .expect("a test uses the pattern")
-});
+/// First words of settings in which a password follows a machine or a user.
+const OWNERS: [&str; 6] = ["machine", "default", "login", "user", "username", "userlist"];
+
+/// Directives of nginx that name the server to which requests are passed.
+const SERVER_DIRECTIVES: [&str; 6] =
+    ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 /// The length of an array, as in `char password[32] = "x"`.
 static ARRAY: LazyLock<Regex> =
@@ -110,7 +103,8 @@ pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
         let after = &line[end..line.floor_char_boundary(end + MAX_VALUE)];
         quotes.advance(line, name.start());
         let before = &line[..name.start()];
-        if let Some((value, form)) = value_after(before, after, file, quotes.is_in_string()) {
+        let is_in_string = quotes.is_in_string();
+        if let Some((value, form)) = value_after(before, text, after, file, is_in_string) {
             found.push(Assignment { kind, name_at: name.start(), value, form });
         }
     }
@@ -142,18 +136,19 @@ impl OpenQuotes {
 /// Returns the value that follows a name.
 fn value_after<'a>(
     before: &str,
+    name: &str,
     after: &'a str,
     file: FileKind,
     is_in_string: bool,
 ) -> Option<(&'a str, ValueForm)> {
-    // The name may have a namespace, as in `<ns:password>`.
-    let namespace = before.strip_suffix(':').map(|it| it.trim_end_matches(char::is_alphanumeric));
-    if namespace.unwrap_or(before).ends_with('<') {
-        let value = TAG.captures(after)?.get(1)?;
-        return Some((value.as_str(), ValueForm::Literal));
+    if is_tag(before) {
+        return Some((tag_text(after)?, ValueForm::Literal));
     }
-    if let Some(value) = NAMED_ELEMENT.captures(after).and_then(|it| it.get(1)) {
-        return Some((value.as_str(), ValueForm::Literal));
+    if let Some(value) = list_value(after) {
+        return Some((value, ValueForm::Literal));
+    }
+    if let Some(value) = element_text(before, after) {
+        return Some((value, ValueForm::Argument));
     }
     let after = &after[ARRAY.find(after).map_or(0, |it| it.end())..];
     let closers: &[char] = &['"', '\'', '`', ']'];
@@ -182,7 +177,7 @@ fn value_after<'a>(
     ]
     .into_iter()
     .find(|it| trimmed.starts_with(it));
-    let Some(separator) = separator else { return value_in_sentence(after, file) };
+    let Some(separator) = separator else { return value_in_sentence(before, name, after, file) };
     let value = trimmed[separator.len()..].trim_start();
     match separator {
         "::" | "=~" => None,
@@ -245,7 +240,12 @@ fn settings_value(value: &str) -> &str {
 }
 
 /// Returns the value in texts such as `PASSWORD 'x'` (SQL), ``the password `x` `` and `the password is x`.
-fn value_in_sentence(after: &str, file: FileKind) -> Option<(&str, ValueForm)> {
+fn value_in_sentence<'a>(
+    before: &str,
+    name: &str,
+    after: &'a str,
+    file: FileKind,
+) -> Option<(&'a str, ValueForm)> {
     let found = SENTENCE.captures(after)?;
     let whole = found.get(0)?;
     let quote = found.get(1)?.as_str();
@@ -255,12 +255,24 @@ fn value_in_sentence(after: &str, file: FileKind) -> Option<(&str, ValueForm)> {
         return Some((value, ValueForm::Argument));
     }
     let value = until(value, &[' ', '\t', ',', ')', '"', '\'']).trim_end_matches(['.', ';']);
-    // Commands such as `ENV PASSWORD x` and settings such as `bindpw x` have arguments without a separator.
-    if matches!(file, FileKind::Shell | FileKind::Settings) {
+    if takes_argument(before, name, file) && !value.starts_with('[') {
         return Some((value, ValueForm::Argument));
     }
     let says_is = whole.as_str().trim().len() > 1;
     (says_is && file != FileKind::Code).then_some((value, ValueForm::Unquoted))
+}
+
+/// Returns whether the word after a name is its value: commands such as `ENV PASSWORD x` and settings such as `bindpw x`
+/// have arguments without a separator.
+fn takes_argument(before: &str, name: &str, file: FileKind) -> bool {
+    match file {
+        FileKind::Shell => !before.trim_start().starts_with('#') && !before.contains(" #"),
+        FileKind::Settings => {
+            before.split_whitespace().next().is_none_or(|it| OWNERS.contains(&it))
+                && !SERVER_DIRECTIVES.contains(&name)
+        }
+        FileKind::Code | FileKind::Prose => false,
+    }
 }
 
 /// Returns the content of the string literal with which a text starts. A long literal without an end was truncated.

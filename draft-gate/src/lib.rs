@@ -36,6 +36,7 @@ mod judge;
 mod judgement;
 mod line_diff;
 mod log_head;
+mod markup;
 mod path;
 mod pattern;
 mod project_checks;

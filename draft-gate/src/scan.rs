@@ -21,7 +21,8 @@ use crate::{
     file_kind::FileKind,
     finding::{Finding, Severity},
     secret_value::{
-        entropy, is_literal, is_mixed_literal, is_strong_literal, password_severity, severity_of,
+        entropy, is_literal, is_mixed_literal, is_strong_literal, password_cell, password_severity,
+        severity_of,
     },
     secret_words::SecretKind,
     unicode::{confusable_word, hides_characters, lookalike_word},
@@ -277,6 +278,8 @@ enum ValueCheck {
     Mixed,
     /// The value has letters of both cases, digits and symbols.
     Strong,
+    /// The value is the row of a table, and one of its cells has letters of both cases, digits and symbols.
+    Cell,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -363,6 +366,7 @@ impl Rule {
                 Some(ValueCheck::Password) => Some((found, own.min(password_severity(found)?))),
                 Some(ValueCheck::Mixed) => is_mixed_literal(found).then_some((found, own)),
                 Some(ValueCheck::Strong) => is_strong_literal(found).then_some((found, own)),
+                Some(ValueCheck::Cell) => Some((password_cell(found)?, own)),
             }
         })
     }

@@ -197,13 +197,32 @@ pub(crate) fn is_mixed_literal(value: &str) -> bool {
 }
 
 /// Returns whether a value is almost certainly a password: it has lowercase letters and digits, together with uppercase
-/// letters or symbols.
+/// letters or symbols. Hyphens and underscores do not count, because they also separate the words of names.
 pub(crate) fn is_strong_literal(value: &str) -> bool {
     let has = |test: fn(&char) -> bool| value.chars().any(|it| test(&it));
     let is_mixed = has(char::is_ascii_uppercase)
-        && (has(char::is_ascii_punctuation) || is_generated(value))
+        && (has(|it| it.is_ascii_punctuation() && !matches!(it, '-' | '_')) || is_generated(value))
         || has(|it| "!@#^&*+~%".contains(*it));
     is_literal(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
+}
+
+/// Returns the cell of a table row that is almost certainly a password. E-mail addresses and names of algorithms, such as
+/// `Sha256+Salt`, are none.
+pub(crate) fn password_cell(row: &str) -> Option<&str> {
+    let is_address = |it: &str| {
+        let is_host = |it: char| it.is_ascii_alphanumeric() || it == '.' || it == '-';
+        it.split_once('@').is_some_and(|(_, host)| {
+            host.contains('.') && host.chars().all(is_host) && host.ends_with(char::is_alphabetic)
+        })
+    };
+    let is_algorithm = |it: &str| it.split(|it: char| !it.is_alphanumeric()).any(is_ordinary);
+    row.split('|').map(str::trim).find(|it| {
+        (5..=120).contains(&it.len())
+            && !it.contains(|it: char| it.is_whitespace() || "`'\"()[]<>$".contains(it))
+            && !is_address(it)
+            && !is_algorithm(it)
+            && is_strong_literal(it)
+    })
 }
 
 /// Returns whether a value looks like a generated key: it is long, and letters and digits alternate often.
@@ -238,4 +257,24 @@ pub(crate) fn entropy(text: &str) -> f64 {
     let length = f64::from(u32::try_from(text.len().max(1)).unwrap_or(u32::MAX));
     let shares = counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / length);
     -shares.map(|it| it * it.log2()).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::password_cell;
+
+    #[test]
+    fn any_cell_of_a_row_may_be_a_password() {
+        assert_eq!(password_cell("| db1 | admin | Fa1con!wing |"), Some("Fa1con!wing"));
+        assert_eq!(password_cell("|Fa1con!wing|admin|"), Some("Fa1con!wing"));
+        for row in [
+            "| password | Sha256+Salt |",
+            "| owner | Jane.Doe1@example.com |",
+            "| password | My-Service_release2 |",
+            "| see the section Fa1con!wing |",
+            "|",
+        ] {
+            assert_eq!(password_cell(row), None, "{row}");
+        }
+    }
 }
