@@ -229,6 +229,32 @@ async fn session_survives_an_interrupt() {
 }
 
 #[tokio::test]
+async fn agents_with_clones_of_a_shell_have_separate_sessions() {
+    let shell = Shell::new(Counting::default()).trusted();
+    let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
+        runtime.interrupt::<String>("Go on?")
+    });
+    let call = |name: &str, args: Value, id: &str| {
+        AiMessage::new("").tool_call(ToolCall::new(name, args, id))
+    };
+    let model = ScriptedModel::new([
+        call("shell", command("a"), "c1"),
+        call("ask", json!({}), "c2"),
+        call("shell", command("b"), "c3"),
+        AiMessage::new("done"),
+    ]);
+    let waiting = Agent::new(model).tools([ask]).middleware(shell.clone());
+    let waiting = waiting.checkpointer(MemorySaver::new()).compile().unwrap();
+    assert_eq!(waiting.conversation("a").send("go").await.unwrap().interrupts.len(), 1);
+
+    let other = agent(shell, &[&[command("c")]]).checkpointer(MemorySaver::new());
+    let outcome = other.compile().unwrap().conversation("a").send("go").await.unwrap();
+    assert_eq!(texts(&results(&outcome.messages)), ["1 of session 2"]);
+    let outcome = waiting.conversation("a").resume("yes").await.unwrap();
+    assert_eq!(results(&outcome.messages)[2].content.text(), "2 of session 1");
+}
+
+#[tokio::test]
 async fn another_process_continues_in_a_new_session_and_says_so() {
     let saver = Arc::new(MemorySaver::new());
     let build = |answers: Vec<AiMessage>| {
