@@ -128,17 +128,20 @@ impl Shell {
         call: &ToolCall,
     ) -> Result<ToolMessage, NodeError> {
         let mut session = session.lock().await;
-        // If the command fails or is cancelled, the state of the session is unknown, and the session ends.
+        let is_new = session.follows_another;
+        // If the command fails or is cancelled, the state of the session is unknown, and the session ends. The next
+        // result says so.
         let mut open = match session.open.take() {
             Some(open) => open,
             None => self.start().await?,
         };
+        session.follows_another = true;
         let result = execute_or_close(&mut *open, command).await?;
         match result.session_ended {
             true => open.close().await,
             false => session.open = Some(open),
         }
-        let is_new = std::mem::take(&mut session.follows_another);
+        session.follows_another = false;
         Ok(self.to_message(call, &result, is_new))
     }
 

@@ -13,7 +13,9 @@ use async_trait::async_trait;
 use graph_agents::{
     Agent, AgentError, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
     ToolMessage,
-    middleware::{AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell},
+    middleware::{
+        AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell, ToolErrorAnswers,
+    },
 };
 use graph_core::{MemorySaver, NodeError};
 use serde_json::{Value, json};
@@ -294,6 +296,23 @@ async fn failed_command_releases_the_session() {
     broken.run("go").await.unwrap_err();
     assert_eq!(executor.alive(), 0);
     assert_eq!(executor.events().last().unwrap(), "2: close");
+}
+
+#[tokio::test]
+async fn result_after_a_failed_command_says_that_the_session_has_ended() {
+    let shell = Shell::new(Counting::default()).trusted();
+    let calls = ["a", "break", "b", "c"].map(|it| [command(it)]);
+    let calls: Vec<&[Value]> = calls.iter().map(|it| &it[..]).collect();
+    let errors = ToolErrorAnswers::new(|error| Some(format!("Error: {error}")));
+    let agent = agent(shell, &calls).middleware(errors).compile().unwrap();
+    let texts = texts(&results(&agent.run("go").await.unwrap().messages));
+    let expected =
+        "1 of session 2\n\nAn earlier session has ended. This command ran in a new session.";
+    assert!(texts[1].starts_with("Error: "), "{texts:?}");
+    assert_eq!(
+        [&*texts[0], &*texts[2], &*texts[3]],
+        ["1 of session 1", expected, "2 of session 2"]
+    );
 }
 
 #[tokio::test]
