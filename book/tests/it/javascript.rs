@@ -108,7 +108,7 @@ const answer = message.parts.filter((it) => it.type === "text").map((it) => it.t
 /// Programs whose syntax is checked, but which do not run, with the reason.
 const NOT_RUN: [(&str, &str); 1] = [(
     "new CopilotRuntime(",
-    "it needs a server and a page; graph-server/tests/clients runs the runtime with both",
+    "it needs a server and a page; graph-server/tests/clients runs it with a server and AG-UI's client",
 )];
 
 /// An import of a package that is not installed, and its replacement.
