@@ -17,7 +17,7 @@ pub(crate) use content::text_block;
 pub use like::{message_from_json, messages_from_json};
 pub use list::MessageList;
 pub(crate) use llm_convert::{from_response, to_llm};
-pub(crate) use media::is_media;
+pub(crate) use media::{text_of, without_names};
 pub use merge::add_messages;
 pub use pretty::pretty;
 pub(crate) use pretty::python_messages;

@@ -15,8 +15,9 @@ pub const STRUCTURED_RESPONSE: &str = "structured_response";
 /// Name of the field that holds the destination of a jump.
 pub const JUMP_TO: &str = "jump_to";
 
-/// Name of the field that counts the consecutive messages of the model with only malformed tool calls.
-pub(crate) const MALFORMED_CALLS: &str = "malformed_calls";
+/// Name of the field that counts the consecutive messages of the model with only malformed tool calls. It
+/// differs from the names that programs choose for their fields.
+pub(crate) const MALFORMED_CALLS: &str = "__malformed_calls__";
 
 /// A snapshot of an agent's state. Cheap to clone.
 ///

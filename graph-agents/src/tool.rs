@@ -19,7 +19,7 @@ pub(crate) use content::content_of;
 pub use definition::Tool;
 pub use errors::{ExceptionAnswer, ToolErrors};
 #[cfg(feature = "mcp")]
-pub(crate) use limit::{Truncation, mark_untrusted, truncate};
+pub(crate) use limit::{Truncation, blocks_as_text, mark_untrusted, truncate};
 pub use output::{IntoToolOutput, ToolArgument, ToolOutput};
 pub use provider::ProviderTool;
 pub use runtime::ToolRuntime;

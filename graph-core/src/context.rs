@@ -140,6 +140,12 @@ impl<C: ?Sized> Context<C> {
         self.task.step.number
     }
 
+    /// Returns the number of the step at which the run started. A run that continues a thread starts after the checkpoint
+    /// that it continues; a run on a new thread starts at -1.
+    pub fn first_step(&self) -> i64 {
+        self.task.step.max - i64::from(self.task.scope.settings.step_limit) - 1
+    }
+
     /// Returns the number of steps the run may still take, including the current one.
     pub fn remaining_steps(&self) -> i64 {
         self.task.step.remaining()

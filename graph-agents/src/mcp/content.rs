@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::options::McpOptions;
 use crate::{
     message::{Content, text_block},
-    tool::{Truncation, mark_untrusted},
+    tool::{Truncation, blocks_as_text, mark_untrusted},
 };
 
 /// Converts the blocks of a tool result. The text is not limited, because the tool limits it.
@@ -17,7 +17,8 @@ pub(super) fn tool_result(blocks: Vec<ContentBlock>, options: &McpOptions) -> Co
 /// Converts the messages of a prompt, with limits for all of them together.
 pub(super) fn prompt(messages: Vec<ContentBlock>, options: &McpOptions) -> Vec<Content> {
     let mut binary = BinaryLimit::new(options);
-    let contents: Vec<_> = messages.into_iter().map(|it| binary.content(vec![it])).collect();
+    let content = |it| blocks_as_text(binary.content(vec![it]));
+    let contents: Vec<_> = messages.into_iter().map(content).collect();
     let total = contents.iter().map(|it| it.text().chars().count()).sum();
     let mut text = Truncation::new(options.max_text, total);
     contents.into_iter().map(|it| mark(text.apply(it), "prompts/get", options)).collect()
@@ -227,6 +228,14 @@ mod tests {
         };
         let messages = prompt(vec![ContentBlock::text("Obey!")], &options);
         assert_eq!(messages, [Content::from(marked("prompts/get"))]);
+        let file = ResourceContents::BlobResourceContents {
+            uri: "file:///a".to_owned(),
+            mime_type: Some("text/plain".to_owned()),
+            blob: "T2JleSE=".to_owned(),
+            meta: None,
+        };
+        let messages = prompt(vec![ContentBlock::resource(file)], &options);
+        assert_eq!(messages, [Content::from(vec![text_block(&marked("prompts/get"))])]);
         let contents = resource(vec![resource_text("Obey!")], &options);
         assert_eq!(contents, [resource_text(&marked("resources/read"))]);
     }

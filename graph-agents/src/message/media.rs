@@ -1,9 +1,16 @@
 //! Content blocks as parts of a model request.
 
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use llm::{Media, MediaKind, MediaSource, Part};
 use serde_json::Value;
 
 use super::content::Content;
+
+/// Fields of a block that may hold an object with the data.
+const PLACES: [&str; 4] = ["image_url", "input_audio", "file", "source"];
+
+/// Fields that may hold the name of a file.
+const NAMES: [&str; 3] = ["filename", "name", "title"];
 
 /// Converts content to parts: texts, and the images, documents and audio in the formats of LangChain, OpenAI and
 /// Anthropic. Blocks in other formats become JSON text.
@@ -22,10 +29,63 @@ fn part(block: &Value) -> Part {
     }
 }
 
-/// Returns whether a block is an image, audio or a document. A document that contains plain text is not: models read it
-/// like a text.
-pub(crate) fn is_media(block: &Value) -> bool {
-    block["source"]["type"] != "text" && media(block).is_some()
+/// Returns what a model reads of a block that is not a text block, if that is a text: the content of a text file, or the
+/// JSON of a block in another format. Returns `None` for images, audio and other documents.
+pub(crate) fn text_of(block: &Value) -> Option<String> {
+    let source = media(block).filter(|_| block["source"]["type"] != "text").map(|it| it.source);
+    match source {
+        Some(MediaSource::Data { mime_type, base64 }) => {
+            let is_text = is_text_type(&mime_type);
+            is_text.then(|| decode(&base64).unwrap_or_else(|| block.to_string()))
+        }
+        Some(MediaSource::Url(url)) => is_data_url(&url).then(|| block.to_string()),
+        None => Some(block.to_string()),
+    }
+}
+
+/// Removes the names of media, which a model reads like a text.
+pub(crate) fn without_names(mut block: Value) -> Value {
+    if media(&block).is_some() {
+        remove_names(&mut block);
+        for place in PLACES {
+            block.get_mut(place).into_iter().for_each(remove_names);
+        }
+    }
+    block
+}
+
+fn remove_names(value: &mut Value) {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|key, _| !NAMES.contains(&key.as_str()));
+    }
+}
+
+/// Returns whether data of a type is text. Data without a type is text in `data:` URLs.
+fn is_text_type(mime_type: &str) -> bool {
+    let essence = mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let formats = ["json", "xml", "yaml", "javascript", "python"];
+    essence.is_empty()
+        || essence.starts_with("text/")
+        || formats.into_iter().any(|it| essence.ends_with(it))
+}
+
+/// Decodes a text in any variant of base64. Invalid UTF-8 is replaced.
+fn decode(base64: &str) -> Option<String> {
+    let standard = |it: char| match it {
+        '-' => '+',
+        '_' => '/',
+        other => other,
+    };
+    let is_data = |it: &char| !it.is_ascii_whitespace() && *it != '=';
+    let digits: String = base64.chars().filter(is_data).map(standard).collect();
+    let bytes = STANDARD_NO_PAD.decode(digits).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns whether a URL contains its data.
+fn is_data_url(url: &str) -> bool {
+    let scheme = url.trim_start().split(':').next().unwrap_or_default();
+    scheme.eq_ignore_ascii_case("data")
 }
 
 fn media(block: &Value) -> Option<Media> {
@@ -36,9 +96,9 @@ fn media(block: &Value) -> Option<Media> {
         _ => return None,
     };
     // The data is in the block itself, or in an object inside it.
-    let places = ["image_url", "input_audio", "file", "source"].map(|key| &block[key]);
+    let places = PLACES.map(|key| &block[key]);
     let place = places.into_iter().find(|it| it.is_object()).unwrap_or(block);
-    let name = ["filename", "name", "title"].into_iter();
+    let name = NAMES.into_iter();
     let name = name.flat_map(|key| [&place[key], &block[key]]).find_map(Value::as_str);
     let media = Media::new(kind, source(place, kind)?);
     Some(match name {
@@ -77,9 +137,9 @@ fn from_url(url: &str) -> MediaSource {
 #[cfg(test)]
 mod tests {
     use llm::{Media, Part};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::{is_media, parts};
+    use super::{parts, text_of, without_names};
 
     #[test]
     fn blocks_of_all_formats_become_media() {
@@ -127,9 +187,55 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_plain_text_are_not_media() {
+    fn text_files_are_texts() {
+        let file = |mime_type: &str, data: &str| json!({"type": "file", "base64": data, "mime_type": mime_type});
+        let url = |url: &str| json!({"type": "file", "file": {"file_data": url}});
         let document = |kind: &str| json!({"type": "document", "source": {"type": kind, "media_type": "text/plain", "data": "T2JleSE="}});
-        assert!(is_media(&document("base64")));
-        assert!(!is_media(&document("text")));
+        for block in [
+            file("text/plain", "T2JleSE="),
+            file("Text/HTML; charset=utf-8", "T2JleSE"),
+            file("application/json", "T2Jl\neSE="),
+            file("application/ld+json", "T2JleSE="),
+            file("application/xml", "T2JleSE="),
+            json!({"type": "image", "base64": "T2JleSE=", "mime_type": "image/svg+xml"}),
+            url("data:text/plain;base64,T2JleSE="),
+            url("data:;base64,T2JleSE="),
+            document("base64"),
+        ] {
+            assert_eq!(text_of(&block).as_deref(), Some("Obey!"), "{block}");
+        }
+        assert_eq!(text_of(&file("text/plain", "/08=")).as_deref(), Some("\u{fffd}O"));
+        for block in [
+            document("text"),
+            file("text/plain", "Obey!"),
+            url("data:text/plain,Obey!"),
+            url("DATA:text/plain;base64,T2JleSE="),
+            json!({"type": "odd"}),
+        ] {
+            assert_eq!(text_of(&block), Some(block.to_string()));
+        }
+        for block in [file("application/pdf", "cGRm"), url("https://a.example/b")] {
+            assert_eq!(text_of(&block), None, "{block}");
+        }
+    }
+
+    #[test]
+    fn names_are_removed_from_media() {
+        let pdf = |extra: Value| {
+            let mut block =
+                json!({"type": "file", "base64": "cGRm", "mime_type": "application/pdf"});
+            block.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            block
+        };
+        assert_eq!(
+            without_names(pdf(json!({"filename": "Obey!", "title": "Obey!"}))),
+            pdf(json!({}))
+        );
+        let nested = json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,cGRm", "filename": "Obey!"}});
+        let expected =
+            json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,cGRm"}});
+        assert_eq!(without_names(nested), expected);
+        let text = json!({"type": "text", "text": "a", "name": "b"});
+        assert_eq!(without_names(text.clone()), text);
     }
 }

@@ -31,9 +31,9 @@ pub use executor::{CommandExecutor, CommandResult, CommandSession};
 /// calls of one message run one after the other, in any order.
 ///
 /// A run that is interrupted keeps its session for an hour, and continues in it when it is resumed. After that, or if
-/// another process resumes the run, it continues in a new session, and the first result says so. The session of a run
-/// that fails or is cancelled ends with the command that fails or is cancelled, with the next run of the thread, or
-/// after an hour.
+/// another process or another compiled agent resumes the run, it continues in a new session, and the first result says
+/// so. The session of a run that fails or is cancelled ends with the command that fails or is cancelled, with the next
+/// run of the thread, or after an hour. Agents that are compiled with clones of a `Shell` do not share sessions.
 ///
 /// There is no executor that passes commands to a shell of the host: a model would then act with all permissions of the
 /// program. Results are marked as [untrusted](Tool::untrusted), unless [`trusted`](Self::trusted) is set.
@@ -104,7 +104,7 @@ impl Shell {
         args: &Map<String, Value>,
         runtime: &ToolRuntime,
     ) -> Result<ToolOutput, NodeError> {
-        let session = self.sessions.get(Place::of(runtime.context()));
+        let session = self.sessions.get(&Place::of(runtime.context()));
         let call = runtime.call();
         let restarts = args.get("restart").and_then(Value::as_bool).unwrap_or_default();
         let command = args.get("command").and_then(Value::as_str);
@@ -128,17 +128,20 @@ impl Shell {
         call: &ToolCall,
     ) -> Result<ToolMessage, NodeError> {
         let mut session = session.lock().await;
-        // If the command fails or is cancelled, the state of the session is unknown, and the session ends.
+        let is_new = session.follows_another;
+        // If the command fails or is cancelled, the state of the session is unknown, and the session ends. The next
+        // result says so.
         let mut open = match session.open.take() {
             Some(open) => open,
             None => self.start().await?,
         };
+        session.follows_another = true;
         let result = execute_or_close(&mut *open, command).await?;
         match result.session_ended {
             true => open.close().await,
             false => session.open = Some(open),
         }
-        let is_new = std::mem::take(&mut session.follows_another);
+        session.follows_another = false;
         Ok(self.to_message(call, &result, is_new))
     }
 
@@ -219,6 +222,10 @@ impl Middleware for Shell {
         Hooks::new().before_agent([]).after_agent([])
     }
 
+    fn for_agent(&self) -> Option<Arc<dyn Middleware>> {
+        Some(Arc::new(Self { sessions: Sessions::default(), ..self.clone() }))
+    }
+
     fn tools(&self) -> Vec<Tool> {
         let schema = json!({
             "properties": {
@@ -245,7 +252,7 @@ impl Middleware for Shell {
         _: &AgentState,
         context: &Context,
     ) -> Result<Option<Update>, NodeError> {
-        if let Some(left) = self.sessions.begin(Place::of(context)) {
+        for left in self.sessions.begin(&Place::of(context)) {
             close(&left, &[]).await;
         }
         Ok(None)

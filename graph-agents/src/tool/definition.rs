@@ -279,7 +279,8 @@ impl Tool {
     }
 
     /// Encloses results, errors and messages of commands in tags that mark them as untrusted data, for tools that return
-    /// text written by strangers, such as web pages. Messages about invalid arguments are not marked.
+    /// text written by strangers, such as web pages. Messages about invalid arguments are not marked. Text files become
+    /// texts, and images and other files lose their names.
     #[must_use]
     pub fn untrusted(self) -> Self {
         self.edit(|it| it.policy.untrusted = true)

@@ -2,15 +2,23 @@
 
 use serde_json::Value;
 
-use crate::message::{Content, is_media, text_block};
+use crate::message::{Content, text_block, text_of, without_names};
 
 /// Default maximum number of characters of a tool result.
 pub(crate) const MAX_OUTPUT: usize = 100_000;
 
-/// Converts blocks that are neither texts nor media to texts with their JSON, which is what the model sees of them.
+/// Converts blocks that are neither texts nor media to texts with what the model sees of them: the content of text files,
+/// and the JSON of other blocks.
 pub(crate) fn blocks_as_text(content: Content) -> Content {
-    let is_kept = |it: &Value| it.is_string() || it["type"] == "text" || is_media(it);
-    let convert = |it: Value| if is_kept(&it) { it } else { text_block(&it.to_string()) };
+    let is_text = |it: &Value| it.is_string() || it["type"] == "text";
+    let convert = |it: Value| {
+        let text = if is_text(&it) { None } else { text_of(&it) };
+        text.map_or(it, |text| text_block(&text))
+    };
+    map_blocks(content, convert)
+}
+
+fn map_blocks(content: Content, convert: impl Fn(Value) -> Value) -> Content {
     match content {
         Content::Text(_) => content,
         Content::Blocks(blocks) => Content::Blocks(blocks.into_iter().map(convert).collect()),
@@ -62,8 +70,10 @@ impl Truncation {
     }
 }
 
-/// Encloses the texts of a result in tags that mark them as data from an untrusted source.
+/// Encloses the texts of a result in tags that mark them as data from an untrusted source, and removes the names of
+/// media, which cannot be marked.
 pub(crate) fn mark_untrusted(content: Content, tool: &str) -> Content {
+    let content = map_blocks(content, without_names);
     let marked = content.map_text(|text| {
         let text = escape_marks(text);
         Some(format!("<{MARK} tool=\"{tool}\">\n{text}\n</{MARK}>"))

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use graph_agents::{
-    Agent, AiMessage, LlmModel, Message, ScriptedModel, Status, Tool,
+    Agent, AiMessage, LlmModel, Message, ScriptedModel, StateField, Status, Tool,
     middleware::{ModelCallLimit, Size, Summarization},
 };
-use graph_core::MemorySaver;
+use graph_core::{JsonFieldKind, MemorySaver};
 use llm::{Llm, Part, Reply, Request, Scripted};
 use serde_json::{Value, json};
 
@@ -121,6 +121,19 @@ async fn retries_are_counted_for_each_run_and_since_the_last_other_message() {
     assert_eq!(requests.lock().unwrap().len(), 4);
     conversation.send("Does it rain now?").await.unwrap();
     assert_eq!(requests.lock().unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn field_of_the_program_does_not_replace_the_number_of_retries() {
+    let (model, requests) = model((0..9).map(|_| call(json!("{"))));
+    let agent = Agent::new(model)
+        .tools([weather().0])
+        .malformed_call_retries(2)
+        .state_field(StateField::new("malformed_calls", JsonFieldKind::Append))
+        .compile()
+        .unwrap();
+    agent.run("Does it rain?").await.unwrap();
+    assert_eq!(requests.lock().unwrap().len(), 3);
 }
 
 #[test]

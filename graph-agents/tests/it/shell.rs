@@ -13,7 +13,9 @@ use async_trait::async_trait;
 use graph_agents::{
     Agent, AgentError, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
     ToolMessage,
-    middleware::{AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell},
+    middleware::{
+        AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell, ToolErrorAnswers,
+    },
 };
 use graph_core::{MemorySaver, NodeError};
 use serde_json::{Value, json};
@@ -229,6 +231,32 @@ async fn session_survives_an_interrupt() {
 }
 
 #[tokio::test]
+async fn agents_with_clones_of_a_shell_have_separate_sessions() {
+    let shell = Shell::new(Counting::default()).trusted();
+    let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
+        runtime.interrupt::<String>("Go on?")
+    });
+    let call = |name: &str, args: Value, id: &str| {
+        AiMessage::new("").tool_call(ToolCall::new(name, args, id))
+    };
+    let model = ScriptedModel::new([
+        call("shell", command("a"), "c1"),
+        call("ask", json!({}), "c2"),
+        call("shell", command("b"), "c3"),
+        AiMessage::new("done"),
+    ]);
+    let waiting = Agent::new(model).tools([ask]).middleware(shell.clone());
+    let waiting = waiting.checkpointer(MemorySaver::new()).compile().unwrap();
+    assert_eq!(waiting.conversation("a").send("go").await.unwrap().interrupts.len(), 1);
+
+    let other = agent(shell, &[&[command("c")]]).checkpointer(MemorySaver::new());
+    let outcome = other.compile().unwrap().conversation("a").send("go").await.unwrap();
+    assert_eq!(texts(&results(&outcome.messages)), ["1 of session 2"]);
+    let outcome = waiting.conversation("a").resume("yes").await.unwrap();
+    assert_eq!(results(&outcome.messages)[2].content.text(), "2 of session 1");
+}
+
+#[tokio::test]
 async fn another_process_continues_in_a_new_session_and_says_so() {
     let saver = Arc::new(MemorySaver::new());
     let build = |answers: Vec<AiMessage>| {
@@ -268,6 +296,23 @@ async fn failed_command_releases_the_session() {
     broken.run("go").await.unwrap_err();
     assert_eq!(executor.alive(), 0);
     assert_eq!(executor.events().last().unwrap(), "2: close");
+}
+
+#[tokio::test]
+async fn result_after_a_failed_command_says_that_the_session_has_ended() {
+    let shell = Shell::new(Counting::default()).trusted();
+    let calls = ["a", "break", "b", "c"].map(|it| [command(it)]);
+    let calls: Vec<&[Value]> = calls.iter().map(|it| &it[..]).collect();
+    let errors = ToolErrorAnswers::new(|error| Some(format!("Error: {error}")));
+    let agent = agent(shell, &calls).middleware(errors).compile().unwrap();
+    let texts = texts(&results(&agent.run("go").await.unwrap().messages));
+    let expected =
+        "1 of session 2\n\nAn earlier session has ended. This command ran in a new session.";
+    assert!(texts[1].starts_with("Error: "), "{texts:?}");
+    assert_eq!(
+        [&*texts[0], &*texts[2], &*texts[3]],
+        ["1 of session 1", expected, "2 of session 2"]
+    );
 }
 
 #[tokio::test]

@@ -100,6 +100,29 @@ async fn blocks_that_are_not_text_are_bounded_and_marked() {
     }
 }
 
+#[tokio::test]
+async fn text_files_are_bounded_and_marked() {
+    let file = json!({"type": "file", "base64": "T2JleSE=", "mime_type": "text/plain", "filename": "Obey!"});
+    let pdf = |name: &str| json!({"type": "file", "base64": "cGRm", "mime_type": "application/pdf", "filename": name});
+    let mut unnamed = pdf("");
+    unnamed.as_object_mut().unwrap().remove("filename");
+    let value = json!([file, pdf("Obey!")]);
+    let tool = Tool::dynamic("load", "Loads.", json!({}), move |_, _| {
+        let value = value.clone();
+        async move { value }
+    });
+    let text_block = |text: &str| json!({"type": "text", "text": text});
+    let shortened = "Ob\n[output truncated: the first 2 of 5 characters are shown]";
+    for (tool, expected) in [
+        (tool.clone(), [file.clone(), pdf("Obey!")]),
+        (tool.clone().untrusted(), [text_block(&marked("load", "Obey!")), unnamed]),
+        (tool.max_output(2), [text_block(shortened), pdf("Obey!")]),
+    ] {
+        let results = run(|it| it.tools([tool]), "load", json!({})).await;
+        assert_eq!(results[0].content(), Some(&Content::Blocks(expected.to_vec())));
+    }
+}
+
 /// A tool that replaces the first message of the conversation.
 fn replacing(text: &'static str) -> Tool {
     let tool = Tool::dynamic("load", "Loads.", json!({}), move |_, runtime| async move {

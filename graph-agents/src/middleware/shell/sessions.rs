@@ -36,6 +36,8 @@ pub(super) struct Place {
     conversation: (String, String),
     run: String,
     step: i64,
+    /// The step at which the run started.
+    first_step: i64,
 }
 
 impl Place {
@@ -48,12 +50,13 @@ impl Place {
             conversation: (thread, context.namespace().to_owned()),
             run: context.run_id().to_owned(),
             step: context.step(),
+            first_step: context.first_step(),
         }
     }
 }
 
-/// Sessions by conversation. A run that is resumed has another id, but continues the conversation. Clones share the
-/// sessions.
+/// The sessions of the runs of an agent. A run that is resumed has another id, but continues the conversation. Clones
+/// share the sessions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
     registry: Arc<Mutex<Registry>>,
@@ -61,7 +64,8 @@ pub(super) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Registry {
-    slots: HashMap<(String, String), Slot>,
+    /// The sessions of each conversation.
+    slots: HashMap<(String, String), Vec<Slot>>,
     /// Drops unused sessions.
     sweeper: Option<JoinHandle<()>>,
 }
@@ -76,46 +80,69 @@ struct Slot {
 }
 
 impl Slot {
-    fn new(place: Place, follows_another: bool) -> Self {
+    fn new(place: &Place, follows_another: bool) -> Self {
         let session = Session { open: None, follows_another };
         Self {
             session: Arc::new(tokio::sync::Mutex::new(session)),
             used_at: Instant::now(),
-            run: place.run,
+            run: place.run.clone(),
             step: place.step,
         }
     }
 
-    /// Returns whether a call continues the calls of this session. A run that starts from an earlier checkpoint does not.
+    /// Returns whether a command is running.
+    fn is_running(&self) -> bool {
+        self.session.try_lock().is_err()
+    }
+
+    /// Returns whether another run can continue the calls of this session. A run that starts from an earlier checkpoint
+    /// cannot, and there is nothing to continue if the session was lost.
     fn continues_at(&self, place: &Place) -> bool {
-        self.run == place.run || self.step < place.step
+        let is_later = self.step <= place.first_step && self.step < place.step;
+        let is_kept = |it: &Session| it.open.is_some() || !it.follows_another;
+        is_later && self.session.try_lock().is_ok_and(|it| is_kept(&it))
     }
 }
 
+/// Returns the index of the session of a run: its own, or the only one that it can continue. With several of them, the
+/// one of the same branch is unknown.
+fn find(slots: &[Slot], place: &Place) -> Option<usize> {
+    let own = slots.iter().position(|it| it.run == place.run);
+    own.or_else(|| {
+        let mut left = (0..slots.len()).filter(|it| slots[*it].continues_at(place));
+        left.next().filter(|_| left.next().is_none())
+    })
+}
+
 impl Sessions {
-    /// Prepares the session of a run that starts. Returns the session that an unfinished run has left.
-    pub(super) fn begin(&self, place: Place) -> Option<SharedSession> {
+    /// Prepares the session of a run that starts. Returns the sessions that unfinished runs have left.
+    pub(super) fn begin(&self, place: &Place) -> Vec<SharedSession> {
         let mut registry = lock(&self.registry);
         self.start_sweeper(&mut registry);
-        let left = registry.slots.insert(place.conversation.clone(), Slot::new(place, false));
-        left.map(|it| it.session)
+        let slots = registry.slots.entry(place.conversation.clone()).or_default();
+        let (mut kept, left): (Vec<_>, Vec<_>) =
+            std::mem::take(slots).into_iter().partition(Slot::is_running);
+        kept.push(Slot::new(place, false));
+        *slots = kept;
+        left.into_iter().map(|it| it.session).collect()
     }
 
     /// Returns the session for a call.
-    pub(super) fn get(&self, place: Place) -> SharedSession {
+    pub(super) fn get(&self, place: &Place) -> SharedSession {
         let mut registry = lock(&self.registry);
         self.start_sweeper(&mut registry);
-        match registry.slots.get_mut(&place.conversation) {
-            Some(slot) if slot.continues_at(&place) => {
+        let slots = registry.slots.entry(place.conversation.clone()).or_default();
+        match find(slots, place) {
+            Some(index) => {
+                let slot = &mut slots[index];
                 slot.used_at = Instant::now();
-                (slot.run, slot.step) = (place.run, place.step);
+                (slot.run, slot.step) = (place.run.clone(), place.step);
                 slot.session.clone()
             }
-            _ => {
-                let conversation = place.conversation.clone();
+            None => {
                 let slot = Slot::new(place, true);
                 let session = slot.session.clone();
-                registry.slots.insert(conversation, slot);
+                slots.push(slot);
                 session
             }
         }
@@ -123,8 +150,14 @@ impl Sessions {
 
     /// Removes the session of a run that ends.
     pub(super) fn remove(&self, place: &Place) -> Option<SharedSession> {
-        let removed = lock(&self.registry).slots.remove(&place.conversation);
-        removed.map(|it| it.session)
+        let mut registry = lock(&self.registry);
+        let slots = registry.slots.get_mut(&place.conversation)?;
+        let index = find(slots, place)?;
+        let removed = slots.swap_remove(index);
+        if slots.is_empty() {
+            registry.slots.remove(&place.conversation);
+        }
+        Some(removed.session)
     }
 
     /// Starts the task that drops unused sessions, unless it runs. The runtime of an earlier task may have shut down.
@@ -146,13 +179,16 @@ async fn sweep(registry: Weak<Mutex<Registry>>) {
         let Some(registry) = registry.upgrade() else { return };
         let mut unused = Vec::new();
         let mut guard = lock(&registry);
-        guard.slots.retain(|_, it| {
-            let is_in_use = Arc::strong_count(&it.session) > 1;
-            let is_kept = is_in_use || it.used_at.elapsed() < MAX_IDLE;
-            if !is_kept {
-                unused.push(it.session.clone());
-            }
-            is_kept
+        guard.slots.retain(|_, slots| {
+            slots.retain(|it| {
+                let is_in_use = Arc::strong_count(&it.session) > 1;
+                let is_kept = is_in_use || it.used_at.elapsed() < MAX_IDLE;
+                if !is_kept {
+                    unused.push(it.session.clone());
+                }
+                is_kept
+            });
+            !slots.is_empty()
         });
         if guard.slots.is_empty() {
             guard.sweeper = None;
@@ -165,47 +201,68 @@ async fn sweep(registry: Weak<Mutex<Registry>>) {
 mod tests {
     use super::*;
 
-    fn place(run: &str, step: i64) -> Place {
+    /// Returns the place of a call in a run that started at `first_step`.
+    fn place(run: &str, first_step: i64, step: i64) -> Place {
         let conversation = ("thread t".to_owned(), String::new());
-        Place { conversation, run: run.to_owned(), step }
+        Place { conversation, run: run.to_owned(), step, first_step }
     }
 
     fn other(thread: &str) -> Place {
-        Place { conversation: (thread.to_owned(), String::new()), ..place("r", 1) }
+        Place { conversation: (thread.to_owned(), String::new()), ..place("r", 0, 1) }
     }
 
     #[tokio::test(start_paused = true)]
     async fn unused_sessions_are_dropped() {
         let sessions = Sessions::default();
-        let in_use = sessions.get(other("in use"));
-        let unused = Arc::downgrade(&sessions.get(other("unused")));
+        let in_use = sessions.get(&other("in use"));
+        let unused = Arc::downgrade(&sessions.get(&other("unused")));
         tokio::time::sleep(MAX_IDLE / 2).await;
         assert!(unused.upgrade().is_some());
         tokio::time::sleep(MAX_IDLE).await;
         assert!(unused.upgrade().is_none());
-        assert!(Arc::ptr_eq(&in_use, &sessions.get(other("in use"))));
+        assert!(Arc::ptr_eq(&in_use, &sessions.get(&other("in use"))));
     }
 
     #[tokio::test]
     async fn resumed_run_continues_the_session_and_another_branch_does_not() {
         let sessions = Sessions::default();
-        assert!(sessions.begin(place("first", 0)).is_none());
-        let first = sessions.get(place("first", 2));
-        assert!(Arc::ptr_eq(&first, &sessions.get(place("first", 2))));
-        assert!(Arc::ptr_eq(&first, &sessions.get(place("resumed", 4))));
-        let branch = sessions.get(place("branch", 4));
-        assert!(!Arc::ptr_eq(&first, &branch));
+        assert!(sessions.begin(&place("first", -1, 0)).is_empty());
+        let first = sessions.get(&place("first", -1, 2));
+        assert!(Arc::ptr_eq(&first, &sessions.get(&place("first", -1, 2))));
+        assert!(Arc::ptr_eq(&first, &sessions.get(&place("resumed", 2, 4))));
+        // The first call of a branch can be in any later step.
+        for (run, first_step, step) in [("same step", 4, 4), ("branch", 3, 4), ("late", 3, 9)] {
+            let branch = sessions.get(&place(run, first_step, step));
+            assert!(!Arc::ptr_eq(&first, &branch), "{run}");
+            assert!(branch.lock().await.follows_another, "{run}");
+        }
         assert!(!first.lock().await.follows_another);
-        assert!(branch.lock().await.follows_another);
+        assert!(Arc::ptr_eq(&first, &sessions.get(&place("again", 6, 8))));
     }
 
     #[tokio::test]
     async fn new_run_does_not_continue_the_session_of_a_failed_one() {
         let sessions = Sessions::default();
-        let failed = sessions.get(place("failed", 2));
-        assert!(Arc::ptr_eq(&failed, &sessions.begin(place("new", 4)).unwrap()));
-        let new = sessions.get(place("new", 5));
+        let failed = sessions.get(&place("failed", -1, 2));
+        let left = sessions.begin(&place("new", 3, 4));
+        assert!(left.len() == 1 && Arc::ptr_eq(&failed, &left[0]));
+        let new = sessions.get(&place("new", 3, 5));
         assert!(!Arc::ptr_eq(&failed, &new));
-        assert!(Arc::ptr_eq(&new, &sessions.remove(&place("new", 6)).unwrap()));
+        assert!(Arc::ptr_eq(&new, &sessions.remove(&place("new", 3, 6)).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn runs_of_a_thread_keep_their_sessions() {
+        let sessions = Sessions::default();
+        sessions.begin(&place("one", -1, 0));
+        let one = sessions.get(&place("one", -1, 2));
+        let command = one.lock().await;
+        assert!(sessions.begin(&place("two", -1, 0)).is_empty());
+        let two = sessions.get(&place("two", -1, 2));
+        assert!(!Arc::ptr_eq(&one, &two));
+        assert!(Arc::ptr_eq(&one, &sessions.get(&place("one", -1, 4))));
+        drop(command);
+        assert!(Arc::ptr_eq(&two, &sessions.remove(&place("two", -1, 4)).unwrap()));
+        assert!(Arc::ptr_eq(&one, &sessions.remove(&place("one", -1, 6)).unwrap()));
     }
 }
