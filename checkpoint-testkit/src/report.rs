@@ -39,7 +39,7 @@ impl fmt::Display for Report {
 }
 
 /// The error returned when a check fails.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{check}\n  {problem}")]
 pub struct CheckFailure {
     /// Name of the check.
@@ -47,6 +47,8 @@ pub struct CheckFailure {
     /// Description of the failure.
     pub problem: String,
 }
+
+graph_core::readable_debug!(CheckFailure);
 
 /// Time limit for a check. It allows thousands of writes over a network.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
