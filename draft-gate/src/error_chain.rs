@@ -60,7 +60,5 @@ mod tests {
             format!("{error:?}"),
             "cannot fetch the page\n\ncaused by:\n  no connection: refused"
         );
-        let missing = crate::Error::Missing { path: "a.py".into() };
-        assert_eq!(format!("{missing:?}"), missing.to_string());
     }
 }

@@ -60,7 +60,5 @@ mod tests {
             format!("{error:?}"),
             "cannot fetch the page\n\ncaused by:\n  no connection: refused"
         );
-        let exists = crate::RecordingError::Exists("calls.ndjson".into());
-        assert_eq!(format!("{exists:?}"), exists.to_string());
     }
 }
