@@ -499,6 +499,6 @@ async fn ignored_calls_are_made_again_but_still_counted() {
 #[test]
 fn debug_shows_the_message_and_its_cause() {
     let source = std::io::Error::other("disk full");
-    let error = llm::RecordingError::File { path: "calls.jsonl".into(), source };
+    let error = RecordingError::File { path: "calls.jsonl".into(), source };
     assert_eq!(format!("{error:?}"), "cannot read or write the recording `calls.jsonl`: disk full");
 }
