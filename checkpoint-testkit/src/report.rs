@@ -39,7 +39,7 @@ impl fmt::Display for Report {
 }
 
 /// The error returned when a check fails.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{check}\n  {problem}")]
 pub struct CheckFailure {
     /// Name of the check.
@@ -47,6 +47,8 @@ pub struct CheckFailure {
     /// Description of the failure.
     pub problem: String,
 }
+
+graph_core::readable_debug!(CheckFailure);
 
 /// Time limit for a check. It allows thousands of writes over a network.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -71,4 +73,15 @@ pub(crate) async fn run_check<E: fmt::Display + Send + 'static>(
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&'static str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_the_message() {
+        let failure = CheckFailure { check: "copies a thread", problem: "it is empty".into() };
+        assert_eq!(format!("{failure:?}"), "copies a thread\n  it is empty");
+    }
 }

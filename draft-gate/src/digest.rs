@@ -50,9 +50,11 @@ impl FromStr for Digest {
 }
 
 /// The error returned when a text is not a valid digest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a digest must have 64 lower-case hexadecimal digits")]
 pub struct DigestParseError;
+
+crate::error_chain::readable_debug!(DigestParseError);
 
 impl Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

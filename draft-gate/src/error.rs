@@ -6,7 +6,7 @@ use std::{io, path::PathBuf};
 ///
 /// Errors for which [`is_violation`](Self::is_violation) returns true look like attempts to bypass the gate. They are
 /// logged, and their messages start with `SECURITY:`.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     #[error(
@@ -158,6 +158,8 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+crate::error_chain::readable_debug!(Error);
 
 impl Error {
     /// Returns whether the error looks like an attempt to bypass the gate.

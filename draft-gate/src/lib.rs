@@ -22,6 +22,7 @@ mod decide;
 mod diff;
 mod digest;
 mod error;
+mod error_chain;
 mod escape;
 mod evaluate;
 mod extract;

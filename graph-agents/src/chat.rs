@@ -39,7 +39,7 @@ pub async fn chat(agent: &CompiledAgent) -> Result<(), ChatError> {
 }
 
 /// An error that ends a chat. Failed runs do not end it.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
     /// The input cannot be read, or the output cannot be written.
@@ -49,6 +49,8 @@ pub enum ChatError {
     #[error("cannot load the conversation: {0}")]
     Thread(#[source] RunError),
 }
+
+graph_core::readable_debug!(ChatError);
 
 /// A chat with an agent, with a choice of the conversation, the input and the output; see [`chat`].
 ///

@@ -10,12 +10,14 @@ use crate::notation;
 ///
 /// Models, retry rules and error handlers see the name, so the errors of this crate have the names of LangChain's
 /// classes. Tools can choose other names: `AgentError::named("ConnectionError", "no route to host")`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AgentError {
     name: Cow<'static, str>,
     message: String,
 }
+
+graph_core::readable_debug!(AgentError);
 
 impl AgentError {
     /// Name of the errors that [`AgentError::tool`] creates.

@@ -9,7 +9,7 @@ use crate::run_status::RunStatus;
 const TRANSIENT: [&str; 7] = ["08", "25", "40", "53", "55", "57", "58"];
 
 /// An operation on a cluster that failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
     /// The run does not exist.
@@ -145,6 +145,8 @@ pub enum ClusterError {
     },
 }
 
+graph_core::readable_debug!(ClusterError);
+
 impl From<OpenError> for ClusterError {
     fn from(error: OpenError) -> Self {
         match error {
@@ -172,5 +174,16 @@ impl From<tokio_postgres::Error> for ClusterError {
             Some(code) if !TRANSIENT.contains(&&code[..2]) => Self::Rejected(message),
             _ => Self::Database(message),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_the_message() {
+        let error = ClusterError::Database("connection refused".into());
+        assert_eq!(format!("{error:?}"), "the cluster database failed: connection refused");
     }
 }

@@ -303,7 +303,7 @@ impl<C: ?Sized> Context<C> {
 
 /// The error returned when a resume value does not have the type that the node expects. The interrupt stays pending, so
 /// the run can be resumed again with another value.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error(
     "node `{node}` cannot use the resume value: {problem}; resume again with a value of the expected type"
 )]
@@ -313,3 +313,5 @@ pub struct ResumeValueError {
     /// Description of the mismatch.
     pub problem: String,
 }
+
+crate::readable_debug!(ResumeValueError);

@@ -97,7 +97,7 @@ pub(crate) enum Interceptor {
 }
 
 /// The error returned when a call of a replayed run differs from the recording.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("the run diverged from its recording at {task_path}, call `{key}`: {problem}")]
 pub struct DivergenceError {
     /// Path of the calling task.
@@ -108,7 +108,11 @@ pub struct DivergenceError {
     pub problem: String,
 }
 
+crate::readable_debug!(DivergenceError);
+
 /// The error returned for a replayed call that failed when it was recorded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RecordedError(pub String);
+
+crate::readable_debug!(RecordedError);

@@ -396,7 +396,7 @@ impl RunError {
 }
 
 /// The error returned when a route, goto or send leads to a node that does not exist in the graph.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("`{from}` leads to `{to}`, which is not a node of graph `{graph}`; nodes are: {}", nodes.join(", "))]
 pub struct UnknownTargetError {
     /// Node that the route starts from.
@@ -409,8 +409,10 @@ pub struct UnknownTargetError {
     pub nodes: Vec<String>,
 }
 
+crate::readable_debug!(UnknownTargetError);
+
 /// The error returned when a step writes a field twice although the field accepts only one write per step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("field `{field}` was written by `{first}` and by `{second}` in step {step}; {}", self.advice())]
 pub struct WriteConflictError {
     /// Name of the field.
@@ -425,6 +427,8 @@ pub struct WriteConflictError {
     pub overwrites: bool,
 }
 
+crate::readable_debug!(WriteConflictError);
+
 impl WriteConflictError {
     fn advice(&self) -> &'static str {
         if self.overwrites {
@@ -436,23 +440,27 @@ impl WriteConflictError {
 }
 
 /// The error returned when a node panics.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the node panicked: {message}")]
 pub struct NodePanicError {
     /// The panic message.
     pub message: String,
 }
 
+crate::readable_debug!(NodePanicError);
+
 /// The error returned when a node raises an interrupt, but then returns a result instead of the interrupt's error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the node raised an interrupt but did not return its error, so the interrupt would be lost; pass the error on with \
      `?`, as in `cx.interrupt(..)?`"
 )]
 pub struct IgnoredInterruptError;
 
+crate::readable_debug!(IgnoredInterruptError);
+
 /// The error returned when a node of an [eager](crate::StateGraph::eager) graph does something that it does not declare.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UndeclaredError {
     /// The node wrote a field that it does not declare.
@@ -473,8 +481,10 @@ pub enum UndeclaredError {
     },
 }
 
+crate::readable_debug!(UndeclaredError);
+
 /// The error returned when a node exceeds one of its timeouts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node {} {limit:?}", if *.idle { "sent no heartbeat for" } else { "exceeded its timeout of" })]
 pub struct NodeTimeoutError {
     /// The timeout.
@@ -482,6 +492,8 @@ pub struct NodeTimeoutError {
     /// Whether the limit is the idle timeout, which applies between two heartbeats.
     pub idle: bool,
 }
+
+crate::readable_debug!(NodeTimeoutError);
 
 /// The error returned when a graph cannot be compiled. It lists all problems found.
 #[derive(Clone, PartialEq, Eq)]
@@ -494,11 +506,7 @@ pub struct BuildError {
 
 impl std::error::Error for BuildError {}
 
-impl fmt::Debug for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        error_chain::debug(f, self, None)
-    }
-}
+crate::readable_debug!(BuildError);
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -511,7 +519,7 @@ impl fmt::Display for BuildError {
 }
 
 /// A problem found when a graph is compiled. It is either an error or a warning.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildProblem {
     /// START has no outgoing edge.
@@ -611,6 +619,8 @@ pub enum BuildProblem {
         field: String,
     },
 }
+
+crate::readable_debug!(BuildProblem);
 
 /// Returns how to fix an edge to a missing node: the name that the user may have meant, or how to add the node.
 fn advice_for_missing(name: &str, known: &[String]) -> String {

@@ -108,7 +108,8 @@ mod effects;
 mod engine;
 mod entrypoint;
 mod error;
-mod error_chain;
+#[doc(hidden)]
+pub mod error_chain;
 mod goto;
 mod graph;
 mod interrupt;

@@ -173,9 +173,11 @@ impl ApiOptions {
 }
 
 /// The error returned when the API cannot be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("cannot open the database of the API: {0}")]
 pub struct OpenApiError(String);
+
+graph_core::readable_debug!(OpenApiError);
 
 impl LangGraphApi {
     /// Opens the API with a SQLite database of threads, runs and assistants at `path`, and resumes the runs that were

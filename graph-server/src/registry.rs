@@ -28,9 +28,11 @@ pub struct Registry {
 }
 
 /// The error returned when the registry cannot be read or written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("cannot access the run registry: {0}")]
 pub struct RegistryError(#[from] rusqlite::Error);
+
+graph_core::readable_debug!(RegistryError);
 
 /// Version of the database schema. Databases with another version are rejected.
 const VERSION: i64 = 1;

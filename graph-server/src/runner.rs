@@ -80,9 +80,11 @@ pub enum RunnerOutcome {
 }
 
 /// The error returned when a run fails. The message is shown to clients.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{0}")]
 pub struct RunnerError(pub String);
+
+graph_core::readable_debug!(RunnerError);
 
 /// Sends the events of one run to its readers.
 #[derive(Debug)]

@@ -189,7 +189,7 @@ fn decode_error<T: DeserializeOwned>(
 }
 
 /// The error returned when a value cannot be encoded or decoded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
     /// The value is larger than the limit.
@@ -240,3 +240,5 @@ pub enum CodecError {
         what: String,
     },
 }
+
+graph_core::readable_debug!(CodecError);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The error returned when a database cannot be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The file or the server is unreachable or unusable.
@@ -45,6 +45,8 @@ pub enum OpenError {
     },
 }
 
+graph_core::readable_debug!(OpenError);
+
 /// State of the tables in a file or schema.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 #[derive(Debug, PartialEq, Eq)]
@@ -63,5 +65,24 @@ impl SchemaStatus {
             Self::Foreign => Err(OpenError::Foreign { database }),
             Self::TooNew(found) => Err(OpenError::TooNew { database, found, supported }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use graph_core::store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn debug_shows_the_message_and_its_causes() {
+        let source = io::Error::other(StoreError::backend("disk full"));
+        let error = OpenError::OwnerFile { path: "runs.owner".into(), source };
+        assert_eq!(
+            format!("{error:?}"),
+            "cannot create and lock the owner file runs.owner: the store's back end failed\n\ncaused by:\n  disk full"
+        );
     }
 }

@@ -79,7 +79,7 @@ pub struct Debugger<S: State, C = ()> {
 }
 
 /// The error returned by [`Debugger::fork_at`].
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
     /// The engine returned an error when the history of the thread was read.
@@ -94,6 +94,8 @@ pub enum ForkError {
         steps: Vec<i64>,
     },
 }
+
+graph_core::readable_debug!(ForkError);
 
 /// A condition under which [`Debugger::continue_run`] halts.
 enum Breakpoint<S> {

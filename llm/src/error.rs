@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ModelId;
 
 /// The error returned when a call to a model fails.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{model}: {kind}: {message}")]
 pub struct Error {
     /// Category of the failure.
@@ -29,6 +29,8 @@ pub struct Error {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
 }
+
+crate::error_chain::readable_debug!(Error);
 
 /// Category of a call failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -67,6 +67,7 @@ mod catalog;
 mod codec;
 mod embedding;
 mod error;
+mod error_chain;
 mod excerpt;
 #[cfg(feature = "http")]
 mod http;

@@ -45,7 +45,7 @@ pub struct Structured<T> {
 }
 
 /// The error returned when a call produces no value of the requested type.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 pub enum JsonError {
     /// The call failed.
     #[error(transparent)]
@@ -59,6 +59,8 @@ pub enum JsonError {
         response: Box<Response>,
     },
 }
+
+crate::error_chain::readable_debug!(JsonError);
 
 impl Llm {
     /// Asks the model for a value of type `T` and adds the schema of `T` to the request.

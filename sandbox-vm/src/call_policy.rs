@@ -44,7 +44,7 @@ where
 }
 
 /// The error returned when an external call fails.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
     /// The error message. It is sent to the guest, so it must not contain secrets.
@@ -52,6 +52,8 @@ pub struct CallError {
     /// Whether the failure is permanent, so that a retry cannot succeed.
     pub terminal: bool,
 }
+
+graph_core::readable_debug!(CallError);
 
 impl CallError {
     /// Creates an error for a temporary failure, after which the call may be retried.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The error returned when a sandbox operation fails.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The sandbox cannot be created with this spec.
@@ -114,6 +114,8 @@ pub enum Error {
     },
 }
 
+graph_core::readable_debug!(Error);
+
 impl Error {
     /// Returns the limit that terminated the sandbox, if one did.
     pub fn exceeded_limit(&self) -> Option<ExceededLimit> {
@@ -136,7 +138,7 @@ impl Error {
 }
 
 /// Why a sandbox terminated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TerminationReason {
     /// The sandbox was deleted.
@@ -153,6 +155,25 @@ pub enum TerminationReason {
     Exited(String),
 }
 
+graph_core::readable_debug!(TerminationReason);
+
 fn diagnostics(output: &str) -> String {
     if output.is_empty() { String::new() } else { format!("; its last output: {output}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph_core::store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn debug_shows_the_message_and_its_causes() {
+        let source = io::Error::other(StoreError::backend("disk full"));
+        let error = Error::io("cannot read `kernel`")(source);
+        assert_eq!(
+            format!("{error:?}"),
+            "cannot read `kernel`: the store's back end failed\n\ncaused by:\n  disk full"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// An operation on an MCP connection that failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
     /// The program of a server cannot be started.
@@ -82,3 +82,5 @@ pub enum McpError {
     #[error("cannot serve the agent over MCP: {0}")]
     Serve(String),
 }
+
+graph_core::readable_debug!(McpError);

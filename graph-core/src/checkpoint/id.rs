@@ -163,9 +163,11 @@ impl Visitor<'_> for IdBytesVisitor {
 }
 
 /// The error returned when a string is not a valid id.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a valid id; an id has 32 hexadecimal digits")]
 pub struct ParseIdError(String);
+
+crate::readable_debug!(ParseIdError);
 
 #[cfg(test)]
 mod tests {

@@ -191,7 +191,7 @@ where
 
 /// The error returned when the result of an external call cannot be journaled, or when a journaled result does not have
 /// the type that the node expects.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("the result of the journaled call `{key}` cannot be used: {problem}")]
 pub struct JournalError {
     /// Name and key of the call.
@@ -199,3 +199,5 @@ pub struct JournalError {
     /// Description of the problem.
     pub problem: String,
 }
+
+crate::readable_debug!(JournalError);

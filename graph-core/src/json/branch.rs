@@ -161,7 +161,7 @@ fn apply_path_map(
 }
 
 /// The error returned when a branch returns a label that its path map does not contain.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error(
     "the branch returned the label `{label}`, which its path map does not contain; the labels are {}",
     known.join(", ")
@@ -172,6 +172,8 @@ pub struct UnknownLabelError {
     /// The labels of the path map.
     pub known: Vec<String>,
 }
+
+crate::readable_debug!(UnknownLabelError);
 
 impl<C: Send + Sync + 'static> StateGraph<JsonState, C> {
     /// Adds a conditional edge to a dynamic graph, which is a graph with a JSON state.

@@ -82,7 +82,7 @@ impl TaskInput {
 }
 
 /// The error returned when a task cannot start because its input does not match the node's parameter.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskInputError {
     /// A payload was sent to a node that runs on the state.
@@ -116,6 +116,8 @@ pub enum TaskInputError {
         node: String,
     },
 }
+
+crate::readable_debug!(TaskInputError);
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

@@ -190,6 +190,8 @@ impl fmt::Debug for RemoteCall {
 }
 
 /// The error returned when a process sends data of a graph other than its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the process that runs the subgraph sent data of another graph")]
 pub struct ForeignNamespaceError;
+
+crate::readable_debug!(ForeignNamespaceError);

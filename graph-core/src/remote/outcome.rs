@@ -117,6 +117,8 @@ impl RemoteFailure {
 }
 
 /// The error of a subgraph that failed in another process. It has the message of the original error.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RemoteError(pub String);
+
+crate::readable_debug!(RemoteError);

@@ -1,11 +1,9 @@
 //! Field metadata, sets of fields, and field errors.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-
-use crate::error_chain;
 
 /// Name of the reducer of fields without `#[reduce]`.
 pub(crate) const DEFAULT_REDUCER: &str = "last";
@@ -243,11 +241,7 @@ pub struct FieldError {
     pub problem: String,
 }
 
-impl fmt::Debug for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        error_chain::debug(f, self, None)
-    }
-}
+crate::readable_debug!(FieldError);
 
 impl FieldError {
     /// Creates an error for the value at `path`.

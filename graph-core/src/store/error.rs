@@ -8,7 +8,7 @@ use crate::store::{
 };
 
 /// The error returned when a store operation fails.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The namespace has no labels.
@@ -157,6 +157,8 @@ pub enum StoreError {
     #[error("the store's back end failed")]
     Backend(#[source] Box<dyn Error + Send + Sync>),
 }
+
+crate::readable_debug!(StoreError);
 
 impl StoreError {
     /// Wraps an error returned by an embedder.

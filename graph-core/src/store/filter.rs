@@ -60,7 +60,7 @@ pub enum Comparison {
 }
 
 /// The error returned when a filter in JSON form is invalid.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterError {
     /// The filter is not an object.
@@ -99,6 +99,8 @@ pub enum FilterError {
         found: &'static str,
     },
 }
+
+crate::readable_debug!(FilterError);
 
 impl Filter {
     /// Parses LangGraph's form of a filter: `{"age": {"$gte": 18}, "name": "Ada"}`.

@@ -9,6 +9,7 @@ use graph_core::{
     AsNode, BuildProblem, Checkpointer, CompiledGraph, Context, Durability, Goto, HistoryFilter,
     Input, MemoryCache, MemorySaver, Migrations, NodeError, RunError, RunOptions, START, State,
     StateGraph, Stops, cache::Cache, checkpoint::Source, store::InMemoryStore, store::Store,
+    store::StoreError,
 };
 use serde_json::json;
 
@@ -91,6 +92,11 @@ async fn debug_shows_the_message_and_its_causes() {
     );
     let error = NodeError::from(FetchError(std::io::Error::other("connection refused")));
     assert_eq!(format!("{error:?}"), "cannot fetch the page\n\ncaused by:\n  connection refused");
+    let cause = FetchError(std::io::Error::other("connection refused"));
+    assert_eq!(
+        format!("{:?}", StoreError::backend(cause)),
+        "the store's back end failed\n\ncaused by:\n  cannot fetch the page\n  connection refused"
+    );
 }
 
 #[test]

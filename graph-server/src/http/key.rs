@@ -21,18 +21,22 @@ use subtle::ConstantTimeEq;
 pub struct KeyHash([u8; 32]);
 
 /// The error returned when a text is not a valid key hash.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a key hash must be `sha256:` followed by 64 hexadecimal digits, and it must not be the hash of an empty key; create one with: printf 'sha256:'; printf %s KEY | sha256sum | cut -d' ' -f1"
 )]
 pub struct KeyHashError;
 
+graph_core::readable_debug!(KeyHashError);
+
 /// The error returned when an API key is too short.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an API key must have at least {MIN_KEY_CHARS} characters; create one with: openssl rand -hex 32"
 )]
 pub struct ShortKeyError;
+
+graph_core::readable_debug!(ShortKeyError);
 
 /// Minimum length of an API key in characters.
 const MIN_KEY_CHARS: usize = 16;

@@ -145,7 +145,7 @@ impl IntoResponse for ApiError {
 /// let error = NamedError::new("ValueError", "boom");
 /// assert_eq!(error.to_string(), "ValueError('boom')");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedError {
     /// Name of the error's type.
     #[serde(rename = "error")]
@@ -215,3 +215,5 @@ impl fmt::Display for NamedError {
 }
 
 impl std::error::Error for NamedError {}
+
+graph_core::readable_debug!(NamedError);

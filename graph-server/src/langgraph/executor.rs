@@ -109,7 +109,7 @@ pub struct ExecutorOutcome {
 }
 
 /// The reason why a run has no outcome, or why an operation failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
     /// The executor is temporarily unavailable. The server retries the start or the cancellation of the run later.
@@ -125,6 +125,8 @@ pub enum ExecutorError {
     #[error("{0}")]
     Failed(NamedError),
 }
+
+graph_core::readable_debug!(ExecutorError);
 
 impl From<ExecutorError> for ApiError {
     fn from(error: ExecutorError) -> Self {

@@ -58,9 +58,11 @@ pub struct Graphs {
 }
 
 /// The error returned for a graph that was not added.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("graph `{0}` does not exist; add it with `Graphs::add` before this call")]
 pub struct UnknownGraphError(String);
+
+graph_core::readable_debug!(UnknownGraphError);
 
 impl Graphs {
     /// Creates an empty set of graphs that keep their threads in `checkpointer` and their long-term memory in `store`.

@@ -5,7 +5,7 @@ use std::io;
 use crate::{registry::RegistryError, run::Status};
 
 /// The error returned when an operation on a [`Service`](crate::Service) fails.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The run does not exist.
@@ -50,4 +50,23 @@ pub enum ServiceError {
     /// A blocking task panicked.
     #[error("an internal task failed: {0}")]
     Thread(#[from] tokio::task::JoinError),
+}
+
+graph_core::readable_debug!(ServiceError);
+
+#[cfg(test)]
+mod tests {
+    use graph_core::store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn debug_shows_the_message_and_its_causes() {
+        let source = io::Error::other(StoreError::backend("disk full"));
+        let error = ServiceError::Events { id: "r-1".into(), source };
+        assert_eq!(
+            format!("{error:?}"),
+            "cannot read the events of run `r-1`: the store's back end failed\n\ncaused by:\n  disk full"
+        );
+    }
 }

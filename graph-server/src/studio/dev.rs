@@ -103,7 +103,7 @@ pub struct DevServer {
 }
 
 /// The error returned when a [`DevServer`] cannot start or stops with a failure.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DevError {
     /// The port cannot be used.
@@ -124,6 +124,8 @@ pub enum DevError {
     #[error("cannot serve requests: {0}")]
     Serve(#[source] io::Error),
 }
+
+graph_core::readable_debug!(DevError);
 
 impl DevServer {
     /// Creates a server on port 2024 that keeps the list of threads and runs in memory.

@@ -105,7 +105,7 @@ impl fmt::Debug for Keys {
 }
 
 /// The error returned when an encryption key is missing or invalid. It never contains the text of the key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
     /// A key does not consist of 64 hexadecimal digits.
@@ -121,6 +121,8 @@ pub enum KeyError {
     #[error("{KEY_VARIABLE} is not set; generate a key with `openssl rand -hex 32`")]
     Missing,
 }
+
+graph_core::readable_debug!(KeyError);
 
 #[cfg(test)]
 mod tests {

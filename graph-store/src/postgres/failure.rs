@@ -28,13 +28,15 @@ impl<R> From<tokio_postgres::Error> for Failure<R> {
 }
 
 /// An error reported by PostgreSQL or by its client. Previously committed data is not lost.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("PostgreSQL at {database}: {problem}")]
 pub struct DatabaseError {
     database: String,
     problem: String,
     source: Arc<PoolError>,
 }
+
+graph_core::readable_debug!(DatabaseError);
 
 impl DatabaseError {
     pub(crate) fn new(database: &str, source: PoolError) -> Self {

@@ -26,13 +26,15 @@ impl Failure<CheckpointError> {
 }
 
 /// An error reported by SQLite. Previously committed data is not lost.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("{path}: {source}{hint}")]
 pub struct DatabaseError {
     path: String,
     source: Arc<rusqlite::Error>,
     hint: &'static str,
 }
+
+graph_core::readable_debug!(DatabaseError);
 
 impl DatabaseError {
     pub(crate) fn new(path: &Path, source: Arc<rusqlite::Error>) -> Self {

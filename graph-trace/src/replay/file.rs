@@ -98,7 +98,7 @@ impl CallOutcome {
 }
 
 /// The error returned when a recording cannot be read or written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
@@ -129,6 +129,8 @@ pub enum RecordingError {
     #[error("cannot encode the recording: {0}")]
     Encode(#[from] serde_json::Error),
 }
+
+graph_core::readable_debug!(RecordingError);
 
 /// The version of the file format.
 const VERSION: u32 = 2;

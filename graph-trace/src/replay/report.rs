@@ -71,7 +71,7 @@ impl<S> AsRef<Trace> for ReplayedRun<S> {
 }
 
 /// The error returned when a replayed run differs from its recording.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ReplayMismatchError {
     unrecorded_calls: Vec<UnrecordedCall>,
     unused_calls: Vec<RecordedCall>,
@@ -80,6 +80,8 @@ pub struct ReplayMismatchError {
 }
 
 impl std::error::Error for ReplayMismatchError {}
+
+graph_core::readable_debug!(ReplayMismatchError);
 
 impl fmt::Display for ReplayMismatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

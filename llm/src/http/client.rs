@@ -46,7 +46,7 @@ pub fn http_client(base: &Url) -> Result<reqwest::Client, ClientError> {
 }
 
 /// The error returned when an HTTP client cannot be created.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The system's certificates cannot be loaded.
@@ -56,6 +56,8 @@ pub enum ClientError {
     #[error("{0}")]
     Client(#[from] reqwest::Error),
 }
+
+crate::error_chain::readable_debug!(ClientError);
 
 fn tls_config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -3,7 +3,7 @@
 /// The error returned when a provider cannot be used as configured.
 ///
 /// The messages never contain an API key. They do not contain URLs either, because a URL may contain a key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
     /// There is no provider with this name.
@@ -83,3 +83,5 @@ pub enum SetupError {
         message: String,
     },
 }
+
+crate::error_chain::readable_debug!(SetupError);

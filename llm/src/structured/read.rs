@@ -30,7 +30,7 @@ pub struct Parsed<T> {
 }
 
 /// The error returned when no value can be parsed from a reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnreadableError {
     /// The methods that were tried, and why each of them failed.
     pub attempts: Vec<(ParseMethod, String)>,
@@ -303,6 +303,8 @@ impl fmt::Display for UnreadableError {
 }
 
 impl std::error::Error for UnreadableError {}
+
+crate::error_chain::readable_debug!(UnreadableError);
 
 #[cfg(test)]
 mod tests {

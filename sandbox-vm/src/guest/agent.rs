@@ -166,7 +166,7 @@ impl fmt::Debug for Agent {
 }
 
 /// The error returned when an agent can no longer serve the host.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The host violated the protocol.
@@ -176,6 +176,8 @@ pub enum ServeError {
     #[error("the channel between host and guest failed: {0}")]
     Io(#[from] io::Error),
 }
+
+graph_core::readable_debug!(ServeError);
 
 impl From<ReadError> for ServeError {
     fn from(error: ReadError) -> Self {

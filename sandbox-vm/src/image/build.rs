@@ -43,7 +43,7 @@ const EXCLUDED_DIRS: [&str; 6] =
     ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "etc", "var"];
 
 /// Why images could not be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A Debian tool failed or is not installed.
@@ -79,6 +79,8 @@ pub enum BuildError {
         source: io::Error,
     },
 }
+
+graph_core::readable_debug!(BuildError);
 
 /// Builds the kernel and all images in a directory and returns the packages that they were built from.
 ///

@@ -49,7 +49,7 @@ pub(super) struct Manifest {
 }
 
 /// The error returned when a guest image cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
     /// There is no directory with images.
@@ -93,6 +93,8 @@ pub enum ImageError {
         problem: String,
     },
 }
+
+graph_core::readable_debug!(ImageError);
 
 /// Name of the environment variable that specifies the directory with the images.
 pub const IMAGES_VARIABLE: &str = "SANDBOX_VM_IMAGES";

@@ -6,7 +6,7 @@
 use super::lz4;
 
 /// Why the kernel could not be extracted from an image.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
     /// The file is not a kernel image.
     #[error("not a Linux kernel image (bzImage)")]
@@ -20,6 +20,8 @@ pub enum KernelError {
     #[error("the compressed kernel is corrupt: {0}")]
     Corrupt(&'static str),
 }
+
+graph_core::readable_debug!(KernelError);
 
 /// Locates the kernel in a compressed image by the header of the boot protocol, and decompresses it.
 pub(crate) fn extract_kernel(image: &[u8]) -> Result<Vec<u8>, KernelError> {

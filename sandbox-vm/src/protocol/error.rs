@@ -7,7 +7,7 @@ pub const MAX_FRAME: usize = 8 << 20;
 pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
 /// A violation of the protocol.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// A frame is longer than [`MAX_FRAME`].
@@ -42,3 +42,5 @@ pub enum ProtocolError {
     #[error("the stream ended within a frame")]
     Truncated,
 }
+
+graph_core::readable_debug!(ProtocolError);

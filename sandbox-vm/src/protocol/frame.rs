@@ -182,7 +182,7 @@ impl Assembler {
 }
 
 /// The error returned when a frame cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ReadError {
     /// The other side violated the protocol.
     #[error(transparent)]
@@ -191,6 +191,8 @@ pub enum ReadError {
     #[error("the channel between host and guest failed: {0}")]
     Io(#[from] std::io::Error),
 }
+
+graph_core::readable_debug!(ReadError);
 
 #[cfg(test)]
 mod tests {

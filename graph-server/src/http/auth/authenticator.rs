@@ -32,9 +32,11 @@ pub trait Authenticator: std::fmt::Debug + Send + Sync {
 }
 
 /// Invalid credentials. The reason is sent to the client, so it must not contain secrets.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid credentials: {0}")]
 pub struct AuthError(String);
+
+graph_core::readable_debug!(AuthError);
 
 impl AuthError {
     /// Creates an error with a reason.

@@ -39,9 +39,11 @@ pub enum Scope {
 }
 
 /// The error returned when a text is not the name of a scope.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope `{0}`; the scopes are read, write and admin")]
 pub struct UnknownScope(String);
+
+graph_core::readable_debug!(UnknownScope);
 
 impl FromStr for Scope {
     type Err = UnknownScope;

@@ -17,12 +17,14 @@ const MAX_AGE: Duration = Duration::from_secs(3600);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The error returned when a set of keys cannot be loaded.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("cannot load the JSON Web Key Set from {from}: {cause}")]
 pub struct JwksError {
     from: String,
     cause: String,
 }
+
+graph_core::readable_debug!(JwksError);
 
 /// A set of public keys.
 #[derive(Debug)]

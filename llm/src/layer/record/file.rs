@@ -26,7 +26,7 @@ use crate::{Error, Listener, Response};
 const VERSION: u32 = 3;
 
 /// The error returned when a recording cannot be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
@@ -53,6 +53,8 @@ pub enum RecordingError {
         problem: String,
     },
 }
+
+crate::error_chain::readable_debug!(RecordingError);
 
 /// First line of a recording file.
 #[derive(Debug, Serialize, Deserialize)]

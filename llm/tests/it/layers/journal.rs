@@ -132,14 +132,16 @@ async fn kinds(kind: ErrorKind) -> (ErrorKind, bool) {
         match cx.deps().llm.clone().journal(cx).generate("?").await {
             Ok(_) => Err(NodeError::terminal("the call should fail")),
             Err(error) => {
-                Ok(Log::update().said([format!("{error:?}"), error.is_retryable().to_string()]))
+                let fields = serde_json::to_string(&error)?;
+                Ok(Log::update().said([fields, error.is_retryable().to_string()]))
             }
         }
     }
     let (llm, _) = fake(move |_, _| async move { Err(error(kind)) });
     let graph = StateGraph::<Log, Deps>::new().node(look).edge(START, look).compile().unwrap();
     let said = graph.invoke(Log::default(), deps(llm)).await.unwrap().said;
-    assert_eq!(said[0], format!("{:?}", error(kind)), "the error was changed");
+    let fields = serde_json::to_string(&error(kind)).unwrap();
+    assert_eq!(said[0], fields, "the error was changed");
     (kind, said[1] == "true")
 }
 
