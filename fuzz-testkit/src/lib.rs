@@ -43,6 +43,23 @@ pub const SEED: &str = "FUZZ_SEED";
 const DEFAULT_INPUTS: u64 = 2_000;
 
 /// A target and the inputs that are mutated. Call [`run`](Self::run) to fuzz it.
+///
+/// ```
+/// use fuzz_testkit::Fuzzer;
+///
+/// /// Parses text such as `a=1;b=2`.
+/// fn parse(text: &str) -> Vec<(&str, &str)> {
+///     text.split(';').filter_map(|it| it.split_once('=')).collect()
+/// }
+///
+/// // In a test: `#[test] fn keys_contain_no_separator() { … }`
+/// Fuzzer::new("pairs").seeds(["a=1", "b=2;c=3"]).words(["=", ";"]).max_len(64).run(|bytes| {
+///     let text = String::from_utf8_lossy(bytes);
+///     let pairs = parse(&text);
+///     assert!(pairs.iter().all(|(key, _)| !key.contains(['=', ';'])));
+///     pairs.len()
+/// });
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Fuzzer {

@@ -19,6 +19,70 @@ use crate::{
 /// Stores task results by node and input.
 ///
 /// Only nodes with a [`CachePolicy`](crate::CachePolicy) use the cache. Failures and interrupts are never cached.
+///
+/// A cache that counts how often another cache has a result:
+///
+/// ```
+/// use std::{
+///     sync::{
+///         Arc,
+///         atomic::{AtomicUsize, Ordering},
+///     },
+///     time::Duration,
+/// };
+///
+/// use async_trait::async_trait;
+/// use graph_core::{
+///     CachePolicy, MemoryCache, NodeExt, START, State, StateGraph,
+///     cache::{Cache, CacheKey, CachedResult},
+/// };
+///
+/// #[derive(Debug, Default)]
+/// struct CountingCache {
+///     inner: MemoryCache,
+///     hits: AtomicUsize,
+/// }
+///
+/// #[async_trait]
+/// impl Cache for CountingCache {
+///     async fn get(&self, key: &CacheKey) -> Option<CachedResult> {
+///         let result = self.inner.get(key).await?;
+///         self.hits.fetch_add(1, Ordering::Relaxed);
+///         Some(result)
+///     }
+///
+///     async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
+///         self.inner.put(key, result, ttl).await;
+///     }
+///
+///     async fn clear(&self, node: Option<&str>) {
+///         self.inner.clear(node).await;
+///     }
+/// }
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Square {
+/// #     number: u64,
+/// #     result: u64,
+/// # }
+/// # async fn square(state: &Square) -> SquareUpdate {
+/// #     Square::update().result(state.number * state.number)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cache = Arc::new(CountingCache::default());
+/// let graph = StateGraph::<Square>::new()
+///     .node(square.cache(CachePolicy::new()))
+///     .edge(START, square)
+///     .cache(cache.clone())
+///     .compile()?;
+/// for number in [7, 8, 7] {
+///     graph.invoke(Square { number, ..Default::default() }, ()).await?;
+/// }
+/// assert_eq!(cache.hits.load(Ordering::Relaxed), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Cache: Send + Sync + fmt::Debug {
     /// Returns the result stored under the key, unless it has expired.

@@ -190,7 +190,22 @@ impl<I, O, C> fmt::Debug for Entrypoint<I, O, C> {
     }
 }
 
-/// A runnable entrypoint: see [`Entrypoint`].
+/// A runnable entrypoint, which [`Entrypoint::compile`] returns.
+///
+/// ```
+/// use graph_core::{Context, Entrypoint};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let shout = Entrypoint::new("shout", |text: String, _: Option<String>, _: Context| async move {
+///     Ok(text.to_uppercase())
+/// })
+/// .compile()?;
+/// assert_eq!(shout.invoke("tea".to_owned(), ()).await?, "TEA");
+/// assert!(shout.graph().mermaid().contains("entrypoint"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct CompiledEntrypoint<I, O, C = ()> {
     graph: CompiledGraph<JsonState, C>,
     schema: JsonStateSchema,

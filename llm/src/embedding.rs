@@ -45,6 +45,19 @@ pub trait EmbeddingModel: Send + Sync + fmt::Debug {
 }
 
 /// Vectors of texts.
+///
+/// ```
+/// use llm::{Embedder, Embeddings, ScriptedEmbeddings};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let embedder = Embedder::new(ScriptedEmbeddings::new(|text| vec![text.len() as f32]));
+/// let Embeddings { vectors, usage } = embedder.embed(["tea", "coffee"]).await?;
+/// assert_eq!(vectors, [[3.0], [6.0]]);
+/// assert_eq!(usage, None); // A scripted model uses no tokens.
+/// # Ok::<(), llm::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Embeddings {
     /// One vector per text, in the order of the texts.

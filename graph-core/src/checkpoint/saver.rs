@@ -15,6 +15,92 @@ use crate::checkpoint::{
 ///
 /// Implementations should pass the conformance suite in the crate `checkpoint-testkit`. All methods may be called
 /// concurrently.
+///
+/// A checkpointer can also add something to another one. This one counts the writes:
+///
+/// ```
+/// use std::sync::{
+///     Arc,
+///     atomic::{AtomicUsize, Ordering},
+/// };
+///
+/// use async_trait::async_trait;
+/// use graph_core::checkpoint::{
+///     Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease, Lookup, MemorySaver,
+///     PruneStats,
+/// };
+/// use graph_core::{START, State, StateGraph};
+///
+/// #[derive(Debug, Default)]
+/// struct CountingSaver {
+///     inner: MemorySaver,
+///     writes: AtomicUsize,
+/// }
+///
+/// #[async_trait]
+/// impl Checkpointer for CountingSaver {
+///     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
+///         self.writes.fetch_add(writes.len(), Ordering::Relaxed);
+///         self.inner.write(writes).await
+///     }
+///
+///     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
+///         self.inner.lease(thread).await
+///     }
+///
+///     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
+///         self.inner.get(at).await
+///     }
+///
+///     // The other methods pass their calls on in the same way.
+/// #     async fn evict_lease_holder(&self, thread: &str) -> Result<bool, CheckpointError> {
+/// #         self.inner.evict_lease_holder(thread).await
+/// #     }
+/// #     async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
+/// #         self.inner.list(query).await
+/// #     }
+/// #     async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
+/// #         self.inner.threads().await
+/// #     }
+/// #     async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
+/// #         self.inner.namespaces(thread).await
+/// #     }
+/// #     async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
+/// #         self.inner.delete_thread(thread).await
+/// #     }
+/// #     async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
+/// #         self.inner.delete_runs(runs).await
+/// #     }
+/// #     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
+/// #         self.inner.copy_thread(from, to).await
+/// #     }
+/// #     async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
+/// #         self.inner.prune(threads, keep).await
+/// #     }
+/// }
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Count {
+/// #     #[reduce(add)]
+/// #     value: u32,
+/// # }
+/// # async fn increment(_: &Count) -> CountUpdate {
+/// #     Count::update().value(1)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let saver = Arc::new(CountingSaver::default());
+/// let graph = StateGraph::<Count>::new()
+///     .node(increment)
+///     .edge(START, increment)
+///     .checkpointer(saver.clone())
+///     .compile()?;
+/// graph.thread("1", ()).invoke(Count::default()).await?;
+/// assert!(saver.writes.load(Ordering::Relaxed) > 0);
+/// assert_eq!(saver.threads().await?, ["1"]);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// Leases the thread to one run. Fails with [`CheckpointError::Busy`] while an earlier lease on the thread is held.

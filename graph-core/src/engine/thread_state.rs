@@ -16,6 +16,39 @@ use crate::{
 /// The state of a thread, or of one of its subgraphs, at a checkpoint.
 ///
 /// `S` is the state type of the thread's graph. The state of a subgraph is a JSON object of the fields that have a value.
+///
+/// ```
+/// use graph_core::{Context, MemorySaver, NodeError, START, State, StateGraph};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Order {
+///     item: String,
+///     approved: bool,
+/// }
+///
+/// async fn approve(order: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
+///     let approved: bool = cx.interrupt(format!("Buy {}?", order.item))?;
+///     Ok(Order::update().approved(approved))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = StateGraph::<Order>::new().node(approve).edge(START, approve);
+/// # let graph = graph.checkpointer(MemorySaver::new()).compile()?;
+/// let thread = graph.thread("order-7", ());
+/// thread.run(Order::update().item("tea")).await?;
+///
+/// let state = thread.state().await?.ok_or("the thread has run")?;
+/// assert_eq!(state.values.item, "tea");
+/// assert_eq!(state.next, ["approve"]);
+/// assert_eq!(state.interrupts()[0].value, "Buy tea?");
+///
+/// thread.resume(true).await?;
+/// let state = thread.state().await?.ok_or("the thread has run")?;
+/// assert!(state.is_done() && state.values.approved);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ThreadState<S> {
     /// State of the graph at the checkpoint.

@@ -23,6 +23,53 @@ use crate::{
 
 /// A subgraph of a thread: reads and edits its state, and runs the thread from its checkpoints. Created by
 /// [`Thread::subgraph`]. Cheap to clone.
+///
+/// ```
+/// use graph_core::{Context, Input, MemorySaver, NodeError, START, State, StateGraph, subgraph};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Draft {
+///     title: String,
+///     text: String,
+/// }
+///
+/// async fn write(draft: &Draft, cx: &Context) -> Result<DraftUpdate, NodeError> {
+///     let style: String = cx.interrupt("Which style?")?;
+///     Ok(Draft::update().text(format!("{} ({style})", draft.title)))
+/// }
+///
+/// # #[derive(State, Clone, Debug, Default)]
+/// # struct Essay {
+/// #     text: String,
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let drafting = StateGraph::<Draft>::new().node(write).edge(START, write).compile()?;
+/// let draft = subgraph(
+///     "draft",
+///     &drafting,
+///     |_: &Essay| Draft { title: "Tea".into(), ..Default::default() },
+///     |draft: Draft| Essay::update().text(draft.text),
+/// );
+/// # let graph = StateGraph::<Essay>::new().node(&draft).edge(START, &draft);
+/// # let graph = graph.checkpointer(MemorySaver::new()).compile()?;
+/// let thread = graph.thread("1", ());
+/// thread.run(Essay::default()).await?;
+/// let state = thread.state().await?.ok_or("the thread has run")?;
+/// let namespace = state.tasks[0].subgraph_namespace.as_deref().ok_or("the node is a subgraph")?;
+///
+/// let inner = thread.subgraph(namespace)?;
+/// let question = inner.state().await?.ok_or("the subgraph has started")?;
+/// assert_eq!(question.next, ["write"]);
+/// assert_eq!(thread.resume("brief").await?.state().text, "Tea (brief)");
+///
+/// // Back to the question inside the subgraph, for another answer.
+/// let outcome = inner.at(question.id).run(Input::proceed()).await?;
+/// assert_eq!(outcome.interrupts()[0].value, "Which style?");
+/// assert_eq!(thread.resume("long").await?.state().text, "Tea (long)");
+/// # Ok(())
+/// # }
+/// ```
 pub struct SubgraphThread<S: State, C = ()> {
     thread: Thread<S, C>,
     subgraph: FoundSubgraph,

@@ -21,6 +21,37 @@ use crate::store::{
 /// implementations of all other methods run a batch of one operation. `put`, `get` and `delete` are shorthands for
 /// requests without options. The module [`backend`](super::backend) helps to implement a store, and the conformance
 /// suite in the crate `checkpoint-testkit` tests the implementation.
+///
+/// A store can also restrict another one:
+///
+/// ```
+/// use async_trait::async_trait;
+/// use graph_core::store::{InMemoryStore, Op, OpOutput, Store, StoreError};
+/// use serde_json::json;
+///
+/// #[derive(Debug)]
+/// struct ReadOnly<S>(S);
+///
+/// #[async_trait]
+/// impl<S: Store> Store for ReadOnly<S> {
+///     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError> {
+///         if ops.iter().any(|it| matches!(it, Op::Put(_) | Op::Delete(_))) {
+///             return Err(StoreError::backend("the store is read-only"));
+///         }
+///         self.0.batch(ops).await
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), StoreError> {
+/// let store = InMemoryStore::new();
+/// store.put(&["cities"], "paris", json!({"country": "France"})).await?;
+/// let store = ReadOnly(store);
+/// assert!(store.get(&["cities"], "paris").await?.is_some());
+/// assert!(store.delete(&["cities"], "paris").await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
     /// Runs the operations in order. Returns one output per operation, in the variant that matches the operation.

@@ -10,6 +10,26 @@ use crate::store::{
 };
 
 /// A request to read one item.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use graph_core::store::{Get, InMemoryStore, Put, Store};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = InMemoryStore::new();
+/// let hour = Duration::from_secs(3600);
+/// store.put_item(Put::new(&["codes"], "ada", json!({"code": 42}))?.ttl(hour)).await?;
+///
+/// // Reading the code must not extend its lifetime.
+/// let get = Get::new(&["codes"], "ada")?.refresh_ttl(false);
+/// let item = store.get_item(get).await?.ok_or("the code was put")?;
+/// assert_eq!(item.value["code"], 42);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Get {

@@ -21,6 +21,44 @@ use super::{
 /// [`Recording::replay`](crate::Recording::replay) creates a replayer itself. To run the graph in another way, for
 /// example on a thread, create one with [`Recording::replayer`](crate::Recording::replayer) and pass it to
 /// [`RunOptions::effect_interceptor`](graph_core::RunOptions::effect_interceptor).
+///
+/// ```
+/// use graph_core::{Context, MemorySaver, NodeError, RunOptions, START, State, StateGraph};
+/// use graph_trace::{CallOutcome, Recorder, record_thread};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Weather {
+///     report: String,
+/// }
+///
+/// async fn look_up(_: &Weather, cx: &Context) -> Result<WeatherUpdate, NodeError> {
+///     let report: String = cx.task("forecast", "Oslo", async { Ok("sunny".to_owned()) }).await?;
+///     Ok(Weather::update().report(report))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Weather>::new()
+///     .node(look_up)
+///     .edge(START, look_up)
+///     .checkpointer(MemorySaver::new())
+///     .compile()?;
+/// let recorder = Recorder::new();
+/// let options = RunOptions::new().effect_interceptor(recorder.clone());
+/// let thread = graph.thread("recorded", ()).with_options(options);
+/// let recorded = record_thread(&thread, Weather::default()).await;
+///
+/// // The replayed run takes its result from the recording, which is edited here.
+/// let mut recording = recorder.recording(&recorded.trace);
+/// recording.calls[0].outcome = CallOutcome::Returned("rain".into());
+/// let replayer = recording.replayer();
+/// let options = RunOptions::new().effect_interceptor(replayer.clone());
+/// let thread = graph.thread("replayed", ()).with_options(options);
+/// assert_eq!(thread.invoke(Weather::default()).await?.report, "rain");
+/// assert!(replayer.unused_calls().is_empty() && replayer.unrecorded_calls().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Replayer {
     calls: Vec<RecordedCall>,
