@@ -159,8 +159,9 @@ pub(super) fn after_tools(
         return vec![to.exit()];
     }
     let is_response = |name: Option<&String>| name.is_some_and(|it| tools.response.contains(it));
-    let responded =
-        answers.iter().any(|it| is_response(it.name.as_ref()) && it.status != Status::Error);
+    // A rejected response is answered too, but sets no response.
+    let responded = has_response(state)
+        && answers.iter().any(|it| is_response(it.name.as_ref()) && it.status != Status::Error);
     match responded {
         true => vec![to.exit()],
         false => vec![to.loop_entry()],
