@@ -75,6 +75,17 @@ impl Case {
         logs::effects(&self.log()).unwrap()
     }
 
+    /// Checks that all executions of a call had the same idempotency key, and that no other call had it.
+    fn check_keys(&self) {
+        let lines = logs::effects(&agent_job::key_log(&self.log())).unwrap();
+        let pairs = lines.keys().map(|it| it.split_once(' ').unwrap());
+        let (ids, keys): (Vec<&str>, BTreeSet<&str>) = pairs.unzip();
+        let mut calls = self.job.calls();
+        calls.sort_unstable();
+        assert_eq!(ids, calls, "one key per call: {lines:?}");
+        assert_eq!(keys.len(), ids.len(), "no key of two calls: {lines:?}");
+    }
+
     /// Checks that all acknowledged writes are stored, and returns the ids of the calls whose results are stored.
     fn stored_results(&self) -> BTreeSet<String> {
         block_on(async {
@@ -115,6 +126,10 @@ impl Case {
             assert_eq!(*result, n.to_string(), "result of the last execution: {context}");
             assert_eq!(*stored.get(id).unwrap_or(&n), n, "{id} was computed again: {context}");
             assert!(n <= 1 + plans.len(), "{id} was executed {n} times: {context}");
+        }
+        // Asynchronous writes can lose the start of the run, and the next start has other keys.
+        if self.durability == Durability::Sync {
+            self.check_keys();
         }
         executions.values().filter(|it| **it > 1).count()
     }

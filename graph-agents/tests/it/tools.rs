@@ -2,15 +2,16 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentError, AgentState, AiMessage, Command, CompiledAgent, Dep, ScriptedModel,
-    StateField, Status, ToolCall, ToolMessage, ToolOutput, ToolRuntime, Update,
+    Agent, AgentError, AgentState, AiMessage, Command, CompiledAgent, Dep, MessagesState,
+    MessagesStateUpdate, ScriptedModel, StateField, Status, ToolCall, ToolMessage, ToolNode,
+    ToolOutput, ToolResults, ToolRuntime, Update,
     message::messages_from_json,
     middleware::{Hooks, Middleware},
     tool,
     tool::{ToolAnswer, ToolHandler, ToolRequest},
 };
 use graph_core::{
-    Context, JsonFieldKind, NodeError,
+    Context, JsonFieldKind, NodeError, START, StateGraph,
     store::{InMemoryStore, Store},
 };
 use serde_json::{Value, json};
@@ -63,6 +64,33 @@ async fn call(tool: graph_agents::Tool, args: Value) -> Result<ToolMessage, Node
     let outcome = agent.run("hi").await?;
     let message = outcome.messages.iter().find_map(|it| it.as_tool());
     Ok(message.expect("the tool was called").clone())
+}
+
+/// Returns the idempotency keys of the call and of its task.
+#[tool]
+async fn keys(runtime: &ToolRuntime) -> Vec<String> {
+    vec![runtime.idempotency_key(), runtime.context().idempotency_key()]
+}
+
+async fn run_keys(state: &MessagesState, cx: &Context) -> Result<MessagesStateUpdate, NodeError> {
+    match ToolNode::new([keys()]).run_messages(state.messages.clone(), cx).await? {
+        ToolResults::Messages(messages) => Ok(MessagesState::update().messages(messages)),
+        _ => Err("the tool returns no commands".into()),
+    }
+}
+
+#[tokio::test]
+async fn calls_of_one_task_have_different_idempotency_keys() {
+    let graph = StateGraph::<MessagesState>::new().node(run_keys).edge(START, run_keys);
+    let call = |id: &str| ToolCall::new("keys", json!({}), id);
+    let calls = AiMessage::new("").tool_call(call("c1")).tool_call(call("c2"));
+    let state = MessagesState { messages: vec![calls.into()] };
+    let state = graph.compile().unwrap().invoke(state, ()).await.unwrap();
+    let results = state.messages[1..].iter().map(|it| serde_json::from_str(&it.text()).unwrap());
+    let results: Vec<[String; 2]> = results.collect();
+    assert_eq!(results.len(), 2);
+    assert_eq!(results[0][1], results[1][1], "one task runs both calls");
+    assert_ne!(results[0][0], results[1][0]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentError, AiMessage, CompiledAgent, Message, Tool, ToolCall,
+    Agent, AgentError, AiMessage, CompiledAgent, Message, Tool, ToolCall, ToolRuntime,
     message::messages_from_json,
     middleware::{HumanInTheLoop, ReviewRule},
     model::{ChatModel, ChunkSink, Prompt},
@@ -175,7 +175,7 @@ impl ChatModel for Model {
 fn count(name: &str, log: &Path) -> Tool {
     let log = log.to_owned();
     Tool::dynamic(name, "Counts.", json!({}), move |_, runtime| {
-        let executed = execute(&log, runtime.call().id());
+        let executed = execute(&log, &runtime);
         async move { executed.map_err(NodeError::terminal) }
     })
 }
@@ -187,12 +187,20 @@ fn ask(name: &str, log: &Path) -> Tool {
         let log = log.clone();
         async move {
             runtime.interrupt::<Value>("sure?")?;
-            execute(&log, runtime.call().id()).map_err(NodeError::terminal)
+            execute(&log, &runtime).map_err(NodeError::terminal)
         }
     })
 }
 
-fn execute(log: &Path, id: &str) -> io::Result<usize> {
+/// Returns the file that contains a line with the id and the idempotency key of the call for each execution.
+#[must_use]
+pub fn key_log(log: &Path) -> PathBuf {
+    log.with_extension("keys")
+}
+
+fn execute(log: &Path, runtime: &ToolRuntime) -> io::Result<usize> {
+    let id = runtime.call().id();
+    job::append_line(&key_log(log), &format!("{id} {}", runtime.idempotency_key()))?;
     job::append_line(log, id)?;
     Ok(logs::effects(log)?[id])
 }
