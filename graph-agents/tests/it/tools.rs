@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentError, AgentState, AiMessage, Command, CompiledAgent, Dep, MessagesState,
-    MessagesStateUpdate, ScriptedModel, StateField, Status, ToolCall, ToolMessage, ToolNode,
+    Agent, AgentError, AgentState, AiMessage, Command, CompiledAgent, Dep, Message, MessagesState,
+    MessagesStateUpdate, ScriptedModel, StateField, Status, Tool, ToolCall, ToolMessage, ToolNode,
     ToolOutput, ToolResults, ToolRuntime, Update,
     message::messages_from_json,
     middleware::{Hooks, Middleware},
@@ -54,7 +54,7 @@ async fn picture() -> ToolOutput {
 }
 
 /// Runs an agent whose model calls the tool once, and returns the tool's message.
-async fn call(tool: graph_agents::Tool, args: Value) -> Result<ToolMessage, NodeError> {
+async fn call(tool: Tool, args: Value) -> Result<ToolMessage, NodeError> {
     let call = ToolCall::new(tool.name(), args, "c1");
     let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("done")]);
     let agent = Agent::new(model)
@@ -64,6 +64,22 @@ async fn call(tool: graph_agents::Tool, args: Value) -> Result<ToolMessage, Node
     let outcome = agent.run("hi").await?;
     let message = outcome.messages.iter().find_map(|it| it.as_tool());
     Ok(message.expect("the tool was called").clone())
+}
+
+#[tokio::test]
+async fn only_calls_of_tools_that_read_the_state_receive_it() {
+    let count = |name: &str| {
+        Tool::dynamic(name, "Counts the messages.", json!({}), |_, runtime| async move {
+            runtime.state().messages().len()
+        })
+    };
+    let call = |name: &str| ToolCall::new(name, json!({}), name);
+    let calls = AiMessage::new("").tool_call(call("reads")).tool_call(call("ignores"));
+    let model = ScriptedModel::new([calls, AiMessage::new("done")]);
+    let tools = [count("reads"), count("ignores").reads_state(false)];
+    let outcome = Agent::new(model).tools(tools).compile().unwrap().run("hi").await.unwrap();
+    let texts: Vec<_> = outcome.messages[2..].iter().map(Message::text).collect();
+    assert_eq!(texts, ["2", "0", "done"]);
 }
 
 /// Returns the idempotency keys of the call and of its task.
@@ -227,7 +243,7 @@ async fn artifact_is_kept_on_the_message() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_tool_times_out() {
-    let slow = graph_agents::Tool::dynamic("slow", "Sleeps.", json!({}), |_, _| async {
+    let slow = Tool::dynamic("slow", "Sleeps.", json!({}), |_, _| async {
         tokio::time::sleep(Duration::from_secs(60)).await;
     });
     let error = call(slow.timeout(Duration::from_secs(1)), json!({})).await.unwrap_err();
