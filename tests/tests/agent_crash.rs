@@ -75,6 +75,17 @@ impl Case {
         logs::effects(&self.log()).unwrap()
     }
 
+    /// Checks that all executions of a call had the same idempotency key, and that no other call had it.
+    fn check_keys(&self) {
+        let lines = logs::effects(&agent_job::key_log(&self.log())).unwrap();
+        let pairs = lines.keys().map(|it| it.split_once(' ').unwrap());
+        let (ids, keys): (Vec<&str>, BTreeSet<&str>) = pairs.unzip();
+        let mut calls = self.job.calls();
+        calls.sort_unstable();
+        assert_eq!(ids, calls, "one key per call: {lines:?}");
+        assert_eq!(keys.len(), ids.len(), "no key of two calls: {lines:?}");
+    }
+
     /// Checks that all acknowledged writes are stored, and returns the ids of the calls whose results are stored.
     fn stored_results(&self) -> BTreeSet<String> {
         block_on(async {
@@ -107,14 +118,22 @@ impl Case {
         assert_eq!(report.answer, "done", "{context}");
         assert_eq!(report.authors, self.job.authors(), "{context}");
         let ids: Vec<_> = report.results.iter().map(|it| it.0.as_str()).collect();
-        assert_eq!(ids, calls, "each call has one result, in order: {context}");
+        let expected = self.job.conversation_calls();
+        assert_eq!(ids, expected, "each call has one result, in order: {context}");
         let executions = self.executions();
         for (id, result) in &report.results {
-            let n = executions[id];
             // A result is lost only together with the process that computed it.
+            let n = executions[id];
             assert_eq!(*result, n.to_string(), "result of the last execution: {context}");
+        }
+        for id in calls {
+            let n = executions[id];
             assert_eq!(*stored.get(id).unwrap_or(&n), n, "{id} was computed again: {context}");
             assert!(n <= 1 + plans.len(), "{id} was executed {n} times: {context}");
+        }
+        // Asynchronous writes can lose the start of the run, and the next start has other keys.
+        if self.durability == Durability::Sync {
+            self.check_keys();
         }
         executions.values().filter(|it| **it > 1).count()
     }
@@ -185,6 +204,11 @@ fn killed_swarm_neither_loses_nor_repeats_stored_results() {
 #[test]
 fn killed_supervisor_neither_loses_nor_repeats_stored_results() {
     check_on_sqlite(AgentJob::Supervisor, 2);
+}
+
+#[test]
+fn killed_agent_with_an_agent_as_a_tool_neither_loses_nor_repeats_stored_results() {
+    check_on_sqlite(AgentJob::Delegated, 2);
 }
 
 /// Ordinary runs kill at few writes, because the server notices the death of a process only after a while.

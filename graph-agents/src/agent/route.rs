@@ -69,6 +69,8 @@ pub(super) struct SpecialTools {
     pub(super) response: Vec<String>,
     /// Names of the tools that hand the conversation to another agent.
     pub(super) handoffs: Vec<String>,
+    /// Names of the tools that read the state.
+    pub(super) state_readers: Vec<String>,
     /// Name of each tool, and whether the loop ends after it.
     pub(super) return_direct: Vec<(String, bool)>,
 }
@@ -76,8 +78,8 @@ pub(super) struct SpecialTools {
 /// The settings of the branch after the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModelRoute {
-    /// Whether tasks of the node `tools` receive the state.
-    pub(super) needs_state: bool,
+    /// Whether all calls receive the state, because middleware wraps them, and not only those of tools that read it.
+    pub(super) wraps_tools: bool,
     /// Maximum number of consecutive messages with only malformed calls after which the model is called again.
     pub(super) malformed_call_retries: usize,
 }
@@ -111,9 +113,15 @@ pub(super) fn after_model(
             return Ok(vec![Goto::node(HANDOFF)]);
         }
     }
-    let fields = if settings.needs_state { state.to_fields() } else { Map::new() };
+    let needs_state =
+        |it: &ToolCall| settings.wraps_tools || tools.state_readers.contains(&it.name);
+    let fields = match pending.iter().any(|it| needs_state(it)) {
+        true => state.to_fields(),
+        false => Map::new(),
+    };
     let sends = pending.into_iter().map(|call| {
-        let sent = SentCall { tool_call: call.clone(), state: fields.clone() };
+        let state = if needs_state(call) { fields.clone() } else { Map::new() };
+        let sent = SentCall { tool_call: call.clone(), state };
         Ok(Goto::send("tools", serde_json::to_value(sent).map_err(NodeError::terminal)?))
     });
     let sends: Vec<Goto> = sends.collect::<Result<_, NodeError>>()?;
@@ -159,8 +167,9 @@ pub(super) fn after_tools(
         return vec![to.exit()];
     }
     let is_response = |name: Option<&String>| name.is_some_and(|it| tools.response.contains(it));
-    let responded =
-        answers.iter().any(|it| is_response(it.name.as_ref()) && it.status != Status::Error);
+    // A rejected response is answered too, but sets no response.
+    let responded = has_response(state)
+        && answers.iter().any(|it| is_response(it.name.as_ref()) && it.status != Status::Error);
     match responded {
         true => vec![to.exit()],
         false => vec![to.loop_entry()],

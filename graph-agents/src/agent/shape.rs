@@ -57,7 +57,7 @@ impl Shape {
             middleware.iter().filter_map(node).collect()
         };
         let wraps_tools = middleware.iter().any(|it| it.hooks().wraps_tools);
-        let needs_state = wraps_tools || tools.iter().any(Tool::needs_state);
+        let state_readers = tools.iter().filter(|it| it.needs_state());
         Self {
             before_agent: nodes(Hook::BeforeAgent),
             before_model: nodes(Hook::BeforeModel),
@@ -66,10 +66,11 @@ impl Shape {
             has_tools,
             has_response,
             tools_may_end: tools.iter().any(Tool::is_return_direct) || !response_tools.is_empty(),
-            model_route: ModelRoute { needs_state, malformed_call_retries },
+            model_route: ModelRoute { wraps_tools, malformed_call_retries },
             tools: Arc::new(SpecialTools {
                 response: response_tools,
                 handoffs: handoffs(tools),
+                state_readers: state_readers.map(|it| it.name().to_owned()).collect(),
                 return_direct: tools
                     .iter()
                     .map(|it| (it.name().to_owned(), it.is_return_direct()))

@@ -58,7 +58,7 @@ pub(super) fn plan(current: &[Message], update: &[Message]) -> Result<Plan, Agen
     let known = current.iter().enumerate();
     positions.extend(known.filter_map(|(position, it)| Some((it.id()?, position))));
     let (mut puts, mut removed_ids) = (Vec::new(), HashSet::new());
-    let mut ids: Vec<Option<&str>> = current.iter().map(Message::id).collect();
+    let mut merged: Vec<&Message> = current.iter().collect();
     for (index, item) in update.iter().enumerate() {
         let Some(id) = item.id() else { continue };
         match (positions.get(id), is_removal(item)) {
@@ -66,17 +66,21 @@ pub(super) fn plan(current: &[Message], update: &[Message]) -> Result<Plan, Agen
             (None, true) => return Err(unknown_id(id)),
             (Some(position), false) => {
                 removed_ids.remove(id);
-                puts.push((*position, index));
+                // Whoever passes on a whole conversation changes few of its messages.
+                if merged[*position] != item {
+                    merged[*position] = item;
+                    puts.push((*position, index));
+                }
             }
             (None, false) => {
-                positions.insert(id, ids.len());
-                puts.push((ids.len(), index));
-                ids.push(Some(id));
+                positions.insert(id, merged.len());
+                puts.push((merged.len(), index));
+                merged.push(item);
             }
         }
     }
-    let removed =
-        ids.iter().enumerate().filter(|(_, id)| id.is_some_and(|it| removed_ids.contains(it)));
+    let is_removed = |it: &Message| it.id().is_some_and(|id| removed_ids.contains(id));
+    let removed = merged.iter().enumerate().filter(|(_, it)| is_removed(it));
     let removed = removed.map(|(position, _)| position).collect();
     Ok(Plan::Merge { puts, removed })
 }

@@ -22,7 +22,7 @@ use crate::AgentError;
 /// Reducer of message lists: `#[reduce(Messages)] messages: Vec<Message>`.
 ///
 /// Follows the rules of [`add_messages`](super::add_messages), except that the removal of an unknown id is ignored.
-/// Where possible, a checkpoint stores only the messages of the update or the positions of removed messages, not the
+/// Where possible, a checkpoint stores only the new and changed messages or the positions of removed messages, not the
 /// whole list.
 ///
 /// ```

@@ -56,7 +56,7 @@ pub fn agent_tool(
             Ok::<_, NodeError>(state.messages().last().map(Message::text).unwrap_or_default())
         }
     });
-    tool.handle_exceptions(ExceptionAnswer::Message)
+    tool.reads_state(false).handle_exceptions(ExceptionAnswer::Message)
 }
 
 /// Runs an agent as a subgraph of a tool call and returns its final state. `input` contains its first messages.

@@ -26,7 +26,8 @@ use crate::{
 /// Which messages of an agent the supervisor sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputMode {
-    /// The last message, or the last two if the last one is a tool result.
+    /// The last message. If it is a tool result, all messages from the newest AI message on, so that every result follows
+    /// its call.
     #[default]
     LastMessage,
     /// All messages.
@@ -240,10 +241,12 @@ impl Supervisor {
 }
 
 fn shorten(mut messages: Vec<Message>, mode: OutputMode) -> Vec<Message> {
-    let keep = match (mode, messages.last()) {
-        (OutputMode::FullHistory, _) => messages.len(),
-        (OutputMode::LastMessage, Some(Message::Tool(_))) => 2,
-        (OutputMode::LastMessage, _) => 1,
+    let start = match (mode, messages.last()) {
+        (OutputMode::FullHistory, _) => 0,
+        (OutputMode::LastMessage, Some(Message::Tool(_))) => {
+            messages.iter().rposition(|it| it.as_ai().is_some()).unwrap_or_default()
+        }
+        (OutputMode::LastMessage, _) => messages.len().saturating_sub(1),
     };
-    messages.split_off(messages.len().saturating_sub(keep))
+    messages.split_off(start)
 }

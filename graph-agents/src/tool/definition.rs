@@ -216,7 +216,8 @@ impl Tool {
         self.edit(|it| it.exceptions = Some(answer))
     }
 
-    /// Sets whether the tool reads the state. If no tool does, an agent does not store its state with every call.
+    /// Sets whether the tool reads the state, which an agent stores with every call of such a tool. A tool that does not
+    /// read it gets an empty state, unless middleware wraps the calls.
     #[must_use]
     pub fn reads_state(self, reads: bool) -> Self {
         self.edit(|it| it.reads_state = reads)

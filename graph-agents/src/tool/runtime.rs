@@ -67,6 +67,15 @@ impl ToolRuntime {
         &self.context
     }
 
+    /// Returns an idempotency key for external effects of this call. It stays the same when the call runs again, even in
+    /// another process.
+    ///
+    /// [`Context::idempotency_key`] is the key of the task, which several calls share if a
+    /// [`ToolNode`](crate::ToolNode) runs them in one task.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}-{}", self.context.idempotency_key(), self.call.id())
+    }
+
     /// Returns the agent's dependency of type `T`; see [`Agent::dependency`](crate::Agent::dependency).
     pub fn dependency<T: Send + Sync + 'static>(&self) -> Result<Dep<T>, AgentError> {
         self.dependencies.get()

@@ -5,7 +5,7 @@
 
 mod number;
 
-use std::fmt;
+use std::{fmt, ptr};
 
 use serde_json::{Map, Value};
 
@@ -33,15 +33,20 @@ pub fn check(
     schema: &Value,
     object: &Map<String, Value>,
 ) -> Result<Map<String, Value>, Vec<Fault>> {
-    let mut checker = Checker { root: schema, path: Vec::new(), faults: Vec::new() };
+    let mut checker = Checker { root: schema, path: Vec::new(), faults: Vec::new(), depth: 0 };
     let converted = checker.object(schema, object);
     if checker.faults.is_empty() { Ok(converted) } else { Err(checker.faults) }
 }
+
+/// Maximum number of alternatives inside each other. A server of tools may send a schema that would exhaust the stack.
+const MAX_DEPTH: usize = 128;
 
 struct Checker<'a> {
     root: &'a Value,
     path: Vec<String>,
     faults: Vec<Fault>,
+    /// Number of alternatives around the current part.
+    depth: usize,
 }
 
 impl<'a> Checker<'a> {
@@ -76,9 +81,20 @@ impl<'a> Checker<'a> {
     }
 
     fn value(&mut self, schema: &'a Value, value: &Value) -> Value {
+        self.untried(schema, value, &mut Vec::new())
+    }
+
+    /// Checks a value against a schema. `tried` contains the schemas with alternatives that the value has not matched so
+    /// far, so a schema that refers to itself ends.
+    fn untried(&mut self, schema: &'a Value, value: &Value, tried: &mut Vec<&'a Value>) -> Value {
         let schema = self.resolve(schema);
         if let Some(options) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
-            return self.any_of(options, value);
+            if self.depth == MAX_DEPTH || tried.iter().any(|it| ptr::eq(*it, schema)) {
+                self.fault("recursion_loop", "The schema nests too many alternatives");
+                return value.clone();
+            }
+            tried.push(schema);
+            return self.any_of(options, value, tried);
         }
         if let Some(allowed) = allowed_values(schema) {
             if !allowed.contains(&value) {
@@ -134,12 +150,12 @@ impl<'a> Checker<'a> {
 
     /// Returns the conversion by the first option that matches. If none does, reports the faults of the first option
     /// that is not `null`.
-    fn any_of(&mut self, options: &'a [Value], value: &Value) -> Value {
+    fn any_of(&mut self, options: &'a [Value], value: &Value, tried: &mut Vec<&'a Value>) -> Value {
         let mut first_faults = None;
         for option in options {
-            let mut attempt =
-                Checker { root: self.root, path: self.path.clone(), faults: Vec::new() };
-            let converted = attempt.value(option, value);
+            let (path, depth) = (self.path.clone(), self.depth + 1);
+            let mut attempt = Checker { root: self.root, path, faults: Vec::new(), depth };
+            let converted = attempt.untried(option, value, tried);
             if attempt.faults.is_empty() {
                 return converted;
             }
@@ -229,6 +245,46 @@ mod tests {
             faults(&schema, &json!({"items": ["x", "z"]})),
             ["items.1: Input should be 'x' or 'y'", "n: Field required"]
         );
+    }
+
+    #[test]
+    fn schemas_that_refer_to_themselves_end() {
+        let itself = json!({"$ref": "#/$defs/loop"});
+        let text = json!({"type": "string"});
+        let schema = json!({"properties": {"a": itself}, "$defs": {
+            "loop": {"anyOf": [itself, itself, text]}
+        }});
+        assert!(check(&schema, json!({"a": "x"}).as_object().unwrap()).is_ok());
+        assert_eq!(
+            faults(&schema, &json!({"a": 1})),
+            ["a: The schema nests too many alternatives"]
+        );
+    }
+
+    #[test]
+    fn long_chains_of_alternatives_end() {
+        let next = |index: usize| json!({"anyOf": [{"$ref": format!("#/$defs/{}", index + 1)}]});
+        let chain: serde_json::Map<_, _> =
+            (0..100_000).map(|index| (index.to_string(), next(index))).collect();
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": chain});
+        assert_eq!(
+            faults(&schema, &json!({"a": 1})),
+            ["a: The schema nests too many alternatives"]
+        );
+    }
+
+    #[test]
+    fn values_of_recursive_schemas_are_checked() {
+        let schema = json!({"properties": {"list": {"$ref": "#/$defs/list"}}, "$defs": {
+            "list": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {
+                "head": {"type": "integer"}, "tail": {"$ref": "#/$defs/list"}
+            }}]}
+        }});
+        let value = json!({"list": {"head": "1", "tail": {"head": 2, "tail": null}}});
+        let converted = check(&schema, value.as_object().unwrap()).unwrap();
+        assert_eq!(converted["list"]["head"], 1);
+        let value = json!({"list": {"head": 1, "tail": {"head": "x", "tail": null}}});
+        assert_eq!(faults(&schema, &value).len(), 1);
     }
 
     #[test]

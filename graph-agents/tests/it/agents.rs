@@ -210,6 +210,20 @@ async fn structured_response_has_the_requested_type() {
 }
 
 #[tokio::test]
+async fn rejected_structured_response_beside_a_plain_call_is_corrected() {
+    let (tool, count) = counting("count");
+    let weather = |args, id: &str| ToolCall::new("Weather", args, id);
+    let model = ScriptedModel::new([
+        calls(&["count"]).tool_call(weather(json!({"city": "Rome"}), "c1")),
+        AiMessage::new("").tool_call(weather(json!({"city": "Rome", "temperature": 20}), "c2")),
+    ]);
+    let agent = Agent::new(model).tools([tool]).response::<Weather>().compile().unwrap();
+    let outcome = agent.run("weather in Rome?").await.unwrap();
+    assert_eq!(outcome.response::<Weather>().unwrap().temperature, 20);
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
 async fn limit_ends_an_endless_loop() {
     let (tool, count) = counting("again");
     let model = ScriptedModel::new((0..10).map(|_| calls(&["again"])));

@@ -78,6 +78,20 @@ async fn supervisor_without_handoff_messages_keeps_other_calls() {
     assert_eq!(called, ["three"]);
 }
 
+#[tokio::test]
+async fn supervisor_sees_the_call_of_every_result_that_an_agent_returns_directly() {
+    for names in [vec!["three"], vec!["three", "three"]] {
+        let model = ScriptedModel::new([calls(&["transfer_to_bob"]), AiMessage::new("done")]);
+        let bob = agent("bob", vec![calls(&names)], vec![three().return_direct()]);
+        let team = Supervisor::new(model, [bob]).handoff_back_messages(false).compile().unwrap();
+        let messages = team.run("hi").await.unwrap().messages;
+        let texts: Vec<_> = messages[3..].iter().map(Message::text).collect();
+        let expected = [vec![""], vec!["3"; names.len()], vec!["done"]].concat();
+        assert_eq!(texts, expected);
+        assert_eq!(messages[3].as_ai().unwrap().tool_calls.len(), names.len());
+    }
+}
+
 #[test]
 fn drawings_show_handoffs() {
     let agents = [

@@ -1,5 +1,7 @@
-use graph_agents::{Message, MessagesState, REMOVE_ALL, add_messages, messages_from_json};
-use graph_core::{MemorySaver, START, StateGraph};
+use graph_agents::{
+    Message, Messages, MessagesState, NewMessages, REMOVE_ALL, add_messages, messages_from_json,
+};
+use graph_core::{MemorySaver, START, StateGraph, checkpoint::Change, reduce::Reducer};
 use serde_json::json;
 
 fn human(id: &str, text: &str) -> Message {
@@ -31,6 +33,21 @@ fn removal_of_an_unknown_id_is_an_error() {
 fn what_follows_the_last_remove_all_is_the_new_list() {
     let update = vec![human("2", "b"), Message::remove(REMOVE_ALL), human("3", "c")];
     assert_eq!(add_messages(vec![human("1", "a")], update).unwrap(), [human("3", "c")]);
+}
+
+#[test]
+fn stored_change_contains_only_new_and_changed_messages() {
+    let current = vec![human("1", "a"), human("2", "b"), human("3", "c")];
+    let change = |update: Vec<Message>| Messages::delta(&current, &NewMessages::from(update));
+    let put = |position: usize, it: Message| (position, serde_json::to_value(it).unwrap());
+    let update = vec![human("1", "a"), human("2", "B"), human("3", "c"), human("4", "d")];
+    let expected = Change::Put(vec![put(1, human("2", "B")), put(3, human("4", "d"))]);
+    assert_eq!(change(update), Some(expected));
+    assert_eq!(change(current.clone()), Some(Change::Put(Vec::new())));
+    // The second message differs from what the first one has put.
+    let update = vec![human("1", "A"), human("1", "a")];
+    let expected = Change::Put(vec![put(0, human("1", "A")), put(0, human("1", "a"))]);
+    assert_eq!(change(update), Some(expected));
 }
 
 #[test]

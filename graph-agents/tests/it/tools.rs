@@ -2,15 +2,16 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentError, AgentState, AiMessage, Command, CompiledAgent, Dep, ScriptedModel,
-    StateField, Status, ToolCall, ToolMessage, ToolOutput, ToolRuntime, Update,
+    Agent, AgentError, AgentState, AiMessage, Command, CompiledAgent, Dep, Message, MessagesState,
+    MessagesStateUpdate, ScriptedModel, StateField, Status, Tool, ToolCall, ToolMessage, ToolNode,
+    ToolOutput, ToolResults, ToolRuntime, Update,
     message::messages_from_json,
     middleware::{Hooks, Middleware},
     tool,
     tool::{ToolAnswer, ToolHandler, ToolRequest},
 };
 use graph_core::{
-    Context, JsonFieldKind, NodeError,
+    Context, JsonFieldKind, NodeError, START, StateGraph,
     store::{InMemoryStore, Store},
 };
 use serde_json::{Value, json};
@@ -53,7 +54,7 @@ async fn picture() -> ToolOutput {
 }
 
 /// Runs an agent whose model calls the tool once, and returns the tool's message.
-async fn call(tool: graph_agents::Tool, args: Value) -> Result<ToolMessage, NodeError> {
+async fn call(tool: Tool, args: Value) -> Result<ToolMessage, NodeError> {
     let call = ToolCall::new(tool.name(), args, "c1");
     let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("done")]);
     let agent = Agent::new(model)
@@ -63,6 +64,49 @@ async fn call(tool: graph_agents::Tool, args: Value) -> Result<ToolMessage, Node
     let outcome = agent.run("hi").await?;
     let message = outcome.messages.iter().find_map(|it| it.as_tool());
     Ok(message.expect("the tool was called").clone())
+}
+
+#[tokio::test]
+async fn only_calls_of_tools_that_read_the_state_receive_it() {
+    let count = |name: &str| {
+        Tool::dynamic(name, "Counts the messages.", json!({}), |_, runtime| async move {
+            runtime.state().messages().len()
+        })
+    };
+    let call = |name: &str| ToolCall::new(name, json!({}), name);
+    let calls = AiMessage::new("").tool_call(call("reads")).tool_call(call("ignores"));
+    let model = ScriptedModel::new([calls, AiMessage::new("done")]);
+    let tools = [count("reads"), count("ignores").reads_state(false)];
+    let outcome = Agent::new(model).tools(tools).compile().unwrap().run("hi").await.unwrap();
+    let texts: Vec<_> = outcome.messages[2..].iter().map(Message::text).collect();
+    assert_eq!(texts, ["2", "0", "done"]);
+}
+
+/// Returns the idempotency keys of the call and of its task.
+#[tool]
+async fn keys(runtime: &ToolRuntime) -> Vec<String> {
+    vec![runtime.idempotency_key(), runtime.context().idempotency_key()]
+}
+
+async fn run_keys(state: &MessagesState, cx: &Context) -> Result<MessagesStateUpdate, NodeError> {
+    match ToolNode::new([keys()]).run_messages(state.messages.clone(), cx).await? {
+        ToolResults::Messages(messages) => Ok(MessagesState::update().messages(messages)),
+        _ => Err("the tool returns no commands".into()),
+    }
+}
+
+#[tokio::test]
+async fn calls_of_one_task_have_different_idempotency_keys() {
+    let graph = StateGraph::<MessagesState>::new().node(run_keys).edge(START, run_keys);
+    let call = |id: &str| ToolCall::new("keys", json!({}), id);
+    let calls = AiMessage::new("").tool_call(call("c1")).tool_call(call("c2"));
+    let state = MessagesState { messages: vec![calls.into()] };
+    let state = graph.compile().unwrap().invoke(state, ()).await.unwrap();
+    let results = state.messages[1..].iter().map(|it| serde_json::from_str(&it.text()).unwrap());
+    let results: Vec<[String; 2]> = results.collect();
+    assert_eq!(results.len(), 2);
+    assert_eq!(results[0][1], results[1][1], "one task runs both calls");
+    assert_ne!(results[0][0], results[1][0]);
 }
 
 #[test]
@@ -199,7 +243,7 @@ async fn artifact_is_kept_on_the_message() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_tool_times_out() {
-    let slow = graph_agents::Tool::dynamic("slow", "Sleeps.", json!({}), |_, _| async {
+    let slow = Tool::dynamic("slow", "Sleeps.", json!({}), |_, _| async {
         tokio::time::sleep(Duration::from_secs(60)).await;
     });
     let error = call(slow.timeout(Duration::from_secs(1)), json!({})).await.unwrap_err();

@@ -2,8 +2,8 @@
 //!
 //! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
 //! live|before:N|after:N|lie:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
-//! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor --world FILE --durability .. --acks FILE
-//! [--plan ..] [--wait SECONDS]` runs agents whose tools write to FILE.
+//! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor|delegated --world FILE --durability ..
+//! --acks FILE [--plan ..] [--wait SECONDS]` runs agents whose tools write to FILE.
 //! `crash-worker --saver .. --thread T --start RUN --durability .. --acks FILE [--plan ..] [--wait SECONDS]` starts a run
 //! with an id.
 //! `crash-worker --saver .. --thread T --race leased|unleased|graph|run-id` reads commands from standard input.
@@ -81,7 +81,8 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let saver = location.open().await?;
     if let Some(job) = args.find("--agents") {
         let job = AgentJob::parse(job);
-        let job = job.ok_or("invalid --agents; expected single, reviewed, swarm or supervisor")?;
+        let job = job
+            .ok_or("invalid --agents; expected single, reviewed, swarm, supervisor or delegated")?;
         return run_agents(args, saver, job).await;
     }
     if let Some(run_id) = args.find("--start") {

@@ -9,11 +9,11 @@ use std::{
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AgentError, AiMessage, CompiledAgent, Message, Tool, ToolCall,
+    Agent, AgentError, AiMessage, CompiledAgent, Message, Tool, ToolCall, ToolRuntime,
     message::messages_from_json,
     middleware::{HumanInTheLoop, ReviewRule},
     model::{ChatModel, ChunkSink, Prompt},
-    multi::{OutputMode, Supervisor, Swarm, handoff_tool},
+    multi::{OutputMode, Supervisor, Swarm, agent_tool, handoff_tool},
 };
 use graph_core::{
     Checkpointer, Durability, Input, NodeError, RunError,
@@ -27,6 +27,9 @@ use super::{job, logs};
 
 const MESSAGES: &str = "messages";
 
+/// Name of the tool that runs an agent.
+const AGENT_TOOL: &str = "bob";
+
 /// The agents that a worker can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentJob {
@@ -38,13 +41,16 @@ pub enum AgentJob {
     Swarm,
     /// A supervisor that hands a task to an agent, which has a tool that asks a question.
     Supervisor,
+    /// An agent with a tool that runs another agent, which has a tool that asks a question.
+    Delegated,
 }
 
 /// Name of a tool and id of a call.
 type Call = (&'static str, &'static str);
 
 impl AgentJob {
-    pub const ALL: [Self; 4] = [Self::Single, Self::Reviewed, Self::Swarm, Self::Supervisor];
+    pub const ALL: [Self; 5] =
+        [Self::Single, Self::Reviewed, Self::Swarm, Self::Supervisor, Self::Delegated];
 
     #[must_use]
     pub fn parse(arg: &str) -> Option<Self> {
@@ -59,6 +65,7 @@ impl AgentJob {
             Self::Reviewed => "reviewed",
             Self::Swarm => "swarm",
             Self::Supervisor => "supervisor",
+            Self::Delegated => "delegated",
         }
     }
 
@@ -84,21 +91,35 @@ impl AgentJob {
                 &[],
                 &[("count", "e")],
             ],
+            Self::Delegated => &[&[("count", "a"), (AGENT_TOOL, "to bob")], &[("count", "b")]],
         }
     }
 
-    /// Returns the ids of the counted tool calls, in the order of the conversation.
+    /// Returns the tool calls of each AI message of the agent that runs as a tool and has a conversation of its own.
+    fn inner_rounds(self) -> &'static [&'static [Call]] {
+        match self {
+            Self::Delegated => &[&[("bob_count", "c"), ("bob_ask", "d")]],
+            Self::Single | Self::Reviewed | Self::Swarm | Self::Supervisor => &[],
+        }
+    }
+
+    /// Returns the ids of the counted tool calls whose results are in the conversation, in its order.
+    #[must_use]
+    pub fn conversation_calls(self) -> Vec<&'static str> {
+        counted(self.rounds())
+    }
+
+    /// Returns the ids of all counted tool calls.
     #[must_use]
     pub fn calls(self) -> Vec<&'static str> {
-        let calls = self.rounds().iter().copied().flatten();
-        calls.filter(|it| !is_handoff(it.0)).map(|it| it.1).collect()
+        [counted(self.rounds()), counted(self.inner_rounds())].concat()
     }
 
     /// Returns the names of the authors of the AI messages, in the order of the conversation.
     #[must_use]
     pub fn authors(self) -> &'static [&'static str] {
         match self {
-            Self::Single | Self::Reviewed => &["alice", "alice", "alice"],
+            Self::Single | Self::Reviewed | Self::Delegated => &["alice", "alice", "alice"],
             Self::Swarm => &["alice", "bob", "bob", "alice", "alice"],
             Self::Supervisor => &["supervisor", "bob", "bob", "bob", "supervisor", "supervisor"],
         }
@@ -135,12 +156,25 @@ impl AgentJob {
                     .shared_checkpointer(saver)
                     .compile()
             }
+            Self::Delegated => {
+                let bob = Agent::new(Model(self.inner_rounds())).name("bob").tools(bob_tools);
+                let bob = agent_tool(bob.compile()?, AGENT_TOOL, "Counts.");
+                agent("alice")
+                    .tools([count("count", log), bob])
+                    .shared_checkpointer(saver)
+                    .compile()
+            }
         }
     }
 }
 
-fn is_handoff(tool: &str) -> bool {
-    tool.starts_with("transfer_")
+fn is_counted(tool: &str) -> bool {
+    !tool.starts_with("transfer_") && tool != AGENT_TOOL
+}
+
+fn counted(rounds: &'static [&'static [Call]]) -> Vec<&'static str> {
+    let calls = rounds.iter().copied().flatten();
+    calls.filter(|it| is_counted(it.0)).map(|it| it.1).collect()
 }
 
 /// The report that a worker prints when the agents have finished.
@@ -165,7 +199,7 @@ impl ChatModel for Model {
     async fn call(&self, prompt: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
         let round = prompt.messages.iter().filter(|it| it.as_ai().is_some()).count();
         let calls = self.0.get(round).copied().unwrap_or_default();
-        let call = |(tool, id): &Call| ToolCall::new(*tool, json!({}), *id);
+        let call = |(tool, id): &Call| ToolCall::new(*tool, json!({ "task": "count" }), *id);
         let text = if calls.is_empty() { "done" } else { "" };
         Ok(AiMessage { tool_calls: calls.iter().map(call).collect(), ..AiMessage::new(text) })
     }
@@ -175,7 +209,7 @@ impl ChatModel for Model {
 fn count(name: &str, log: &Path) -> Tool {
     let log = log.to_owned();
     Tool::dynamic(name, "Counts.", json!({}), move |_, runtime| {
-        let executed = execute(&log, runtime.call().id());
+        let executed = execute(&log, &runtime);
         async move { executed.map_err(NodeError::terminal) }
     })
 }
@@ -187,12 +221,20 @@ fn ask(name: &str, log: &Path) -> Tool {
         let log = log.clone();
         async move {
             runtime.interrupt::<Value>("sure?")?;
-            execute(&log, runtime.call().id()).map_err(NodeError::terminal)
+            execute(&log, &runtime).map_err(NodeError::terminal)
         }
     })
 }
 
-fn execute(log: &Path, id: &str) -> io::Result<usize> {
+/// Returns the file that contains a line with the id and the idempotency key of the call for each execution.
+#[must_use]
+pub fn key_log(log: &Path) -> PathBuf {
+    log.with_extension("keys")
+}
+
+fn execute(log: &Path, runtime: &ToolRuntime) -> io::Result<usize> {
+    let id = runtime.call().id();
+    job::append_line(&key_log(log), &format!("{id} {}", runtime.idempotency_key()))?;
     job::append_line(log, id)?;
     Ok(logs::effects(log)?[id])
 }
@@ -224,7 +266,7 @@ pub async fn finish(
     let messages = outcome.into_state().get(MESSAGES).cloned().unwrap_or_default();
     let messages = messages_from_json(&messages).map_err(|it| FieldError::new(MESSAGES, it))?;
     let results = messages.iter().filter_map(Message::as_tool);
-    let results = results.filter(|it| !it.name.as_deref().is_some_and(is_handoff));
+    let results = results.filter(|it| it.name.as_deref().is_none_or(is_counted));
     let authors = messages.iter().filter_map(Message::as_ai);
     Ok(AgentReport {
         results: results.map(|it| (it.tool_call_id.clone(), it.content.text())).collect(),
