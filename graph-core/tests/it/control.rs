@@ -84,7 +84,7 @@ async fn a_node_can_read_the_step_at_which_its_run_started() {
     let graph = graph().node_as("a", read).node_as("b", read).sequence(["a", "b"]);
     let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = graph.thread("t", Probe::default());
-    thread.run(Trail::default()).await.unwrap();
+    let _ = thread.run(Trail::default()).await.unwrap();
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["2", "3", "2", "3"]));
 }
