@@ -64,8 +64,8 @@ impl DirLock {
 }
 
 impl Drop for DirLock {
-    /// Releases the lock explicitly. Closing the file is not enough: a process that another thread is starting has a
-    /// copy of the descriptor until it executes its program.
+    /// Releases the lock explicitly. Closing the file is not enough: a child process that another thread is spawning
+    /// holds a copy of the descriptor until it calls `exec`.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }

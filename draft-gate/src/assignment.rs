@@ -76,10 +76,10 @@ static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
-/// First words of settings in which a password follows a machine or a user.
+/// First words of settings in which a password follows a host or user name.
 const OWNERS: [&str; 6] = ["machine", "default", "login", "user", "username", "userlist"];
 
-/// Directives of nginx that name the server to which requests are passed.
+/// nginx directives that name an upstream server.
 const SERVER_DIRECTIVES: [&str; 6] =
     ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 

@@ -9,7 +9,7 @@ use crate::{assignment::literal, file_kind::FileKind};
 /// Maximum length of each of the two lines that are joined, in bytes.
 const MAX_LINE: usize = 1 << 10;
 
-/// A line that only contains the name of a value: `- name: X`, `"key": "X",`, `<key>X</key>` and `variable "X" {`.
+/// A line that contains only the name of a value: `- name: X`, `"key": "X",`, `<key>X</key>` and `variable "X" {`.
 static NAME_LINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"^\s*(?:-\s+)?(?:["']?(?i:name|key)["']?\s*[:=]\s*["']?([A-Za-z0-9_.-]{2,99})["']?,?|<key>([A-Za-z0-9_.-]{2,99})</key>|variable\s+"([A-Za-z0-9_-]{2,99})"\s*\{)\s*$"#,
@@ -23,7 +23,7 @@ static VALUE_LINE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Joins two consecutive lines if the first one ends before the value that it assigns, as `password = (` and
-/// `password: >-` do, or if the first one only contains the name of the value. Returns the joined text and the position
+/// `password: >-` do, or if the first line contains only the name of the value. Returns the joined text and the position
 /// at which the second line starts in it.
 pub(crate) fn join(previous: &str, line: &str, file: FileKind) -> Option<(String, usize)> {
     if let Some(joined) = join_named(previous, line) {

@@ -4,7 +4,7 @@
 //! submitted content, compares it with the file, and accepts it, rejects it, or escalates it to a person. Workers
 //! cannot modify any file except their own drafts.
 //!
-//! The book's chapter [Threat model](../book/threat-model.html#draft-gate) lists what is promised and how it is tested;
+//! The book's chapter [Threat model](../book/threat-model.html#draft-gate) lists the guarantees and their tests;
 //! `cargo xtask book` renders it.
 #![doc = include_str!("../docs/design.md")]
 #![allow(missing_docs, reason = "this is the library of an application")]

@@ -1,4 +1,4 @@
-//! Finds values in XML, whose names are tags, attributes or the elements before them.
+//! Finds values in XML. The name of a value is a tag, an attribute or the preceding element.
 
 use std::sync::LazyLock;
 
@@ -20,8 +20,8 @@ static ELEMENT_TEXT: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
-/// The start of an XML element up to the name in its attribute. The elements in the group are also used for texts that
-/// are shown to people.
+/// The start of an XML element up to the name in its attribute. The elements in the capture group also contain
+/// user-visible texts.
 static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"(?i)^<(?:entry|property|setting|param|add|(data|string))\s(?:[^>]*\s)?(?:key|name)\s*=\s*["'][^"'>]*$"#,
@@ -29,19 +29,19 @@ static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a test uses the pattern")
 });
 
-/// Returns whether the text before a name opens the tag with this name. The name may have a namespace, as in
+/// Returns whether the text before a name is the start of an opening tag. The name may have a namespace, as in
 /// `<ns:password>`.
 pub(crate) fn is_tag(before: &str) -> bool {
     let namespace = before.strip_suffix(':').map(|it| it.trim_end_matches(char::is_alphanumeric));
     namespace.unwrap_or(before).ends_with('<')
 }
 
-/// Returns the text of the XML element whose tag has the name before this text.
+/// Returns the text of the XML element whose tag name precedes `after`.
 pub(crate) fn tag_text(after: &str) -> Option<&str> {
     TAG.captures(after)?.get(1).map(|it| it.as_str())
 }
 
-/// Returns the value of the key before this text in a property list.
+/// Returns the value of the property list key that precedes `after`.
 pub(crate) fn list_value(after: &str) -> Option<&str> {
     LIST_VALUE.captures(after)?.get(1).map(|it| it.as_str())
 }

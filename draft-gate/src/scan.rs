@@ -278,7 +278,7 @@ enum ValueCheck {
     Mixed,
     /// The value has letters of both cases, digits and symbols.
     Strong,
-    /// The value is the row of a table, and one of its cells has letters of both cases, digits and symbols.
+    /// The value is a table row, and one of its cells has letters of both cases, digits and symbols.
     Cell,
 }
 

@@ -206,8 +206,8 @@ pub(crate) fn is_strong_literal(value: &str) -> bool {
     is_literal(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
 }
 
-/// Returns the cell of a table row that is almost certainly a password. E-mail addresses and names of algorithms, such as
-/// `Sha256+Salt`, are none.
+/// Returns the cell of a table row that is almost certainly a password. E-mail addresses and names of algorithms, such
+/// as `Sha256+Salt`, do not count.
 pub(crate) fn password_cell(row: &str) -> Option<&str> {
     let is_address = |it: &str| {
         let is_host = |it: char| it.is_ascii_alphanumeric() || it == '.' || it == '-';

@@ -107,8 +107,8 @@ fn is_mark(char: char) -> bool {
         )
 }
 
-/// Returns the first word that mixes scripts or contains a special character, so that it looks like ASCII text. A mark of
-/// another script counts too, because fonts often do not draw it.
+/// Returns the first word that mixes scripts or contains a special character, so that it looks like ASCII text. A
+/// combining mark of another script also counts, because fonts often do not render it.
 pub(crate) fn confusable_word(text: &str) -> Option<&str> {
     words(text).find(|word| {
         let is_lookalike = |char: char| !char.is_ascii() && looks_like_ascii(char);

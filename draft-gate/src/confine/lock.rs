@@ -44,8 +44,8 @@ impl Drop for Lock {
         if !self.is_abandoned.get() && !thread::panicking() {
             let _ = pwrite(&self.fd, &[RELEASED], 0);
         }
-        // Closing the file is not enough: a process that another thread is starting has a copy of the descriptor until it
-        // executes its program.
+        // Closing the file is not enough: a child process that another thread is spawning holds a copy of the
+        // descriptor until it calls `exec`.
         let _ = flock(&self.fd, FlockOperation::Unlock);
     }
 }

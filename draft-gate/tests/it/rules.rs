@@ -153,9 +153,9 @@ fn plain_passwords_are_detected() {
     }
 }
 
-/// The name and the value of a setting are often in two lines.
+/// The name and the value of a setting are often on separate lines.
 #[test]
-fn values_of_named_fields_are_found_in_the_next_line() {
+fn values_of_named_fields_are_found_on_the_next_line() {
     let rules = |path: &str, name: &str, value: &str| {
         let findings = scan(path, &[(1, name.to_owned()), (2, value.to_owned())]);
         findings.into_iter().map(|it| (it.rule, it.line)).collect::<Vec<_>>()
