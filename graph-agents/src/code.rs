@@ -86,7 +86,7 @@ impl CodeTools {
         self
     }
 
-    /// Does not mark results as untrusted data. Use it if the programs process only data of your own.
+    /// Does not mark results as untrusted data. Use it if the programs process only your own data.
     #[must_use]
     pub fn trusted(mut self) -> Self {
         self.trusted = true;

@@ -22,7 +22,7 @@
 //! An [`AgentServer`] offers a whole agent as one tool of an MCP server.
 //!
 //! Servers are not trusted. Names, descriptions, results, resources and prompts have maximum sizes, a call ends after a
-//! timeout, texts of the server are marked as untrusted data, and each tool's description tells the model to treat
+//! timeout, text from the server is marked as untrusted data, and each tool's description instructs the model to treat
 //! results as data.
 
 mod client;

@@ -54,9 +54,9 @@ impl Agent {
         self.setting("parallel_tool_calls", allowed.into())
     }
 
-    /// Requests the log probability of each token and this number of alternatives. They are in
-    /// [`AiMessage::logprobs`](crate::AiMessage::logprobs). Middleware can change the number for one call with the setting
-    /// `logprobs` of the [`ModelRequest`](crate::model::ModelRequest).
+    /// Requests the log probability of each token and this number of alternatives. They are returned in
+    /// [`AiMessage::logprobs`](crate::AiMessage::logprobs). Middleware can change the number for one call with the
+    /// setting `logprobs` of the [`ModelRequest`](crate::model::ModelRequest).
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel};
@@ -82,11 +82,11 @@ impl Agent {
     /// Sets how many times in a row the model is called again after a message in which all tool calls are malformed.
     ///
     /// A call is malformed if its arguments are not a JSON object. [`LlmModel`](crate::LlmModel) repairs arguments if
-    /// their meaning is certain, such as an object in a code block. The agent never executes the other calls, and answers
-    /// each of them with an error, so that the model can correct it. If all calls of a message are malformed, the model
-    /// is called again, by default up to [`MALFORMED_CALL_RETRIES`](Self::MALFORMED_CALL_RETRIES) times in a row; then the
-    /// message ends the run like an answer. With 0, the message ends the run at once, as in LangChain. Limits of model
-    /// calls also count these calls.
+    /// their meaning is certain, such as an object in a code block. The agent never executes the other calls, and
+    /// answers each of them with an error, so that the model can correct it. If all calls of a message are malformed,
+    /// the model is called again, by default up to [`MALFORMED_CALL_RETRIES`](Self::MALFORMED_CALL_RETRIES) times in a
+    /// row; then the message ends the run like an answer. With 0, the message ends the run at once, as in LangChain.
+    /// Limits on model calls also count these calls.
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel, tool};

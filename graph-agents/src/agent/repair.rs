@@ -18,8 +18,8 @@ pub(super) fn repair(messages: &[Message]) -> Option<Vec<Message>> {
     let mut repaired = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         repaired.push(message.clone());
-        // Some servers send no ids. The generated ids are unique only within a message, so the results are those up to
-        // the next message of the model.
+        // Some servers send no ids. The generated ids are unique only within a message, so the results of a message are
+        // those before the model's next message.
         let following = messages[index + 1..].iter().take_while(|it| it.as_ai().is_none());
         let results: Vec<_> =
             following.filter_map(Message::as_tool).map(|it| it.tool_call_id.as_str()).collect();

@@ -75,7 +75,7 @@ pub(super) struct SpecialTools {
     pub(super) return_direct: Vec<(String, bool)>,
 }
 
-/// The settings of the branch after the model.
+/// Settings of the branch after the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModelRoute {
     /// Whether all calls receive the state, because middleware wraps them, and not only those of tools that read it.

@@ -1,4 +1,4 @@
-//! Sessions of a shell in a sandbox.
+//! Shell sessions in a sandbox.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ set -a
 eval "$1"
 "#;
 
-/// Runs the commands of a [`Shell`](crate::middleware::Shell) in a shell in a sandbox.
+/// Runs the commands of a [`Shell`](crate::middleware::Shell) in a sandboxed shell.
 ///
 /// Each session has its own sandbox, which is deleted when the session ends. The working directory, the variables and
 /// the files are kept from one command to the next; functions, aliases and background processes are not. A command that
@@ -75,7 +75,7 @@ impl SandboxCommands {
         Self { sandboxes, limits, lifetime: Duration::from_secs(3600) }
     }
 
-    /// Sets the limits of each command. By default, 30 seconds and 64 KiB of output.
+    /// Sets the limits of each command. The default is 30 seconds and 64 KiB of output.
     #[must_use]
     pub fn limits(mut self, limits: ExecLimits) -> Self {
         self.limits = limits;

@@ -184,8 +184,8 @@ impl McpClient {
         self.list("prompts/list", list).await
     }
 
-    /// Returns the messages of a prompt that is filled in with these arguments. Their size is limited, and their texts are
-    /// marked as untrusted data, unless the server is [trusted](McpOptions::trusted).
+    /// Returns the messages of a prompt with these arguments. Their size is limited, and their texts are marked as
+    /// untrusted data, unless the server is [trusted](McpOptions::trusted).
     pub async fn prompt(
         &self,
         name: impl Into<String>,
@@ -248,7 +248,7 @@ impl McpClient {
         }
     }
 
-    /// Returns the text of an error without the address of the server, with a maximum length.
+    /// Returns the text of an error without the address of the server, truncated to a maximum length.
     pub(super) fn error_text(&self, error: &ServiceError) -> String {
         truncate(self.address.without(error).into(), self.options.max_text).text()
     }

@@ -24,8 +24,8 @@ pub(super) fn prompt(messages: Vec<ContentBlock>, options: &McpOptions) -> Vec<C
     contents.into_iter().map(|it| mark(text.apply(it), "prompts/get", options)).collect()
 }
 
-/// Limits the contents of a resource, its address and its type. A binary content that is too large becomes a text with a
-/// note.
+/// Limits the sizes of a resource's contents and URI, and removes invalid media types. Binary data that is too large
+/// is replaced with a note.
 pub(super) fn resource(
     contents: Vec<ResourceContents>,
     options: &McpOptions,
@@ -61,10 +61,10 @@ fn mark(content: Content, request: &str, options: &McpOptions) -> Content {
     if options.trusted { content } else { mark_untrusted(content, request) }
 }
 
-/// Type of binary data for which the server names no valid type.
+/// Media type of binary data for which the server sends no valid media type.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// Maximum number of characters in the address of a resource.
+/// Maximum number of characters in the URI of a resource.
 const MAX_URI: usize = 2_000;
 
 fn shorten(uri: String) -> String {
@@ -136,7 +136,7 @@ impl BinaryLimit {
         }
     }
 
-    /// Returns the note in place of data that exceeds the limit. Counts other data.
+    /// Returns a note that replaces the data if it exceeds the limit. Otherwise, counts the data and returns `None`.
     fn omit(&mut self, data: &str) -> Option<String> {
         match self.left.checked_sub(data.len()) {
             Some(left) => {

@@ -58,15 +58,15 @@ impl McpOptions {
         self
     }
 
-    /// Sets the maximum number of characters of text in a tool result, in a resource and in a prompt. A longer text is
-    /// truncated, and says so. The default is 100 000.
+    /// Sets the maximum number of characters of text in a tool result, a resource or a prompt. Longer text is
+    /// truncated, with a note. The default is 100,000.
     pub fn max_text(mut self, characters: usize) -> Self {
         self.max_text = characters;
         self
     }
 
-    /// Sets the maximum number of bytes of images, audio and files in a tool result, in a resource and in a prompt, in
-    /// base64. Larger ones are replaced with a note. The default is 8 MiB.
+    /// Sets the maximum number of base64 bytes of images, audio and files in a tool result, a resource or a prompt.
+    /// Larger data is replaced with a note. The default is 8 MiB.
     pub fn max_binary(mut self, bytes: usize) -> Self {
         self.max_binary = bytes;
         self

@@ -49,7 +49,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|it| it.is_alphanumeric() || it == '_' || it == '-')
 }
 
-/// Rewrites the object at the start of a text as strict JSON. The iterator then continues after the object.
+/// Rewrites the object at the start of a text as strict JSON. Leaves the iterator after the object.
 fn strict_object(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
     let mut json = String::new();
     let mut depth = 0_usize;

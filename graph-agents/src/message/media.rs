@@ -29,8 +29,8 @@ fn part(block: &Value) -> Part {
     }
 }
 
-/// Returns what a model reads of a block that is not a text block, if that is a text: the content of a text file, or the
-/// JSON of a block in another format. Returns `None` for images, audio and other documents.
+/// Returns the text that a model reads from a block that is not a text block: the content of a text file, or the JSON
+/// of a block in another format. Returns `None` for images, audio and other documents.
 pub(crate) fn text_of(block: &Value) -> Option<String> {
     let source = media(block).filter(|_| block["source"]["type"] != "text").map(|it| it.source);
     match source {
@@ -43,7 +43,7 @@ pub(crate) fn text_of(block: &Value) -> Option<String> {
     }
 }
 
-/// Removes the names of media, which a model reads like a text.
+/// Removes the names of media, because a model reads them as text.
 pub(crate) fn without_names(mut block: Value) -> Value {
     if media(&block).is_some() {
         remove_names(&mut block);
@@ -60,7 +60,7 @@ fn remove_names(value: &mut Value) {
     }
 }
 
-/// Returns whether data of a type is text. Data without a type is text in `data:` URLs.
+/// Returns whether a media type denotes text. In `data:` URLs, data without a media type is text.
 fn is_text_type(mime_type: &str) -> bool {
     let essence = mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let formats = ["json", "xml", "yaml", "javascript", "python"];

@@ -66,7 +66,8 @@ pub(super) fn plan(current: &[Message], update: &[Message]) -> Result<Plan, Agen
             (None, true) => return Err(unknown_id(id)),
             (Some(position), false) => {
                 removed_ids.remove(id);
-                // Whoever passes on a whole conversation changes few of its messages.
+                // A caller that passes a whole conversation changes few of its messages, so unchanged ones are not
+                // stored again.
                 if merged[*position] != item {
                     merged[*position] = item;
                     puts.push((*position, index));

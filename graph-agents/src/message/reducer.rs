@@ -120,8 +120,8 @@ fn without_unknown_removals(current: &[Message], update: Vec<Message>) -> Vec<Me
 
 /// Minimum number of messages per removed message for which a checkpoint stores the removal instead of the whole list.
 ///
-/// A stored removal still needs the earlier changes. A short conversation that keeps dropping its oldest messages would
-/// be read from all messages that it ever contained.
+/// Reading a list with a stored removal requires all earlier changes. Without this minimum, reading a short
+/// conversation that keeps dropping its oldest messages would require every message that it ever contained.
 const MESSAGES_PER_REMOVAL: usize = 16;
 
 /// Returns the change that a checkpoint stores for an update of a list of `length` messages, or `None` if it must store

@@ -152,7 +152,7 @@ pub fn trim_messages(messages: &[Message], options: &TrimOptions) -> Vec<Message
     system.into_iter().chain(kept).cloned().collect()
 }
 
-/// Returns whether a tool call is in the first part and its result in the second one. Other messages may stand between
+/// Returns whether a tool call is in the first part and its result in the second one. Other messages may occur between
 /// the results of one message's calls.
 fn separates(before: &[Message], after: &[Message]) -> bool {
     let mut results =

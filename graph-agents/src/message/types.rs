@@ -118,7 +118,7 @@ pub struct InvalidToolCall {
     /// Id of the call.
     #[serde(default)]
     pub id: Option<String>,
-    /// Why the arguments cannot be parsed. The model sees it in the error that answers the call.
+    /// Reason why the arguments cannot be parsed. The model sees it in the error that answers the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Provider data that must be sent back unchanged with the call.

@@ -20,8 +20,8 @@ use crate::{
 
 /// Limits the cost of an agent's model calls, in all of its runs. Clones share the budget, so several agents can too.
 ///
-/// The models that other middleware of the agent calls, to write summaries or to select or emulate tools, count too, at
-/// the same prices. If the models have different prices, set the highest ones.
+/// Model calls by other middleware of the agent, such as calls that write summaries or that select or emulate tools,
+/// also count, at the same prices. If the models have different prices, set the highest ones.
 ///
 /// Before each call, the middleware reserves the estimated cost: the request, and an answer of
 /// [`max_answer`](Self::max_answer) tokens. It rejects a call that the rest of the budget does not cover with an error

@@ -27,13 +27,14 @@ pub use executor::{CommandExecutor, CommandResult, CommandSession};
 ///
 /// All commands of a run share a session, so the working directory of one command is that of the next. The session
 /// starts with the first command and ends with the run. With the argument `restart`, the model starts over with a new
-/// session. A command that exceeds the time limit of the executor ends the session, and its result says so. Parallel
-/// calls of one message run one after the other, in any order.
+/// session. A command that exceeds the time limit of the executor ends the session, and its result reports this.
+/// Parallel calls of one message run one after the other, in any order.
 ///
 /// A run that is interrupted keeps its session for an hour, and continues in it when it is resumed. After that, or if
-/// another process or another compiled agent resumes the run, it continues in a new session, and the first result says
-/// so. The session of a run that fails or is cancelled ends with the command that fails or is cancelled, with the next
-/// run of the thread, or after an hour. Agents that are compiled with clones of a `Shell` do not share sessions.
+/// another process or another compiled agent resumes the run, it continues in a new session, and the first result
+/// reports this. The session of a run that fails or is cancelled ends with the command that fails or is cancelled, with
+/// the next run of the thread, or after an hour. Agents that are compiled with clones of a `Shell` do not share
+/// sessions.
 ///
 /// There is no executor that passes commands to a shell of the host: a model would then act with all permissions of the
 /// program. Results are marked as [untrusted](Tool::untrusted), unless [`trusted`](Self::trusted) is set.
@@ -92,7 +93,7 @@ impl Shell {
         self
     }
 
-    /// Does not mark results as untrusted data. Use it if the commands print only data of your own.
+    /// Does not mark results as untrusted data. Use it if the commands print only your own data.
     #[must_use]
     pub fn trusted(mut self) -> Self {
         self.trusted = true;
@@ -130,7 +131,7 @@ impl Shell {
         let mut session = session.lock().await;
         let is_new = session.follows_another;
         // If the command fails or is cancelled, the state of the session is unknown, and the session ends. The next
-        // result says so.
+        // result reports this.
         let mut open = match session.open.take() {
             Some(open) => open,
             None => self.start().await?,
@@ -192,11 +193,11 @@ async fn execute_or_close(
     result
 }
 
-/// Ends a session, after it has executed these commands.
+/// Executes these commands in a session, then closes it.
 async fn close(session: &SharedSession, commands: &[String]) {
     let Some(mut open) = session.lock().await.open.take() else { return };
     for command in commands {
-        // The run is over, so a failure has no consequences.
+        // The run has ended, so failures are ignored.
         let _ = open.execute(command).await;
     }
     open.close().await;

@@ -61,8 +61,8 @@ pub trait ChatModel: fmt::Debug + Send + Sync {
     ) -> Result<AiMessage, NodeError>;
 }
 
-/// Asks a model for a value that matches a schema. The caller checks the value, because a model can ignore the schema. It
-/// is null if the answer is not JSON.
+/// Asks a model for a value that matches a schema. The caller must validate the value, because a model can ignore the
+/// schema. The value is null if the answer is not JSON.
 pub(crate) async fn structured(
     model: &dyn ChatModel,
     prompt: &Prompt,

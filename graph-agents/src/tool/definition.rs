@@ -272,16 +272,16 @@ impl Tool {
     }
 
     /// Sets the maximum number of characters that the model sees of a result, of an error, and of each message that a
-    /// command of the tool adds. A longer text is truncated, and says so. The default is 100,000. Artifacts are not
+    /// command of the tool adds. Longer text is truncated, with a note. The default is 100,000. Artifacts are not
     /// affected.
     #[must_use]
     pub fn max_output(self, characters: usize) -> Self {
         self.edit(|it| it.policy.max_output = characters)
     }
 
-    /// Encloses results, errors and messages of commands in tags that mark them as untrusted data, for tools that return
-    /// text written by strangers, such as web pages. Messages about invalid arguments are not marked. Text files become
-    /// texts, and images and other files lose their names.
+    /// Encloses results, errors and messages that commands add in tags that mark them as untrusted data. Use it for
+    /// tools that return text from third parties, such as web pages. Messages about invalid arguments are not marked.
+    /// Text files are converted to text, and the names of images and other files are removed.
     #[must_use]
     pub fn untrusted(self) -> Self {
         self.edit(|it| it.policy.untrusted = true)
@@ -366,12 +366,12 @@ impl Tool {
         self.inner.policy.errors.as_ref()
     }
 
-    /// Shortens a text of this program for the model.
+    /// Truncates a text that this program has written for the model.
     pub(crate) fn truncate(&self, content: Content) -> Content {
         self.inner.policy.truncate(content)
     }
 
-    /// Shortens and marks a result for the model.
+    /// Truncates and marks a result for the model.
     pub(crate) fn limit(&self, content: Content) -> Content {
         self.inner.policy.limit(content, self.name())
     }

@@ -7,8 +7,8 @@ use crate::message::{Content, text_block, text_of, without_names};
 /// Default maximum number of characters of a tool result.
 pub(crate) const MAX_OUTPUT: usize = 100_000;
 
-/// Converts blocks that are neither texts nor media to texts with what the model sees of them: the content of text files,
-/// and the JSON of other blocks.
+/// Converts blocks that are neither text nor media to the text that the model sees: the content of text files, and the
+/// JSON of other blocks.
 pub(crate) fn blocks_as_text(content: Content) -> Content {
     let is_text = |it: &Value| it.is_string() || it["type"] == "text";
     let convert = |it: Value| {
@@ -31,7 +31,7 @@ pub(crate) fn truncate(content: Content, max: usize) -> Content {
     Truncation::new(max, total).apply(content)
 }
 
-/// Shortens several texts to a maximum number of characters in total. The first text that is shortened gets a note.
+/// Truncates several texts to a maximum total number of characters. The first truncated text gets a note.
 pub(crate) struct Truncation {
     max: usize,
     total: usize,
@@ -45,7 +45,7 @@ impl Truncation {
         Self { max, total, left: max, noted: false }
     }
 
-    /// Shortens the texts of the next content.
+    /// Truncates the texts of the next content.
     pub(crate) fn apply(&mut self, content: Content) -> Content {
         if self.total <= self.max {
             return content;
@@ -53,7 +53,7 @@ impl Truncation {
         content.map_text(|text| self.shorten(text)).unwrap_or(content)
     }
 
-    /// Shortens the next text. Returns `None` if it is kept as it is.
+    /// Truncates the next text. Returns `None` if the text is unchanged.
     fn shorten(&mut self, text: &str) -> Option<String> {
         let length = text.chars().count();
         if length <= self.left && !self.noted {

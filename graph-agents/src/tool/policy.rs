@@ -74,12 +74,12 @@ impl Policy {
         Ok(output)
     }
 
-    /// Shortens a text of this program for the model.
+    /// Truncates a text that this program has written for the model.
     pub(super) fn truncate(&self, content: Content) -> Content {
         truncate(content, self.max_output)
     }
 
-    /// Shortens and marks a result for the model. A result that needs neither stays as it is.
+    /// Truncates and marks a result for the model. Returns a result that needs neither unchanged.
     pub(super) fn limit(&self, content: Content, tool: &str) -> Content {
         let text = blocks_as_text(content.clone());
         let is_long = text.text().chars().count() > self.max_output;

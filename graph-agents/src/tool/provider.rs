@@ -19,7 +19,7 @@ pub struct ProviderTool {
     pub tool: llm::ProviderTool,
 }
 
-/// Name of a tool whose definition contains none.
+/// Name of a tool whose definition contains no name.
 const UNNAMED: &str = "provider_tool";
 
 impl From<llm::ProviderTool> for ProviderTool {
@@ -32,7 +32,7 @@ impl From<llm::ProviderTool> for ProviderTool {
                 let text = |key: &str| definition[key].as_str();
                 text("name").or_else(|| text("type")).unwrap_or(UNNAMED)
             }
-            // `llm` may add tools.
+            // The enum is non-exhaustive: `llm` may add tools.
             _ => UNNAMED,
         };
         Self { name: name.to_owned(), tool }

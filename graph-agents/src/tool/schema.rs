@@ -38,14 +38,14 @@ pub fn check(
     if checker.faults.is_empty() { Ok(converted) } else { Err(checker.faults) }
 }
 
-/// Maximum number of alternatives inside each other. A server of tools may send a schema that would exhaust the stack.
+/// Maximum nesting depth of alternatives. A tool server may send a schema that would overflow the stack.
 const MAX_DEPTH: usize = 128;
 
 struct Checker<'a> {
     root: &'a Value,
     path: Vec<String>,
     faults: Vec<Fault>,
-    /// Number of alternatives around the current part.
+    /// Number of alternatives that enclose the current part.
     depth: usize,
 }
 
@@ -84,8 +84,8 @@ impl<'a> Checker<'a> {
         self.untried(schema, value, &mut Vec::new())
     }
 
-    /// Checks a value against a schema. `tried` contains the schemas with alternatives that the value has not matched so
-    /// far, so a schema that refers to itself ends.
+    /// Checks a value against a schema. `tried` contains the schemas with alternatives that the value has not matched
+    /// so far, so the check of a schema that refers to itself terminates.
     fn untried(&mut self, schema: &'a Value, value: &Value, tried: &mut Vec<&'a Value>) -> Value {
         let schema = self.resolve(schema);
         if let Some(options) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_refer_to_themselves_end() {
+    fn checks_of_self_referencing_schemas_terminate() {
         let itself = json!({"$ref": "#/$defs/loop"});
         let text = json!({"type": "string"});
         let schema = json!({"properties": {"a": itself}, "$defs": {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn long_chains_of_alternatives_end() {
+    fn checks_of_long_chains_of_alternatives_terminate() {
         let next = |index: usize| json!({"anyOf": [{"$ref": format!("#/$defs/{}", index + 1)}]});
         let chain: serde_json::Map<_, _> =
             (0..100_000).map(|index| (index.to_string(), next(index))).collect();

@@ -112,8 +112,8 @@ fn to_answer(output: ToolOutput, call: &ToolCall, tool: &Tool, state: &AgentStat
     }
 }
 
-/// Limits the messages that a command adds or changes. Messages that are already in the state stay as they are, because
-/// a handoff passes the whole conversation on.
+/// Limits the messages that a command adds or changes. Messages that are already in the state are not limited, because
+/// a handoff passes on the whole conversation.
 fn limit_messages(command: Command, tool: &Tool, state: &AgentState) -> Command {
     let mut messages = command.written_messages();
     if messages.is_empty() {

@@ -22,7 +22,7 @@ impl ChatModel for Streaming {
     }
 }
 
-/// The clock is paused: if nothing is printed before the answer is complete, the time limit passes at once.
+/// The clock is paused: if nothing is printed before the answer is complete, the timeout expires immediately.
 #[tokio::test(start_paused = true)]
 async fn pieces_of_an_answer_are_printed_while_it_arrives() {
     let printed = Arc::new(Notify::new());

@@ -44,7 +44,7 @@ async fn items_are_ranked_by_meaning_within_a_namespace() {
 }
 
 #[tokio::test]
-async fn changed_and_deleted_items_are_ranked_anew() {
+async fn changed_and_deleted_items_change_the_ranking() {
     let store = notes().await;
     store.put(&["ann", "notes"], "tax", json!({ "text": QUESTION })).await.unwrap();
     store.delete(&["ann", "notes"], "bridge").await.unwrap();

@@ -1,4 +1,4 @@
-//! Time travel: conversations that continue from a checkpoint in their middle.
+//! Time travel: conversations that continue from an earlier checkpoint.
 
 use std::sync::{
     Arc,
@@ -78,7 +78,7 @@ async fn fork_continues_an_earlier_conversation_and_keeps_the_original() {
     assert_eq!(texts(fork.state()), ["a", "1", "[a 1]", "c", "3", "[a 1 [a 1] c 3]"]);
     let kept = chat.thread().at(original).state().await.unwrap().unwrap();
     assert_eq!(texts(&kept.values), ["a", "1", "[a 1]", "b", "2", "[a 1 [a 1] b 2]"]);
-    // The conversation goes on with the fork.
+    // The conversation continues on the fork.
     let outcome = chat.send("d").await.unwrap();
     assert_eq!(texts(&outcome.state)[3..5], ["c", "3"]);
     assert_eq!(count.load(Ordering::Relaxed), 4);

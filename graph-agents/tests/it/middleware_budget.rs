@@ -24,7 +24,7 @@ const CHOICE: &str = r#"{"tools": ["clock"]}"#;
 struct Paid {
     answer: AiMessage,
     calls: Arc<AtomicUsize>,
-    /// Holds calls until it is closed.
+    /// Blocks calls until it is closed.
     gate: Option<Arc<Semaphore>>,
 }
 
@@ -86,7 +86,7 @@ fn conversation() -> Vec<Message> {
 }
 
 fn agent(model: Paid, middleware: impl Middleware + 'static, budget: &MoneyBudget) -> Agent {
-    // The place of the budget does not matter for the models of other middleware.
+    // The position of the budget does not matter for the models of other middleware.
     Agent::new(model).middleware(budget.clone()).middleware(middleware)
 }
 
@@ -159,7 +159,7 @@ async fn budget_holds_under_parallel_calls_of_middleware() {
     let summaries = Paid { gate: Some(gate.clone()), ..Paid::new("a summary") };
     let agent = compiled(agent(model.clone(), summarization(summaries.clone()), &budget));
     let mut runs: FuturesUnordered<_> = (0..10).map(|_| agent.run(conversation())).collect();
-    // The calls that the budget covers are held, so only the other runs end.
+    // The calls that the budget covers are blocked, so only the other runs end.
     let refused: Vec<_> = runs.by_ref().take(7).collect().await;
     assert!(refused.iter().all(Result::is_err), "{refused:?}");
     gate.close();

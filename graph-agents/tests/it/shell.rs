@@ -1,4 +1,4 @@
-//! Sessions of the shell.
+//! Shell sessions.
 
 use std::{
     fs,
@@ -59,7 +59,7 @@ fn texts(results: &[ToolMessage]) -> Vec<String> {
 struct Counting {
     events: Arc<Mutex<Vec<String>>>,
     sessions: Arc<AtomicUsize>,
-    /// Number of sessions that were not dropped.
+    /// Number of sessions that have not been dropped.
     alive: Arc<AtomicUsize>,
     /// Notified by the command `block`, which does not end.
     blocked: Arc<Notify>,
@@ -331,7 +331,7 @@ async fn cancelled_run_releases_the_session() {
 async fn next_run_of_a_thread_releases_the_session_of_a_failed_run() {
     let executor = Counting::default();
     let call = ToolCall::new("shell", command("a"), "c1");
-    // The second call of the model fails, because the script is over.
+    // The second call of the model fails, because the script is exhausted.
     let model = ScriptedModel::new([AiMessage::new("").tool_call(call)]);
     let agent = Agent::new(model).middleware(Shell::new(executor.clone()).trusted());
     let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();

@@ -1,4 +1,4 @@
-//! Random conversations with parallel tool calls are shortened in all ways. No tool result loses its call.
+//! Random conversations with parallel tool calls are shortened in every supported way. No tool result loses its call.
 
 use std::{collections::HashSet, env, ops::Range};
 
@@ -34,7 +34,7 @@ fn conversation(rng: &mut Rng) -> Vec<Message> {
     messages
 }
 
-/// Returns a message with parallel calls, followed by the results in any order. A human message may stand between two
+/// Returns a message with parallel calls, followed by the results in any order. A human message may occur between two
 /// results.
 fn tool_round(rng: &mut Rng, name: &str) -> Vec<Message> {
     let call = |n: usize| ToolCall::new("look", json!({}), format!("{name}-{n}"));

@@ -25,7 +25,7 @@ use super::{
 /// The command line is split into words like in a shell; operators, redirections, variables and patterns are refused. A
 /// program runs in the working directory, with an environment that contains only `PATH`, without input, and with a time
 /// limit. `cd` changes the working directory of the session to one below the directory of the executor. Sessions have
-/// no variables, because a program could be made to run others through its environment.
+/// no variables, because environment variables can make a program execute other programs.
 ///
 /// A program can still read and write all files that this process can, so allow only programs that are harmless with
 /// any arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, use
@@ -92,7 +92,7 @@ impl CommandExecutor for AllowedCommands {
 #[derive(Debug)]
 struct Session {
     executor: AllowedCommands,
-    /// The working directory.
+    /// Working directory of the next command.
     directory: PathBuf,
 }
 
@@ -102,11 +102,11 @@ impl Session {
         let (path, target) = match args {
             [] => (".", Ok(root.clone())),
             [path] => (path.as_str(), self.directory.join(path).canonicalize()),
-            _ => return CommandResult::failed("Refused: `cd` needs one directory."),
+            _ => return CommandResult::failed("Refused: `cd` takes exactly one directory."),
         };
         match target {
             Ok(target) if !target.starts_with(root) => CommandResult::failed(format!(
-                "Refused: `{path}` is outside of the directory in which the session started."
+                "Refused: `{path}` is outside the directory in which the session started."
             )),
             Ok(target) if target.is_dir() => {
                 self.directory = target;

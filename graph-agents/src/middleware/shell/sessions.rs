@@ -104,8 +104,8 @@ impl Slot {
     }
 }
 
-/// Returns the index of the session of a run: its own, or the only one that it can continue. With several of them, the
-/// one of the same branch is unknown.
+/// Returns the index of the session of a run: its own, or the only one that it can continue. If there are several, it
+/// is unknown which one belongs to the same branch.
 fn find(slots: &[Slot], place: &Place) -> Option<usize> {
     let own = slots.iter().position(|it| it.run == place.run);
     own.or_else(|| {
@@ -115,7 +115,7 @@ fn find(slots: &[Slot], place: &Place) -> Option<usize> {
 }
 
 impl Sessions {
-    /// Prepares the session of a run that starts. Returns the sessions that unfinished runs have left.
+    /// Prepares the session of a run that starts. Returns the sessions that unfinished runs have left behind.
     pub(super) fn begin(&self, place: &Place) -> Vec<SharedSession> {
         let mut registry = lock(&self.registry);
         self.start_sweeper(&mut registry);
@@ -160,7 +160,8 @@ impl Sessions {
         Some(removed.session)
     }
 
-    /// Starts the task that drops unused sessions, unless it runs. The runtime of an earlier task may have shut down.
+    /// Starts the task that drops unused sessions, unless it is already running. The runtime of an earlier task may
+    /// have shut down.
     fn start_sweeper(&self, registry: &mut Registry) {
         if registry.sweeper.as_ref().is_none_or(JoinHandle::is_finished) {
             registry.sweeper = Some(tokio::spawn(sweep(Arc::downgrade(&self.registry))));
@@ -172,7 +173,7 @@ fn lock(registry: &Mutex<Registry>) -> MutexGuard<'_, Registry> {
     registry.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Drops unused sessions until there are no sessions.
+/// Drops unused sessions until none are left.
 async fn sweep(registry: Weak<Mutex<Registry>>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;

@@ -28,10 +28,10 @@ pub(super) fn by_tokens(messages: &[Message], fits: impl Fn(&[Message]) -> bool)
 }
 
 /// Moves a cut that separates tool results from their calls back to the message that contains the calls. If no message
-/// contains them, moves the cut behind the results that directly follow it.
+/// contains them, moves the cut past the results that directly follow it.
 fn safe(messages: &[Message], cut: usize) -> usize {
     let kept = &messages[cut..];
-    // Other messages may stand between the results of one message's calls.
+    // Other messages may occur between the results of one message's calls.
     let before_ai = kept.iter().take_while(|it| it.as_ai().is_none());
     let results: Vec<_> = before_ai.filter_map(Message::as_tool).collect();
     if results.is_empty() {
