@@ -29,7 +29,7 @@ use crate::{
 /// # let url = &fresh;
 /// let client = Client::new(RunStore::connect(url).await?, PostgresQueue::new());
 /// client.start(&StartRun::new("run-7", "essay", "thread-7").input("topic", "tea")).await?;
-/// // Waits until a worker claims it; `client.wait("run-7")` returns when it has ended.
+/// // The run waits until a worker claims it; `client.wait("run-7")` returns when it has ended.
 /// assert_eq!(client.run("run-7").await?.status, RunStatus::Queued);
 /// client.cancel("run-7").await?;
 /// assert_eq!(client.wait("run-7").await?.status, RunStatus::Cancelled);

@@ -152,8 +152,9 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
 }
 
 impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
-    /// Returns the input of a run that has stored no checkpoint. The engine applies the input, and the update, the targets
-    /// and the answer without an interrupt id of the command, once for a run id, so this is safe after a crash.
+    /// Returns the input of a run that has stored no checkpoint. The engine applies the input once per run id. The same
+    /// holds for the command's update, its targets and its answer without an interrupt id, so repeating the input after
+    /// a crash is safe.
     async fn first_input(
         &self,
         request: &LegRequest<'_>,

@@ -199,7 +199,7 @@ pub struct RunInfo {
 pub struct RunResult {
     /// Fields of the thread's state when the leg ended. Empty if it failed, was cancelled or has not ended.
     pub values: Map<String, Value>,
-    /// Interrupts that wait for an answer of a client. Those of [`sleep`](crate::sleep()) are left out.
+    /// Interrupts that wait for an answer from a client. Excludes those of [`sleep`](crate::sleep()).
     pub interrupts: Vec<Interrupt>,
     /// Error message of a failed run.
     pub error: Option<String>,

@@ -68,7 +68,7 @@ pub async fn sleep<C>(cx: &Context<C>, duration: Duration) -> Result<(), NodeErr
 const MAX_TIME: u64 = 253_370_764_800_000;
 
 impl Timer {
-    /// Returns the timer of an interrupt, if it is one.
+    /// Returns the timer that an interrupt represents, or `None` for other interrupts.
     fn of(interrupt: &Interrupt) -> Option<Self> {
         Self::deserialize(&interrupt.value).ok()
     }

@@ -73,7 +73,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Default of [`drain_timeout`](Self::drain_timeout). An orchestrator must give a worker more time to end.
+    /// Default of [`drain_timeout`](Self::drain_timeout). The orchestrator's termination grace period must be longer.
     pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Creates a worker without graphs. Its id consists of the host name and the process id.

@@ -55,8 +55,8 @@ pub(crate) enum Heartbeat {
     Lost,
 }
 
-/// Columns of a claimed run. Of its outcome, which may be large, only the head is read: if there is one, it is the last
-/// field of the JSON text.
+/// Columns of a claimed run. The outcome may be large, so only its head is read. If the outcome has a head, it is the
+/// last field of the JSON text.
 const CLAIMED: &str = r#"r.id, r.request, r.version, r.trace_parent, r.leg, r.answers, r.fence, r.attempts, r.cancel,
     substring(right(r.outcome, 42) FROM '^"head":"([0-9a-f]{32})"}$') AS head"#;
 
@@ -223,8 +223,8 @@ impl RunStore {
         })
     }
 
-    /// Stores how a claimed leg ended. If the run sleeps, also queues the next leg for the end of its timer. Returns `false`
-    /// if another worker has claimed the run.
+    /// Stores the result of a claimed leg. If the run sleeps, also queues the next leg for the end of its timer.
+    /// Returns `false` if another worker has claimed the run.
     ///
     /// A cancellation that was accepted while the leg ended takes effect, unless the run is done.
     pub(crate) async fn end_leg(

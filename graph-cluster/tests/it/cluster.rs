@@ -18,7 +18,7 @@ use crate::worker_process::WorkerProcess;
 /// Options of workers that are killed or cut off, so that other workers take over soon.
 pub(crate) const SHORT_LEASE: [&str; 2] = ["--lease-ms", "1500"];
 
-/// A run or a worker that takes longer hangs.
+/// A run or a worker that takes longer is considered hung.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A scheduler under test.

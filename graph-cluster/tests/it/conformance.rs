@@ -167,7 +167,7 @@ fn command(input: RunInput) -> Result<RunCommand, &'static str> {
             Ok(RunCommand { answers: answers.into_iter().collect(), ..RunCommand::new() })
         }
         RunInput::Answers(_) => Err("no interrupt is answered"),
-        RunInput::Fields(_) => Err("the input is no command"),
+        RunInput::Fields(_) => Err("the input is not a command"),
     }
 }
 

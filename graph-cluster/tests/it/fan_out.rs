@@ -17,7 +17,7 @@ use crate::{
 
 /// Spreads the tasks of all steps over the workers, two at a time for each of them.
 const SPREAD: [&str; 4] = ["--fan-out", "1", "--task-capacity", "2"];
-/// The same for workers that are killed or suspended.
+/// Like [`SPREAD`], for workers that are killed or suspended.
 const SPREAD_SHORT_LEASE: [&str; 6] =
     ["--fan-out", "1", "--task-capacity", "2", SHORT_LEASE[0], SHORT_LEASE[1]];
 const WIDE: JobSpec = JobSpec { rounds: 2, width: 12, pause_ms: 60, ask: false };

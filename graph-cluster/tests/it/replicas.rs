@@ -100,7 +100,7 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
             }
         };
         timeout(DEADLINE, reaches_point).await.expect("the run continues");
-        // Dropping the replica kills its process without a warning.
+        // Dropping the replica kills its process with SIGKILL.
         replicas[rng.usize(..2)] = spare;
         n_active += usize::from(!has_ended().await);
         let ends = async {

@@ -32,7 +32,7 @@ commands:
       --pool NAME         Serve the tasks of a pool
       --stdin true        Also stop when standard input is closed
       --listen ADDRESS    Address for calls of the Restate server
-      --identity-key KEY  Refuse calls that the Restate server has not signed with this key
+      --identity-key KEY  Reject calls that the Restate server has not signed with this key
       --leg-limit-ms N    Time after which a leg continues with a new journal entry (Restate)
   serve                   Serve LangGraph's API until SIGTERM; the workers execute the runs
       --listen ADDRESS    Address to listen on (default: 127.0.0.1:8123)
@@ -147,7 +147,7 @@ async fn execute(
         }
         #[cfg(not(feature = "server"))]
         "serve" => {
-            Err("this program was built without a server; build it with `--features server`".into())
+            Err("cannot serve: built without the feature `server`; add `--features server`".into())
         }
         "events" => {
             let from = i64::try_from(args.number("--from", 0)?)?;
