@@ -20,7 +20,7 @@ use crate::{
 ///
 /// Only nodes with a [`CachePolicy`](crate::CachePolicy) use the cache. Failures and interrupts are never cached.
 ///
-/// A cache that counts how often another cache has a result:
+/// This cache counts the hits of another cache:
 ///
 /// ```
 /// use std::{

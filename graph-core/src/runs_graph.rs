@@ -18,9 +18,10 @@ use crate::{
 /// Drawings, fingerprints and [`Thread::state_with_subgraphs`](crate::Thread::state_with_subgraphs) then contain the
 /// graph, as if the node were a [`subgraph`](crate::subgraph()). The declaration does not affect what the node does. It
 /// applies to graphs that the node runs with [`Persistence::Invocation`]. Do not declare a graph for a node that runs
-/// different graphs, because the engine would read the checkpoints of the others as those of the declared one. If a task runs the graph several times, the
-/// thread's state contains the first run, and [`Thread::subgraph`](crate::Thread::subgraph) finds the others by the number
-/// after their namespace: `node:task|1` is the second run.
+/// different graphs, because the engine would read the checkpoints of the other graphs as those of the declared graph.
+/// If a task runs the graph several times, the thread's state contains the first run, and
+/// [`Thread::subgraph`](crate::Thread::subgraph) finds the others by the number after their namespace: `node:task|1` is
+/// the second run.
 ///
 /// The engine treats the node like a subgraph in all other respects too:
 /// - In an eager graph, the node does not run ahead of its step: see [`StateGraph::eager`](crate::StateGraph::eager).

@@ -53,7 +53,7 @@ pub struct InvalidToolCall {
     pub name: String,
     /// The text that the model wrote in place of the arguments.
     pub arguments: String,
-    /// Why the arguments cannot be parsed.
+    /// Reason why the arguments cannot be parsed.
     pub error: String,
     /// Provider data that must be sent back unchanged with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub(crate) fn read_arguments(arguments: &Value) -> Result<Value, String> {
 
 const NOT_AN_OBJECT: &str = "the arguments are not a JSON object";
 
-/// Like [`read_arguments`], for JSON text. An empty text means that there are no arguments.
+/// Parses the arguments of a tool call from JSON text. Empty text means that there are no arguments.
 pub(crate) fn parse_arguments(text: &str) -> Result<Value, String> {
     if matches!(text.trim(), "" | "null") {
         return Ok(Value::Object(Map::new()));

@@ -23,8 +23,8 @@
 //! }
 //! ```
 //!
-//! The book's chapter [Sandboxes](../book/sandboxes.html) is a guide, and the [threat
-//! model](../book/threat-model.html) lists what is promised and how it is tested; `cargo xtask book` renders them.
+//! The book's chapter [Sandboxes](../book/sandboxes.html) is a guide, and the [threat model](../book/threat-model.html)
+//! lists the guarantees and their tests; `cargo xtask book` renders them.
 //!
 //! # Terms
 //!

@@ -16,7 +16,7 @@ use crate::checkpoint::{
 /// Implementations should pass the conformance suite in the crate `checkpoint-testkit`. All methods may be called
 /// concurrently.
 ///
-/// A checkpointer can also add something to another one. This one counts the writes:
+/// A checkpointer can also wrap another one. This one counts the writes:
 ///
 /// ```
 /// use std::sync::{
@@ -52,7 +52,7 @@ use crate::checkpoint::{
 ///         self.inner.get(at).await
 ///     }
 ///
-///     // The other methods pass their calls on in the same way.
+/// // The other methods delegate in the same way.
 /// #     async fn evict_lease_holder(&self, thread: &str) -> Result<bool, CheckpointError> {
 /// #         self.inner.evict_lease_holder(thread).await
 /// #     }

@@ -141,7 +141,7 @@ fn recorded_command<'a>(checkpoint: &'a Checkpoint, run: &str) -> Option<Option<
 }
 
 /// Returns whether the input is an answer without an interrupt id that the run has recorded at the checkpoint. The
-/// checkpoint was then the thread's newest one, because a run that travels in time records nothing.
+/// checkpoint was then the thread's newest one, because a time-travel run records nothing.
 pub(super) fn repeats_answer(input: &RunInput, checkpoint: &Checkpoint, run: &str) -> bool {
     let resume = match input {
         RunInput::Command(command) => &command.resume,
@@ -155,10 +155,10 @@ pub(super) fn repeats_answer(input: &RunInput, checkpoint: &Checkpoint, run: &st
 /// Returns the answer of a repeated run, unless the run has used it. `known` are the interrupts that were pending when the
 /// run started.
 ///
-/// If no interrupt was pending, the first interrupt of the step takes the answer. It was not used if no task of the step
-/// has finished, waits for an answer or has received one. This may drop an answer that was not used, and the question is
-/// then asked. An answer that was used in a subgraph is not detected if the subgraph failed, or if the process ended
-/// before the task of the subgraph.
+/// If no interrupt was pending, the first interrupt of the step takes the answer. The answer then counts as unused only
+/// if no task of the step has finished, waits for an answer or has received one. This rule can drop an unused answer;
+/// the interrupt is then raised again. The use of an answer in a subgraph is not detected if the subgraph failed, or if
+/// the process ended before the subgraph's task did.
 fn unused_answer(value: Value, known: &[String], records: &Records) -> Option<Resume> {
     let is_pending = |id: &String| records.pending_interrupts().any(|it| it.id == *id);
     let is_untouched =

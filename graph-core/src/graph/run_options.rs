@@ -133,7 +133,7 @@ impl RunOptions {
     ///
     /// A run with an id is idempotent: if a run with the same id has already started on the thread, fresh input is not
     /// applied again, and the thread continues instead. A caller that does not know whether its last call reached the
-    /// thread can therefore repeat it, also from another process.
+    /// thread can therefore repeat it, even from another process.
     ///
     /// A repeated command is not applied again either, and its answer does not answer another interrupt, until the run has
     /// stored a checkpoint. After that, pass [`Input::proceed`](crate::Input::proceed) instead of the command, or use
@@ -141,8 +141,9 @@ impl RunOptions {
     /// id is treated as a repetition, and ignored if the first one has been used. If the first call was made
     /// [at](crate::Thread::at) the newest checkpoint, its repetition continues the thread instead of travelling in time.
     ///
-    /// An answer that was given while no interrupt was pending is used again only if no task of the step has finished,
-    /// waits for an answer or has received one. Its use in a subgraph that failed, or whose process ended, is not detected.
+    /// A repeated answer that was first sent while no interrupt was pending is used only if no task of the step has
+    /// finished, waits for an answer or has received one. The use of an answer in a subgraph that failed, or whose
+    /// process ended, is not detected.
     pub fn run_id(mut self, run: impl Into<String>) -> Self {
         self.run_id = Some(run.into());
         self

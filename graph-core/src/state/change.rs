@@ -16,7 +16,7 @@ pub enum Change {
     Extend(Vec<Value>),
     /// Replaces items of the list by index. An index equal to the list's length appends the item.
     Put(Vec<(usize, Value)>),
-    /// Removes the items of the list at these indexes, which ascend.
+    /// Removes the list items at these indexes, which must be in ascending order.
     Remove(Vec<usize>),
     /// Sets entries of the map.
     Merge(Map<String, Value>),

@@ -22,7 +22,7 @@ use crate::store::{
 /// requests without options. The module [`backend`](super::backend) helps to implement a store, and the conformance
 /// suite in the crate `checkpoint-testkit` tests the implementation.
 ///
-/// A store can also restrict another one:
+/// A store can also wrap another one. This one rejects writes:
 ///
 /// ```
 /// use async_trait::async_trait;

@@ -80,7 +80,7 @@ async fn a_repeated_answer_at_the_newest_checkpoint_does_not_travel_in_time() {
 
 #[tokio::test]
 async fn a_repeated_answer_to_a_subgraph_is_used_once() {
-    // After the answer, the subgraph stores a checkpoint of its own, and two of its nodes ask.
+    // After the answer, the subgraph stores its own checkpoint, and two of its nodes ask.
     let inner = graph()
         .node_as("a", ask)
         .node_as("b", ask)

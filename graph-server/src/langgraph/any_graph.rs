@@ -99,8 +99,8 @@ pub(super) trait AnyGraph: Send + Sync {
         publish: &mut (dyn FnMut(Event) + Send),
     ) -> Result<GraphEnd, GraphFailure>;
 
-    /// Returns whether this process executes the runs. Other processes do not notice that the server restarts: after that,
-    /// [`run`](Self::run) publishes the events of a run from its start again.
+    /// Returns whether this process executes the runs. Runs in other processes are not affected by a restart of the
+    /// server; after the restart, [`run`](Self::run) publishes all events of such a run again.
     fn executes_locally(&self) -> bool {
         true
     }

@@ -168,7 +168,7 @@ impl Database {
         found.iter().map(|it| from_data(it)).collect()
     }
 
-    /// Searches for documents. Returns the requested part of them, and the number of all that meet the conditions.
+    /// Searches for documents. Returns the requested page, and the total number of matching documents.
     pub(super) async fn search<T: Document>(
         &self,
         search: &Search<'_>,

@@ -85,7 +85,7 @@ impl ExecutorGraph {
         })
     }
 
-    /// Removes the interrupts that the executor answers, because no client has to.
+    /// Removes the interrupts that the executor answers, because clients must not answer them.
     fn without_executor_interrupts(&self, mut state: Snapshot) -> Snapshot {
         for task in &mut state.tasks {
             task.interrupts.retain(|it| !self.executor.answers_interrupt(it));

@@ -35,7 +35,7 @@ async fn values_are_searched_and_changed_threads_are_sorted() {
         ids.push(thread["thread_id"].as_str().unwrap().to_owned());
     }
     replica.post(&format!("/threads/{}/runs/wait", ids[0]), &job("x", 1, 0)).await;
-    // This run does not end before the test.
+    // This run is still active when the test ends.
     replica.post(&format!("/threads/{}/runs", ids[1]), &job("y", 1, 3_600_000)).await;
     let cases = [
         (json!({ "values": { "label": "x", "done": 1.0 } }), vec![0]),

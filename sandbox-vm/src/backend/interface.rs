@@ -85,8 +85,8 @@ pub trait Handle: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns the limit because of which the guest itself has ended, or `None` if it ended for another reason. `output`
-    /// is the [`diagnostic_output`](Self::diagnostic_output) of the ended guest.
+    /// Returns the limit that ended the guest itself, or `None` if it ended for another reason. `output` is the
+    /// [`diagnostic_output`](Self::diagnostic_output) of the ended guest.
     async fn termination_limit(&self, _output: &str) -> Option<ExceededLimit> {
         self.exceeded_limit().await
     }

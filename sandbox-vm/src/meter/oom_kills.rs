@@ -18,8 +18,8 @@ pub(crate) struct OomKillCounter {
 }
 
 impl OomKillCounter {
-    /// Creates a counter that reads the file `vmstat`, which is `/proc/vmstat`. Fails if the kernel does not
-    /// count out-of-memory kills.
+    /// Creates a counter that reads `vmstat`, an open `/proc/vmstat`. Fails if the kernel does not count out-of-memory
+    /// kills.
     pub(crate) fn new(vmstat: File) -> io::Result<Self> {
         let counter = Self { vmstat };
         counter.read()?;

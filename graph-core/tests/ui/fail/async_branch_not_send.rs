@@ -1,5 +1,5 @@
-//! The future of an async branch must be `Send`. The message cannot name the value and the await as that of
-//! a node does, because a branch may be async or not, and the compiler does not say why the async form does not fit.
+//! The future of an async branch must be `Send`. Unlike the message for a node, this message cannot name the value and
+//! the await, because a branch may be sync or async, and the compiler does not say why the async form does not match.
 
 use std::rc::Rc;
 

@@ -67,7 +67,7 @@ impl Page {
         self.respond_with(&self.of(all), total)
     }
 
-    /// Responds with the objects on the page, like [`respond`](Self::respond). `total` is the number of all objects.
+    /// Responds with the objects on the page, like [`respond`](Self::respond). `total` is the total number of objects.
     pub(in crate::langgraph) fn respond_with(&self, objects: &[Value], total: usize) -> Response {
         let next = self.offset.saturating_add(self.limit);
         let mut response = Json(objects).into_response();

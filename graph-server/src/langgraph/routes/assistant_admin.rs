@@ -165,7 +165,7 @@ async fn delete(
     let id =
         find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();
     manager.check_change::<Assistant>(&id).await?;
-    // Without its assistant, no thread gets further runs of it.
+    // The assistant is deleted before its threads, so that no thread can start further runs of it.
     manager.database.delete_children::<AssistantVersion>(&id).await?;
     manager.database.delete::<Assistant>(&id).await?;
     if with_threads {

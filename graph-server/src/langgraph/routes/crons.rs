@@ -54,14 +54,14 @@ struct Settings {
     schedule: Option<String>,
     #[serde(default)]
     timezone: Option<String>,
-    /// Null removes the end.
+    /// End time of the cron. Null removes it.
     #[serde(default, deserialize_with = "nullable")]
     end_time: Option<Option<String>>,
     #[serde(default)]
     enabled: Option<bool>,
     #[serde(default)]
     on_run_completed: Option<String>,
-    /// Added to the metadata that the cron already has.
+    /// Metadata that is merged into the cron's metadata.
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
     /// Parameters of the runs, validated like the body of a request to create a run.

@@ -107,7 +107,8 @@ const FIELDS: [&str; 11] = [
 ];
 
 impl SearchThreads {
-    /// Returns up to `limit` of the threads after the first `offset`, and the number of all threads that were found.
+    /// Skips `offset` threads, and returns up to `limit` of the following ones and the total number of matching
+    /// threads.
     async fn find(
         &self,
         manager: &Manager,

@@ -59,7 +59,7 @@ pub(in crate::langgraph) struct Search<'a> {
 pub(in crate::langgraph) struct Found {
     /// Contents or ids of the documents.
     pub(in crate::langgraph) documents: Vec<String>,
-    /// Number of all documents that meet the conditions.
+    /// Total number of documents that meet the conditions.
     pub(in crate::langgraph) total: usize,
 }
 
@@ -93,8 +93,9 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>>;
 
-    /// Searches for documents. The database filters them and sorts their numbers, so only the returned documents are in
-    /// memory. The time of a search grows with the number of documents of this kind that the client sees.
+    /// Searches for documents. The database filters the documents and sorts only their row numbers, so only the
+    /// returned documents are in memory. The duration of a search grows with the number of documents of this kind that
+    /// the client can access.
     async fn search(&self, kind: &str, search: &Search<'_>, filter: Filter<'_>)
     -> ApiResult<Found>;
 

@@ -9,7 +9,7 @@ use crate::{
 
 const CHAT: Protocol = Protocol::OpenAiChat(Quirks::OPENAI);
 
-/// Longer than every event.
+/// Maximum size of an event, larger than all events of these tests.
 const MAX_EVENT: usize = 1 << 20;
 
 fn call(id: &str, arguments: &str) -> InvalidToolCall {
@@ -22,7 +22,7 @@ fn call(id: &str, arguments: &str) -> InvalidToolCall {
     }
 }
 
-/// Returns the only invalid call, with an empty reason, after a check that it has one.
+/// Checks that the only part is an invalid call with a reason, and returns the call with an empty reason.
 fn without_reason(content: Vec<Part>) -> InvalidToolCall {
     match <[Part; 1]>::try_from(content) {
         Ok([Part::InvalidToolCall(call)]) => {

@@ -4,8 +4,8 @@
 //! microseconds: with `synchronous = NORMAL`, a commit does not wait for the disk. A crash of the process loses
 //! nothing; a power failure can lose the last commits.
 //!
-//! A search parses every document of its kind that the client sees. It runs on a thread for blocking work, with its own
-//! connection, so other operations do not wait for it. A database in memory has only one connection.
+//! A search parses every document of its kind that the client can access. It runs on a thread for blocking work, with
+//! its own connection, so other operations do not wait for it. A database in memory has only one connection.
 
 use std::{
     path::Path,
@@ -40,7 +40,7 @@ CREATE INDEX IF NOT EXISTS documents_by_status ON documents (kind, status);";
 /// The connections to a database. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct SqliteDocuments {
-    /// Executes searches. It is closed first, because only a connection that can write removes the log of the database.
+    /// Executes searches. It is closed first, because only a connection that can write deletes the write-ahead log.
     reader: Arc<Mutex<Connection>>,
     connection: Arc<Mutex<Connection>>,
 }
