@@ -1,8 +1,8 @@
 //! A whole run with a real model of half a billion parameters. The model makes many mistakes, so the run may be
 //! incomplete, but it must end with findings and with a report.
 //!
-//! The run takes long, so it needs `GRAPH_NIGHTLY=1` and the model of `cargo xtask model`, or `GRAPH_LOCAL_MODEL` with the
-//! path of a GGUF file:
+//! The run takes a long time, so it needs `GRAPH_NIGHTLY=1` and the model of `cargo xtask model`, or
+//! `GRAPH_LOCAL_MODEL` with the path of a GGUF file:
 //!
 //! ```sh
 //! GRAPH_LOCAL_MODEL=$(cargo xtask model | tail -1) \
@@ -34,7 +34,7 @@ const MAX_TOKENS: [(&str, u32); 5] = [
     ("scoring", 256),
 ];
 
-/// Texts of requests that follow an answer that could not be used.
+/// Texts that identify a request after an unusable answer.
 const SECOND_REQUESTS: [&str; 3] =
     ["could not be read", "No findings could be read", "This answer cannot be used yet:"];
 
@@ -64,7 +64,7 @@ fn config() -> String {
     config.to_string()
 }
 
-/// Prints how many answers could be used at once, and how many requests followed an answer that could not.
+/// Prints how many answers were usable at the first attempt, and how many requests followed an unusable answer.
 fn print_shares(run: &Path) {
     let recording = Recording::open(run.join("calls.jsonl"), RecordMode::Replay).unwrap();
     let is_second = |request: &str| SECOND_REQUESTS.iter().any(|it| request.contains(it));
@@ -81,7 +81,7 @@ fn print_shares(run: &Path) {
 #[test]
 fn a_small_model_ends_with_findings_and_a_report() {
     let Some(model) = model() else {
-        println!("skipped; set GRAPH_NIGHTLY=1 or GRAPH_LOCAL_MODEL, see the head of this file");
+        println!("skipped; set GRAPH_NIGHTLY=1 or GRAPH_LOCAL_MODEL, see the top of this file");
         return;
     };
     assert!(model.is_file(), "{} is missing; `cargo xtask model` downloads it", model.display());

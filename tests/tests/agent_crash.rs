@@ -1,6 +1,6 @@
 //! Kills a process that runs agents at every write, resumes the agents in another process, and checks that no tool
 //! result is lost and that no stored result is computed again. The agents hand the conversation to each other and wait
-//! for answers of a person.
+//! for answers from a person.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
@@ -139,7 +139,7 @@ impl Case {
     }
 }
 
-/// Kills processes that run a job. `location` returns the store for a new thread, whose directory it gets.
+/// Kills processes that run a job. `location` returns the store of a new thread, given its directory.
 ///
 /// Ordinary runs kill at each `step`-th write, alternately before and after it. With step 0 and in nightly runs, they
 /// kill before and after each write. Nightly runs also test asynchronous writes, and kill the process that resumes.
@@ -165,7 +165,7 @@ fn check(job: AgentJob, step: usize, location: impl Fn(&TempDir) -> StoreLocatio
                 case(&format!("{plan} and again")).check(&again);
             }
         }
-        assert!(repeated > 0 || !every, "no kill fell between an execution and its write");
+        assert!(repeated > 0 || !every, "no process was killed between an execution and its write");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What conversations of agents store, and their traces.
+//! Stored data and traces of agent conversations.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{path::Path, sync::Arc};
@@ -111,7 +111,8 @@ async fn changes_of_a_long_conversation_store_only_the_change() {
     assert_eq!(messages(&reopened.conversation("t")).await, expected);
 }
 
-/// Removals from a short conversation store the remaining list, so that it is not read from all removed messages.
+/// Removals from a short conversation store the remaining list, so that reading it does not require the removed
+/// messages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conversation_that_drops_old_messages_is_read_from_few_changes() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,8 +2,8 @@
 //!
 //! mdBook is installed into the target directory once, by this command or by `cargo xtask test`; after that, rendering
 //! needs no network. It is not a dependency of the workspace, because it enables the feature `preserve_order` of
-//! `serde_json`. Cargo would enable this feature for all crates that are built together with mdBook, and the tests would
-//! run with another order of JSON fields than the programs of users.
+//! `serde_json`. Cargo would enable this feature for all crates that are built together with mdBook, and the tests
+//! would run with a different order of JSON fields than users' programs.
 
 use std::path::Path;
 

@@ -35,7 +35,7 @@ Usage: cargo xtask COMMAND
   bench [ARGS...]       Run the benchmarks; ARGS are passed to the benchmark program
   callgrind [--bless]   Count instructions and compare them with benches/callgrind.txt
                         --bless: Overwrite that file with the new counts
-  book                  Render the book; a warning is an error. The first time, installs mdBook
+  book                  Render the book and fail on warnings; the first run installs mdBook
   model [NAME]          Download a small model for the local-model tests and print its path
   guest-image           Build the guest agents, kernel and images for micro VMs (requires Debian's apt)
   web                   Build the web page of `consulting serve` and the studio (requires Node)

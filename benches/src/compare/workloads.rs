@@ -176,7 +176,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "server-concurrent",
-        about: "The same round trips, all at once. LangGraph's server executes up to 10 runs at a time, the number that its documentation calls the default.",
+        about: "The same round trips, concurrently. LangGraph's server executes at most 10 runs at a time, its documented default.",
         unit: "concurrent run",
         sizes: &[20, 200],
         quick: &[20],
@@ -184,7 +184,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "server-first-event",
-        about: "Sequential requests to run the graph and stream its events, each up to the first event.",
+        about: "Sequential requests that run the graph and stream its events, each until the first event.",
         unit: "request",
         sizes: &[1, 10],
         quick: &[2],

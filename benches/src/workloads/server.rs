@@ -1,4 +1,4 @@
-//! Runs on a server over loopback HTTP: one after the other, many at once, and up to their first event.
+//! Runs on a server over loopback HTTP: sequential runs, concurrent runs, and the time to the first event.
 
 use graph_core::{START, State, StateGraph};
 use graph_server::{

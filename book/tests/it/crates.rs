@@ -7,7 +7,7 @@ use crate::documents::{all_blocks, files_in, links, members, read, root};
 /// Members with a library that only the workspace uses.
 const INTERNAL: [&str; 3] = ["app-support", "benches", "tests"];
 
-/// The chapters to which the front page of each library leads. `graph-core` leads to all chapters.
+/// Chapters that the front page of each library must link. `graph-core` links all chapters.
 const CHAPTERS: [(&str, &[&str]); 15] = [
     ("checkpoint-testkit", &["threads"]),
     ("consulting-graph", &["consulting", "ablation"]),
@@ -69,7 +69,7 @@ fn every_library_is_in_the_picture_of_the_crates() {
 }
 
 #[test]
-fn the_front_page_of_the_api_documentation_leads_to_every_chapter() {
+fn the_front_page_of_the_api_documentation_links_every_chapter() {
     let front_page = front_page("graph-core");
     for chapter in files_in(&root().join("book/chapters"), "md") {
         let page = format!("(../book/{})", chapter.replace(".md", ".html"));
@@ -79,7 +79,7 @@ fn the_front_page_of_the_api_documentation_leads_to_every_chapter() {
 }
 
 #[test]
-fn the_front_page_of_every_library_leads_to_its_chapters() {
+fn the_front_page_of_every_library_links_its_chapters() {
     let listed: BTreeSet<String> = CHAPTERS.iter().map(|it| it.0.to_owned()).collect();
     assert_eq!(listed, libraries(), "add the chapters of the library to CHAPTERS");
     for (library, chapters) in CHAPTERS {

@@ -1,4 +1,4 @@
-//! Checks of the examples: how long they are, and how long they are in Python.
+//! Checks of the examples: their results, and their lengths in Rust and in Python.
 
 use std::{fs, path::Path};
 

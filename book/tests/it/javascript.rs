@@ -12,9 +12,9 @@ use crate::{
     reference::Reference,
 };
 
-/// How a program is run and checked. Programs without a check are not run.
+/// Describes how a program is run and checked. Programs without a check are not run.
 struct Check {
-    /// A part of the program.
+    /// Text that identifies the program.
     part: &'static str,
     packages: Peer,
     /// Directory of `node_modules`, relative to that of the packages.
@@ -185,7 +185,7 @@ fn run(packages: Peer) {
         let code = program.code.replace(REPLACED_IMPORT.0, REPLACED_IMPORT.1);
         let code = server.replace_address(&format!("{SUPPORT}{code}{}{COMPARE}", check.rest));
         let work = tempfile::tempdir().unwrap();
-        // Node searches the packages next to the program.
+        // Node.js looks for the packages next to the program.
         symlink(dir.join(check.modules), work.path().join("node_modules")).unwrap();
         fs::write(work.path().join("program.mjs"), code).unwrap();
         let mut node = Command::new("node");

@@ -45,7 +45,7 @@ impl Peer {
         None
     }
 
-    /// Reports that the test is skipped, or fails if it must not be.
+    /// Reports that the test is skipped. Panics if the environment variable `require` is set.
     pub(crate) fn skip(self, why: &str) {
         assert!(env::var_os(self.require).is_none(), "{why}");
         report_skipped(why);

@@ -12,7 +12,7 @@ use crate::{
     reference::Reference,
 };
 
-/// A part of each program, and statements that check its result.
+/// Text that identifies each program, and statements that check its result.
 const CHECKS: [(&str, &str); 5] = [
     (
         "add_conditional_edges(",
@@ -31,7 +31,7 @@ const CHECKS: [(&str, &str); 5] = [
     (A2A_PROGRAM, "assert answer == 'you said Hello', answer"),
 ];
 
-/// A part of the program that uses the client of the Agent2Agent protocol.
+/// Text that identifies the program that uses the client of the Agent2Agent protocol.
 const A2A_PROGRAM: &str = "from a2a.client import";
 
 fn programs() -> Vec<Block> {

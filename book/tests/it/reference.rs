@@ -41,7 +41,7 @@ impl Reference {
         Some(Self { process, address, _data: data })
     }
 
-    /// Replaces the address of the chapters by the address of this server.
+    /// Replaces the address of the chapters with the address of this server.
     pub(crate) fn replace_address(&self, code: &str) -> String {
         code.replace(ADDRESS, &self.address)
     }

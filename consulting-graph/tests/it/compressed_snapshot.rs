@@ -51,5 +51,5 @@ fn first_difference(was: &str, now: &str) -> String {
             shown(now)
         );
     }
-    " in its line ends".to_owned()
+    " only in its line endings".to_owned()
 }

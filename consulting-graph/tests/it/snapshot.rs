@@ -176,7 +176,7 @@ fn check_first_page(ticker: &str, report: &Report) {
             assert!(known, "{ticker}: {figure} in {text}");
         }
     }
-    // Company facts have no segments, so no chart may pretend to show them.
+    // Company facts have no segments, so no chart may claim to show them.
     let titles: Vec<&str> = report.figures.iter().map(|it| it.title.as_str()).collect();
     assert!(titles.iter().all(|it| !it.contains("segment")), "{ticker}: {titles:?}");
     assert!(titles.iter().any(|it| it.starts_with("Margins")), "{ticker}: {titles:?}");

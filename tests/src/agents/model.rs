@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::log::{SharedLog, lock};
 
-/// Name of the schema with which a model selects tools.
+/// Name of the schema for the selection of tools by a model.
 const TOOL_SELECTION: &str = "ToolSelectionResponse";
 
 /// A scripted model of a case.

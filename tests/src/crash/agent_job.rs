@@ -35,9 +35,9 @@ const AGENT_TOOL: &str = "bob";
 pub enum AgentJob {
     /// One agent.
     Single,
-    /// One agent whose calls are reviewed by a person, and with a tool that asks a question.
+    /// One agent whose calls a person reviews. It has a tool that asks a question.
     Reviewed,
-    /// Two agents that hand the conversation to each other, and with a tool that asks a question.
+    /// Two agents that hand the conversation to each other. One has a tool that asks a question.
     Swarm,
     /// A supervisor that hands a task to an agent, which has a tool that asks a question.
     Supervisor,
@@ -95,7 +95,7 @@ impl AgentJob {
         }
     }
 
-    /// Returns the tool calls of each AI message of the agent that runs as a tool and has a conversation of its own.
+    /// Returns the tool calls of each AI message of the agent that runs as a tool and has its own conversation.
     fn inner_rounds(self) -> &'static [&'static [Call]] {
         match self {
             Self::Delegated => &[&[("bob_count", "c"), ("bob_ask", "d")]],
@@ -177,7 +177,7 @@ fn counted(rounds: &'static [&'static [Call]]) -> Vec<&'static str> {
     calls.filter(|it| is_counted(it.0)).map(|it| it.1).collect()
 }
 
-/// The report that a worker prints when the agents have finished.
+/// Report that a worker prints when the agents have finished.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
     /// Call id and content of the result of each counted call, in the order of the conversation.
