@@ -128,7 +128,7 @@ async function until(probe) {
 }
 "#;
 
-/// Compares the answer. The process exits at once, because clients keep connections open.
+/// Compares the answer. The process exits immediately, because clients keep connections open.
 const COMPARE: &str = r#"
 if (answer !== "you said Hello") { console.error("unexpected answer:", answer); process.exit(1); }
 process.exit(0);

@@ -1,4 +1,4 @@
-"""Runs or compiles a program from standard input that may contain `await` outside of functions."""
+"""Runs or compiles a program from standard input that may contain `await` outside functions."""
 import ast, asyncio, inspect, sys
 
 code = compile(sys.stdin.read(), "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

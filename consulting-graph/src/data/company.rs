@@ -169,7 +169,7 @@ impl Company {
         }
     }
 
-    /// Explains why there are no figures by segment, if the source cannot contain any.
+    /// Returns a notice that explains why there are no figures by segment, if the source cannot contain any.
     pub fn missing_segments_notice(&self) -> Option<&'static str> {
         match self.source {
             Source::Snapshot | Source::Edgar => Some(

@@ -45,7 +45,7 @@ fn first_difference(was: &str, now: &str) -> String {
         let n_equal = was.chars().zip(now.chars()).take_while(|(a, b)| a == b).count();
         let shown = |it: &str| it.chars().skip(n_equal).take(SHOWN_CHARS).collect::<String>();
         return format!(
-            " in line {number}, character {}:\nwas: {}\nnow: {}",
+            " on line {number}, character {}:\nwas: {}\nnow: {}",
             n_equal + 1,
             shown(was),
             shown(now)

@@ -35,8 +35,9 @@ impl Agent {
         self
     }
 
-    /// Sets whether the model may call several tools at once. Default: the provider decides. Middleware can change it for
-    /// one call with the setting `parallel_tool_calls` of the [`ModelRequest`](crate::model::ModelRequest).
+    /// Sets whether the model may call several tools in one message. Default: the provider decides. Middleware can
+    /// change it for one call with the setting `parallel_tool_calls` of the
+    /// [`ModelRequest`](crate::model::ModelRequest).
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel};
@@ -85,8 +86,8 @@ impl Agent {
     /// their meaning is certain, such as an object in a code block. The agent never executes the other calls, and
     /// answers each of them with an error, so that the model can correct it. If all calls of a message are malformed,
     /// the model is called again, by default up to [`MALFORMED_CALL_RETRIES`](Self::MALFORMED_CALL_RETRIES) times in a
-    /// row; then the message ends the run like an answer. With 0, the message ends the run at once, as in LangChain.
-    /// Limits on model calls also count these calls.
+    /// row; then the message ends the run like an answer. With 0, the message ends the run immediately, as in
+    /// LangChain. Limits on model calls also count these calls.
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel, tool};

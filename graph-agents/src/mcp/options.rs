@@ -72,8 +72,8 @@ impl McpOptions {
         self
     }
 
-    /// Does not mark tool results, resources and prompts as untrusted data. Use it only for a server whose texts the
-    /// model may obey, such as your own.
+    /// Does not mark tool results, resources and prompts as untrusted data. Use it only for a server whose instructions
+    /// the model may follow, such as your own.
     pub fn trusted(mut self) -> Self {
         self.trusted = true;
         self

@@ -111,7 +111,7 @@ impl FileSearch {
         self
     }
 
-    /// Does not mark results as untrusted data. Use it if nobody else can write to the directory.
+    /// Does not mark results as untrusted data. Use it only if all writers of the directory are trusted.
     #[must_use]
     pub fn trusted(mut self) -> Self {
         self.trusted = true;

@@ -318,7 +318,7 @@ impl Tool {
         self.inner.return_direct
     }
 
-    /// Returns whether the provider is asked to restrict the arguments to the schema.
+    /// Returns whether [`strict`](Self::strict) is set.
     pub fn is_strict(&self) -> bool {
         self.inner.strict
     }

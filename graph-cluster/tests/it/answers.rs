@@ -95,7 +95,7 @@ async fn check_answer(cluster: &Cluster, is_addressed: bool) {
     assert_eq!(asked.status, RunStatus::Interrupted, "the answer was used twice: {asked:?}");
     assert_eq!(asked.outcome.interrupts[0].value, "second?");
     assert_eq!(asked.claims, 2);
-    cluster.client.answer("answers", "no").await.expect("a person is asked");
+    cluster.client.answer("answers", "no").await.expect("the run waits for an answer");
     let done = wait(cluster, "answers").await;
     assert_eq!(done.outcome.values["answers"], json!(["yes", "no"]), "{done:?}");
     second.abort();

@@ -84,7 +84,7 @@ pub(crate) async fn workers_share_the_tasks_of_a_step(cluster: &Cluster) {
     // If one worker is slow, the other one takes the remaining tasks too, but only later.
     let largest = "SELECT max(tasks) FROM (SELECT count(*) AS tasks FROM claim GROUP BY tx) t";
     let largest: u32 = cluster.sql(largest).parse().expect("tasks were claimed");
-    assert!(largest <= 6, "a worker claimed {largest} of 12 tasks at once");
+    assert!(largest <= 6, "a worker claimed {largest} of 12 tasks in one transaction");
 }
 
 pub(crate) async fn small_steps_stay_on_the_worker_of_the_run(cluster: &Cluster) {

@@ -256,7 +256,7 @@ mod tests {
         };
         let expected = ["nameless-0", "nameless-1"].map(str::to_owned).to_vec();
         assert_eq!(ids(Finish::Stop), (expected.clone(), Finish::ToolCalls));
-        // Arguments that were truncated at the token limit are invalid, too.
+        // Arguments that were truncated at the token limit are also invalid.
         assert_eq!(ids(Finish::Length), (expected, Finish::Length));
     }
 

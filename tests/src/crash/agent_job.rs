@@ -125,8 +125,8 @@ impl AgentJob {
         }
     }
 
-    /// Compiles the agents. Their tools append the id of the call to the file `log` and return how often the file
-    /// contains it.
+    /// Compiles the agents. Their tools append the id of the call to the file `log` and return the number of its
+    /// occurrences in the file.
     pub fn compile(
         self,
         saver: Arc<dyn Checkpointer>,

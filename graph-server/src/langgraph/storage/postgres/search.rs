@@ -43,7 +43,7 @@ WHERE ($5::text IS NULL OR document ->> 'status' = $5)
 }
 
 /// Returns an expression that replaces the character U+0000 in JSON text, because PostgreSQL cannot read fields of JSON
-/// with this character. Different strings stay different: U+E000 starts a replacement, so it is replaced too. Escaped
+/// with this character. Different strings stay different: U+E000 starts a replacement, so it is also replaced. Escaped
 /// backslashes are written in another form, because `\\u0000` is not a character.
 fn without_nul(json: &str) -> String {
     format!(
