@@ -118,16 +118,10 @@ async fn occupied_lease_lock_is_retried() {
     wait_until(|| lease_sessions(server, &url) == "2").await;
     end_lease_sessions(server, &url);
     let client = queued.await.unwrap().unwrap();
-    head = put(&one, step("t", Some(head))).await.unwrap();
-    wait_until(|| open_lease_sessions(server, &url) == "1").await;
+    // A write opens a new session as soon as the saver has noticed the end of the old one.
+    put_until(&one, &mut head, || open_lease_sessions(server, &url) == "1").await;
     client.batch_execute("SELECT pg_advisory_unlock_all()").await.unwrap();
-    let mut tries = 0;
-    while lease_sessions(server, &url) != "1" {
-        tries += 1;
-        assert!(tries < 500, "the lock is not retried");
-        head = put(&one, step("t", Some(head))).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    put_until(&one, &mut head, || lease_sessions(server, &url) == "1").await;
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
     put(&one, step("t", Some(head))).await.unwrap();
 }
@@ -691,6 +685,18 @@ fn open_lease_sessions(server: &Server, url: &str) -> String {
         "SELECT count(*) FROM pg_stat_activity
          WHERE application_name = 'graph-store leases' AND datname = current_database()",
     )
+}
+
+/// Stores checkpoints of the thread `t` until the condition is true.
+async fn put_until(saver: &PostgresSaver, head: &mut CheckpointId, condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        *head = put(saver, step("t", Some(*head))).await.unwrap();
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the condition did not become true");
 }
 
 async fn wait_until(condition: impl Fn() -> bool) {

@@ -85,7 +85,7 @@ async fn a_node_can_read_the_step_at_which_its_run_started() {
     let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = graph.thread("t", Probe::default());
     let _ = thread.run(Trail::default()).await.unwrap();
-    let outcome = thread.run(Trail::default()).await.unwrap();
+    let outcome = thread.run(Trail::update()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["2", "3", "2", "3"]));
 }
 
