@@ -73,9 +73,9 @@ pub(crate) fn belongs_to(namespace: &str, own: &str) -> bool {
 }
 
 /// Returns whether a part of a namespace is a number, not a node. The second and later subgraphs that a task runs have
-/// numbers: `write:1f3a|1`.
+/// numbers from 1 on: `write:1f3a|1`.
 pub(crate) fn is_number(part: &str) -> bool {
-    !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit())
+    !part.is_empty() && !part.starts_with('0') && part.bytes().all(|it| it.is_ascii_digit())
 }
 
 /// Returns the number of a subgraph, with its separator, or an empty string for the first subgraph that a task runs, whose

@@ -68,9 +68,8 @@ pub fn runs_graph<N, S: State, C: Send + Sync + 'static>(
     node: N,
     graph: &CompiledGraph<S, C>,
 ) -> RunsGraph<N> {
-    let (graph, persistence) = (graph.erased().clone(), Persistence::Invocation);
-    let inner = Subgraph { graph, persistence, remote: None, runs_in: None, may_repeat: true };
-    RunsGraph { node, inner }
+    let inner = Subgraph::local(graph.erased().clone(), Persistence::Invocation);
+    RunsGraph { node, inner: Subgraph { may_repeat: true, ..inner } }
 }
 
 /// A node that declares the graph which it runs: see [`runs_graph`].

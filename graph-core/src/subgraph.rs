@@ -173,13 +173,7 @@ impl<S: State, C: Send + Sync + 'static> SubgraphSource<C> for CompiledGraph<S, 
 
     fn subgraph(&self, _: Private) -> Subgraph {
         let graph = self.erased().clone();
-        Subgraph {
-            graph,
-            persistence: Persistence::Invocation,
-            remote: None,
-            runs_in: None,
-            may_repeat: false,
-        }
+        Subgraph::local(graph, Persistence::Invocation)
     }
 }
 
@@ -188,11 +182,9 @@ impl<S: State, C> SubgraphSource<C> for RemoteGraph<S> {
 
     fn subgraph(&self, _: Private) -> Subgraph {
         Subgraph {
-            graph: self.graph.clone(),
-            persistence: Persistence::Invocation,
             remote: Some(self.runner.clone()),
             runs_in: Some(self.runner.runs_in().to_owned()),
-            may_repeat: false,
+            ..Subgraph::local(self.graph.clone(), Persistence::Invocation)
         }
     }
 }

@@ -1,6 +1,6 @@
 /** Keyboard shortcuts. They are inactive while the user types or a dialog is open. */
 
-import { useEffect, useEffectEvent } from "react";
+import { useEffectEvent, useLayoutEffect } from "react";
 
 export const SHORTCUTS: [keys: string, effect: string][] = [
   ["Ctrl Enter", "Start a run with the input in the form"],
@@ -18,7 +18,8 @@ export function useShortcuts(actions: Record<string, () => void>): void {
     event.preventDefault();
     action();
   });
-  useEffect(() => {
+  // A layout effect, so that the shortcuts of a component work as soon as it is visible.
+  useLayoutEffect(() => {
     const listener = (event: KeyboardEvent): void => onKey(event);
     window.addEventListener("keydown", listener);
     return () => window.removeEventListener("keydown", listener);

@@ -81,11 +81,13 @@ impl Policy {
 
     /// Truncates and marks a result for the model. Returns a result that needs neither unchanged.
     pub(super) fn limit(&self, content: Content, tool: &str) -> Content {
+        if self.untrusted {
+            return mark_untrusted(self.truncate(blocks_as_text(content)), tool);
+        }
+        let Content::Blocks(_) = content else { return self.truncate(content) };
         let text = blocks_as_text(content.clone());
-        let is_long = text.text().chars().count() > self.max_output;
-        match self.untrusted {
-            true => mark_untrusted(self.truncate(text), tool),
-            false if is_long => self.truncate(text),
+        match text.text().chars().count() > self.max_output {
+            true => self.truncate(text),
             false => content,
         }
     }

@@ -266,3 +266,10 @@ pub struct Subgraph {
     /// Whether a task of the node may run the graph several times.
     pub(crate) may_repeat: bool,
 }
+
+impl Subgraph {
+    /// Returns a subgraph that the engine runs once for each task.
+    pub(crate) fn local(graph: Arc<Graph>, persistence: Persistence) -> Self {
+        Self { graph, persistence, remote: None, runs_in: None, may_repeat: false }
+    }
+}

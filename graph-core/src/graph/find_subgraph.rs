@@ -40,7 +40,7 @@ impl Graph {
             let inner = graph.find(name).and_then(|it| graph.node(it).subgraph.as_ref());
             let Some(inner) = inner else {
                 // A later run of the same graph by the same task.
-                let is_run = may_repeat && is_number(part) && !part.starts_with('0');
+                let is_run = may_repeat && is_number(part);
                 let found = found.as_mut().filter(|_| is_run)?;
                 found.namespace = nested_namespace(&found.namespace, part);
                 may_repeat = false;

@@ -103,13 +103,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         let (graph, runs_in) = (self.erased().clone(), task.clone());
         drop(events_to_host);
         let run = async move {
-            let inner = Subgraph {
-                graph: graph.clone(),
-                persistence,
-                remote: None,
-                runs_in: None,
-                may_repeat: false,
-            };
+            let inner = Subgraph::local(graph.clone(), persistence);
             let result = match (task, run_input(&graph, input)) {
                 (Some(task), Ok(input)) => {
                     Box::pin(start::run_nested(task, inner, namespace, input)).await

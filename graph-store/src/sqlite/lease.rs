@@ -5,7 +5,11 @@
 //! long as it has the database open. The operating system releases the lock when the process ends, for whatever reason,
 //! so the leased threads become available immediately; there is no lease timeout to wait for.
 
-use std::{collections::hash_map::Entry, path::Path};
+use std::{
+    collections::{HashSet, hash_map::Entry},
+    path::Path,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+};
 
 use graph_core::checkpoint::CheckpointError;
 use rusqlite::{OptionalExtension, params};
@@ -17,6 +21,14 @@ use super::{
     writer::Session,
 };
 
+/// Tokens of leases that this process has given up and whose rows are not deleted yet. Another handle of this process
+/// may lease their threads.
+static RELEASING: LazyLock<Mutex<HashSet<i64>>> = LazyLock::new(Mutex::default);
+
+fn releasing() -> MutexGuard<'static, HashSet<i64>> {
+    RELEASING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Leases a thread with this token, unless another live owner has leased it.
 pub(super) fn acquire(
     session: &mut Session,
@@ -26,13 +38,16 @@ pub(super) fn acquire(
     token: i64,
 ) -> Result<(), Failure<CheckpointError>> {
     let connection = &session.connection;
-    let holder: Option<String> = connection
-        .prepare_cached("SELECT owner FROM lease WHERE thread = ?1")?
-        .query_row([thread], |row| row.get(0))
+    let holder: Option<(String, i64)> = connection
+        .prepare_cached("SELECT owner, token FROM lease WHERE thread = ?1")?
+        .query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     // A row with our own name can only be left over from a failed release, because [`LeaseGuard::claim`] has already
     // rejected threads that this owner has leased.
-    if holder.is_some_and(|it| it != owner && is_alive_else_remove(database, &it)) {
+    let is_held = |(holder, token): (String, i64)| {
+        holder != owner && !releasing().contains(&token) && is_alive_else_remove(database, &holder)
+    };
+    if holder.is_some_and(is_held) {
         return Err(CheckpointError::Busy { thread: thread.to_owned() }.into());
     }
     connection
@@ -71,6 +86,7 @@ fn release(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<
         .connection
         .prepare_cached("DELETE FROM lease WHERE thread = ?1 AND token = ?2")?
         .execute(params![thread, token])?;
+    releasing().remove(&token);
     Ok(())
 }
 
@@ -101,9 +117,11 @@ impl LeaseGuard {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
+        releasing().insert(self.token);
         self.database.owner().lock().remove(&self.thread);
         let (thread, token) = (std::mem::take(&mut self.thread), self.token);
-        // The release is not awaited. The next request to lease the thread follows it in the queue.
+        // The row is deleted later. The next request of this handle follows in the queue; other handles of this process
+        // consult `RELEASING`.
         self.database.writer().send(move |session| {
             release(session, &thread, token).map_err(Failure::<CheckpointError>::from)
         });
@@ -116,8 +134,40 @@ mod tests {
 
     use rusqlite::Connection;
 
-    use super::{acquire, is_current, release};
-    use crate::sqlite::{schema, thread_cache::ThreadCache, writer::Session};
+    use graph_core::{Checkpointer, checkpoint::CheckpointError};
+    use tokio::sync::oneshot;
+
+    use super::{Failure, acquire, is_current, release};
+    use crate::sqlite::{Sqlite, SqliteSaver, schema, thread_cache::ThreadCache, writer::Session};
+
+    #[tokio::test]
+    async fn another_handle_of_the_process_can_lease_a_thread_before_its_row_is_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let [first, second] = [0, 1].map(|_| Sqlite::open(dir.path().join("threads.db")).unwrap());
+        let lease = SqliteSaver::new(&first).lease("thread").await.unwrap();
+        assert!(SqliteSaver::new(&second).lease("thread").await.is_err());
+        // The writer of the first handle cannot delete the row until `resume` is sent.
+        let (paused, is_paused) = oneshot::channel();
+        let (resume, resumed) = oneshot::channel();
+        let writer = first.clone();
+        let pause = std::thread::spawn(move || {
+            writer.writer().inspect_cache(|_| {
+                paused.send(()).unwrap();
+                resumed.blocking_recv().unwrap();
+                true
+            })
+        });
+        is_paused.await.unwrap();
+        drop(lease);
+        let taken = SqliteSaver::new(&second).lease("thread").await.unwrap();
+        resume.send(()).unwrap();
+        assert_eq!(pause.join().unwrap(), Some(true));
+        // The late release does not affect the new lease.
+        first.write(|_| Ok::<_, Failure<CheckpointError>>(())).await.unwrap();
+        assert!(SqliteSaver::new(&first).lease("thread").await.is_err());
+        drop(taken);
+        SqliteSaver::new(&first).lease("thread").await.unwrap();
+    }
 
     #[test]
     fn a_thread_is_leased_until_it_is_released() {
