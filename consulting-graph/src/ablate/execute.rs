@@ -253,14 +253,11 @@ async fn run_trial(
     job: Job,
 ) -> Result<Option<TrialState>, graph_core::RunError> {
     let thread = graph.thread(job.trial.name(), deps.clone());
-    let outcome = match thread.state().await? {
-        Some(head) if head.is_done() => return Ok(Some(head.values)),
-        _ if deps.fatal.get().is_some() => return Ok(None),
-        Some(_) => thread.proceed().await?,
-        None => {
-            let Job { trial, log } = job;
-            thread.run(TrialState { trial, log, ..TrialState::default() }).await?
-        }
-    };
-    Ok(Some(outcome.into_state()))
+    if deps.fatal.get().is_some() {
+        let head = thread.state().await?;
+        return Ok(head.filter(|it| it.is_done()).map(|it| it.values));
+    }
+    let Job { trial, log } = job;
+    let outcome = thread.start_or_continue(TrialState { trial, log, ..TrialState::default() });
+    Ok(Some(outcome.await?.into_state()))
 }

@@ -98,12 +98,8 @@ async fn run_to_end(
     request: &DebateRequest,
     cx: &Context<Deps>,
 ) -> Result<Option<DebateThread>, RunError> {
-    let input = match thread.state().await? {
-        None => Input::from(DebateThread { request: Some(request.clone()), result: None }),
-        Some(head) if head.is_done() => return Ok(Some(head.values)),
-        Some(_) => Input::proceed(),
-    };
-    let mut events = thread.stream(input);
+    let input = DebateThread { request: Some(request.clone()), result: None };
+    let mut events = thread.stream(Input::start_or_continue(input.into_update()));
     while let Some(event) = events.next().await {
         if let EventKind::Custom(value) = &event.kind {
             cx.emit(value).await;

@@ -36,7 +36,7 @@ pub enum Durability {
     Sync,
     /// Checkpoints are queued and stored in order while the next step runs. A crash may also lose steps that are still
     /// queued. If a run is dropped, its lease is held until the queued checkpoints are stored. Other runs of the same
-    /// process wait for that; another process may briefly find the thread busy.
+    /// process wait for that, and so do reads of the thread; another process may briefly find the thread busy.
     #[default]
     Async,
     /// One checkpoint is stored when the run completes, stops, fails or is interrupted. A crash loses the whole run.
@@ -224,13 +224,25 @@ pub(crate) async fn lease(
     saver: &dyn Checkpointer,
     thread: &str,
 ) -> Result<Lease, CheckpointError> {
+    dropped_runs_end(thread).await;
     loop {
         let result = saver.lease(thread).await;
-        if !matches!(result, Err(CheckpointError::Busy { .. })) {
+        let is_busy = matches!(result, Err(CheckpointError::Busy { .. }));
+        // The run may have been dropped in the meantime.
+        if !(is_busy && dropped_runs_end(thread).await) {
             return result;
         }
+    }
+}
+
+/// Waits until the dropped runs of this process have stored their last checkpoints of a thread and have released it.
+/// Returns whether there was such a run.
+pub(crate) async fn dropped_runs_end(thread: &str) -> bool {
+    let mut found = false;
+    loop {
         let ending = lock(&ENDING).iter().find(|it| it.0 == thread).map(|it| it.1.clone());
-        let Some(mut released) = ending else { return result };
+        let Some(mut released) = ending else { return found };
+        found = true;
         // Nothing is ever sent, so this returns an error when the sender is dropped.
         let _ = released.changed().await;
         lock(&ENDING).retain(|(_, released)| released.has_changed().is_ok());

@@ -225,8 +225,7 @@ async fn a_thread_continues_after_a_dropped_run() {
         }
         probe.unblock("c");
         probe.trace();
-        // The run was dropped. Its lease is released shortly afterwards, once its queued checkpoints are stored.
-        yield_to_tasks().await;
+        // The run was dropped. Reading the thread waits until its queued checkpoints are stored.
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
         let outcome = thread.proceed().await.unwrap();
         assert_eq!(probe.trace(), "2: c | 3: d", "{durability:?}");
