@@ -283,7 +283,7 @@ impl Agent {
             StateField::private(JUMP_TO, JsonFieldKind::Ephemeral),
             StateField::new(STRUCTURED_RESPONSE, JsonFieldKind::Last).visible(false, true),
         ];
-        if self.malformed_call_retries > 0 {
+        if self.retries_malformed_calls() {
             // Not stored, so each run starts at zero.
             fields.push(StateField::private(MALFORMED_CALLS, JsonFieldKind::Untracked));
         }
@@ -320,6 +320,11 @@ impl Agent {
         }
     }
 
+    /// Returns whether the model is called again after a message in which all tool calls are malformed.
+    fn retries_malformed_calls(&self) -> bool {
+        self.malformed_call_retries > 0
+    }
+
     fn tool_wrappers(&self) -> Vec<ToolWrapper> {
         let wrapping = self.middleware.iter().filter(|it| it.hooks().wraps_tools);
         let wrapper = |middleware: &Arc<dyn Middleware>| {
@@ -346,7 +351,7 @@ impl Agent {
             name: self.name.clone(),
             registered: client_tools.iter().map(|it| it.name().to_owned()).collect(),
             checks_tools: !has_tool_wrapper,
-            identifies_malformed_calls: self.malformed_call_retries > 0,
+            identifies_malformed_calls: self.retries_malformed_calls(),
         };
         let node = Arc::new(ModelNode {
             model: self.model.clone(),
@@ -357,7 +362,7 @@ impl Agent {
             schema: schema.clone(),
             dependencies: self.dependencies.clone(),
             settings: self.settings.clone(),
-            counts_malformed_calls: self.malformed_call_retries > 0,
+            counts_malformed_calls: self.retries_malformed_calls(),
         });
         graph.node(json_node("model", move |input, context| {
             let node = node.clone();
