@@ -6,6 +6,7 @@ use graph_core::{
     Checkpointer, IntoShared, JsonFieldKind, JsonState, JsonStateSchema, StateGraph, Stops,
     json_node, state::FieldError, store::Store,
 };
+use llm::ProviderTool;
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
@@ -22,11 +23,11 @@ use crate::{
     AgentError,
     dependencies::Dependencies,
     message::{Content, messages_field},
-    middleware::{Middleware, ModelWrapper},
+    middleware::{Middleware, model_wrapper},
     model::{ChatModel, RequestTool, SharedModel},
     response::{ResponseFormat, Strategy},
     state::{JUMP_TO, MALFORMED_CALLS, MESSAGES, STRUCTURED_RESPONSE, StateField},
-    tool::{ProviderTool, Tool, ToolErrors, ToolWrapper},
+    tool::{Tool, ToolErrors, ToolWrapper},
     tool_node::{ToolNode, unique},
 };
 
@@ -262,14 +263,7 @@ impl Agent {
 
     /// Lets middleware such as a budget wrap the models that other middleware calls itself.
     fn wrap_models_of_middleware(&mut self) {
-        let wrapping = self.middleware.iter().filter(|it| it.hooks().wraps_other_models);
-        let wrapping: Vec<_> = wrapping.cloned().collect();
-        if wrapping.is_empty() {
-            return;
-        }
-        let wrap: ModelWrapper = Arc::new(move |model: SharedModel| {
-            wrapping.iter().rev().fold(model, |model, it| it.wrap_model(model))
-        });
+        let Some(wrap) = model_wrapper(&self.middleware) else { return };
         for middleware in &mut self.middleware {
             if let Some(wrapped) = middleware.with_wrapped_models(&wrap) {
                 *middleware = wrapped;
