@@ -74,14 +74,3 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&'static str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn debug_shows_the_message() {
-        let failure = CheckFailure { check: "copies a thread", problem: "it is empty".into() };
-        assert_eq!(format!("{failure:?}"), "copies a thread\n  it is empty");
-    }
-}

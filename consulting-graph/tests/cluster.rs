@@ -8,7 +8,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     thread::sleep,
     time::Duration,
 };
@@ -17,6 +17,7 @@ use consulting_graph::config::DEFAULT;
 use graph_tests::postgres;
 use serde_json::Value;
 use tempfile::TempDir;
+use test_support::process::Process;
 
 const RUN: &str = "run ACME --config small.toml --as-of 2026-11-15 --quiet";
 
@@ -57,19 +58,15 @@ impl Cluster {
     fn worker(&self, id: &str, lease: u32) -> Worker {
         let log = self.path(&format!("{id}.log"));
         let line = format!("worker --id {id} --sandbox in-process --isolation off --lease {lease}");
-        let child = self
-            .command(&format!("{line} --concurrency 2"))
-            .stderr(File::create(&log).unwrap())
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        Worker { child, log }
+        let mut command = self.command(&format!("{line} --concurrency 2"));
+        command.stderr(File::create(&log).unwrap()).stdin(Stdio::null());
+        Worker { _process: Process::start(&mut command), log }
     }
 }
 
 /// A worker process, which is killed when it is dropped.
 struct Worker {
-    child: Child,
+    _process: Process,
     log: PathBuf,
 }
 
@@ -77,14 +74,6 @@ impl Worker {
     /// Returns the number of debates that the worker has started.
     fn n_debates(&self) -> usize {
         fs::read_to_string(&self.log).unwrap().matches("debate started").count()
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // Fails if the worker has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -27,7 +27,7 @@ use std::{
     env,
     io::{BufRead, BufReader, Read},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -36,6 +36,7 @@ use consulting_graph::config::DEFAULT;
 use graph_tests::crash::is_nightly;
 use reqwest::{Client, header::CONTENT_TYPE};
 use serde_json::{Value, json};
+use test_support::process::Process;
 
 /// Time that all runs may take. It is far longer than they need.
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -45,16 +46,9 @@ const RELEASE: Duration = Duration::from_secs(20);
 
 /// The server in its own process, which is killed when this value is dropped.
 struct Server {
-    child: Child,
+    process: Process,
     address: String,
     client: Client,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
 }
 
 impl Server {
@@ -70,8 +64,8 @@ impl Server {
         command.args(options.split_whitespace()).current_dir(dir).stderr(Stdio::piped());
         let variables = env::var("MEMORY_ENV").unwrap_or_default();
         command.envs(variables.split_whitespace().map(|it| it.split_once('=').unwrap()));
-        let mut child = command.spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut process = Process::start(&mut command);
+        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
         let address = loop {
             let mut line = String::new();
             assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the server did not start");
@@ -82,12 +76,13 @@ impl Server {
         // Drains stderr, so that the server does not block on a full pipe.
         thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
         let client = llm::http_client(&address.parse().unwrap()).unwrap();
-        Self { child, address, client }
+        Self { process, address, client }
     }
 
     /// Returns a figure of `/proc/PID/status` in MB, such as `VmRSS`.
     fn megabytes(&self, name: &str) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id())).unwrap();
         let line = status.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(':')).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<f64>().unwrap() * 1024.0 / 1e6
     }

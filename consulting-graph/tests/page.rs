@@ -11,7 +11,7 @@ fn browser_tests_pass() {
     let files = if env::var_os("GRAPH_NIGHTLY").is_some() {
         "e2e/*.test.mjs"
     } else {
-        browser_tests::skipped(
+        test_support::report_skipped(
             "browser tests other than the whole run; set GRAPH_NIGHTLY to run all of web/e2e",
         );
         "e2e/whole-run.test.mjs"

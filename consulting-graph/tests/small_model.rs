@@ -24,6 +24,7 @@ use std::{
 use consulting_graph::config::DEFAULT;
 use graph_tests::crash::is_nightly;
 use llm::{RecordMode, Recording};
+use test_support::peers;
 
 /// Maximum number of tokens of an answer, by group.
 const MAX_TOKENS: [(&str, u32); 5] = [
@@ -43,11 +44,7 @@ fn model() -> Option<PathBuf> {
     if let Some(path) = env::var_os("GRAPH_LOCAL_MODEL") {
         return Some(path.into());
     }
-    let peers = env::var_os("GRAPH_PEERS").map(PathBuf::from).unwrap_or_else(|| {
-        // The path of this program is `target/debug/deps/small_model-…`.
-        env::current_exe().unwrap().ancestors().nth(3).unwrap().join("peers")
-    });
-    is_nightly().then(|| peers.join("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"))
+    is_nightly().then(|| peers::dir().join("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"))
 }
 
 /// Returns the configuration of a run with one analyst, one move and one round, for a small context window.

@@ -37,6 +37,7 @@ pub use crate::retry::{OnFailure, RetryOptions};
 pub use context_editing::{ClearToolUses, ContextEditing};
 pub use fallback::ModelFallback;
 pub use file_search::FileSearch;
+pub(crate) use hooks::model_wrapper;
 pub use hooks::{Hooks, Middleware, ModelWrapper};
 pub use human_in_the_loop::{DecisionKind, HumanInTheLoop, ReviewRule};
 pub use model_call_limit::ModelCallLimit;

@@ -8,7 +8,6 @@ mod errors;
 mod limit;
 mod output;
 mod policy;
-mod provider;
 mod runtime;
 pub mod schema;
 
@@ -20,6 +19,6 @@ pub use definition::Tool;
 pub use errors::{ExceptionAnswer, ToolErrors};
 #[cfg(feature = "mcp")]
 pub(crate) use limit::{Truncation, blocks_as_text, mark_untrusted, truncate};
+pub use llm::ProviderTool;
 pub use output::{IntoToolOutput, ToolArgument, ToolOutput};
-pub use provider::ProviderTool;
 pub use runtime::ToolRuntime;

@@ -2,9 +2,6 @@
 //! starts the program again with the argument `serve`.
 #![expect(clippy::print_stdout, reason = "a test program without the standard harness")]
 
-#[path = "mcp/peer.rs"]
-mod peer;
-
 use std::env;
 
 use graph_agents::{
@@ -12,6 +9,7 @@ use graph_agents::{
     mcp::{AgentServer, McpClient, McpOptions},
 };
 use serde_json::json;
+use test_support::peers;
 use tokio::process::Command;
 
 #[tokio::main(flavor = "current_thread")]
@@ -33,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(outcome.messages[2].text().contains("\nIt rains.\n"));
     println!("own client: ok");
 
-    if let Some(client) = peer::client() {
+    if let Some(client) = peers::find("mcp-2.3.0", "GRAPH_REQUIRE_MCP") {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/client.py");
         let mut command = Command::new("python3");
         command.args([script, "stdio"]).arg(&program).arg("serve");

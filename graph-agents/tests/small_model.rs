@@ -2,10 +2,6 @@
 //! skipped with a message.
 #![expect(clippy::unwrap_used, reason = "a failure fails the test")]
 
-#[path = "mcp/peer.rs"]
-#[expect(dead_code, reason = "this test uses only one of the programs")]
-mod peer;
-
 use std::process::Stdio;
 
 use async_trait::async_trait;
@@ -18,6 +14,7 @@ use graph_agents::{
 use graph_core::NodeError;
 use llm::{Backoff, Provider, Request};
 use serde_json::json;
+use test_support::peers;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -56,7 +53,7 @@ impl Middleware for OneCall {
 
 /// Starts the server. It runs until the returned child is dropped.
 async fn start_server() -> Option<(String, Child)> {
-    let dir = peer::dir("llama-11549", "GRAPH_REQUIRE_LLAMA")?;
+    let dir = peers::find("llama-11549", "GRAPH_REQUIRE_LLAMA")?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../llm/tests/it/peers/llama.py");
     let mut server = Command::new("sh")
         .args(["-c", r#"exec python3 "$@" 2>&1"#, "sh", script])

@@ -176,14 +176,3 @@ impl From<tokio_postgres::Error> for ClusterError {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn debug_shows_the_message() {
-        let error = ClusterError::Database("connection refused".into());
-        assert_eq!(format!("{error:?}"), "the cluster database failed: connection refused");
-    }
-}

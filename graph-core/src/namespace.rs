@@ -56,6 +56,16 @@ pub enum Persistence {
     None,
 }
 
+impl Persistence {
+    /// Returns the namespace of a subgraph that a task with this namespace runs.
+    pub(crate) fn namespace(self, task: String) -> String {
+        match self {
+            Self::Thread => without_task_ids(&task),
+            Self::Invocation | Self::None => task,
+        }
+    }
+}
+
 /// Returns the namespace `inner` within the namespace `outer`.
 pub(crate) fn nested_namespace(outer: &str, inner: &str) -> String {
     if outer.is_empty() { inner.to_owned() } else { format!("{outer}|{inner}") }

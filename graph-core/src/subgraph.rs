@@ -16,7 +16,7 @@ use crate::{
         into_node::{IntoNode, NodeParts, NodeShape},
     },
     label::Label,
-    namespace::{Persistence, nested_namespace, without_task_ids},
+    namespace::Persistence,
     node::{
         erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput},
         function::PayloadType,
@@ -466,13 +466,7 @@ async fn run_nested(
         0 => String::new(),
         nth => format!("|{nth}"),
     };
-    let namespace = match inner.persistence {
-        Persistence::Thread => {
-            let outer = without_task_ids(&task.scope.namespace);
-            nested_namespace(&outer, &format!("{}{suffix}", task.node()))
-        }
-        _ => format!("{}{suffix}", task.namespace()),
-    };
+    let namespace = inner.persistence.namespace(task.namespace()) + &suffix;
     let outcome = match &inner.remote {
         Some(runner) => remote::host::run(task, inner, runner, namespace, input).await?,
         // Boxed, because the engine's future is recursive: it runs nodes that run the engine.

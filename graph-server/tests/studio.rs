@@ -4,31 +4,21 @@
 #[path = "../../web/e2e/browser_tests.rs"]
 mod browser_tests;
 
-use std::{env, path::PathBuf};
-
 use axum::{
     body::Body,
     http::{Request, StatusCode, header},
 };
 use graph_server::studio;
+use test_support::process::example;
 use tower::ServiceExt as _;
 
 #[test]
 fn browser_tests_pass() {
-    browser_tests::run("e2e/studio/*.test.mjs", "STUDIO_BIN", example());
-}
-
-/// Returns the path of the example server. Cargo builds examples before it runs tests.
-fn example() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    // The test is `target/<profile>/deps/studio-<hash>`; examples are in `target/<profile>/examples`.
-    let program = test.ancestors().nth(2).unwrap().join("examples/studio");
-    assert!(
-        program.is_file(),
-        "{} does not exist; run `cargo build -p graph-server --example studio`",
-        program.display(),
+    browser_tests::run(
+        "e2e/studio/*.test.mjs",
+        "STUDIO_BIN",
+        example("graph-server", "studio").unwrap(),
     );
-    program
 }
 
 #[tokio::test]

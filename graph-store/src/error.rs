@@ -67,22 +67,3 @@ impl SchemaStatus {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use graph_core::store::StoreError;
-
-    use super::*;
-
-    #[test]
-    fn debug_shows_the_message_and_its_causes() {
-        let source = io::Error::other(StoreError::backend("disk full"));
-        let error = OpenError::OwnerFile { path: "runs.owner".into(), source };
-        assert_eq!(
-            format!("{error:?}"),
-            "cannot create and lock the owner file runs.owner: the store's back end failed\n\ncaused by:\n  disk full"
-        );
-    }
-}

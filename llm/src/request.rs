@@ -140,6 +140,33 @@ pub enum ProviderTool {
     Custom(Value),
 }
 
+impl ProviderTool {
+    /// Returns the name of the tool: `web_search`, `code_execution`, or the `name`, the `type` or the first key of a
+    /// custom definition.
+    ///
+    /// ```
+    /// use llm::ProviderTool;
+    /// use serde_json::json;
+    ///
+    /// assert_eq!(ProviderTool::CodeExecution.name(), "code_execution");
+    /// let maps = |definition| ProviderTool::Custom(definition).name().to_owned();
+    /// assert_eq!(maps(json!({"type": "maps_20260101", "name": "maps"})), "maps");
+    /// assert_eq!(maps(json!({"type": "maps_20260101"})), "maps_20260101");
+    /// assert_eq!(maps(json!({"googleMaps": {}})), "googleMaps");
+    /// ```
+    pub fn name(&self) -> &str {
+        match self {
+            Self::WebSearch(_) => "web_search",
+            Self::CodeExecution => "code_execution",
+            Self::Custom(definition) => {
+                let text = |key: &str| definition[key].as_str();
+                let first_key = || Some(definition.as_object()?.keys().next()?.as_str());
+                text("name").or_else(|| text("type")).or_else(first_key).unwrap_or("custom")
+            }
+        }
+    }
+}
+
 /// Options of a web search. A request fails if the provider does not support an option that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebSearch {

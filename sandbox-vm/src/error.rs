@@ -160,20 +160,3 @@ graph_core::readable_debug!(TerminationReason);
 fn diagnostics(output: &str) -> String {
     if output.is_empty() { String::new() } else { format!("; its last output: {output}") }
 }
-
-#[cfg(test)]
-mod tests {
-    use graph_core::store::StoreError;
-
-    use super::*;
-
-    #[test]
-    fn debug_shows_the_message_and_its_causes() {
-        let source = io::Error::other(StoreError::backend("disk full"));
-        let error = Error::io("cannot read `kernel`")(source);
-        assert_eq!(
-            format!("{error:?}"),
-            "cannot read `kernel`: the store's back end failed\n\ncaused by:\n  disk full"
-        );
-    }
-}

@@ -43,10 +43,8 @@ use self::{
 pub fn shared() -> Option<&'static Server> {
     match shared_or_error() {
         Ok(server) => Some(server),
-        Err(StartError::Missing) if env::var_os("GRAPH_REQUIRE_POSTGRES").is_none() => {
-            let test = thread::current().name().unwrap_or("a test").to_owned();
-            // Writes directly to stderr, because the test harness captures the output of print macros.
-            let _ = writeln!(io::stderr(), "SKIPPED: {test}: {}", StartError::Missing);
+        Err(StartError::Missing) => {
+            test_support::skip("GRAPH_REQUIRE_POSTGRES", &StartError::Missing.to_string());
             None
         }
         Err(error) => panic!("{error}"),

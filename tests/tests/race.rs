@@ -7,7 +7,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{ChildStdin, ChildStdout, Command, Stdio},
     sync::Arc,
     time::Instant,
 };
@@ -24,6 +24,7 @@ use graph_tests::{
     },
     postgres,
 };
+use test_support::process::Process;
 use tokio::runtime::Runtime;
 
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
@@ -189,28 +190,20 @@ fn both(racers: &mut [RacerProcess; 2], command: &str, round: u64) -> [String; 2
 
 /// A racing process that reads commands.
 struct RacerProcess {
-    child: Child,
+    _process: Process,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
 impl RacerProcess {
     fn new(location: &StoreLocation, mode: RaceMode) -> Self {
-        let mut child = Command::new(WORKER)
-            .args([
-                "--saver",
-                &location.to_arg(),
-                "--thread",
-                mode.as_str(),
-                "--race",
-                mode.as_str(),
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let (saver, mode) = (location.to_arg(), mode.as_str());
+        let mut command = Command::new(WORKER);
+        command.args(["--saver", &saver, "--thread", mode, "--race", mode]);
+        let mut process = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let child = &mut process.0;
         let (commands, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, commands, answers: BufReader::new(answers) }
+        Self { _process: process, commands, answers: BufReader::new(answers) }
     }
 
     fn send(&mut self, command: &str) {
@@ -221,13 +214,5 @@ impl RacerProcess {
         let mut answer = String::new();
         self.answers.read_line(&mut answer).unwrap();
         answer.trim_end().to_owned()
-    }
-}
-
-impl Drop for RacerProcess {
-    fn drop(&mut self) {
-        // Ignore errors, because the process may already have exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

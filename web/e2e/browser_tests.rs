@@ -1,12 +1,6 @@
 //! Runs browser tests of this directory with Node. The tests of each crate that serves a page include this file.
 
-use std::{
-    env,
-    ffi::OsStr,
-    io::{self, Write as _},
-    path::Path,
-    process::Command,
-};
+use std::{ffi::OsStr, path::Path, process::Command};
 
 /// Environment variable that decides what happens if the web dependencies are missing: if it is set, the test fails;
 /// otherwise the test is skipped.
@@ -19,8 +13,7 @@ pub(crate) fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
     if !web.join("node_modules").is_dir() {
         let why =
             "the web dependencies are not installed; run `npm --prefix web ci` (requires Node)";
-        assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        return skipped(&format!("browser tests {pattern}; {why}"));
+        return test_support::skip(REQUIRE, why);
     }
     let screenshots = tempfile::tempdir().expect("the temporary directory is writable");
     let status = Command::new("sh")
@@ -30,9 +23,4 @@ pub(crate) fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
         .env("SCREENSHOTS", screenshots.path())
         .status();
     assert!(status.expect("a shell is installed").success());
-}
-
-/// Reports a skipped test. Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.
-pub(crate) fn skipped(what: &str) {
-    let _ = writeln!(io::stderr(), "SKIPPED: {what}");
 }

@@ -18,36 +18,40 @@ pub(crate) struct Need {
     skipped: Skipped,
     /// Environment variable that makes the tests fail instead of being skipped if the program is missing.
     require: &'static str,
-    /// Whether a successful installation script guarantees that the program works.
-    is_guaranteed: bool,
     install: Install,
-    is_installed: fn() -> bool,
 }
 
 /// Method of installing a program. Most variants contain a shell script.
 #[derive(Debug, Clone, Copy)]
 enum Install {
     /// A system package, which is installed with root privileges.
-    System(&'static str),
+    System { script: &'static str, is_installed: fn() -> bool },
     /// A system package from Debian backports. The script receives an apt source for backports as arguments, unless one
-    /// is already configured.
-    Backport(&'static str),
+    /// is already configured. Not every system has such a package, so the script may succeed without installing it.
+    Backport { script: &'static str, is_installed: fn() -> bool },
     /// The program is installed into a directory in [`peers::dir`]. The script receives the path of that directory as
     /// its first argument.
     Directory {
         name: &'static str,
         script: &'static str,
-        /// Program and arguments of a command that succeeds if the script can be run.
-        installer: (&'static str, &'static [&'static str]),
-    },
-    /// Like [`Directory`](Self::Directory), but only for the nightly tests, because the installation takes minutes.
-    NightlyDirectory {
-        name: &'static str,
-        script: &'static str,
-        installer: (&'static str, &'static [&'static str]),
+        installer: Installer,
+        /// [`Depth::Nightly`] if only the nightly tests install it, because the installation takes minutes.
+        depth: Depth,
     },
     /// No script installs it, because it is a property of the machine, such as KVM support, or a system service.
-    Never,
+    Never { is_installed: fn() -> bool },
+}
+
+/// Program and arguments of a command that succeeds if an installation script can be run.
+type Installer = (&'static str, &'static [&'static str]);
+
+const NPM: Installer = ("npm", &["--version"]);
+const PIP: Installer = ("python3", &["-m", "pip", "--version"]);
+
+impl Install {
+    const fn directory(name: &'static str, script: &'static str, installer: Installer) -> Self {
+        Self::Directory { name, script, installer, depth: Depth::Usual }
+    }
 }
 
 /// All programs that the tests use.
@@ -56,68 +60,52 @@ pub(crate) const NEEDS: [Need; 18] = [
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
         require: "GRAPH_REQUIRE_POSTGRES",
-        is_guaranteed: true,
         // The script keeps the package from starting a permanent database server, because the tests start their own
         // servers.
-        install: Install::System(
-            "\
+        install: Install::System {
+            script: "\
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y --no-install-recommends postgresql-common
 sed -i 's/^#* *create_main_cluster .*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
 apt-get install -y --no-install-recommends postgresql",
-        ),
-        is_installed: || postgres_dirs().iter().any(|it| it.join("initdb").is_file()),
+            is_installed: || postgres_dirs().iter().any(|it| it.join("initdb").is_file()),
+        },
     },
     Need {
         name: "Chromium for the tests",
         skipped: Skipped::new("browser tests", "sudo apt-get install chromium"),
         require: "GRAPH_REQUIRE_CHROMIUM",
-        is_guaranteed: true,
-        install: Install::System(
-            "\
+        install: Install::System {
+            script: "\
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y --no-install-recommends chromium",
-        ),
-        is_installed: || {
-            let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-            search_path().iter().any(|dir| names.iter().any(|it| dir.join(it).is_file()))
+            is_installed: || {
+                let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+                search_path().iter().any(|dir| names.iter().any(|it| dir.join(it).is_file()))
+            },
         },
     },
     Need {
         name: "aimock for the tests",
         skipped: Skipped::new("provider protocol tests against aimock", "sudo apt-get install npm"),
         require: "GRAPH_REQUIRE_AIMOCK",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::AIMOCK,
-            script: peers::INSTALL_AIMOCK,
-            installer: ("npm", &["--version"]),
-        },
-        is_installed: || peers::dir().join(peers::AIMOCK).is_dir(),
+        install: Install::directory(peers::AIMOCK, peers::INSTALL_AIMOCK, NPM),
     },
     Need {
         name: "llama.cpp's server for the tests",
         skipped: Skipped::new("tests against llama.cpp's server with a real model", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_LLAMA",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::LLAMA,
-            script: peers::INSTALL_LLAMA,
-            installer: ("python3", &["-m", "pip", "--version"]),
-        },
-        is_installed: || peers::dir().join(peers::LLAMA).is_dir(),
+        install: Install::directory(peers::LLAMA, peers::INSTALL_LLAMA, PIP),
     },
     Need {
         name: "gVisor for the tests",
         skipped: Skipped::new("gVisor tests", "sudo apt-get install runsc (Debian 12: -t bookworm-backports)"),
         require: "GRAPH_REQUIRE_GVISOR",
-        // Not every system has a gVisor package, and on Debian 12 only the version from backports works. If gVisor is
-        // installed but broken, its tests fail even if `GRAPH_REQUIRE_GVISOR` is not set.
-        is_guaranteed: false,
-        install: Install::Backport(
-            "\
+        // If gVisor is installed but broken, its tests fail even if `GRAPH_REQUIRE_GVISOR` is not set.
+        install: Install::Backport {
+            script: "\
 export DEBIAN_FRONTEND=noninteractive
 add() { apt-get update && apt-get install -y --no-install-recommends \"$@\" runsc; }
 . /etc/os-release
@@ -127,160 +115,113 @@ if [ \"$VERSION_CODENAME\" = bookworm ]; then
 else
     add
 fi || echo 'skipped gVisor tests: this system has no package runsc'",
-        ),
-        is_installed: || search_path().iter().any(|dir| dir.join("runsc").is_file()),
+            is_installed: || search_path().iter().any(|dir| dir.join("runsc").is_file()),
+        },
     },
     Need {
         name: "the MCP client for the tests",
         skipped: Skipped::new("tests with the official MCP client", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_MCP",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::MCP,
-            script: peers::INSTALL_MCP,
-            installer: ("python3", &["-m", "pip", "--version"]),
-        },
-        is_installed: || peers::dir().join(peers::MCP).is_dir(),
+        install: Install::directory(peers::MCP, peers::INSTALL_MCP, PIP),
     },
     Need {
         name: "schemathesis for the tests",
         skipped: Skipped::new("OpenAPI conformance tests of the servers", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_SCHEMATHESIS",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::SCHEMATHESIS,
-            script: peers::INSTALL_SCHEMATHESIS,
-            installer: ("python3", &["-m", "pip", "--version"]),
-        },
-        is_installed: || peers::dir().join(peers::SCHEMATHESIS).is_dir(),
+        install: Install::directory(peers::SCHEMATHESIS, peers::INSTALL_SCHEMATHESIS, PIP),
     },
     Need {
         name: "an MCP server from npm for the tests",
         skipped: Skipped::new("graph-agents tests with MCP's reference server", "sudo apt-get install npm"),
         require: "GRAPH_REQUIRE_MCP_EVERYTHING",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::MCP_EVERYTHING,
-            script: peers::INSTALL_MCP_EVERYTHING,
-            installer: ("npm", &["--version"]),
-        },
-        is_installed: || peers::dir().join(peers::MCP_EVERYTHING).is_dir(),
+        install: Install::directory(peers::MCP_EVERYTHING, peers::INSTALL_MCP_EVERYTHING, NPM),
     },
     Need {
         name: "an MCP server from PyPI for the tests",
         skipped: Skipped::new("graph-agents tests with a Python MCP server", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_MCP_TIME",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::MCP_TIME,
-            script: peers::INSTALL_MCP_TIME,
-            installer: ("python3", &["-m", "pip", "--version"]),
-        },
-        is_installed: || peers::dir().join(peers::MCP_TIME).is_dir(),
+        install: Install::directory(peers::MCP_TIME, peers::INSTALL_MCP_TIME, PIP),
     },
     Need {
         name: "LangGraph's clients for the tests",
         skipped: Skipped::new("LangGraph API tests with the official clients", "sudo apt-get install python3-pip npm"),
         require: "GRAPH_REQUIRE_LANGGRAPH_SDK",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::LANGGRAPH_SDK,
-            script: peers::INSTALL_LANGGRAPH_SDK,
-            installer: ("sh", &["-c", "python3 -m pip --version && npm --version"]),
-        },
-        is_installed: || peers::dir().join(peers::LANGGRAPH_SDK).is_dir(),
+        install: Install::directory(
+            peers::LANGGRAPH_SDK,
+            peers::INSTALL_LANGGRAPH_SDK,
+            ("sh", &["-c", "python3 -m pip --version && npm --version"]),
+        ),
     },
     Need {
         name: "clients for user interfaces for the tests",
         skipped: Skipped::new("user interface tests with the official clients", "sudo apt-get install npm"),
         require: "GRAPH_REQUIRE_UI_CLIENTS",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::UI_CLIENTS,
-            script: peers::INSTALL_UI_CLIENTS,
-            installer: ("npm", &["--version"]),
-        },
-        is_installed: || peers::dir().join(peers::UI_CLIENTS).is_dir(),
+        install: Install::directory(peers::UI_CLIENTS, peers::INSTALL_UI_CLIENTS, NPM),
     },
     Need {
         name: "runtimes for user interfaces for the tests",
         skipped: Skipped::new("user interface tests with CopilotKit's runtime", "cargo xtask test --nightly"),
         require: "GRAPH_REQUIRE_UI_RUNTIMES",
-        is_guaranteed: true,
-        install: Install::NightlyDirectory {
+        install: Install::Directory {
             name: peers::UI_RUNTIMES,
             script: peers::INSTALL_UI_RUNTIMES,
-            installer: ("npm", &["--version"]),
+            installer: NPM,
+            depth: Depth::Nightly,
         },
-        is_installed: || peers::dir().join(peers::UI_RUNTIMES).is_dir(),
     },
     Need {
         name: "the A2A client for the tests",
         skipped: Skipped::new("tests with the official A2A client", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_A2A",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::A2A,
-            script: peers::INSTALL_A2A,
-            installer: ("python3", &["-m", "pip", "--version"]),
-        },
-        is_installed: || peers::dir().join(peers::A2A).is_dir(),
+        install: Install::directory(peers::A2A, peers::INSTALL_A2A, PIP),
     },
     Need {
         name: "the Restate server for the tests",
         skipped: Skipped::new("cluster tests with the scheduler Restate", "sudo apt-get install npm"),
         require: "GRAPH_REQUIRE_RESTATE",
-        is_guaranteed: true,
-        install: Install::Directory {
-            name: peers::RESTATE,
-            script: peers::INSTALL_RESTATE,
-            installer: ("npm", &["--version"]),
-        },
-        is_installed: || peers::dir().join(peers::RESTATE).is_dir(),
+        install: Install::directory(peers::RESTATE, peers::INSTALL_RESTATE, NPM),
     },
     Need {
         name: "HAProxy for the tests",
         skipped: Skipped::new("cluster tests behind a load balancer", "sudo apt-get install haproxy"),
         require: "GRAPH_REQUIRE_HAPROXY",
-        is_guaranteed: true,
         // The script keeps the package from starting a permanent load balancer.
-        install: Install::System(
-            "\
+        install: Install::System {
+            script: "\
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y --no-install-recommends haproxy
 if [ -d /run/systemd/system ]; then systemctl disable --now haproxy; fi",
-        ),
-        is_installed: || {
-            let sbin = PathBuf::from("/usr/sbin");
-            search_path().iter().chain([&sbin]).any(|dir| dir.join("haproxy").is_file())
+            is_installed: || {
+                let sbin = PathBuf::from("/usr/sbin");
+                search_path().iter().chain([&sbin]).any(|dir| dir.join("haproxy").is_file())
+            },
         },
     },
     Need {
         name: "QEMU for the tests",
         skipped: Skipped::new("micro VM tests", "sudo apt-get install qemu-system-x86"),
         require: "GRAPH_REQUIRE_MICROVM",
-        is_guaranteed: true,
-        install: Install::System(
-            "\
+        install: Install::System {
+            script: "\
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 add() { apt-get install -y --no-install-recommends \"$@\" qemu-system-x86; }
 . /etc/os-release
 # If a part of QEMU is already installed from backports, the rest must come from there too.
 add || add -t \"$VERSION_CODENAME-backports\"",
-        ),
-        is_installed: || search_path().iter().any(|dir| dir.join("qemu-system-x86_64").is_file()),
+            is_installed: || search_path().iter().any(|dir| dir.join("qemu-system-x86_64").is_file()),
+        },
     },
     Need {
         name: "KVM for the tests",
         skipped: Skipped::new("tests in VMs without a guest kernel (requires /dev/kvm)", "sudo usermod -aG kvm $USER"),
         require: "GRAPH_REQUIRE_KVM",
-        is_guaranteed: false,
-        install: Install::Never,
-        is_installed: || {
-            let device = fs::File::options().read(true).write(true).open("/dev/kvm");
-            cfg!(target_arch = "x86_64") && device.is_ok()
+        install: Install::Never {
+            is_installed: || {
+                let device = fs::File::options().read(true).write(true).open("/dev/kvm");
+                cfg!(target_arch = "x86_64") && device.is_ok()
+            },
         },
     },
     Need {
@@ -290,10 +231,10 @@ add || add -t \"$VERSION_CODENAME-backports\"",
             "sudo apt-get install docker.io",
         ),
         require: "GRAPH_REQUIRE_DOCKER",
-        is_guaranteed: false,
         // The Docker engine is a system service, which the tests do not set up.
-        install: Install::Never,
-        is_installed: || succeeds("docker", &["version", "--format", "{{.Server.Version}}"]),
+        install: Install::Never {
+            is_installed: || succeeds("docker", &["version", "--format", "{{.Server.Version}}"]),
+        },
     },
 ];
 
@@ -328,17 +269,22 @@ pub(crate) enum Rights {
 impl Need {
     /// Determines the availability of the program. Searches for it in the same places as the tests.
     pub(crate) fn availability(&self, depth: Depth) -> Availability {
-        if (self.is_installed)() {
+        let is_installed = match self.install {
+            Install::System { is_installed, .. }
+            | Install::Backport { is_installed, .. }
+            | Install::Never { is_installed } => is_installed(),
+            Install::Directory { name, .. } => peers::dir().join(name).is_dir(),
+        };
+        if is_installed {
             return Availability::Installed;
         }
         let rights = match self.install {
-            Install::System(_) | Install::Backport(_) => system_rights(),
-            Install::NightlyDirectory { .. } if depth != Depth::Nightly => None,
-            Install::Directory { installer: (program, args), .. }
-            | Install::NightlyDirectory { installer: (program, args), .. } => {
+            Install::System { .. } | Install::Backport { .. } => system_rights(),
+            Install::Directory { depth: Depth::Nightly, .. } if depth != Depth::Nightly => None,
+            Install::Directory { installer: (program, args), .. } => {
                 succeeds(program, args).then_some(Rights::User)
             }
-            Install::Never => None,
+            Install::Never { .. } => None,
         };
         rights.map_or(Availability::Missing, Availability::Installable)
     }
@@ -353,27 +299,28 @@ impl Need {
             Rights::Sudo => Step::new(self.name, "sudo", "-n sh -ec"),
         };
         match self.install {
-            Install::System(script) => Some(step.args([script.to_owned()])),
-            Install::Backport(script) => {
+            Install::System { script, .. } => Some(step.args([script.to_owned()])),
+            Install::Backport { script, .. } => {
                 let step = step.args([script.to_owned(), "install".to_owned()]);
                 Some(step.args(backports::missing_source()))
             }
-            Install::Directory { name, script, .. }
-            | Install::NightlyDirectory { name, script, .. } => {
+            Install::Directory { name, script, .. } => {
                 let dir = peers::dir().join(name).display().to_string();
                 Some(step.args([script.to_owned(), "install".to_owned(), dir]))
             }
-            Install::Never => None,
+            Install::Never { .. } => None,
         }
     }
 
     /// Makes the tests fail instead of being skipped if the program does not work. Does so only if the program is
     /// already installed, or if it is installable and its installation script guarantees that it works.
     pub(crate) fn require(&self, availability: Availability, tests: Step) -> Step {
-        match availability {
-            Availability::Installed => tests.env(self.require, "1"),
-            Availability::Installable(_) if self.is_guaranteed => tests.env(self.require, "1"),
-            Availability::Installable(_) | Availability::Missing => tests,
+        match (availability, self.install) {
+            (Availability::Missing, _)
+            | (Availability::Installable(_), Install::Backport { .. }) => tests,
+            (Availability::Installed | Availability::Installable(_), _) => {
+                tests.env(self.require, "1")
+            }
         }
     }
 
@@ -381,12 +328,12 @@ impl Need {
     /// installation script does not guarantee that the program works, the summary checks again after all steps and
     /// reports the tests only if the program is still unavailable.
     pub(crate) fn skipped(&self, availability: Availability) -> Option<Skipped> {
-        match availability {
-            Availability::Missing => Some(self.skipped),
-            Availability::Installable(_) if !self.is_guaranteed => {
-                Some(Skipped { is_available: self.is_installed, ..self.skipped })
+        match (availability, self.install) {
+            (Availability::Missing, _) => Some(self.skipped),
+            (Availability::Installable(_), Install::Backport { is_installed, .. }) => {
+                Some(Skipped { is_available: is_installed, ..self.skipped })
             }
-            Availability::Installable(_) | Availability::Installed => None,
+            (Availability::Installable(_) | Availability::Installed, _) => None,
         }
     }
 }

@@ -135,8 +135,7 @@ python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" schemathe
 mv \"$1.new\" \"$1\"";
 
 /// Returns the directory in which the tests look for these programs. This is `GRAPH_PEERS` if it is set, and
-/// otherwise `peers` in the target directory. The tests compute the same path in `llm` (`peers`), `draft-gate`
-/// (`cycle`), `graph-agents` (`mcp`), `graph-server` (`peers`) and `book` (`peers`).
+/// otherwise `peers` in the target directory. The tests compute the same path in `test_support::peers`.
 pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);

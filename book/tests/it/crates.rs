@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::documents::{all_blocks, files_in, links, members, read, root};
 
 /// Members with a library that only the workspace uses.
-const INTERNAL: [&str; 3] = ["app-support", "benches", "tests"];
+const INTERNAL: [&str; 4] = ["app-support", "benches", "test-support", "tests"];
 
 /// Chapters that the front page of each library must link. `graph-core` links all chapters.
 const CHAPTERS: [(&str, &[&str]); 15] = [

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     documents::{Block, all_blocks},
-    peers::{self, LANGGRAPH, Peer, UI_CLIENTS, UI_RUNTIMES},
+    peers::{LANGGRAPH, Peer, UI_CLIENTS, UI_RUNTIMES},
     reference::Reference,
 };
 
@@ -156,7 +156,7 @@ fn assert_success(program: &Block, output: &Output) {
 #[test]
 fn javascript_programs_have_a_valid_syntax() {
     if !has_node() {
-        return peers::report_skipped("node is not installed");
+        return test_support::report_skipped("node is not installed");
     }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("program.mjs");

@@ -1,11 +1,8 @@
 //! Packages that `cargo xtask test` installs for the tests; see `xtask/src/peers.rs`.
 
-use std::{
-    env,
-    io::{self, Write},
-    path::{Path, PathBuf},
-    thread,
-};
+use std::path::PathBuf;
+
+use test_support::peers;
 
 /// LangGraph, its Python SDK (in `python`) and its JavaScript SDK with React (in `node`).
 pub(crate) const LANGGRAPH: Peer =
@@ -33,28 +30,11 @@ pub(crate) struct Peer {
 impl Peer {
     /// Returns the directory of the packages. Returns `None` if they are not installed; the test is then skipped.
     pub(crate) fn find(self) -> Option<PathBuf> {
-        let peers = env::var_os("GRAPH_PEERS").map_or_else(
-            || Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers"),
-            PathBuf::from,
-        );
-        let dir = peers.join(self.dir);
-        if dir.is_dir() {
-            return Some(dir);
-        }
-        self.skip(&format!("{} does not exist; `cargo xtask test` installs it", dir.display()));
-        None
+        peers::find(self.dir, self.require)
     }
 
     /// Reports that the test is skipped. Panics if the environment variable `require` is set.
     pub(crate) fn skip(self, why: &str) {
-        assert!(env::var_os(self.require).is_none(), "{why}");
-        report_skipped(why);
+        test_support::skip(self.require, why);
     }
-}
-
-/// Prints that the test is skipped. Writes directly to standard error, because the test harness captures the output of
-/// print macros.
-pub(crate) fn report_skipped(why: &str) {
-    let test = thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
 }

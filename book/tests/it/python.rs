@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     documents::{Block, all_blocks},
-    peers::{self, A2A, LANGGRAPH, Peer},
+    peers::{A2A, LANGGRAPH, Peer},
     reference::Reference,
 };
 
@@ -69,7 +69,7 @@ fn assert_success(program: &Block, output: &Output) {
 #[test]
 fn python_programs_have_a_valid_syntax() {
     if !has_python() {
-        return peers::report_skipped("python3 is not installed");
+        return test_support::report_skipped("python3 is not installed");
     }
     for program in programs() {
         assert_success(&program, &python("compile", &program.code, None));

@@ -1,7 +1,5 @@
 //! Tests the server against its OpenAPI document.
 
-#[path = "../../../graph-server/tests/it/peers.rs"]
-mod peers;
 pub(crate) mod rules;
 #[path = "../../../graph-server/tests/it/schemathesis.rs"]
 mod schemathesis;

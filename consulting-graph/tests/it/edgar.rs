@@ -1,15 +1,13 @@
 //! Statements from SEC filings.
 
-use std::{
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 use consulting_graph::data::{
     Company, Item, Origin, Period, Statement, Ticker, edgar, ratio, render,
 };
 use proptest::prelude::*;
+use test_support::report_skipped;
 
 use crate::sample::date;
 
@@ -189,21 +187,19 @@ proptest! {
 }
 
 /// Returns the directory with real filings, which are not part of the repository. The environment variable
-/// `CONSULTING_EDGAR` specifies it. Without it, says that `test` is skipped.
-pub(crate) fn real_filings(test: &str) -> Option<PathBuf> {
+/// `CONSULTING_EDGAR` specifies it. Without it, the test is skipped.
+pub(crate) fn real_filings() -> Option<PathBuf> {
     let named = std::env::var_os("CONSULTING_EDGAR").map(PathBuf::from);
     let folder = named.filter(|it| it.is_dir());
     if folder.is_none() {
-        // Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.
-        let why = "set CONSULTING_EDGAR to a directory with companyfacts files";
-        let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
+        report_skipped("set CONSULTING_EDGAR to a directory with companyfacts files");
     }
     folder
 }
 
 #[test]
 fn real_companies() {
-    let Some(folder) = real_filings("edgar::real_companies") else { return };
+    let Some(folder) = real_filings() else { return };
     let day = date(2026, 10, 1);
     let read = |ticker: &str| edgar::read(&folder, &Ticker::parse(ticker).unwrap(), day).unwrap();
 

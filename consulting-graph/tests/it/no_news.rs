@@ -87,9 +87,7 @@ async fn a_run_on_filings_without_news_argues_from_trends() {
 /// Runs the pipeline on real filings, which are not part of the repository.
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_on_real_filings_argue_from_trends() {
-    let Some(folder) = real_filings("no_news::runs_on_real_filings_argue_from_trends") else {
-        return;
-    };
+    let Some(folder) = real_filings() else { return };
     for ticker in ["AAPL", "NVDA", "GOOGL", "MRVL", "SNOW"] {
         let (report, calls) = run_on(folder.clone(), ticker).await;
         check(ticker, &report, &calls);

@@ -77,9 +77,7 @@ async fn other_companies_are_synthetic() {
 
 #[test]
 fn the_snapshot_equals_the_companyfacts_files() {
-    let Some(folder) = real_filings("snapshot::the_snapshot_equals_the_companyfacts_files") else {
-        return;
-    };
+    let Some(folder) = real_filings() else { return };
     let file = |text: &str| {
         let json = std::fs::read_to_string(folder.join(format!("{text}.json"))).unwrap();
         (ticker(text), json)

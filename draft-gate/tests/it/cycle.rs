@@ -1,39 +1,18 @@
 //! Runs the whole draft cycle over standard input and output with the official MCP client (PyPI package `mcp`).
 
-use std::{
-    env, fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-    process::Command,
-    thread,
-};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
+use test_support::peers;
 
 use crate::support::TestWorkspace;
 
 /// Name of the directory in which xtask installs the client; see `xtask/src/peers.rs`.
 const CLIENT: &str = "mcp-2.3.0";
 
-fn client() -> Option<PathBuf> {
-    let peers = env::var_os("GRAPH_PEERS").map_or_else(
-        || Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers"),
-        PathBuf::from,
-    );
-    let dir = peers.join(CLIENT);
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    let why = format!("the MCP client is not in {}; `cargo xtask test` installs it", dir.display());
-    assert!(env::var_os("GRAPH_REQUIRE_MCP").is_none(), "{why}");
-    let test = thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
-    None
-}
-
 #[test]
 fn the_official_client_runs_the_whole_cycle() {
-    let Some(client) = client() else { return };
+    let Some(client) = peers::find(CLIENT, "GRAPH_REQUIRE_MCP") else { return };
     let ws = TestWorkspace::new();
     let old = "import sys\n\n\ndef main():\n    print(\"watching\")\n\n\nmain()\n";
     ws.put("src/watchdog.py", old);

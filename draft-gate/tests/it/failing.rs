@@ -340,10 +340,3 @@ fn opening_a_missing_gate_unchecked_creates_none() {
     assert!(matches!(Gate::open_unchecked(dir.path()), Err(Error::NoGate { .. })));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
-
-#[test]
-fn debug_shows_the_message_and_its_cause() {
-    let source = std::io::Error::other("disk full");
-    let error = Error::Workspace { path: "work".into(), source };
-    assert_eq!(format!("{error:?}"), "cannot open the workspace `work`: disk full");
-}

@@ -6,6 +6,7 @@ use graph_core::{
     Checkpointer, IntoShared, JsonFieldKind, JsonState, JsonStateSchema, StateGraph, Stops,
     json_node, state::FieldError, store::Store,
 };
+use llm::ProviderTool;
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
@@ -22,11 +23,11 @@ use crate::{
     AgentError,
     dependencies::Dependencies,
     message::{Content, messages_field},
-    middleware::{Middleware, ModelWrapper},
+    middleware::{Middleware, model_wrapper},
     model::{ChatModel, RequestTool, SharedModel},
     response::{ResponseFormat, Strategy},
     state::{JUMP_TO, MALFORMED_CALLS, MESSAGES, STRUCTURED_RESPONSE, StateField},
-    tool::{ProviderTool, Tool, ToolErrors, ToolWrapper},
+    tool::{Tool, ToolErrors, ToolWrapper},
     tool_node::{ToolNode, unique},
 };
 
@@ -262,14 +263,7 @@ impl Agent {
 
     /// Lets middleware such as a budget wrap the models that other middleware calls itself.
     fn wrap_models_of_middleware(&mut self) {
-        let wrapping = self.middleware.iter().filter(|it| it.hooks().wraps_other_models);
-        let wrapping: Vec<_> = wrapping.cloned().collect();
-        if wrapping.is_empty() {
-            return;
-        }
-        let wrap: ModelWrapper = Arc::new(move |model: SharedModel| {
-            wrapping.iter().rev().fold(model, |model, it| it.wrap_model(model))
-        });
+        let Some(wrap) = model_wrapper(&self.middleware) else { return };
         for middleware in &mut self.middleware {
             if let Some(wrapped) = middleware.with_wrapped_models(&wrap) {
                 *middleware = wrapped;
@@ -283,7 +277,7 @@ impl Agent {
             StateField::private(JUMP_TO, JsonFieldKind::Ephemeral),
             StateField::new(STRUCTURED_RESPONSE, JsonFieldKind::Last).visible(false, true),
         ];
-        if self.malformed_call_retries > 0 {
+        if self.retries_malformed_calls() {
             // Not stored, so each run starts at zero.
             fields.push(StateField::private(MALFORMED_CALLS, JsonFieldKind::Untracked));
         }
@@ -320,6 +314,11 @@ impl Agent {
         }
     }
 
+    /// Returns whether the model is called again after a message in which all tool calls are malformed.
+    fn retries_malformed_calls(&self) -> bool {
+        self.malformed_call_retries > 0
+    }
+
     fn tool_wrappers(&self) -> Vec<ToolWrapper> {
         let wrapping = self.middleware.iter().filter(|it| it.hooks().wraps_tools);
         let wrapper = |middleware: &Arc<dyn Middleware>| {
@@ -346,7 +345,7 @@ impl Agent {
             name: self.name.clone(),
             registered: client_tools.iter().map(|it| it.name().to_owned()).collect(),
             checks_tools: !has_tool_wrapper,
-            identifies_malformed_calls: self.malformed_call_retries > 0,
+            identifies_malformed_calls: self.retries_malformed_calls(),
         };
         let node = Arc::new(ModelNode {
             model: self.model.clone(),
@@ -357,7 +356,7 @@ impl Agent {
             schema: schema.clone(),
             dependencies: self.dependencies.clone(),
             settings: self.settings.clone(),
-            counts_malformed_calls: self.malformed_call_retries > 0,
+            counts_malformed_calls: self.retries_malformed_calls(),
         });
         graph.node(json_node("model", move |input, context| {
             let node = node.clone();

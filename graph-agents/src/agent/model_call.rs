@@ -12,7 +12,7 @@ use crate::{
     AgentError,
     command::Command,
     id::new_id,
-    middleware::Middleware,
+    middleware::{Middleware, model_wrapper},
     model::{
         ModelAnswer, ModelHandler, ModelRequest, ModelTool, Prompt, RequestTool, ToolChoice,
         call_streaming,
@@ -37,9 +37,12 @@ pub(super) struct ModelCall {
 impl ModelCall {
     /// Creates the handler of model calls: this call inside the wrappers of the middleware.
     pub(super) fn into_handler(self, middleware: &[Arc<dyn Middleware>]) -> ModelHandler {
-        let call = Arc::new(self);
-        let innermost = ModelHandler::new(move |request| {
+        let (call, wrap) = (Arc::new(self), model_wrapper(middleware));
+        let innermost = ModelHandler::new(move |mut request| {
             let call = call.clone();
+            if let Some(wrap) = &wrap {
+                request.model = wrap(request.model);
+            }
             Box::pin(async move { call.execute(request).await })
         });
         let wrapping = middleware.iter().filter(|it| it.hooks().wraps_model);

@@ -1,15 +1,15 @@
 //! Options of an agent's model calls.
 
+use llm::ProviderTool;
 use serde_json::Value;
 
 use super::builder::Agent;
-use crate::tool::ProviderTool;
 
 impl Agent {
     /// Default value of [`malformed_call_retries`](Self::malformed_call_retries).
     pub const MALFORMED_CALL_RETRIES: usize = 2;
 
-    /// Adds a tool that the provider executes: an [`llm::ProviderTool`], such as a web search, or a [`ProviderTool`].
+    /// Adds a tool that the provider executes, such as a web search.
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel};
@@ -30,8 +30,8 @@ impl Agent {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn provider_tool(mut self, tool: impl Into<ProviderTool>) -> Self {
-        self.provider_tools.push(tool.into());
+    pub fn provider_tool(mut self, tool: ProviderTool) -> Self {
+        self.provider_tools.push(tool);
         self
     }
 

@@ -2,33 +2,20 @@
 
 use crate::{
     AgentState,
-    message::{AiMessage, InvalidToolCall, Message, ToolCall, ToolMessage},
+    message::{AiMessage, InvalidToolCall, Message, ToolCall, ToolMessage, add_missing_results},
     state::MALFORMED_CALLS,
 };
 
 /// Adds an error result for each malformed tool call that has an id and no result. Returns `None` if there is no such
 /// call.
-///
-/// Providers reject a conversation in which a tool call has no result.
 pub(super) fn repair(messages: &[Message]) -> Option<Vec<Message>> {
     let has_invalid = |it: &AiMessage| !it.invalid_tool_calls.is_empty();
     if !messages.iter().filter_map(Message::as_ai).any(has_invalid) {
         return None;
     }
-    let mut repaired = Vec::with_capacity(messages.len());
-    for (index, message) in messages.iter().enumerate() {
-        repaired.push(message.clone());
-        // Some servers send no ids. The generated ids are unique only within a message, so the results of a message are
-        // those before the model's next message.
-        let following = messages[index + 1..].iter().take_while(|it| it.as_ai().is_none());
-        let results: Vec<_> =
-            following.filter_map(Message::as_tool).map(|it| it.tool_call_id.as_str()).collect();
-        let invalid = message.as_ai().map_or(&[][..], |it| &it.invalid_tool_calls);
-        let is_unanswered =
-            |it: &&InvalidToolCall| it.id.as_deref().is_some_and(|id| !results.contains(&id));
-        let unanswered = invalid.iter().filter(is_unanswered);
-        repaired.extend(unanswered.map(|it| Message::Tool(result(it))));
-    }
+    let repaired = add_missing_results(messages, |it| {
+        it.invalid_tool_calls.iter().filter(|it| it.id.is_some()).map(result).collect()
+    });
     (repaired.len() > messages.len()).then_some(repaired)
 }
 

@@ -7,7 +7,7 @@ use super::repair::{is_malformed, malformed_in_a_row};
 use crate::{
     AgentState,
     command::JumpTo,
-    message::{Message, Status, ToolCall, last_ai},
+    message::{Message, ToolCall, last_ai},
     state::{JUMP_TO, STRUCTURED_RESPONSE},
     tool_node::SentCall,
 };
@@ -166,11 +166,9 @@ pub(super) fn after_tools(
     if registered.peek().is_some() && registered.all(|it| it.1) {
         return vec![to.exit()];
     }
-    let is_response = |name: Option<&String>| name.is_some_and(|it| tools.response.contains(it));
-    // A rejected response is answered too, but sets no response.
-    let responded = has_response(state)
-        && answers.iter().any(|it| is_response(it.name.as_ref()) && it.status != Status::Error);
-    match responded {
+    // With structured-output tools, each model call sets or clears the response. Otherwise, a response in the state has
+    // another origin, such as a tool's command.
+    match !tools.response.is_empty() && has_response(state) {
         true => vec![to.exit()],
         false => vec![to.loop_entry()],
     }

@@ -49,7 +49,7 @@ pub(super) enum Plan {
 pub(super) fn plan(current: &[Message], update: &[Message]) -> Result<Plan, AgentError> {
     let is_remove_all = |it: &Message| matches!(it, Message::Remove { id } if id == REMOVE_ALL);
     if let Some(last) = update.iter().rposition(is_remove_all) {
-        return Ok(Plan::Replace(last + 1));
+        return Ok(replacement(current, update, last + 1));
     }
     if let Some(puts) = appends(current, update) {
         return Ok(Plan::Merge { puts, removed: Vec::new() });
@@ -84,6 +84,16 @@ pub(super) fn plan(current: &[Message], update: &[Message]) -> Result<Plan, Agen
     let removed = merged.iter().enumerate().filter(|(_, it)| is_removed(it));
     let removed = removed.map(|(position, _)| position).collect();
     Ok(Plan::Merge { puts, removed })
+}
+
+/// Returns the effect of an update whose items from index `from` on are the new list. If the new list begins with the
+/// unchanged current list, the rest is appended, so that the current list is not stored again.
+fn replacement(current: &[Message], update: &[Message], from: usize) -> Plan {
+    if !update[from..].starts_with(current) {
+        return Plan::Replace(from);
+    }
+    let added = from + current.len()..update.len();
+    Plan::Merge { puts: (current.len()..).zip(added).collect(), removed: Vec::new() }
 }
 
 /// Largest update for which a search is cheaper than an index of all ids.

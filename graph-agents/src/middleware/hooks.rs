@@ -111,8 +111,8 @@ pub trait Middleware: fmt::Debug + Send + Sync {
         next.call(request).await
     }
 
-    /// Wraps a model that other middleware of the agent calls itself, for example to write summaries. The agent's own
-    /// model calls go through [`wrap_model_call`](Self::wrap_model_call) instead.
+    /// Wraps a model: each model that the agent calls, inside [`wrap_model_call`](Self::wrap_model_call) of all
+    /// middleware, and the models that other middleware calls itself, for example to write summaries.
     fn wrap_model(&self, model: SharedModel) -> SharedModel {
         model
     }
@@ -130,6 +130,19 @@ pub trait Middleware: fmt::Debug + Send + Sync {
 /// Wraps a model; see [`Middleware::with_wrapped_models`].
 pub type ModelWrapper = Arc<dyn Fn(SharedModel) -> SharedModel + Send + Sync>;
 
+/// Combines [`Middleware::wrap_model`] of the middleware that declares it. The first one is the outermost. Returns `None`
+/// if no middleware declares it.
+pub(crate) fn model_wrapper(middleware: &[Arc<dyn Middleware>]) -> Option<ModelWrapper> {
+    let wrapping = middleware.iter().filter(|it| it.hooks().replaces_models);
+    let wrapping: Vec<_> = wrapping.cloned().collect();
+    if wrapping.is_empty() {
+        return None;
+    }
+    Some(Arc::new(move |model: SharedModel| {
+        wrapping.iter().rev().fold(model, |model, it| it.wrap_model(model))
+    }))
+}
+
 /// The hooks that a middleware implements. Each hook that runs as a node lists the places that it may jump to.
 #[derive(Clone, Debug, Default)]
 #[must_use]
@@ -140,7 +153,7 @@ pub struct Hooks {
     pub(crate) after_agent: Option<Vec<JumpTo>>,
     pub(crate) wraps_model: bool,
     pub(crate) wraps_tools: bool,
-    pub(crate) wraps_other_models: bool,
+    pub(crate) replaces_models: bool,
 }
 
 impl Hooks {
@@ -187,7 +200,7 @@ impl Hooks {
 
     /// Declares [`Middleware::wrap_model`].
     pub fn wrap_model(mut self) -> Self {
-        self.wraps_other_models = true;
+        self.replaces_models = true;
         self
     }
 }

@@ -5,17 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use graph_core::NodeError;
 use llm::{CatalogEntry, Money, Prices, Usage};
-use serde_json::Value;
 
 use super::hooks::{Hooks, Middleware};
 use crate::{
     AgentError,
-    message::{AiMessage, Content, Message, count_tokens_approximately},
-    model::{
-        ChatModel, ChunkSink, ModelAnswer, ModelHandler, ModelProfile, ModelRequest, ModelTool,
-        Prompt, RequestTool, SharedModel,
-    },
-    tool::ProviderTool,
+    message::{AiMessage, count_tokens_approximately},
+    model::{ChatModel, ChunkSink, ModelProfile, ModelTool, Prompt, SharedModel},
 };
 
 /// Limits the cost of an agent's model calls, in all of its runs. Clones share the budget, so several agents can too.
@@ -29,7 +24,8 @@ use crate::{
 /// its estimate. After the call, the reported usage replaces the reservation. A call that fails, is cancelled or has no
 /// reported usage is charged its full reservation.
 ///
-/// Place it after middleware that retries calls or switches models, so that it sees every attempt.
+/// Every attempt counts if other middleware retries calls or switches models, wherever the budget is placed. A call that
+/// other middleware answers itself costs nothing.
 ///
 /// ```
 /// use graph_agents::middleware::MoneyBudget;
@@ -125,53 +121,31 @@ impl MoneyBudget {
     }
 
     /// Charges the reported usage of a call instead of its reservation.
-    fn charge(&self, mut reservation: Reservation, answer: Option<&AiMessage>) {
-        if let Some(usage) = answer.and_then(|it| it.usage.as_ref()) {
+    fn charge(&self, mut reservation: Reservation, answer: &AiMessage) {
+        if let Some(usage) = &answer.usage {
             reservation.charge = self.cost(usage).unwrap_or(reservation.amount);
         }
     }
 }
 
-/// Estimates the number of tokens in a request.
-fn estimate_request(request: &ModelRequest) -> u64 {
-    let tool = |it: &RequestTool| match it {
-        RequestTool::Client(tool) => {
-            function_length(tool.name(), tool.description(), tool.schema())
-        }
-        RequestTool::Provider(tool) => provider_tool_length(tool),
-    };
-    let tools = request.tools.iter().map(tool).sum();
-    estimate(request.system.as_ref(), &request.messages, tools)
-}
-
 /// Estimates the number of tokens in a prompt.
-fn estimate_prompt(prompt: &Prompt) -> u64 {
-    let tool = |it: &ModelTool| match it {
-        ModelTool::Function { name, description, parameters, .. } => {
-            function_length(name, description, parameters)
-        }
-        ModelTool::Provider(tool) => provider_tool_length(tool),
-    };
-    let tools: usize = prompt.tools.iter().map(tool).sum();
+fn estimate(prompt: &Prompt) -> u64 {
+    let tools: usize = prompt.tools.iter().map(definition_length).sum();
     let schema = prompt.output.as_ref().map_or(0, |it| it.schema.to_string().len());
-    estimate(prompt.system.as_ref(), &prompt.messages, tools + schema)
-}
-
-/// Returns the number of bytes in the definition of a function.
-fn function_length(name: &str, description: &str, parameters: &Value) -> usize {
-    name.len() + description.len() + parameters.to_string().len()
-}
-
-/// Returns the number of bytes in the definition of a tool that the provider executes.
-fn provider_tool_length(tool: &ProviderTool) -> usize {
-    serde_json::to_string(&tool.tool).map_or(0, |it| it.len())
-}
-
-/// Estimates the number of tokens in messages, a system prompt, and definitions with this number of characters.
-fn estimate(system: Option<&Content>, messages: &[Message], definitions: usize) -> u64 {
-    let characters = system.map_or(0, |it| it.text().len()) + definitions;
-    let tokens = count_tokens_approximately(messages) + characters.div_ceil(4);
+    let system = prompt.system.as_ref().map_or(0, |it| it.text().len());
+    let tokens =
+        count_tokens_approximately(&prompt.messages) + (system + tools + schema).div_ceil(4);
     tokens.try_into().unwrap_or(u64::MAX)
+}
+
+/// Returns the number of bytes in the definition of a tool.
+fn definition_length(tool: &ModelTool) -> usize {
+    match tool {
+        ModelTool::Function { name, description, parameters, .. } => {
+            name.len() + description.len() + parameters.to_string().len()
+        }
+        ModelTool::Provider(tool) => serde_json::to_string(tool).map_or(0, |it| it.len()),
+    }
 }
 
 /// A reserved amount. When it is dropped, `charge` is spent instead.
@@ -193,25 +167,13 @@ fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
     account.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[async_trait]
 impl Middleware for MoneyBudget {
     fn name(&self) -> String {
         "MoneyBudget".to_owned()
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::new().wrap_model_call().wrap_model()
-    }
-
-    async fn wrap_model_call(
-        &self,
-        request: ModelRequest,
-        next: ModelHandler,
-    ) -> Result<ModelAnswer, NodeError> {
-        let reservation = self.reserve(estimate_request(&request))?;
-        let answer = next.call(request).await?;
-        self.charge(reservation, answer.ai());
-        Ok(answer)
+        Hooks::new().wrap_model()
     }
 
     fn wrap_model(&self, model: SharedModel) -> SharedModel {
@@ -237,9 +199,9 @@ impl ChatModel for BudgetedModel {
         prompt: &Prompt,
         chunks: &mut ChunkSink<'_>,
     ) -> Result<AiMessage, NodeError> {
-        let reservation = self.budget.reserve(estimate_prompt(prompt))?;
+        let reservation = self.budget.reserve(estimate(prompt))?;
         let answer = self.model.call(prompt, chunks).await?;
-        self.budget.charge(reservation, Some(&answer));
+        self.budget.charge(reservation, &answer);
         Ok(answer)
     }
 }

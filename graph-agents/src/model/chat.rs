@@ -4,12 +4,12 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use graph_core::{Context, NodeError};
+use llm::ProviderTool;
 use serde_json::{Map, Value};
 
 use crate::{
     id::new_id,
     message::{AiMessage, Content, Message, MessageList},
-    tool::ProviderTool,
 };
 
 /// A model that an agent can call. [`LlmModel`](super::LlmModel) adapts the models of the crate `llm`.
@@ -146,7 +146,7 @@ impl ModelTool {
     pub fn name(&self) -> &str {
         match self {
             Self::Function { name, .. } => name,
-            Self::Provider(tool) => &tool.name,
+            Self::Provider(tool) => tool.name(),
         }
     }
 }

@@ -73,7 +73,7 @@ impl LlmModel {
                     let tool = llm::Tool::new(name, description, Value::clone(parameters));
                     request.tools.push(llm::Tool { strict: *strict, ..tool });
                 }
-                ModelTool::Provider(tool) => request.provider_tools.push(tool.tool.clone()),
+                ModelTool::Provider(tool) => request.provider_tools.push(tool.clone()),
             }
         }
         request.tool_choice = match &prompt.tool_choice {

@@ -7,6 +7,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use graph_core::{Context, NodeError};
+use llm::ProviderTool;
 use serde_json::{Map, Value};
 
 use super::chat::{SharedModel, ToolChoice};
@@ -16,7 +17,7 @@ use crate::{
     dependencies::Dependencies,
     message::{AiMessage, Content, Message, MessageList},
     response::ResponseFormat,
-    tool::{ProviderTool, Tool},
+    tool::Tool,
 };
 
 /// A model call that is about to be made. Changes to it affect only this call.
@@ -60,7 +61,7 @@ impl RequestTool {
     pub fn name(&self) -> &str {
         match self {
             Self::Client(tool) => tool.name(),
-            Self::Provider(tool) => &tool.name,
+            Self::Provider(tool) => tool.name(),
         }
     }
 }

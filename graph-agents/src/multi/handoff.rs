@@ -43,26 +43,27 @@ pub(super) fn supervisor_handoff_tool(
 ) -> Tool {
     handoff(agent, prefix, move |messages, answer, _| match add_messages {
         true => Update::new().messages(messages.iter().cloned().chain([answer.into()])),
-        false => Update::new().messages(without_pending_calls(messages)),
+        false => {
+            let (earlier, newest) = split_without_pending_calls(messages);
+            Update::new().messages(earlier.iter().cloned().chain(newest))
+        }
     })
 }
 
-/// Removes the unanswered calls of the newest AI message, which are handoffs, and the message itself if it has no other
-/// calls.
-fn without_pending_calls(messages: &[Message]) -> Vec<Message> {
-    let mut messages = messages.to_vec();
-    let Some(index) = messages.iter().rposition(|it| it.as_ai().is_some()) else {
-        return messages;
-    };
-    let (before, after) = messages.split_at_mut(index + 1);
-    if let Message::Ai(newest) = &mut before[index] {
-        let answers: Vec<_> = after.iter().filter_map(Message::as_tool).collect();
-        newest.tool_calls.retain(|call| answers.iter().any(|it| it.tool_call_id == call.id()));
-        if newest.tool_calls.is_empty() {
-            messages.remove(index);
+/// Splits a conversation before the newest AI message. Removes the unanswered calls of this message, which are handoffs,
+/// and the message itself if it has no other calls.
+fn split_without_pending_calls(messages: &[Message]) -> (&[Message], Vec<Message>) {
+    let index = messages.iter().rposition(|it| it.as_ai().is_some()).unwrap_or(messages.len());
+    let (earlier, newest) = messages.split_at(index);
+    let mut newest = newest.to_vec();
+    if let Some((Message::Ai(calling), following)) = newest.split_first_mut() {
+        let answers: Vec<_> = following.iter().filter_map(Message::as_tool).collect();
+        calling.tool_calls.retain(|call| answers.iter().any(|it| it.tool_call_id == call.id()));
+        if calling.tool_calls.is_empty() {
+            newest.remove(0);
         }
     }
-    messages
+    (earlier, newest)
 }
 
 fn handoff(
@@ -106,6 +107,8 @@ fn is_handoff_back(message: &AiMessage) -> bool {
 
 /// Creates a tool with which a supervisor forwards the newest message of an agent as the supervisor's own answer. The
 /// run then ends.
+///
+/// Other tools that were called in the same message run first, and their results stay in the conversation.
 ///
 /// ```
 /// use graph_agents::{
@@ -156,8 +159,11 @@ pub fn forward_tool(supervisor: impl Into<String>) -> Tool {
             };
             let mut copy = AiMessage::new(source.content.clone());
             copy.name = Some(supervisor);
-            let update = Update::new().messages([Message::Ai(copy)]);
+            let (_, newest) = split_without_pending_calls(runtime.state().messages());
+            let update = Update::new().messages(newest.into_iter().chain([Message::Ai(copy)]));
             ToolOutput::Command(Command::new().update(update).goto(Goto::end()).to_parent())
         }
     })
+    .hands_off(true)
+    .leads_to("__end__".to_owned())
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Agent, AgentError, CompiledAgent,
-    message::{Message, messages_field, messages_from_json},
+    message::{Message, ToolMessage, add_missing_results, messages_field, messages_from_json},
     model::{ChatModel, SharedModel},
     state::MESSAGES,
     tool::Tool,
@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputMode {
     /// The last message. If it is a tool result, all messages from the newest AI message on, so that every result follows
-    /// its call.
+    /// its call. If it contains tool calls, an error for each of them follows.
     #[default]
     LastMessage,
     /// All messages.
@@ -228,7 +228,7 @@ impl Supervisor {
             },
             move |state: JsonState| -> JsonUpdate {
                 let messages = state.get(MESSAGES).and_then(|it| messages_from_json(it).ok());
-                let mut messages = shorten(messages.unwrap_or_default(), mode);
+                let mut messages = shorten(&messages.unwrap_or_default(), mode);
                 if back {
                     messages.extend(handoff_back_messages(&agent_name, &supervisor));
                 }
@@ -240,7 +240,9 @@ impl Supervisor {
     }
 }
 
-fn shorten(mut messages: Vec<Message>, mode: OutputMode) -> Vec<Message> {
+/// Returns the messages of an agent that the supervisor sees. Calls that the agent did not execute, for example because
+/// middleware ended it, are answered with an error.
+fn shorten(messages: &[Message], mode: OutputMode) -> Vec<Message> {
     let start = match (mode, messages.last()) {
         (OutputMode::FullHistory, _) => 0,
         (OutputMode::LastMessage, Some(Message::Tool(_))) => {
@@ -248,5 +250,8 @@ fn shorten(mut messages: Vec<Message>, mode: OutputMode) -> Vec<Message> {
         }
         (OutputMode::LastMessage, _) => messages.len().saturating_sub(1),
     };
-    messages.split_off(start)
+    add_missing_results(&messages[start..], |it| {
+        let text = "Not executed: the agent ended before this call.";
+        it.tool_calls.iter().map(|call| ToolMessage::error(call, text)).collect()
+    })
 }

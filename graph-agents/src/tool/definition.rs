@@ -229,7 +229,7 @@ impl Tool {
         self.edit(|it| it.dependencies.push(dependencies::check::<T>()))
     }
 
-    /// Sets whether the tool hands the conversation to another agent with a command to the parent graph.
+    /// Sets whether the tool hands the conversation to another agent, or ends the run, with a command to the parent graph.
     ///
     /// In an agent, such a call runs after all other calls of the same message, so that their results are kept. If a
     /// message contains several such calls, the first that succeeds wins, and the others are answered with an error.
@@ -238,7 +238,7 @@ impl Tool {
         self.edit(|it| it.hands_off = hands_off)
     }
 
-    /// Declares the agent that a handoff leads to, for validation and drawings.
+    /// Declares the node of the parent graph that a handoff leads to, for validation and drawings.
     pub(crate) fn leads_to(self, agent: String) -> Self {
         self.edit(|it| it.destination = Some(agent))
     }

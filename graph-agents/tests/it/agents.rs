@@ -5,8 +5,8 @@ use std::sync::{
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AiMessage, ChatModel, CompiledAgent, InvalidToolCall, LlmModel, Message, ResponseFormat,
-    ScriptedModel, Status, Tool, ToolCall,
+    Agent, AiMessage, ChatModel, Command, CompiledAgent, InvalidToolCall, LlmModel, Message,
+    ResponseFormat, ScriptedModel, Status, Tool, ToolCall, ToolMessage, Update,
     middleware::{HumanInTheLoop, ModelCallLimit, ReviewRule},
     model::{ChunkSink, Prompt},
 };
@@ -221,6 +221,30 @@ async fn rejected_structured_response_beside_a_plain_call_is_corrected() {
     let outcome = agent.run("weather in Rome?").await.unwrap();
     assert_eq!(outcome.response::<Weather>().unwrap().temperature, 20);
     assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn structured_response_beside_a_plain_call_ends_the_loop_after_the_call() {
+    let (tool, count) = counting("count");
+    let args = json!({"city": "Rome", "temperature": 20});
+    let model =
+        ScriptedModel::new([calls(&["count"]).tool_call(ToolCall::new("Weather", args, "c1"))]);
+    let agent = Agent::new(model).tools([tool]).response::<Weather>().compile().unwrap();
+    let outcome = agent.run("weather in Rome?").await.unwrap();
+    assert_eq!(outcome.response::<Weather>().unwrap().temperature, 20);
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn response_that_a_tool_writes_does_not_end_the_loop() {
+    let tool = Tool::dynamic("write", "Writes a response.", json!({}), |_, runtime| async move {
+        let answer = ToolMessage::success(runtime.call(), "written");
+        let update = Update::new().messages([answer]).set("structured_response", "early");
+        Command::new().update(update)
+    });
+    let model = ScriptedModel::new([calls(&["write"]), AiMessage::new("done")]);
+    let agent = Agent::new(model).tools([tool]).compile().unwrap();
+    assert_eq!(agent.run("go").await.unwrap().text(), "done");
 }
 
 #[tokio::test]

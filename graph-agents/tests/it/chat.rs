@@ -1,8 +1,8 @@
 use graph_agents::{
-    Agent, AiMessage, Chat, ChatError, CompiledAgent, ScriptedModel, Tool, ToolCall,
+    Agent, AiMessage, Chat, CompiledAgent, ScriptedModel, Tool, ToolCall,
     middleware::{DecisionKind, HumanInTheLoop, ReviewRule},
 };
-use graph_core::{MemorySaver, store::StoreError};
+use graph_core::MemorySaver;
 use serde_json::json;
 
 fn weather() -> Tool {
@@ -73,13 +73,4 @@ async fn questions_of_tools_are_answered_and_failures_are_printed() {
     let output = chat(&agent, "go\nblue\n/retry\n").await;
     assert!(output.contains("Which colour?\n? ← ask: blue\nerror: "), "{output}");
     assert_eq!(output.matches("no answers left").count(), 2, "{output}");
-}
-
-#[test]
-fn debug_shows_the_message_and_its_causes() {
-    let error = ChatError::Io(std::io::Error::other(StoreError::backend("disk full")));
-    assert_eq!(
-        format!("{error:?}"),
-        "cannot access the terminal: the store's back end failed\n\ncaused by:\n  disk full"
-    );
 }

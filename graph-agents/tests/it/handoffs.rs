@@ -1,7 +1,11 @@
+use async_trait::async_trait;
 use graph_agents::{
-    Agent, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
-    multi::{Supervisor, Swarm, handoff_tool},
+    Agent, AgentState, AiMessage, CompiledAgent, JumpTo, Message, ScriptedModel, Status, Tool,
+    ToolCall, Update,
+    middleware::{Hooks, Middleware},
+    multi::{OutputMode, Supervisor, Swarm, forward_tool, handoff_tool},
 };
+use graph_core::{Context, NodeError};
 use serde_json::json;
 
 fn calls(names: &[&str]) -> AiMessage {
@@ -90,6 +94,91 @@ async fn supervisor_sees_the_call_of_every_result_that_an_agent_returns_directly
         assert_eq!(texts, expected);
         assert_eq!(messages[3].as_ai().unwrap().tool_calls.len(), names.len());
     }
+}
+
+/// Ends the agent after the first message of its model.
+#[derive(Debug)]
+struct EndAfterModel;
+
+#[async_trait]
+impl Middleware for EndAfterModel {
+    fn name(&self) -> String {
+        "EndAfterModel".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().after_model([JumpTo::End])
+    }
+
+    async fn after_model(&self, _: &AgentState, _: &Context) -> Result<Option<Update>, NodeError> {
+        Ok(Some(Update::new().jump(JumpTo::End)))
+    }
+}
+
+#[tokio::test]
+async fn supervisor_sees_an_answer_to_every_call_of_an_agent_that_middleware_ends() {
+    for mode in [OutputMode::LastMessage, OutputMode::FullHistory] {
+        let model = ScriptedModel::new([calls(&["transfer_to_bob"]), AiMessage::new("done")]);
+        let bob = Agent::new(ScriptedModel::new([calls(&["three", "three"])]))
+            .name("bob")
+            .tools([three()])
+            .middleware(EndAfterModel)
+            .compile()
+            .unwrap();
+        let team = Supervisor::new(model, [bob]).output_mode(mode).handoff_back_messages(false);
+        let messages = team.compile().unwrap().run("hi").await.unwrap().messages;
+        assert_eq!(messages[3].as_ai().unwrap().tool_calls.len(), 2, "{mode:?}");
+        let answers = messages[4..6].iter().filter_map(Message::as_tool);
+        let answers: Vec<_> = answers.map(|it| (it.tool_call_id.as_str(), it.status)).collect();
+        assert_eq!(answers, [("c0", Status::Error), ("c1", Status::Error)], "{mode:?}");
+        assert_eq!(messages[6].text(), "done", "{mode:?}");
+    }
+}
+
+/// Runs a supervisor that hands the conversation to `bob` and then makes these calls. `forward_message` forwards his
+/// message.
+async fn forward(names: &[&str]) -> Vec<Message> {
+    let mut second = calls(names);
+    for call in &mut second.tool_calls {
+        if call.name == "forward_message" {
+            call.args.insert("from_agent".to_owned(), json!("bob"));
+        }
+    }
+    let model = ScriptedModel::new([calls(&["transfer_to_bob"]), second]);
+    let bob = agent("bob", vec![AiMessage::new("bob")], vec![]);
+    let team = Supervisor::new(model, [bob])
+        .tools([three(), forward_tool("supervisor")])
+        .handoff_back_messages(false)
+        .compile()
+        .unwrap();
+    team.run("hi").await.unwrap().messages
+}
+
+#[tokio::test]
+async fn forwarding_keeps_the_results_of_other_calls() {
+    for order in [["three", "forward_message"], ["forward_message", "three"]] {
+        let messages = forward(&order).await;
+        let texts: Vec<_> = messages[3..].iter().map(Message::text).collect();
+        assert_eq!(texts, ["bob", "", "3", "bob"], "{order:?}");
+        let called = messages[4].as_ai().unwrap().tool_calls.iter();
+        assert_eq!(called.map(|it| it.name.as_str()).collect::<Vec<_>>(), ["three"], "{order:?}");
+        assert_eq!(messages[6].name(), Some("supervisor"), "{order:?}");
+    }
+}
+
+#[tokio::test]
+async fn forwarding_alone_adds_only_the_forwarded_message() {
+    let messages = forward(&["forward_message"]).await;
+    let texts: Vec<_> = messages[3..].iter().map(Message::text).collect();
+    assert_eq!(texts, ["bob", "bob"]);
+}
+
+#[tokio::test]
+async fn forwarding_does_not_leave_the_call_of_a_handoff_unanswered() {
+    let messages = forward(&["forward_message", "three", "transfer_to_bob"]).await;
+    let texts: Vec<_> = messages[3..].iter().map(Message::text).collect();
+    assert_eq!(texts, ["bob", "", "3", "bob"]);
+    assert_eq!(messages[4].as_ai().unwrap().tool_calls.len(), 1);
 }
 
 #[test]

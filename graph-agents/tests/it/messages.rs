@@ -51,6 +51,20 @@ fn stored_change_contains_only_new_and_changed_messages() {
 }
 
 #[test]
+fn replacement_that_begins_with_the_unchanged_list_stores_only_the_rest() {
+    let current = vec![human("1", "a"), human("2", "b")];
+    let replace = |list: &[Message]| [vec![Message::remove_all()], list.to_vec()].concat();
+    let change = |list: &[Message]| Messages::delta(&current, &NewMessages::from(replace(list)));
+    let longer = [current.clone(), vec![human("3", "c"), human("1", "d")]].concat();
+    let put = |position: usize| (position, serde_json::to_value(&longer[position]).unwrap());
+    assert_eq!(change(&longer), Some(Change::Put(vec![put(2), put(3)])));
+    assert_eq!(change(&current), Some(Change::Put(Vec::new())));
+    assert_eq!(change(&longer[1..]), None);
+    // A replacement is not merged, so an id can occur twice.
+    assert_eq!(add_messages(current.clone(), replace(&longer)).unwrap(), longer);
+}
+
+#[test]
 fn short_forms_become_messages() {
     let messages = json!(["hi", ["assistant", "hello"], {"role": "system", "content": "x"}]);
     let messages = messages_from_json(&messages);

@@ -1,4 +1,4 @@
-//! The money budget counts the model calls of other middleware.
+//! The money budget counts every model call of an agent and of its other middleware.
 
 use std::sync::{
     Arc,
@@ -8,9 +8,11 @@ use std::sync::{
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use graph_agents::{
-    Agent, AiMessage, ChatModel, CompiledAgent, Message, Tool, ToolCall,
-    middleware::{Middleware, MoneyBudget, Size, Summarization, ToolEmulator, ToolSelector},
-    model::{ChunkSink, Prompt},
+    Agent, AiMessage, ChatModel, CompiledAgent, Message, ScriptedModel, Tool, ToolCall,
+    middleware::{
+        Middleware, ModelFallback, MoneyBudget, Size, Summarization, ToolEmulator, ToolSelector,
+    },
+    model::{ChunkSink, Prompt, SharedModel},
 };
 use graph_core::NodeError;
 use llm::{Money, Prices, Usage};
@@ -86,7 +88,7 @@ fn conversation() -> Vec<Message> {
 }
 
 fn agent(model: Paid, middleware: impl Middleware + 'static, budget: &MoneyBudget) -> Agent {
-    // The position of the budget does not matter for the models of other middleware.
+    // The position of the budget does not matter.
     Agent::new(model).middleware(budget.clone()).middleware(middleware)
 }
 
@@ -131,6 +133,23 @@ async fn calls_of_the_tool_emulator_count() {
     assert_eq!(outcome.messages[2].text(), "12:00");
     assert_eq!((model.calls(), emulator.calls()), (2, 1));
     assert_eq!(budget.spent(), Money::from_dollars(0.3));
+}
+
+#[tokio::test]
+async fn every_attempt_counts_wherever_the_budget_is_placed() {
+    for is_first in [true, false] {
+        let budget = budget(9.0);
+        // A script without answers fails, and a failed call is charged in full.
+        let failing = Agent::new(ScriptedModel::new(Vec::<AiMessage>::new()));
+        let spare: SharedModel = Arc::new(Paid::new("Hello!"));
+        let fallback = ModelFallback::new([spare]);
+        let agent = match is_first {
+            true => failing.middleware(budget.clone()).middleware(fallback),
+            false => failing.middleware(fallback).middleware(budget.clone()),
+        };
+        compiled(agent).run("Hi.").await.unwrap();
+        assert!(budget.spent() > Money::from_dollars(1.1), "{:?}", budget.spent());
+    }
 }
 
 #[tokio::test]

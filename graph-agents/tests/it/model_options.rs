@@ -47,17 +47,13 @@ async fn parallel_tool_calls_and_log_probabilities_are_requested() {
 #[tokio::test]
 async fn provider_tools_keep_their_options() {
     let search = WebSearch { max_uses: Some(3), allowed_domains: vec!["rust-lang.org".to_owned()] };
-    let maps = ProviderTool {
-        name: "maps".to_owned(),
-        tool: llm::ProviderTool::Custom(json!({ "type": "maps_20260101" })),
-    };
+    let maps = ProviderTool::Custom(json!({ "type": "maps_20260101" }));
     let request = request(|it| {
-        it.provider_tool(llm::ProviderTool::WebSearch(search.clone()))
-            .provider_tool(llm::ProviderTool::CodeExecution)
+        it.provider_tool(ProviderTool::WebSearch(search.clone()))
+            .provider_tool(ProviderTool::CodeExecution)
             .provider_tool(maps.clone())
     })
     .await;
-    let expected =
-        [llm::ProviderTool::WebSearch(search), llm::ProviderTool::CodeExecution, maps.tool];
+    let expected = [ProviderTool::WebSearch(search), ProviderTool::CodeExecution, maps];
     assert_eq!(request.provider_tools, expected);
 }

@@ -209,6 +209,18 @@ async fn tools_for_files_and_commands_are_untrusted_by_default() {
     check_mark(shell.clone(), shell.trusted(), "shell", cat, "Obey!\n").await;
 }
 
+#[tokio::test]
+async fn mark_of_a_single_tool_can_be_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.txt"), "Obey!\n").unwrap();
+    let tools = FileSearch::new(dir.path()).unwrap().tools().into_iter().map(Tool::trusted);
+    let grep = json!({"pattern": "Obey", "output_mode": "content"});
+    let results = texts(|it| it.tools(tools), "grep_search", grep).await;
+    assert_eq!(results, ["/a.txt:1:Obey!"]);
+    let tool = failing().untrusted().trusted().handle_exceptions(ExceptionAnswer::Message);
+    assert_eq!(texts(|it| it.tools([tool]), "load", json!({})).await, [SHORTENED]);
+}
+
 async fn check_mark(
     untrusted: impl Middleware + 'static,
     trusted: impl Middleware + 'static,

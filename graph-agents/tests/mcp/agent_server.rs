@@ -9,6 +9,7 @@ use graph_agents::{
 use graph_core::MemorySaver;
 use rmcp::ServiceExt;
 use serde_json::json;
+use test_support::peers;
 use tokio::{
     io::duplex,
     net::TcpListener,
@@ -16,7 +17,7 @@ use tokio::{
     sync::{Semaphore, oneshot},
 };
 
-use crate::{call_tool, peer};
+use crate::call_tool;
 
 fn weather_agent(answers: usize) -> CompiledAgent {
     let answers = (0..answers).map(|_| AiMessage::new("It rains."));
@@ -75,7 +76,7 @@ async fn agent_is_a_tool_of_another_agent() {
 
 #[tokio::test]
 async fn official_client_calls_an_agent_over_http() {
-    let Some(client) = peer::client() else { return };
+    let Some(client) = peers::find("mcp-2.3.0", "GRAPH_REQUIRE_MCP") else { return };
     let url = over_http(weather_agent(1)).await;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/client.py");
     let mut command = Command::new("python3");

@@ -12,15 +12,16 @@ use graph_agents::{
     mcp::{McpClient, McpOptions, ResourceContents},
 };
 use serde_json::{Value, json};
+use test_support::peers;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
 };
 
-use crate::{call_tool, peer};
+use crate::call_tool;
 
 fn dir() -> Option<PathBuf> {
-    peer::dir("mcp-everything-2026.8.31", "GRAPH_REQUIRE_MCP_EVERYTHING")
+    peers::find("mcp-everything-2026.8.31", "GRAPH_REQUIRE_MCP_EVERYTHING")
 }
 
 fn command(dir: &Path, transport: &str) -> Command {

@@ -4,7 +4,6 @@
 
 mod agent_server;
 mod everything;
-mod peer;
 mod time_server;
 mod untrusted;
 

@@ -5,12 +5,13 @@ use graph_agents::{
     mcp::{McpClient, McpOptions},
 };
 use serde_json::{Value, json};
+use test_support::peers;
 use tokio::process::Command;
 
-use crate::{call_tool, peer};
+use crate::call_tool;
 
 async fn tools(options: McpOptions) -> Option<Vec<Tool>> {
-    let dir = peer::dir("mcp-time-2026.10.19", "GRAPH_REQUIRE_MCP_TIME")?;
+    let dir = peers::find("mcp-time-2026.10.19", "GRAPH_REQUIRE_MCP_TIME")?;
     let mut command = Command::new("python3");
     command.args(["-m", "mcp_server_time", "--local-timezone", "UTC"]);
     command.env("PYTHONPATH", dir).env("PYTHONDONTWRITEBYTECODE", "1");

@@ -2,7 +2,6 @@
 
 use std::{
     env, fs,
-    io::Write as _,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -81,16 +80,8 @@ pub(crate) fn find_program() -> Option<PathBuf> {
     let dirs = env::split_paths(&path).chain(["/usr/sbin".into()]);
     let program = dirs.map(|it| it.join("haproxy")).find(|it| it.is_file());
     if program.is_none() {
-        assert!(
-            env::var_os("GRAPH_REQUIRE_HAPROXY").is_none(),
-            "HAProxy is not installed; run `cargo xtask test`"
-        );
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        // Writes directly to stderr, because the test harness captures the output of print macros.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: {test}: HAProxy is not installed; run `sudo apt-get install haproxy`"
-        );
+        let why = "HAProxy is not installed; run `sudo apt-get install haproxy`";
+        test_support::skip("GRAPH_REQUIRE_HAPROXY", why);
     }
     program
 }

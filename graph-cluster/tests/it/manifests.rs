@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{ChildStdout, Command, Stdio},
     time::Duration,
 };
 
 use graph_cluster::Worker;
 use rustix::process::{Pid, Signal, kill_process};
+use test_support::process::Process;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -131,8 +132,8 @@ fn haproxy_accepts_its_configuration() {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
-/// A program of a manifest. It is killed when the value is dropped.
-struct Running(Child);
+/// A program of a manifest.
+struct Running(Process);
 
 impl Running {
     /// Starts a command with the database of the test, and with a free port of this machine.
@@ -142,30 +143,19 @@ impl Running {
             it if it.starts_with("0.0.0.0:") => "127.0.0.1:0".to_owned(),
             it => it.to_owned(),
         };
-        let child = Command::new(program(&command[0]))
-            .args(command[1..].iter().map(arg))
-            .env("DATABASE_URL", &cluster.database)
-            .stdout(Stdio::piped())
-            .spawn();
-        Self(child.expect("the program is built"))
+        let mut program = Command::new(program(&command[0]));
+        program.args(command[1..].iter().map(arg)).env("DATABASE_URL", &cluster.database);
+        Self(Process::start(program.stdout(Stdio::piped())))
     }
 
     fn stdout(&mut self) -> ChildStdout {
-        self.0.stdout.take().expect("the output is a pipe")
+        self.0.0.stdout.take().expect("the output is a pipe")
     }
 
     /// Ends the program as Compose and Kubernetes do.
     fn stop(mut self) {
-        kill_process(Pid::from_child(&self.0), Signal::TERM).expect("the program is running");
-        assert!(self.0.wait().expect("the program is a child of this process").success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Fails if the program has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        kill_process(Pid::from_child(&self.0.0), Signal::TERM).expect("the program is running");
+        assert!(self.0.0.wait().expect("the program is a child of this process").success());
     }
 }
 
@@ -179,7 +169,10 @@ pub(crate) async fn commands_of_the_manifests_run(cluster: &Cluster) {
             _ => {
                 let reported = async {
                     while cluster.workers().await.is_empty() {
-                        assert!(matches!(running.0.try_wait(), Ok(None)), "{command:?} has ended");
+                        assert!(
+                            matches!(running.0.0.try_wait(), Ok(None)),
+                            "{command:?} has ended"
+                        );
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                 };

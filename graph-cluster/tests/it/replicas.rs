@@ -1,8 +1,7 @@
 //! Replicas of a server that are killed while a worker executes their runs.
 
 use std::{
-    io::{BufRead, BufReader},
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -10,6 +9,7 @@ use fastrand::Rng;
 use graph_tests::crash::{is_nightly, seed};
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::process::Process;
 use tokio::time::timeout;
 
 use crate::{
@@ -22,9 +22,7 @@ const JOB: JobSpec = JobSpec { rounds: 4, width: 3, pause_ms: 20, ask: false };
 
 /// A server in its own process, which is killed when the value is dropped.
 struct Replica {
-    process: Child,
-    /// The server ends if the process of the test dies.
-    _stdin: Option<ChildStdin>,
+    _process: Process,
     address: String,
     client: reqwest::Client,
 }
@@ -33,19 +31,15 @@ impl Replica {
     fn start(cluster: &Cluster) -> Self {
         // The client requires a TLS provider, although this test uses plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_cluster-demo"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cluster-demo"));
+        command
             .args(["serve", "--database", &cluster.database])
+            // The server ends if the process of the test dies.
             .args(["--listen", "127.0.0.1:0", "--stdin", "true"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the server is built");
-        let stdout = process.stdout.take().expect("the output is a pipe");
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).expect("the output is text");
-        let address = line.trim().strip_prefix("listening on ").expect("the server starts");
+            .stdin(Stdio::piped());
+        let (process, address) = Process::start_server(&mut command);
         let client = reqwest::Client::builder().no_proxy().build().expect("a client for HTTP");
-        Self { _stdin: process.stdin.take(), address: address.to_owned(), client, process }
+        Self { _process: process, address, client }
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> Value {
@@ -62,14 +56,6 @@ impl Replica {
 
     async fn post(&self, path: &str, body: &Value) -> Value {
         self.send(Method::POST, path, body).await
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        // Fails if the server has ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -6,7 +6,6 @@ pub(crate) mod haproxy;
 
 use std::{
     env, fs,
-    io::Write as _,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -15,6 +14,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use test_support::peers;
 use tokio::net::TcpStream;
 
 use self::haproxy::HaProxy;
@@ -28,27 +28,15 @@ fn program() -> Option<PathBuf> {
     if let Some(path) = env::var_os("GRAPH_RESTATE_SERVER") {
         return Some(path.into());
     }
-    let peers = env::var_os("GRAPH_PEERS").map(PathBuf::from).unwrap_or_else(|| {
-        // This program is `target/debug/deps/it-…`.
-        let program = env::current_exe().expect("the program of this process");
-        program.ancestors().nth(3).expect("the target directory").join("peers")
-    });
-    let base = peers.join(INSTALLED);
+    let base = peers::dir().join(INSTALLED);
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let program = base.join(format!("restate-server-linux-{arch}/bin/restate-server"));
     if program.is_file() {
         return Some(program);
     }
-    assert!(
-        env::var_os("GRAPH_REQUIRE_RESTATE").is_none(),
-        "the Restate server is not installed; run `cargo xtask test`"
-    );
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Writes directly to stderr, because the test harness captures the output of print macros.
-    let _ = writeln!(
-        std::io::stderr(),
-        "SKIPPED: {test}: the Restate server is not installed; run `cargo xtask test` or set GRAPH_RESTATE_SERVER"
-    );
+    let why =
+        "the Restate server is not installed; run `cargo xtask test` or set GRAPH_RESTATE_SERVER";
+    test_support::skip("GRAPH_REQUIRE_RESTATE", why);
     None
 }
 

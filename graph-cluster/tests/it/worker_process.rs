@@ -3,10 +3,11 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    process::{ChildStdin, Command, ExitStatus, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use test_support::process::Process;
 
 use crate::ports::free_ports;
 
@@ -14,7 +15,7 @@ use crate::ports::free_ports;
 pub(crate) struct WorkerProcess {
     pub(crate) id: String,
     pub(crate) address: SocketAddr,
-    child: Child,
+    process: Process,
     _stdin: Option<ChildStdin>,
 }
 
@@ -22,38 +23,30 @@ impl WorkerProcess {
     pub(crate) fn start(id: String, database: &str, effects: &Path, options: &[String]) -> Self {
         // Only workers for Restate listen on it.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)[0]));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cluster-demo"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cluster-demo"));
+        command
             .args(["worker", "--database", database, "--id", &id, "--stdin", "true"])
             // Tests in which no worker fails must not lose runs on an overloaded machine. See `SHORT_LEASE`.
             .args(["--lease-ms", "60000", "--listen", &address.to_string(), "--effects"])
             .arg(effects)
             .args(options)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("the worker is built");
-        let stdin = child.stdin.take();
-        Self { id, address, child, _stdin: stdin }
+            .stdin(Stdio::piped());
+        let mut process = Process::start(&mut command);
+        let stdin = process.0.stdin.take();
+        Self { id, address, process, _stdin: stdin }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
+        let pid = Pid::from_child(&self.process.0);
         kill_process(pid, signal).expect("the worker was not waited for");
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
-        self.child.try_wait().expect("the worker is a child of this process").is_none()
+        self.process.0.try_wait().expect("the worker is a child of this process").is_none()
     }
 
     /// Waits for the end of the process.
     pub(crate) fn join(mut self) -> ExitStatus {
-        self.child.wait().expect("the worker is a child of this process")
-    }
-}
-
-impl Drop for WorkerProcess {
-    fn drop(&mut self) {
-        // Fails if the worker has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.0.wait().expect("the worker is a child of this process")
     }
 }

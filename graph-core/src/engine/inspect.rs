@@ -18,7 +18,7 @@ use crate::{
     },
     error::RunError,
     graph::erased::{Graph, NodeIdx},
-    namespace::{Persistence, nested_namespace, without_task_ids},
+    namespace::nested_namespace,
     state::{erased::ErasedState, field::FieldError},
 };
 
@@ -214,10 +214,8 @@ pub(super) fn subgraph_namespace(
     task: TaskId,
 ) -> Option<String> {
     let entry = graph.node(node);
-    Some(match entry.subgraph.as_ref()?.persistence {
-        Persistence::Thread => nested_namespace(&without_task_ids(outer), entry.label.as_str()),
-        _ => nested_namespace(outer, &format!("{}:{task}", entry.label)),
-    })
+    let persistence = entry.subgraph.as_ref()?.persistence;
+    Some(persistence.namespace(nested_namespace(outer, &format!("{}:{task}", entry.label))))
 }
 
 /// Reads the newest state of a task's subgraph.

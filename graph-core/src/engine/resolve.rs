@@ -22,22 +22,20 @@ use crate::{
     state::field::{Field, FieldWrite, Lifetime},
 };
 
-/// Whether the thread has an earlier run with the same id.
-pub(super) enum EarlierRun {
-    /// The caller has not chosen the id, so no earlier run has it and no later one will.
-    Unnamed,
-    None,
+/// A run with the same id that the thread already has.
+struct EarlierRun {
     /// The input that the run started with, or `None` if it was not stored.
-    Started(Option<Vec<FieldWrite>>),
+    input: Option<Vec<FieldWrite>>,
 }
 
 /// Looks for a run with this id on the thread. The caller holds the thread's lease, so the result stays valid.
-pub(super) async fn earlier_run(
+async fn earlier_run(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
-    run: &str,
-) -> Result<EarlierRun, CheckpointError> {
+    run: Option<&str>,
+) -> Result<Option<EarlierRun>, CheckpointError> {
+    let Some(run) = run else { return Ok(None) };
     let query = |source| HistoryQuery {
         run: Some(run.to_owned()),
         source: Some(source),
@@ -46,77 +44,73 @@ pub(super) async fn earlier_run(
     };
     if let Some(mut checkpoint) = saver.list(&query(Source::Input)).await?.pop() {
         graph.migrate(&mut checkpoint)?;
-        return Ok(EarlierRun::Started(checkpoint.frontier.input.map(|it| it.writes)));
+        return Ok(Some(EarlierRun { input: checkpoint.frontier.input.map(|it| it.writes) }));
     }
     // With exit durability, only the run's last checkpoint is stored.
-    match saver.list(&query(Source::Loop)).await?.is_empty() {
-        true => Ok(EarlierRun::None),
-        false => Ok(EarlierRun::Started(None)),
-    }
+    let is_started = !saver.list(&query(Source::Loop)).await?.is_empty();
+    Ok(is_started.then_some(EarlierRun { input: None }))
 }
 
 /// Converts the input of a run on a thread that has a checkpoint: a whole state must not reset the thread's fields, the
 /// input of a run that has already started is not applied again, and input for a new thread is dropped.
-pub(super) fn resolve_input(
+///
+/// `run` is `None` if the caller has not chosen the run's id, so that no other run has it.
+pub(super) async fn resolve_input(
     input: RunInput,
     graph: &Graph,
+    saver: &Arc<dyn Checkpointer>,
     checkpoint: &Checkpoint,
-    run: &str,
-    earlier: EarlierRun,
+    run: Option<&str>,
 ) -> Result<RunInput, RunError> {
-    let thread = || checkpoint.key.thread.clone();
+    let thread = &checkpoint.key.thread;
     let (update, is_whole) = match input {
         RunInput::WholeState(update) => (update, true),
         RunInput::Fresh(update) => (update, false),
-        // The run has already used the value, or started the thread and ignored it.
-        RunInput::StartOrContinue(_, Some(_)) if matches!(earlier, EarlierRun::Started(_)) => {
-            return Ok(RunInput::Continue);
-        }
         RunInput::StartOrContinue(_, Some(resume)) => {
-            // Without a pending interrupt, the value must not answer the first one that this run raises.
-            let is_interrupted =
-                Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some();
+            // Without a pending interrupt, the value must not answer the first one that this run raises. A run that has
+            // started has already used the value, or started the thread and ignored it.
+            if !is_interrupted(checkpoint)
+                || earlier_run(graph, saver, thread, run).await?.is_some()
+            {
+                return Ok(RunInput::Continue);
+            }
             let command = CommandInput { resume: Some(resume), ..CommandInput::default() };
-            return Ok(match is_interrupted {
-                true => resolve_command(command, checkpoint, run, &earlier),
-                false => RunInput::Continue,
-            });
+            return Ok(resolve_command(command, checkpoint, run));
         }
-        RunInput::Command(command) => {
-            return Ok(resolve_command(command, checkpoint, run, &earlier));
-        }
+        RunInput::Command(command) => return Ok(resolve_command(command, checkpoint, run)),
         input => return Ok(input),
     };
-    if let EarlierRun::Started(stored) = earlier {
+    if let Some(earlier) = earlier_run(graph, saver, thread, run).await? {
         let mut writes = graph.initial.writes(&update)?;
         graph.strip_untracked(&mut writes);
-        return match stored.is_none_or(|it| it == writes) {
+        return match earlier.input.is_none_or(|it| it == writes) {
             true => Ok(RunInput::Continue),
-            false => Err(RunError::RunIdReused { run: run.to_owned(), thread: thread() }),
+            false => Err(RunError::RunIdReused {
+                run: run.unwrap_or_default().to_owned(),
+                thread: thread.clone(),
+            }),
         };
     }
     let resets = |it: &&Field| it.input && !it.many_writers && it.lifetime == Lifetime::Persistent;
     let fields = graph.initial.fields().iter().filter(resets);
     let fields: Vec<_> = fields.map(|it| it.name.to_string()).collect();
     if is_whole && !fields.is_empty() {
-        return Err(RunError::ThreadHasState { thread: thread(), fields });
+        return Err(RunError::ThreadHasState { thread: thread.clone(), fields });
     }
     Ok(RunInput::Fresh(update))
 }
 
+fn is_interrupted(checkpoint: &Checkpoint) -> bool {
+    Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some()
+}
+
 /// Converts a command: if the run has recorded it at the checkpoint, the engine applies the recorded command, and an
 /// answer without an interrupt id is used only if the run has not used it.
-fn resolve_command(
-    command: CommandInput,
-    checkpoint: &Checkpoint,
-    run: &str,
-    earlier: &EarlierRun,
-) -> RunInput {
+fn resolve_command(command: CommandInput, checkpoint: &Checkpoint, run: Option<&str>) -> RunInput {
     let records = || Records::new(checkpoint.records.clone());
     let Some(recorded) = recorded_command(checkpoint, run) else {
         let is_single = matches!(command.resume, Some(Resume::Single(_)));
-        let is_named = !matches!(earlier, EarlierRun::Unnamed);
-        let pending = (is_single && is_named)
+        let pending = (is_single && run.is_some())
             .then(|| records().pending_interrupts().map(|it| it.id.clone()).collect());
         return RunInput::Command(CommandInput { pending, ..command });
     };
@@ -131,9 +125,12 @@ fn resolve_command(
 }
 
 /// Returns the interrupts that the run has recorded with its command at the checkpoint, if it has recorded a command.
-fn recorded_command<'a>(checkpoint: &'a Checkpoint, run: &str) -> Option<Option<&'a [String]>> {
+fn recorded_command<'a>(
+    checkpoint: &'a Checkpoint,
+    run: Option<&str>,
+) -> Option<Option<&'a [String]>> {
     checkpoint.records.iter().find_map(|it| match &it.event {
-        TaskEvent::Command { run: recorded, pending, .. } if recorded == run => {
+        TaskEvent::Command { run: recorded, pending, .. } if run == Some(recorded.as_str()) => {
             Some(pending.as_deref())
         }
         _ => None,
@@ -142,7 +139,7 @@ fn recorded_command<'a>(checkpoint: &'a Checkpoint, run: &str) -> Option<Option<
 
 /// Returns whether the input is an answer without an interrupt id that the run has recorded at the checkpoint. The
 /// checkpoint was then the thread's newest one, because a time-travel run records nothing.
-pub(super) fn repeats_answer(input: &RunInput, checkpoint: &Checkpoint, run: &str) -> bool {
+pub(super) fn repeats_answer(input: &RunInput, checkpoint: &Checkpoint, run: Option<&str>) -> bool {
     let resume = match input {
         RunInput::Command(command) => &command.resume,
         RunInput::StartOrContinue(_, resume) => resume,

@@ -22,7 +22,7 @@ use crate::{
         load::{self, Loaded},
         outcome::{GraphOutcome, TaskOutput},
         plan::StartInput,
-        resolve::{self, EarlierRun},
+        resolve,
         running::{Engine, FirstStep},
         target::{Target, Targets, goto_records, resolve_gotos, stored_targets},
     },
@@ -141,13 +141,10 @@ async fn run_from_checkpoint(
         (Some(writer), Some(thread)) => {
             let mut saved = load::load(&graph, &writer.saver, thread, "", at).await?;
             if let Some(checkpoint) = &saved.checkpoint {
-                let earlier = match request.named_run {
-                    true => resolve::earlier_run(&graph, &writer.saver, thread, &run).await?,
-                    false => EarlierRun::Unnamed,
-                };
+                let (saver, run) = (&writer.saver, request.named_run.then_some(&*run));
                 let repeats_answer =
-                    saved.is_addressed() && resolve::repeats_answer(&input, checkpoint, &run);
-                input = resolve::resolve_input(input, &graph, checkpoint, &run, earlier)?;
+                    saved.is_addressed() && resolve::repeats_answer(&input, checkpoint, run);
+                input = resolve::resolve_input(input, &graph, saver, checkpoint, run).await?;
                 if repeats_answer && matches!(input, RunInput::Continue) {
                     // The first call has answered the interrupt of the newest checkpoint. Its repetition continues the
                     // thread, and must not travel back to that checkpoint.

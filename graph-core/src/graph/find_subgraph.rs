@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     error::RunError,
     graph::erased::Graph,
-    namespace::{Persistence, is_number, nested_namespace, without_task_ids},
+    namespace::{is_number, nested_namespace},
 };
 
 /// A subgraph of a thread, at any depth.
@@ -47,10 +47,7 @@ impl Graph {
                 continue;
             };
             may_repeat = inner.may_repeat;
-            let namespace = match inner.persistence {
-                Persistence::Thread => nested_namespace(&without_task_ids(outer), name),
-                _ => nested_namespace(outer, part),
-            };
+            let namespace = inner.persistence.namespace(nested_namespace(outer, part));
             found = Some(FoundSubgraph { graph: inner.graph.clone(), namespace });
         }
         found

@@ -53,20 +53,3 @@ pub enum ServiceError {
 }
 
 graph_core::readable_debug!(ServiceError);
-
-#[cfg(test)]
-mod tests {
-    use graph_core::store::StoreError;
-
-    use super::*;
-
-    #[test]
-    fn debug_shows_the_message_and_its_causes() {
-        let source = io::Error::other(StoreError::backend("disk full"));
-        let error = ServiceError::Events { id: "r-1".into(), source };
-        assert_eq!(
-            format!("{error:?}"),
-            "cannot read the events of run `r-1`: the store's back end failed\n\ncaused by:\n  disk full"
-        );
-    }
-}

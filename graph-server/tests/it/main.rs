@@ -5,7 +5,6 @@ mod document;
 mod graphs;
 mod guard;
 mod langgraph;
-mod peers;
 mod schemathesis;
 mod service;
 mod web;

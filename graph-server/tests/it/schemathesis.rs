@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::peers;
+use test_support::peers;
 
 /// Returns the directory of schemathesis. Returns `None` if it is not installed; the test is then skipped.
 pub(crate) fn find() -> Option<PathBuf> {

@@ -8,8 +8,6 @@ mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
-#[path = "../it/peers.rs"]
-mod peers;
 mod protocol;
 mod rpc;
 mod runs;

@@ -7,9 +7,10 @@ use std::{
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::peers;
 use tokio::task::spawn_blocking;
 
-use crate::{peers, server::Server};
+use crate::server::Server;
 
 async fn call(server: &Server, path: &str, method: &str, params: Value) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });

@@ -7,9 +7,10 @@ use graph_core::{END, JsonStateSchema, START, json_node};
 use graph_server::langgraph::{Graphs, Schemas};
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::peers;
 use tokio::task::spawn_blocking;
 
-use crate::{agent::add_agent, peers, server::Server};
+use crate::{agent::add_agent, server::Server};
 
 /// Name of the directory into which xtask installs the clients; see `xtask/src/peers.rs`.
 const DIR_NAME: &str = "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25";

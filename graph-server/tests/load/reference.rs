@@ -1,29 +1,22 @@
 //! The example server `reference` in its own process, and an HTTP client for it.
 
-use std::{
-    env, fs,
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::{fs, path::Path, process::Command};
 
 use graph_server::raise_descriptor_limit;
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
+use test_support::process::{Process, example};
 
 /// A process of the example server, which is killed when the value is dropped.
 pub(crate) struct Reference {
-    process: Child,
+    process: Process,
     address: String,
     client: Client,
 }
 
 impl Reference {
     pub(crate) fn command(data: &Path) -> Command {
-        let test = env::current_exe().unwrap();
-        // The test is `target/<profile>/deps/load-<hash>`; examples are in `target/<profile>/examples`.
-        let program = test.ancestors().nth(2).unwrap().join("examples/reference");
-        let mut command = Command::new(program);
+        let mut command = Command::new(example("graph-server", "reference").unwrap());
         command.args(["--port", "0", "--data"]).arg(data);
         command
     }
@@ -33,10 +26,7 @@ impl Reference {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // The readers and the server have the same limit, because child processes inherit it.
         raise_descriptor_limit().unwrap();
-        let mut process = Self::command(data).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        let (process, address) = Process::start_server(&mut Self::command(data));
         let client = Client::builder().no_proxy().build().unwrap();
         Self { process, address, client }
     }
@@ -75,7 +65,7 @@ impl Reference {
 
     /// Returns the current and the highest memory of the server in MiB. Both are 0 on systems other than Linux.
     pub(crate) fn memory(&self) -> (u64, u64) {
-        let path = format!("/proc/{}/status", self.process.id());
+        let path = format!("/proc/{}/status", self.process.0.id());
         let status = fs::read_to_string(path).unwrap_or_default();
         let kib = |name: &str| {
             let line = status.lines().find_map(|it| it.strip_prefix(name));
@@ -83,12 +73,5 @@ impl Reference {
             number.unwrap_or(0)
         };
         (kib("VmRSS:") / 1024, kib("VmHWM:") / 1024)
-    }
-}
-
-impl Drop for Reference {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -1,17 +1,13 @@
 //! Replicas in their own processes, and an HTTP client for them.
 
-use std::{
-    env, fs,
-    io::{BufRead, BufReader},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use graph_tests::{postgres, postgres_tls::TlsServer};
 use reqwest::{Client, Method};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::process::{Process, example};
 
 /// A database that replicas share, and the file to which their runs append lines.
 pub(crate) struct Cluster {
@@ -50,20 +46,13 @@ impl Cluster {
 
     /// Starts a replica with further arguments.
     pub(crate) fn replica_with(&self, concurrent_runs: usize, arguments: &[&str]) -> Replica {
-        let test = env::current_exe().unwrap();
-        // The test is `target/<profile>/deps/replicas-<hash>`; examples are in `target/<profile>/examples`.
-        let program = test.ancestors().nth(2).unwrap().join("examples/replica");
-        let mut process = Command::new(program)
+        let mut command = Command::new(example("graph-server", "replica").unwrap());
+        command
             .args(["--port", "0", "--database", &self.database])
             .args(["--concurrent-runs", &concurrent_runs.to_string(), "--effects"])
             .arg(self.effects_file())
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+            .args(arguments);
+        let (process, address) = Process::start_server(&mut command);
         let client = Client::builder().no_proxy().build().unwrap();
         Replica { process, address, client }
     }
@@ -95,7 +84,7 @@ impl Cluster {
 
 /// A process that is killed when the value is dropped.
 pub(crate) struct Replica {
-    process: Child,
+    process: Process,
     address: String,
     client: Client,
 }
@@ -103,7 +92,7 @@ pub(crate) struct Replica {
 impl Replica {
     /// Returns the id of the process.
     pub(crate) fn id(&self) -> u32 {
-        self.process.id()
+        self.process.0.id()
     }
 
     /// Suspends the process, which keeps its connections.
@@ -117,7 +106,7 @@ impl Replica {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
+        kill_process(Pid::from_child(&self.process.0), signal).unwrap();
     }
 
     /// Sends a request and returns the status and the body.
@@ -185,13 +174,6 @@ impl Replica {
         let url = format!("{}{run}/stream", self.address);
         let response = self.client.get(url).header("last-event-id", after).send().await.unwrap();
         Event::parse_all(&response.text().await.unwrap())
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

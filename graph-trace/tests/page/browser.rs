@@ -37,16 +37,7 @@ impl Browser {
     /// Starts a browser. If Chromium is not installed, prints a notice and returns `None`.
     pub(crate) fn start() -> Option<Self> {
         let Some(program) = find_chromium() else {
-            assert!(
-                std::env::var_os("GRAPH_REQUIRE_CHROMIUM").is_none(),
-                "GRAPH_REQUIRE_CHROMIUM is set, but no Chromium is installed"
-            );
-            let name = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Writes directly to stderr, because the test harness would capture other output.
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED: {name} needs Chromium, which is not installed"
-            );
+            test_support::skip("GRAPH_REQUIRE_CHROMIUM", "Chromium is not installed");
             return None;
         };
         static STARTED: AtomicU32 = AtomicU32::new(0);

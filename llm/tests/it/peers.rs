@@ -7,19 +7,17 @@ mod llama;
 mod server;
 
 use std::{
-    env,
-    io::{self, Write},
     path::{Path, PathBuf},
     sync::OnceLock,
-    thread,
 };
+
+use test_support::peers;
 
 use self::server::Server;
 
 /// A third-party server for tests.
 #[derive(Debug)]
 struct Peer {
-    name: &'static str,
     /// Name of the server's directory, which xtask creates. The names are defined in `xtask/src/peers.rs`.
     folder: &'static str,
     /// Name of an environment variable. If it is set and the server is missing, tests fail instead of being skipped.
@@ -37,27 +35,6 @@ impl Peer {
     }
 
     fn folder(&self) -> Option<PathBuf> {
-        let folder = peers().join(self.folder);
-        if folder.is_dir() {
-            return Some(folder);
-        }
-        let why = format!(
-            "{} is not in {}; `cargo xtask test` downloads it",
-            self.name,
-            folder.display()
-        );
-        assert!(env::var_os(self.require).is_none(), "{why}");
-        let test = thread::current().name().unwrap_or("a test").to_owned();
-        // Write to the stderr handle, because the test harness captures the output of `eprintln!` for passing tests.
-        let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
-        None
+        peers::find(self.folder, self.require)
     }
-}
-
-/// Returns the directory of all servers, which is next to cargo's build output by default.
-fn peers() -> PathBuf {
-    if let Some(folder) = env::var_os("GRAPH_PEERS") {
-        return PathBuf::from(folder);
-    }
-    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers")
 }

@@ -71,12 +71,7 @@ fn local() -> Option<Llm> {
 
 /// Returns the path at which `cargo xtask model` stores the default model.
 fn fetched() -> PathBuf {
-    let peers = env::var_os("GRAPH_PEERS").map(PathBuf::from).unwrap_or_else(|| {
-        // The path of this program is `target/debug/deps/local-…`.
-        let program = env::current_exe().unwrap();
-        program.ancestors().nth(3).unwrap().join("peers")
-    });
-    peers.join("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf")
+    test_support::peers::dir().join("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf")
 }
 
 #[cfg(feature = "http")]

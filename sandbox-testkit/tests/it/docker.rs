@@ -25,7 +25,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::engine::FakeEngine;
-use crate::{HOSTILE, microvm::agent, pool::until, report_skipped, sandboxes};
+use crate::{HOSTILE, microvm::agent, pool::until, sandboxes};
 
 /// Returns a back end and its fake container engine. The fake engine runs the suite's guest as an ordinary process,
 /// whatever agent it is given.
@@ -166,7 +166,7 @@ impl Backend for BaseImageOnly {
 async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        report_skipped(&format!("tests of containers; {why}"));
+        test_support::report_skipped(&format!("tests of containers; {why}"));
         None
     };
     let Some(agent) = agent() else {

@@ -7,7 +7,7 @@ use sandbox_vm::{
 };
 
 use crate::{
-    HOSTILE, report_skipped, sandboxes,
+    HOSTILE, sandboxes,
     suite::{as_nobody, check_was_isolated},
 };
 
@@ -60,7 +60,9 @@ async fn inotify_instances_are_limited() {
     let read_only = rustix::fs::StatVfsMountFlags::RDONLY;
     let is_writable = rustix::fs::statvfs(limit).is_ok_and(|it| !it.f_flag.contains(read_only));
     if !is_writable {
-        report_skipped(&format!("the limit on inotify instances; {limit} cannot be written"));
+        test_support::report_skipped(&format!(
+            "the limit on inotify instances; {limit} cannot be written"
+        ));
         return;
     }
     // The user's other processes may have taken some of the instances that the host allows.

@@ -24,7 +24,7 @@ const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 pub(crate) async fn backends() -> Vec<KvmProcess> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        crate::report_skipped(&format!("tests of VMs without a guest kernel; {why}"));
+        test_support::report_skipped(&format!("tests of VMs without a guest kernel; {why}"));
     };
     let dynamic = KvmProcess::agent(HOSTILE);
     let report = dynamic.probe().await;
@@ -175,10 +175,12 @@ const GROUP: u32 = 54_321;
 fn members_of_the_devices_group_can_start_guests() {
     let test = "kvm_process::graph_trace_matches_in_process_trace";
     let Ok(device) = fs::metadata("/dev/kvm") else {
-        return crate::report_skipped("members of the group of /dev/kvm; there is no such device");
+        return test_support::report_skipped(
+            "members of the group of /dev/kvm; there is no such device",
+        );
     };
     if !rustix::process::geteuid().is_root() {
-        return crate::report_skipped(
+        return test_support::report_skipped(
             "members of the group of /dev/kvm; only root can set up the group",
         );
     }

@@ -20,8 +20,6 @@ mod termination;
 mod traces;
 mod vm_graph;
 
-use std::io::Write;
-
 use sandbox_vm::{Isolation, Sandboxes, backend::Backend};
 use tempfile::TempDir;
 
@@ -34,10 +32,4 @@ async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
     let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
     let sandboxes = builder.state_dir(dir.path().join("state")).open().await.unwrap();
     (sandboxes, dir)
-}
-
-/// Prints that something was not tested, and why. Writes to standard error directly, because the test harness hides the
-/// output of passing tests.
-fn report_skipped(what: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }

@@ -52,7 +52,7 @@ pub(crate) fn micro_vm() -> Option<MicroVm> {
         let problem =
             format!("run `cargo xtask guest-image` first; agent: {:?}; {images}", agent());
         assert!(env::var_os(REQUIRE).is_none(), "{problem}");
-        crate::report_skipped(&format!("tests of micro VMs; {problem}"));
+        test_support::report_skipped(&format!("tests of micro VMs; {problem}"));
     }
     found
 }
@@ -189,7 +189,7 @@ async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     let file = |dir: &PathBuf, name: &str| dir.join(name);
     let Some(group) = groups.into_iter().find(|it| file(it, "memory.limit_in_bytes").exists())
     else {
-        crate::report_skipped(
+        test_support::report_skipped(
             "a VM exceeding its memory limit; no version 1 control group limits memory here",
         );
         return;

@@ -30,7 +30,7 @@ pub(crate) async fn gvisor() -> Option<Gvisor> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_installed = std::env::split_paths(&path).any(|it| it.join("runsc").is_file());
     assert!(!is_installed && std::env::var_os(REQUIRE_GVISOR).is_none(), "{report}");
-    crate::report_skipped(&format!("tests in gVisor; {report}"));
+    test_support::report_skipped(&format!("tests in gVisor; {report}"));
     None
 }
 

@@ -42,7 +42,7 @@ pub(super) fn object_schema(fields: &Ordered) -> Value {
 pub(super) fn provider_tool(spec: &ToolSpec) -> Option<ProviderTool> {
     let kind = spec.provider.as_ref()?;
     let definition = json!({"type": kind, "name": spec.name});
-    Some(llm::ProviderTool::Custom(definition).into())
+    Some(ProviderTool::Custom(definition))
 }
 
 /// Creates a scripted tool.

@@ -495,10 +495,3 @@ async fn ignored_calls_are_made_again_but_still_counted() {
     let replayed = open(RecordMode::Replay).ignore_first(1).model(id()).generate("a").await;
     assert_eq!(replayed.unwrap(), second);
 }
-
-#[test]
-fn debug_shows_the_message_and_its_cause() {
-    let source = std::io::Error::other("disk full");
-    let error = RecordingError::File { path: "calls.jsonl".into(), source };
-    assert_eq!(format!("{error:?}"), "cannot read or write the recording `calls.jsonl`: disk full");
-}

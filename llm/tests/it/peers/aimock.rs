@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::{Peer, Server, server};
 
 static AIMOCK: Peer = Peer {
-    name: "aimock",
     folder: "aimock-1.43.0",
     require: "GRAPH_REQUIRE_AIMOCK",
     start: |folder| Server::start(&program(folder)),

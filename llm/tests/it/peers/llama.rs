@@ -9,7 +9,6 @@ use tokio::time::sleep;
 use super::{Peer, Server, server};
 
 static LLAMA: Peer = Peer {
-    name: "llama.cpp's server",
     folder: "llama-11549",
     require: "GRAPH_REQUIRE_LLAMA",
     start: |folder| Server::start(&program(folder, 0)),

@@ -1,0 +1,29 @@
+//! What the tests of several crates share: programs that may not be installed, and processes that end with a test.
+
+pub mod peers;
+pub mod process;
+
+use std::{
+    env,
+    io::{self, Write},
+    thread,
+};
+
+/// Reports that the current test is skipped because something is missing.
+///
+/// # Panics
+///
+/// Panics if the environment variable `require` is set.
+#[track_caller]
+pub fn skip(require: &str, why: &str) {
+    assert!(env::var_os(require).is_none(), "{why}");
+    report_skipped(why);
+}
+
+/// Prints that the current test is skipped.
+///
+/// Writes directly to standard error, because the test harness captures the output of print macros.
+pub fn report_skipped(why: &str) {
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
+}
