@@ -37,10 +37,10 @@ pub(super) struct ModelCall {
 impl ModelCall {
     /// Creates the handler of model calls: this call inside the wrappers of the middleware.
     pub(super) fn into_handler(self, middleware: &[Arc<dyn Middleware>]) -> ModelHandler {
-        let (call, wrap) = (Arc::new(self), model_wrapper(middleware));
+        let (call, wrap_model) = (Arc::new(self), model_wrapper(middleware));
         let innermost = ModelHandler::new(move |mut request| {
             let call = call.clone();
-            if let Some(wrap) = &wrap {
+            if let Some(wrap) = &wrap_model {
                 request.model = wrap(request.model);
             }
             Box::pin(async move { call.execute(request).await })
