@@ -19,7 +19,7 @@ use super::run_response::{
 use crate::langgraph::{
     access::Access,
     cancellation::{CancelAction, Cancellation},
-    database::Select,
+    database::Search,
     error::{ApiError, ApiResult},
     id::parse_id,
     manager::Manager,
@@ -72,10 +72,16 @@ async fn list(
     let fields = query.list("select");
     query.finish()?;
     let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id.to_string();
-    let select_runs = Select { parent: Some(&thread), status: status.map(RunStatus::name) };
-    let mut runs = manager.database.list::<Run>(select_runs).await?;
-    runs.reverse();
-    let runs = page.of(runs);
+    let search = Search {
+        parent: Some(&thread),
+        status: status.map(RunStatus::name),
+        sort_by: "created_at",
+        descending: true,
+        limit: page.limit(),
+        offset: page.offset(),
+        ..Search::default()
+    };
+    let (runs, _) = manager.database.search::<Run>(&search).await?;
     runs.iter().map(|it| select(it, &fields, &FIELDS)).collect::<ApiResult<_>>().map(Json)
 }
 

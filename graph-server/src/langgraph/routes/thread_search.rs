@@ -133,7 +133,7 @@ impl SearchThreads {
             descending: self.sort_order == SortOrder::Desc,
             limit,
             offset,
-            ids_only: false,
+            ..Search::default()
         };
         manager.database.search(&search).await
     }
@@ -149,7 +149,7 @@ async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> Api
         }
         Ok(shown)
     });
-    Ok(page.respond_with(&found.collect::<ApiResult<Vec<_>>>()?, total))
+    Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 
 async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {

@@ -28,7 +28,6 @@ use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
     cancellation::{CancelAction, Cancellation},
-    database::Select,
     error::{ApiError, ApiResult},
     id::new_id,
     manager::{LiveRun, Manager},
@@ -135,8 +134,7 @@ async fn waits_for_input(manager: &Manager, run: &Run, thread: &Thread) -> Resul
         return Ok(false);
     }
     let id = run.thread_id.to_string();
-    let select = Select { parent: Some(&id), ..Select::default() };
-    let runs = manager.database.list::<Run>(select).await?;
+    let runs = manager.database.list::<Run>(Some(&id)).await?;
     Ok(runs.last().is_some_and(|it| it.run_id == run.run_id))
 }
 
