@@ -21,7 +21,7 @@ use crate::langgraph::{
     id::{new_id, parse_id},
     json_filter::contains_all,
     manager::Manager,
-    records::{Assistant, AssistantVersion, Cron, Thread},
+    records::{ASSISTANT_FIELDS, Assistant, AssistantVersion, Cron, Thread},
     request::{
         body::{Body, or_default},
         config::{Config, Metadata},
@@ -254,19 +254,6 @@ impl SortBy {
     }
 }
 
-const FIELDS: [&str; 10] = [
-    "assistant_id",
-    "graph_id",
-    "config",
-    "context",
-    "metadata",
-    "name",
-    "description",
-    "created_at",
-    "updated_at",
-    "version",
-];
-
 impl SearchAssistants {
     /// Skips `offset` assistants, and returns up to `limit` of the following ones and the total number of matching
     /// assistants.
@@ -276,7 +263,7 @@ impl SearchAssistants {
         limit: usize,
         offset: usize,
     ) -> ApiResult<(Vec<Assistant>, usize)> {
-        check_fields(&self.select, &FIELDS)?;
+        check_fields(&self.select, &ASSISTANT_FIELDS)?;
         let fields = self.graph_id.as_ref().map(|it| field("graph_id", it));
         let search = Search {
             fields: fields.as_ref(),
@@ -298,7 +285,7 @@ async fn search(
 ) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
     let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
-    let found = found.iter().map(|it| select(it, &body.select, &FIELDS));
+    let found = found.iter().map(|it| select(it, &body.select, &ASSISTANT_FIELDS));
     Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 

@@ -28,7 +28,7 @@ use crate::langgraph::{
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     manager::Manager,
-    records::Cron,
+    records::{CRON_FIELDS, CRON_SORT_FIELDS, Cron},
     request::{
         body::{Body, nullable, or_default},
         config::Metadata,
@@ -200,39 +200,12 @@ struct SearchCrons {
     select: Vec<String>,
 }
 
-const FIELDS: [&str; 14] = [
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "on_run_completed",
-    "end_time",
-    "schedule",
-    "timezone",
-    "created_at",
-    "updated_at",
-    "payload",
-    "user_id",
-    "next_run_date",
-    "metadata",
-    "enabled",
-];
-
-const SORT_FIELDS: [&str; 7] = [
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "created_at",
-    "updated_at",
-    "next_run_date",
-    "end_time",
-];
-
 impl SearchCrons {
     /// Returns the name of the field by which crons are sorted.
     fn sort_field(&self) -> ApiResult<&str> {
         let field = self.sort_by.as_deref().unwrap_or("created_at");
-        if !SORT_FIELDS.contains(&field) {
-            let detail = format!("`sort_by` must be one of {}", SORT_FIELDS.join(", "));
+        if !CRON_SORT_FIELDS.contains(&field) {
+            let detail = format!("`sort_by` must be one of {}", CRON_SORT_FIELDS.join(", "));
             return Err(ApiError::invalid(detail));
         }
         Ok(field)
@@ -245,7 +218,7 @@ impl SearchCrons {
         limit: usize,
         offset: usize,
     ) -> ApiResult<(Vec<Cron>, usize)> {
-        check_fields(&self.select, &FIELDS)?;
+        check_fields(&self.select, &CRON_FIELDS)?;
         let mut fields = Map::new();
         if let Some(id) = &self.assistant_id {
             let assistant = find_assistant(&manager.graphs, &manager.database, id).await?;
@@ -269,7 +242,7 @@ impl SearchCrons {
 async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
     let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
-    let found = found.iter().map(|it| select(it, &body.select, &FIELDS));
+    let found = found.iter().map(|it| select(it, &body.select, &CRON_FIELDS));
     Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 

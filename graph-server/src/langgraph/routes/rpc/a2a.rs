@@ -60,7 +60,7 @@ async fn handle(
         (Ok(()), "message/send") => send(&manager, &assistant, params).await,
         (Ok(()), "message/stream") => match start(&manager, &assistant, params).await {
             Ok((task, live)) => {
-                return Ok(respond(TaskEvents::new(request.id, task, live), ()));
+                return Ok(respond(TaskEvents::new(manager, request.id, task, live), ()));
             }
             Err(error) => Err(error),
         },
@@ -101,8 +101,8 @@ async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result
     let output = result
         .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
         .output;
-    let Outcome { state, text } = Outcome::of(&output);
-    Ok(task.to_json(state, Some(&text)))
+    let Outcome { state, text } = task.outcome(manager, &output).await?;
+    Ok(task.to_json(state, text.as_deref()))
 }
 
 /// Returns the run that the request names.
