@@ -8,11 +8,13 @@ mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
+mod owners;
 #[path = "../it/peers.rs"]
 mod peers;
 mod protocol;
 mod rpc;
 mod runs;
+mod search;
 mod search_cases;
 mod server;
 mod store;
