@@ -159,7 +159,7 @@ async fn a2a_reports_that_a_task_was_cancelled() {
         loop {
             let (_, runs) = server.get(&runs).await;
             if let Some(id) = runs[0]["run_id"].as_str() {
-                return call(&server, "/a2a/agent", "tasks/cancel", json!({ "id": id })).await;
+                break call(&server, "/a2a/agent", "tasks/cancel", json!({ "id": id })).await;
             }
             tokio::task::yield_now().await;
         }

@@ -79,8 +79,7 @@ pub(crate) fn numbers_by(key: &str, found: &Value, ids: &[String]) -> Vec<usize>
 /// Returns requests to create assistants of a graph.
 pub(crate) fn assistants(graph: &str) -> Vec<Value> {
     let named = [("Alpha", "a"), ("beta \u{0}", "b"), ("ALPHABET", "a")];
-    let request =
-        |(name, team)| json!({ "graph_id": graph, "name": name, "metadata": { "team": team } });
+    let request = |(name, team): (&str, &str)| json!({ "graph_id": graph, "name": name, "metadata": { "team": team } });
     named.into_iter().map(request).collect()
 }
 
