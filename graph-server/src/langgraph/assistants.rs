@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    database::{Database, Select},
+    database::Database,
     error::{ApiError, ApiResult},
     graphs::Graphs,
     id::system_assistant,
@@ -50,9 +50,8 @@ pub(super) async fn store_version(database: &Database, assistant: &Assistant) ->
 /// Returns all versions of an assistant, newest first.
 pub(super) async fn versions(database: &Database, id: Uuid) -> ApiResult<Vec<Assistant>> {
     let id = id.to_string();
-    let select = Select { parent: Some(&id), ..Select::default() };
-    let mut versions: Vec<_> =
-        database.list::<AssistantVersion>(select).await?.into_iter().map(|it| it.0).collect();
+    let versions = database.list::<AssistantVersion>(Some(&id)).await?;
+    let mut versions: Vec<_> = versions.into_iter().map(|it| it.0).collect();
     versions.sort_by_key(|it| std::cmp::Reverse(it.version));
     Ok(versions)
 }

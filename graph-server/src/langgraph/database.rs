@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub(super) use super::storage::{Search, Select};
+pub(super) use super::storage::Search;
 use super::{
     error::{ApiError, ApiResult},
     storage::{Documents, Filter, Row},
@@ -162,9 +162,9 @@ impl Database {
         self.documents.delete_children(T::KIND, parent, self.view.restricted_to()).await
     }
 
-    /// Returns the selected documents, oldest first.
-    pub(super) async fn list<T: Document>(&self, select: Select<'_>) -> ApiResult<Vec<T>> {
-        let found = self.documents.list(T::KIND, select, self.view.filter::<T>()).await?;
+    /// Returns the documents of this kind that belong to `parent`, or all of them, oldest first.
+    pub(super) async fn list<T: Document>(&self, parent: Option<&str>) -> ApiResult<Vec<T>> {
+        let found = self.documents.list(T::KIND, parent, self.view.filter::<T>()).await?;
         found.iter().map(|it| from_data(it)).collect()
     }
 

@@ -186,7 +186,7 @@ mod tests {
             statuses.sort();
             statuses
         };
-        assert_eq!(statuses("/ok", "get"), ["200", "403", "429"]);
+        assert_eq!(statuses("/info", "get"), ["200", "403", "429"]);
         let of_read = ["200", "400", "401", "403", "404", "422", "429"];
         assert_eq!(statuses("/threads/{thread_id}", "get"), of_read);
         let of_start =

@@ -57,6 +57,21 @@ impl Thread {
     }
 }
 
+/// Fields of threads that a search can select.
+pub(super) const THREAD_FIELDS: [&str; 11] = [
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "state_updated_at",
+    "metadata",
+    "config",
+    "context",
+    "status",
+    "values",
+    "interrupts",
+    "error",
+];
+
 impl Document for Thread {
     const KIND: &'static str = "thread";
 
@@ -145,6 +160,21 @@ impl RunStatus {
     }
 }
 
+/// Fields of runs that a list can select.
+pub(super) const RUN_FIELDS: [&str; 11] = [
+    "run_id",
+    "thread_id",
+    "assistant_id",
+    "created_at",
+    "updated_at",
+    "status",
+    "metadata",
+    "kwargs",
+    "multitask_strategy",
+    "cancel_reason",
+    "attempt",
+];
+
 impl Document for Run {
     const KIND: &'static str = "run";
 
@@ -175,6 +205,20 @@ pub(super) struct Assistant {
     pub(super) updated_at: String,
     pub(super) version: u32,
 }
+
+/// Fields of assistants that a search can select.
+pub(super) const ASSISTANT_FIELDS: [&str; 10] = [
+    "assistant_id",
+    "graph_id",
+    "config",
+    "context",
+    "metadata",
+    "name",
+    "description",
+    "created_at",
+    "updated_at",
+    "version",
+];
 
 impl Document for Assistant {
     const KIND: &'static str = "assistant";
@@ -224,6 +268,35 @@ pub(super) struct Cron {
     pub(super) metadata: Metadata,
     pub(super) enabled: bool,
 }
+
+/// Fields by which crons can be sorted.
+pub(super) const CRON_SORT_FIELDS: [&str; 7] = [
+    "cron_id",
+    "assistant_id",
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "next_run_date",
+    "end_time",
+];
+
+/// Fields of crons that a search can select.
+pub(super) const CRON_FIELDS: [&str; 14] = [
+    "cron_id",
+    "assistant_id",
+    "thread_id",
+    "on_run_completed",
+    "end_time",
+    "schedule",
+    "timezone",
+    "created_at",
+    "updated_at",
+    "payload",
+    "user_id",
+    "next_run_date",
+    "metadata",
+    "enabled",
+];
 
 impl Document for Cron {
     const KIND: &'static str = "cron";

@@ -14,7 +14,7 @@ mod sqlite;
 #[cfg(feature = "postgres")]
 pub(super) use self::postgres::connect;
 pub(super) use self::{
-    documents::{Documents, Filter, Found, Row, Search, Select},
+    documents::{Documents, Filter, Found, Row, Search},
     parts::Storage,
     queue::{
         ActiveRun, CancelOutcome, Claim, Decide, NewRun, Next, RunQueue, ThreadChange, ThreadEntry,

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::server::Server;
 
 /// Requests of one client.
-struct User<'a> {
+pub(crate) struct User<'a> {
     server: &'a Server,
     token: String,
 }
 
 impl User<'_> {
-    async fn send(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
         let request = self.server.request(method, path).bearer_auth(&self.token);
         let request = request.header("content-type", "application/json").body(body.to_string());
         let response = request.send().await.unwrap();
@@ -22,16 +22,17 @@ impl User<'_> {
         (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
     }
 
-    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         self.send(Method::POST, path, body).await
     }
 
-    async fn status(&self, path: &str) -> u16 {
+    pub(crate) async fn status(&self, path: &str) -> u16 {
         self.send(Method::GET, path, json!({})).await.0
     }
 }
 
-async fn server() -> Server {
+/// Starts a server with the clients `ada`, `bob`, `reader`, who only reads the objects of `bob`, and `admin`.
+pub(crate) async fn server() -> Server {
     let key = |name: &str| KeyHash::of(&format!("key of {name}"));
     let keys = ApiKeys::new()
         .add(key("ada"), Client::new("ada@example.org"))
@@ -41,7 +42,7 @@ async fn server() -> Server {
     Server::start_guarded(Guard::new().rate_limit(u32::MAX).authenticator(keys)).await
 }
 
-fn user<'a>(server: &'a Server, name: &str) -> User<'a> {
+pub(crate) fn user<'a>(server: &'a Server, name: &str) -> User<'a> {
     User { server, token: format!("key of {name}") }
 }
 

@@ -8,9 +8,11 @@ mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
+mod owners;
 mod protocol;
 mod rpc;
 mod runs;
+mod search;
 mod search_cases;
 mod server;
 mod store;

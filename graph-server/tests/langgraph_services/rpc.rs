@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use test_support::peers;
 use tokio::task::spawn_blocking;
 
-use crate::server::Server;
+use crate::{agent::add_agent, server::Server};
 
 async fn call(server: &Server, path: &str, method: &str, params: Value) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -144,6 +144,52 @@ async fn a2a_reports_that_an_interrupted_task_needs_input() {
     server.post(&format!("/threads/{thread}/runs/wait"), &resume).await;
     let stored = call(&server, "/a2a/approval", "tasks/get", id).await;
     assert_eq!(stored["result"]["status"]["state"], "completed", "{stored}");
+}
+
+#[tokio::test]
+async fn a2a_reports_that_a_task_was_cancelled() {
+    let server = Server::start_with_graphs(add_agent).await;
+    let thread = server.new_thread().await;
+    // The agent answers this message until its run is cancelled.
+    let part = json!({ "kind": "text", "text": "wait" });
+    let message = json!({ "role": "user", "contextId": thread, "parts": [part] });
+    let params = json!({ "message": message });
+    let sent = call(&server, "/a2a/agent", "message/send", params.clone());
+    let cancelled = async {
+        let runs = format!("/threads/{thread}/runs");
+        loop {
+            let (_, runs) = server.get(&runs).await;
+            if let Some(id) = runs[0]["run_id"].as_str() {
+                break call(&server, "/a2a/agent", "tasks/cancel", json!({ "id": id })).await;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (sent, cancelled) = tokio::join!(sent, cancelled);
+    for answer in [&sent, &cancelled] {
+        assert_eq!(answer["result"]["status"]["state"], "canceled", "{answer}");
+        assert_eq!(answer["result"]["artifacts"], json!([]), "{answer}");
+    }
+
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "message/stream", "params": params });
+    let request = server.request(Method::POST, "/a2a/agent");
+    let request = request.header("content-type", "application/json").body(body.to_string());
+    let mut response = request.send().await.unwrap();
+    let mut text = String::new();
+    while !text.contains("working") {
+        text.push_str(&String::from_utf8_lossy(&response.chunk().await.unwrap().unwrap()));
+    }
+    let result = |line: Option<&str>| {
+        let event: Value = serde_json::from_str(line.unwrap()).unwrap();
+        event["result"].clone()
+    };
+    let task = result(text.lines().find_map(|it| it.strip_prefix("data: ")));
+    call(&server, "/a2a/agent", "tasks/cancel", json!({ "id": task["id"] })).await;
+    while let Some(chunk) = response.chunk().await.unwrap() {
+        text.push_str(&String::from_utf8_lossy(&chunk));
+    }
+    let last = result(text.lines().rev().find_map(|it| it.strip_prefix("data: ")));
+    assert_eq!((&last["status"]["state"], &last["final"]), (&json!("canceled"), &json!(true)));
 }
 
 #[tokio::test]

@@ -64,3 +64,42 @@ async fn options_without_an_effect_are_refused() {
     assert_eq!(status, 422);
     assert!(refused["detail"].as_str().unwrap().contains("run_id"), "{refused}");
 }
+
+/// Returns the names of the events in a stream.
+async fn event_names(server: &Server, path: &str) -> Vec<String> {
+    let request = server.request(Method::GET, path).header("last-event-id", "-1");
+    let text = request.send().await.unwrap().text().await.unwrap();
+    text.lines().filter_map(|it| it.strip_prefix("event: ")).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_client_that_joins_a_run_selects_its_events() {
+    let server = Server::start().await;
+    let thread = server.new_thread().await;
+    let body = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    let (_, run) = server.post(&format!("/threads/{thread}/runs"), &body).await;
+    let run = run["run_id"].as_str().unwrap();
+    for path in [format!("/threads/{thread}/runs/{run}/stream"), format!("/runs/{run}/stream")] {
+        let values = event_names(&server, &path).await;
+        assert_eq!(values, ["metadata", "values", "values", "values"], "{path}");
+        // A repeated mode sends no event twice.
+        let updates = format!("{path}?stream_mode=updates&stream_mode=updates");
+        assert_eq!(event_names(&server, &updates).await, ["metadata", "updates", "updates"]);
+        assert_eq!(server.get(&format!("{path}?stream_mode=surprise")).await.0, 422);
+        assert_eq!(server.get(&format!("{path}?surprise=1")).await.0, 422);
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_stream_mode_sends_no_event_twice() {
+    let server = Server::start().await;
+    let body = json!({
+        "assistant_id": "tiny",
+        "input": { "value": "x" },
+        "stream_mode": ["updates", "updates"],
+    });
+    let request = server.request(Method::POST, "/runs/stream");
+    let request = request.header("content-type", "application/json").body(body.to_string());
+    let text = request.send().await.unwrap().text().await.unwrap();
+    assert_eq!(text.matches("event: updates").count(), 2, "{text}");
+}

@@ -1,4 +1,4 @@
-//! Searches for threads whose results are the same in all databases.
+//! Searches for threads, assistants and crons whose results are the same in all databases.
 
 use serde_json::{Value, json};
 
@@ -67,6 +67,70 @@ pub(crate) fn request(case: &Value) -> Value {
 
 /// Returns the numbers of the threads that a search has found.
 pub(crate) fn numbers(found: &Value, ids: &[String]) -> Vec<usize> {
-    let number = |thread: &Value| ids.iter().position(|id| thread["thread_id"] == **id).unwrap();
+    numbers_by("thread_id", found, ids)
+}
+
+/// Returns the numbers of the objects that a search has found, whose ids are in the field `key`.
+pub(crate) fn numbers_by(key: &str, found: &Value, ids: &[String]) -> Vec<usize> {
+    let number = |object: &Value| ids.iter().position(|id| object[key] == **id).unwrap();
     found.as_array().unwrap().iter().map(number).collect()
+}
+
+/// Returns requests to create assistants of a graph.
+pub(crate) fn assistants(graph: &str) -> Vec<Value> {
+    let named = [("Alpha", "a"), ("beta \u{0}", "b"), ("ALPHABET", "a")];
+    let request = |(name, team): (&str, &str)| json!({ "graph_id": graph, "name": name, "metadata": { "team": team } });
+    named.into_iter().map(request).collect()
+}
+
+/// Returns searches for the assistants above, and the numbers of those that they find, in order. The name of the graph
+/// must not contain the letter a.
+pub(crate) fn assistant_cases(graph: &str) -> Vec<(Value, Vec<usize>)> {
+    let by_name = json!({ "graph_id": graph, "name": "a", "sort_by": "name", "sort_order": "asc" });
+    vec![
+        (json!({ "graph_id": graph, "limit": 3 }), vec![2, 1, 0]),
+        (json!({ "graph_id": "other" }), vec![]),
+        (json!({ "graph_id": graph, "name": "alpha" }), vec![2, 0]),
+        (json!({ "graph_id": graph, "name": "a \u{0}" }), vec![1]),
+        (json!({ "graph_id": graph, "name": "\\u0000" }), vec![]),
+        (json!({ "metadata": { "team": "a" } }), vec![2, 0]),
+        (json!({ "metadata": { "team": "a" }, "name": "BET" }), vec![2]),
+        (by_name, vec![2, 0, 1]),
+        (
+            json!({ "graph_id": graph, "metadata": { "team": "a" }, "limit": 1, "offset": 1 }),
+            vec![0],
+        ),
+    ]
+}
+
+fn with(request: &Value, key: &str, value: &str) -> Value {
+    let mut request = request.clone();
+    request[key] = json!(value);
+    request
+}
+
+/// Returns requests to create crons of an assistant. The second one has ended, and the first one has no end.
+pub(crate) fn crons(assistant: &str) -> Vec<Value> {
+    let cron =
+        json!({ "assistant_id": assistant, "schedule": "0 0 1 1 *", "metadata": { "team": "a" } });
+    let ended = with(&with(&cron, "end_time", "2020-01-01T00:00:00"), "schedule", "0 0 1 6 *");
+    vec![cron.clone(), ended, with(&cron, "end_time", "2900-01-01T00:00:00")]
+}
+
+/// Returns searches for the crons above, and the numbers of those that they find, in order. The third one is disabled.
+/// `thread` is the id of a thread without crons.
+pub(crate) fn cron_cases(assistant: &str, thread: &str) -> Vec<(Value, Vec<usize>)> {
+    vec![
+        (json!({}), vec![2, 1, 0]),
+        (json!({ "enabled": false }), vec![2]),
+        (json!({ "enabled": true, "limit": 1 }), vec![1]),
+        (json!({ "assistant_id": assistant, "sort_order": "asc", "offset": 1 }), vec![1, 2]),
+        (json!({ "thread_id": thread }), vec![]),
+        (json!({ "metadata": { "team": "b" } }), vec![]),
+        (json!({ "metadata": { "team": "a" }, "enabled": true }), vec![1, 0]),
+        // A missing time is later than all others.
+        (json!({ "sort_by": "end_time", "sort_order": "asc" }), vec![1, 2, 0]),
+        (json!({ "sort_by": "end_time" }), vec![0, 2, 1]),
+        (json!({ "sort_by": "next_run_date" }), vec![1, 2, 0]),
+    ]
 }

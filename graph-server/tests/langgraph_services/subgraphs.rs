@@ -123,6 +123,24 @@ async fn states_and_histories_of_subgraphs_are_read_by_namespace() {
 }
 
 #[tokio::test]
+async fn the_event_protocol_reads_the_state_of_a_subgraph() {
+    let essay = Essay::start().await;
+    let read = async |namespace: &str| {
+        let path: Vec<_> = namespace.split('|').filter(|it| !it.is_empty()).collect();
+        let params = json!({ "namespace": path, "keys": ["title"] });
+        let command = json!({ "id": 1, "method": "state.get", "params": params });
+        essay.post("/commands", &command).await.1
+    };
+    let (_, state) = essay.read(&essay.draft).await;
+    let found = read(&essay.draft).await;
+    assert_eq!(found["result"]["values"], json!({ "title": "Tea" }), "{found}");
+    let checkpoint = json!({ "id": state["checkpoint_id"], "ns": essay.draft });
+    assert_eq!(found["result"]["checkpoint"], checkpoint);
+    assert_eq!(read("").await["result"]["checkpoint"]["ns"], "");
+    assert_eq!(read("surprise:1").await["error"], "invalid_argument");
+}
+
+#[tokio::test]
 async fn runs_use_the_edited_state_of_a_subgraph() {
     let essay = Essay::start().await;
     let edit = json!({

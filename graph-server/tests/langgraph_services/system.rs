@@ -21,6 +21,18 @@ async fn metrics_count_runs_and_requests() {
 }
 
 #[tokio::test]
+async fn unknown_query_parameters_are_refused() {
+    let server = Server::start().await;
+    let accepted = ["/ok", "/ok?check_db=1", "/metrics?format=prometheus"];
+    for path in accepted {
+        assert_eq!(server.get(path).await.0, 200, "{path}");
+    }
+    for path in ["/ok?surprise=1", "/metrics?format=json", "/metrics?surprise=1"] {
+        assert_eq!(server.get(path).await.0, 422, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn every_documented_path_is_served() {
     let server = Server::start().await;
     let (_, document) = server.get("/openapi.json").await;

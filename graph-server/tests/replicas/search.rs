@@ -1,5 +1,6 @@
-//! Searches for threads in PostgreSQL.
+//! Searches in PostgreSQL.
 
+use reqwest::Method;
 use serde_json::json;
 
 use crate::{
@@ -72,4 +73,43 @@ async fn clients_find_only_their_own_threads() {
     }
     let of_bob = search_cases::request(&json!({ "ids": ids[1] }));
     assert_eq!(replica.post_as("key-a", "/threads/search", &of_bob).await, json!([]));
+}
+
+#[tokio::test]
+async fn assistants_crons_and_runs_are_searched_by_the_database() {
+    let Some(cluster) = Cluster::start() else { return };
+    let replica = cluster.replica(1);
+    let mut ids = Vec::new();
+    for assistant in search_cases::assistants("jobs") {
+        let assistant = replica.post("/assistants", &assistant).await;
+        ids.push(assistant["assistant_id"].as_str().unwrap().to_owned());
+    }
+    for (case, expected) in search_cases::assistant_cases("jobs") {
+        let found = replica.post("/assistants/search", &case).await;
+        let found = search_cases::numbers_by("assistant_id", &found, &ids);
+        assert_eq!(found, expected, "{case}");
+    }
+    let mut ids = Vec::new();
+    for cron in search_cases::crons("jobs") {
+        let cron = replica.post("/runs/crons", &cron).await;
+        ids.push(cron["cron_id"].as_str().unwrap().to_owned());
+    }
+    let disabled = json!({ "enabled": false });
+    replica.send(Method::PATCH, &format!("/runs/crons/{}", ids[2]), &disabled).await;
+    let thread = replica.new_thread().await;
+    let id = thread.trim_start_matches("/threads/");
+    for (case, expected) in search_cases::cron_cases("jobs", id) {
+        let found = replica.post("/runs/crons/search", &case).await;
+        assert_eq!(search_cases::numbers_by("cron_id", &found, &ids), expected, "{case}");
+    }
+    let mut ids = Vec::new();
+    for label in ["x", "y"] {
+        let run = replica.start(&thread, &job(label, 1, 0)).await;
+        replica.get(&format!("{run}/join")).await;
+        ids.push(run.trim_start_matches(&format!("{thread}/runs/")).to_owned());
+    }
+    let found = replica.get(&format!("{thread}/runs?status=success")).await;
+    assert_eq!(search_cases::numbers_by("run_id", &found, &ids), [1, 0]);
+    let found = replica.get(&format!("{thread}/runs?limit=1&offset=1")).await;
+    assert_eq!(search_cases::numbers_by("run_id", &found, &ids), [0]);
 }

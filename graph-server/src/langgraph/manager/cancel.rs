@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::{LiveRun, Manager};
 use crate::langgraph::{
     cancellation::{CancelAction, Cancellation},
-    database::Select,
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadTtl},
     storage::{ActiveRun, CancelOutcome, Notice},
@@ -124,8 +123,7 @@ impl Manager {
     /// Returns the graphs of a thread and of its runs.
     async fn graphs_of_thread(&self, id: &str) -> ApiResult<BTreeSet<String>> {
         let thread = self.database.get::<Thread>(id).await?;
-        let select = Select { parent: Some(id), ..Select::default() };
-        let runs = self.database.list::<Run>(select).await?;
+        let runs = self.database.list::<Run>(Some(id)).await?;
         let own = thread.as_ref().and_then(Thread::graph).map(str::to_owned);
         Ok(runs.into_iter().map(|it| it.kwargs.graph_id).chain(own).collect())
     }

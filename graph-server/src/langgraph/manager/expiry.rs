@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
-    database::{Select, to_row},
+    database::to_row,
     error::{ApiError, ApiResult},
     records::{ThreadTtl, TtlStrategy},
     storage::{Notice, ThreadChange, ThreadEntry},
@@ -52,7 +52,7 @@ impl Manager {
         now: DateTime<Utc>,
     ) -> ApiResult<Option<Duration>> {
         let mut next = None;
-        for ttl in self.database.list::<ThreadTtl>(Select::default()).await? {
+        for ttl in self.database.list::<ThreadTtl>(None).await? {
             match (ttl.expires_at - now).to_std() {
                 Ok(left) if !left.is_zero() => {
                     next = Some(next.map_or(left, |it: Duration| it.min(left)));
@@ -69,10 +69,11 @@ impl Manager {
 
     /// Stores the time to live of a thread. Fails if the thread is being deleted or pruned.
     pub(in crate::langgraph) async fn set_ttl(&self, ttl: &ThreadTtl) -> ApiResult<()> {
-        let owner = self.database.view().owner();
         let mut decide = |entry: ThreadEntry| {
             check_not_reserved(ttl.thread_id, &entry)?;
-            Ok(ThreadChange { put: vec![to_row(ttl, owner)?], ..ThreadChange::default() })
+            // It belongs to the owner of the thread, who can differ from the client.
+            let row = to_row(ttl, entry.owner.as_deref())?;
+            Ok(ThreadChange { put: vec![row], ..ThreadChange::default() })
         };
         self.queue.change_thread(ttl.thread_id, &mut decide).await?;
         self.wake_timer().await;

@@ -105,11 +105,15 @@ const SYSTEM: &str = "System";
 const STATE_QUERY: &[(&str, &str)] =
     &[("subgraphs", "Flag"), ("checkpoint_ns", "Text"), ("select", "StateFields")];
 
+const JOIN_QUERY: &[(&str, &str)] =
+    &[("stream_mode", "StreamModes"), ("cancel_on_disconnect", "Flag")];
+
 /// All operations.
 pub(super) const OPERATIONS: &[Operation] = &[
-    get(SYSTEM, "/ok", Answer::Any, "Check that the server runs"),
+    get(SYSTEM, "/ok", Answer::Any, "Check that the server runs").query(&[("check_db", "Flag")]),
     get(SYSTEM, "/info", Answer::Any, "Read the version and the features of the server"),
-    get(SYSTEM, "/metrics", Answer::Text, "Read metrics in the Prometheus text format"),
+    get(SYSTEM, "/metrics", Answer::Text, "Read metrics in the Prometheus text format")
+        .query(&[("format", "MetricsFormat")]),
     post(
         ASSISTANTS,
         "/assistants",
@@ -238,8 +242,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
     ),
     get(THREADS, "/threads/{thread_id}/stream", Answer::Events, "Stream the events of a thread")
         .query(&[("stream_modes", "ThreadStreamModes")]),
-    get(RUNS, "/threads/{thread_id}/runs", Answer::List("Run"), "List the runs of a thread")
-        .query(&[("limit", "Limit"), ("offset", "Offset"), ("status", "RunStatus")]),
+    get(RUNS, "/threads/{thread_id}/runs", Answer::Any, "List the runs of a thread").query(&[
+        ("limit", "Limit"),
+        ("offset", "Offset"),
+        ("status", "RunStatus"),
+        ("select", "RunFields"),
+    ]),
     post(RUNS, "/threads/{thread_id}/runs", "RunCreate", Answer::Object("Run"), "Start a run"),
     post(
         RUNS,
@@ -279,7 +287,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::Events,
         "Stream the events of a run",
     )
-    .query(&[("stream_mode", "StreamModes"), ("cancel_on_disconnect", "Flag")]),
+    .query(JOIN_QUERY),
     post(RUNS, "/runs/cancel", "RunsCancel", Answer::Empty, "Cancel several runs")
         .query(&[("action", "CancelAction")]),
     post(STATELESS, "/runs", "RunCreate", Answer::Object("Run"), "Start a run on a new thread"),
@@ -298,6 +306,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Start a run on a new thread and stream its events",
     ),
     post(STATELESS, "/runs/batch", "RunBatch", Answer::List("Run"), "Start several runs"),
+    get(STATELESS, "/runs/{run_id}/stream", Answer::Events, "Stream the events of a recent run")
+        .query(JOIN_QUERY),
     post(CRONS, "/runs/crons", "CronCreate", Answer::Object("Cron"), "Start runs on a schedule"),
     post(
         CRONS,

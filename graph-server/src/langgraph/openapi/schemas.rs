@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::langgraph::request::run::MAX_DELAY_SECONDS;
+use crate::langgraph::{
+    records::{ASSISTANT_FIELDS, CRON_FIELDS, CRON_SORT_FIELDS, RUN_FIELDS, THREAD_FIELDS},
+    request::run::MAX_DELAY_SECONDS,
+};
 
 /// Returns all schemas by name.
 pub(super) fn schemas() -> Map<String, Value> {
@@ -19,7 +22,9 @@ pub(super) fn schemas() -> Map<String, Value> {
             "RunStatus",
             one_of(&["pending", "running", "success", "error", "interrupted", "timeout"]),
         ),
+        ("RunFields", list(&one_of(&RUN_FIELDS))),
         ("ThreadExtra", one_of(&["ttl"])),
+        ("MetricsFormat", one_of(&["prometheus"])),
         ("CancelAction", one_of(&["interrupt", "rollback"])),
         ("StreamModes", list(&stream_mode())),
         ("ThreadStreamModes", list(&one_of(&["run_modes", "lifecycle", "state_update"]))),
@@ -227,7 +232,7 @@ fn assistants() -> Named {
         ("offset", offset()),
         ("sort_by", one_of(&["assistant_id", "graph_id", "name", "created_at", "updated_at"])),
         ("sort_order", one_of(&["asc", "desc"])),
-        ("select", list(&one_of(&["assistant_id", "graph_id", "name", "metadata", "version"]))),
+        ("select", list(&one_of(&ASSISTANT_FIELDS))),
     ];
     let create = [
         ("graph_id", text()),
@@ -283,7 +288,7 @@ fn threads() -> Named {
         ("offset", offset()),
         ("sort_by", one_of(&sort_by)),
         ("sort_order", one_of(&["asc", "desc"])),
-        ("select", list(&one_of(&["thread_id", "metadata", "status", "values", "created_at"]))),
+        ("select", list(&one_of(&THREAD_FIELDS))),
         ("extract", json!({ "type": "object", "additionalProperties": text() })),
     ];
     let prune = [("thread_ids", list(&uuid())), ("strategy", one_of(&["delete", "keep_latest"]))];
@@ -378,9 +383,9 @@ fn crons() -> Named {
         ("metadata", map()),
         ("limit", limit()),
         ("offset", offset()),
-        ("sort_by", one_of(&["cron_id", "created_at", "updated_at", "next_run_date"])),
+        ("sort_by", one_of(&CRON_SORT_FIELDS)),
         ("sort_order", one_of(&["asc", "desc"])),
-        ("select", list(&one_of(&["cron_id", "schedule", "payload", "next_run_date"]))),
+        ("select", list(&one_of(&CRON_FIELDS))),
     ];
     vec![
         ("CronCreate", closed(&fields, &["assistant_id", "schedule"])),

@@ -44,11 +44,22 @@ pub(in crate::langgraph) fn modes<'de, D: Deserializer<'de>>(
 ) -> Result<Vec<Mode>, D::Error> {
     Ok(match Option::deserialize(deserializer)? {
         Some(OneOrMany::One(mode)) => vec![mode],
-        Some(OneOrMany::Many(modes)) if !modes.is_empty() => modes,
+        Some(OneOrMany::Many(modes)) if !modes.is_empty() => without_repetitions(modes),
         _ => default_modes(),
     })
 }
 
 pub(in crate::langgraph) fn default_modes() -> Vec<Mode> {
     vec![Mode::Values]
+}
+
+/// Removes repeated modes, so that no event is sent twice.
+pub(in crate::langgraph) fn without_repetitions(modes: Vec<Mode>) -> Vec<Mode> {
+    let mut unique = Vec::new();
+    for mode in modes {
+        if !unique.contains(&mode) {
+            unique.push(mode);
+        }
+    }
+    unique
 }

@@ -62,13 +62,7 @@ impl Page {
     }
 
     /// Responds with the objects on the page, the total number of objects, and the offset of the next page.
-    pub(in crate::langgraph) fn respond(&self, all: Vec<Value>) -> Response {
-        let total = all.len();
-        self.respond_with(&self.of(all), total)
-    }
-
-    /// Responds with the objects on the page, like [`respond`](Self::respond). `total` is the total number of objects.
-    pub(in crate::langgraph) fn respond_with(&self, objects: &[Value], total: usize) -> Response {
+    pub(in crate::langgraph) fn respond(&self, objects: &[Value], total: usize) -> Response {
         let next = self.offset.saturating_add(self.limit);
         let mut response = Json(objects).into_response();
         let headers = response.headers_mut();
@@ -99,18 +93,6 @@ pub(in crate::langgraph) fn check_fields(fields: &[String], known: &[&str]) -> A
         }
         None => Ok(()),
     }
-}
-
-/// Sorts objects by a field.
-pub(in crate::langgraph) fn sort(objects: &mut [Value], field: &str, order: SortOrder) {
-    objects.sort_by(|a, b| {
-        let text = |it: &Value| match &it[field] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let ascending = text(a).cmp(&text(b));
-        if order == SortOrder::Asc { ascending } else { ascending.reverse() }
-    });
 }
 
 /// Encodes an object and keeps only the selected fields. An empty selection keeps all fields. Fails if a selected field

@@ -16,16 +16,16 @@ use uuid::Uuid;
 use crate::langgraph::{
     access::Access,
     assistants::{find_assistant, store_version, versions},
-    database::{Search, Select},
+    database::Search,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     json_filter::contains_all,
     manager::Manager,
-    records::{Assistant, AssistantVersion, Thread},
+    records::{ASSISTANT_FIELDS, Assistant, AssistantVersion, Cron, Thread},
     request::{
         body::{Body, or_default},
         config::{Config, Metadata},
-        page::{Page, SortOrder, check_fields, select, sort},
+        page::{Page, SortOrder, check_fields, select},
         query::Query,
     },
     time::now,
@@ -168,15 +168,36 @@ async fn delete(
     // The assistant is deleted before its threads, so that no thread can start further runs of it.
     manager.database.delete_children::<AssistantVersion>(&id).await?;
     manager.database.delete::<Assistant>(&id).await?;
+    delete_crons(&manager, &id).await?;
     if with_threads {
         delete_threads(&manager, &id).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Returns an object with one field.
+fn field(name: &str, value: &str) -> Map<String, Value> {
+    Map::from_iter([(name.to_owned(), json!(value))])
+}
+
+/// Deletes the crons of an assistant, which could start no runs without it.
+async fn delete_crons(manager: &Manager, assistant: &str) -> ApiResult<()> {
+    let fields = field("assistant_id", assistant);
+    let search = Search {
+        fields: Some(&fields),
+        sort_by: "cron_id",
+        limit: usize::MAX,
+        ..Search::default()
+    };
+    for id in manager.database.search_ids::<Cron>(&search).await? {
+        manager.database.delete::<Cron>(&id).await?;
+    }
+    Ok(())
+}
+
 /// Deletes the threads whose latest run belongs to an assistant.
 async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()> {
-    let metadata = Map::from_iter([("assistant_id".to_owned(), json!(assistant))]);
+    let metadata = field("assistant_id", assistant);
     let search = Search {
         metadata: Some(&metadata),
         sort_by: "thread_id",
@@ -233,30 +254,28 @@ impl SortBy {
     }
 }
 
-const FIELDS: [&str; 10] = [
-    "assistant_id",
-    "graph_id",
-    "config",
-    "context",
-    "metadata",
-    "name",
-    "description",
-    "created_at",
-    "updated_at",
-    "version",
-];
-
 impl SearchAssistants {
-    async fn find(&self, manager: &Manager) -> ApiResult<Vec<Assistant>> {
-        check_fields(&self.select, &FIELDS)?;
-        let name = self.name.as_deref().map(str::to_lowercase);
-        let mut found = manager.database.list::<Assistant>(Select::default()).await?;
-        found.retain(|it| {
-            contains_all(&it.metadata, &self.metadata)
-                && self.graph_id.as_ref().is_none_or(|graph| *graph == it.graph_id)
-                && name.as_ref().is_none_or(|name| it.name.to_lowercase().contains(name))
-        });
-        Ok(found)
+    /// Skips `offset` assistants, and returns up to `limit` of the following ones and the total number of matching
+    /// assistants.
+    async fn find(
+        &self,
+        manager: &Manager,
+        limit: usize,
+        offset: usize,
+    ) -> ApiResult<(Vec<Assistant>, usize)> {
+        check_fields(&self.select, &ASSISTANT_FIELDS)?;
+        let fields = self.graph_id.as_ref().map(|it| field("graph_id", it));
+        let search = Search {
+            fields: fields.as_ref(),
+            name: self.name.as_deref(),
+            metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
+            sort_by: self.sort_by.field(),
+            descending: self.sort_order == SortOrder::Desc,
+            limit,
+            offset,
+            ..Search::default()
+        };
+        manager.database.search(&search).await
     }
 }
 
@@ -265,12 +284,9 @@ async fn search(
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let found = body.find(&manager).await?;
-    let mut found: Vec<_> =
-        found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
-    sort(&mut found, body.sort_by.field(), body.sort_order);
-    let found = found.iter().map(|it| select(it, &body.select, &FIELDS));
-    Ok(page.respond(found.collect::<Result<_, _>>()?))
+    let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
+    let found = found.iter().map(|it| select(it, &body.select, &ASSISTANT_FIELDS));
+    Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 
 async fn count(
@@ -278,7 +294,8 @@ async fn count(
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    Ok(Json(body.find(&manager).await?.len()))
+    let (_, total) = body.find(&manager, 0, 0).await?;
+    Ok(Json(total))
 }
 
 #[derive(Deserialize)]

@@ -13,7 +13,7 @@ use axum::{
     routing::{get, post},
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 pub(in crate::langgraph) use self::timer::start_timer;
@@ -24,16 +24,15 @@ use self::{
 use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
-    database::Select,
+    database::Search,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
-    json_filter::contains_all,
     manager::Manager,
-    records::Cron,
+    records::{CRON_FIELDS, CRON_SORT_FIELDS, Cron},
     request::{
         body::{Body, nullable, or_default},
         config::Metadata,
-        page::{Page, SortOrder, check_fields, select, sort},
+        page::{Page, SortOrder, check_fields, select},
     },
     time::now,
 };
@@ -201,76 +200,54 @@ struct SearchCrons {
     select: Vec<String>,
 }
 
-const FIELDS: [&str; 14] = [
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "on_run_completed",
-    "end_time",
-    "schedule",
-    "timezone",
-    "created_at",
-    "updated_at",
-    "payload",
-    "user_id",
-    "next_run_date",
-    "metadata",
-    "enabled",
-];
-
-const SORT_FIELDS: [&str; 7] = [
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "created_at",
-    "updated_at",
-    "next_run_date",
-    "end_time",
-];
-
 impl SearchCrons {
     /// Returns the name of the field by which crons are sorted.
     fn sort_field(&self) -> ApiResult<&str> {
         let field = self.sort_by.as_deref().unwrap_or("created_at");
-        if !SORT_FIELDS.contains(&field) {
-            let detail = format!("`sort_by` must be one of {}", SORT_FIELDS.join(", "));
+        if !CRON_SORT_FIELDS.contains(&field) {
+            let detail = format!("`sort_by` must be one of {}", CRON_SORT_FIELDS.join(", "));
             return Err(ApiError::invalid(detail));
         }
         Ok(field)
     }
 
-    async fn find(&self, manager: &Manager) -> ApiResult<Vec<Cron>> {
-        check_fields(&self.select, &FIELDS)?;
-        let assistant = match &self.assistant_id {
-            Some(id) => {
-                Some(find_assistant(&manager.graphs, &manager.database, id).await?.assistant_id)
-            }
-            None => None,
+    /// Skips `offset` crons, and returns up to `limit` of the following ones and the total number of matching crons.
+    async fn find(
+        &self,
+        manager: &Manager,
+        limit: usize,
+        offset: usize,
+    ) -> ApiResult<(Vec<Cron>, usize)> {
+        check_fields(&self.select, &CRON_FIELDS)?;
+        let mut fields = Map::new();
+        if let Some(id) = &self.assistant_id {
+            let assistant = find_assistant(&manager.graphs, &manager.database, id).await?;
+            fields.insert("assistant_id".to_owned(), json!(assistant.assistant_id));
+        }
+        fields.extend(self.thread_id.map(|it| ("thread_id".to_owned(), json!(it))));
+        fields.extend(self.enabled.map(|it| ("enabled".to_owned(), json!(it))));
+        let search = Search {
+            fields: Some(&fields).filter(|it| !it.is_empty()),
+            metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
+            sort_by: self.sort_field()?,
+            descending: self.sort_order == SortOrder::Desc,
+            limit,
+            offset,
+            ..Search::default()
         };
-        let mut found = manager.database.list::<Cron>(Select::default()).await?;
-        found.retain(|it| {
-            assistant.is_none_or(|assistant| assistant == it.assistant_id)
-                && self.thread_id.is_none_or(|thread| it.thread_id == Some(thread))
-                && self.enabled.is_none_or(|enabled| enabled == it.enabled)
-                && contains_all(&it.metadata, &self.metadata)
-        });
-        Ok(found)
+        manager.database.search(&search).await
     }
 }
 
 async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let sort_by = body.sort_field()?;
-    let found = body.find(&manager).await?;
-    let mut found: Vec<_> =
-        found.iter().map(|it| select(it, &[], &FIELDS)).collect::<Result<_, _>>()?;
-    sort(&mut found, sort_by, body.sort_order);
-    let found = found.iter().map(|it| select(it, &body.select, &FIELDS));
-    Ok(page.respond(found.collect::<ApiResult<_>>()?))
+    let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
+    let found = found.iter().map(|it| select(it, &body.select, &CRON_FIELDS));
+    Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 
 async fn count(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    body.sort_field()?;
-    Ok(Json(body.find(&manager).await?.len()))
+    let (_, total) = body.find(&manager, 0, 0).await?;
+    Ok(Json(total))
 }

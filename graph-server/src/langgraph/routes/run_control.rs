@@ -19,15 +19,15 @@ use super::run_response::{
 use crate::langgraph::{
     access::Access,
     cancellation::{CancelAction, Cancellation},
-    database::Select,
+    database::Search,
     error::{ApiError, ApiResult},
     id::parse_id,
     manager::Manager,
-    records::{Run, RunStatus},
+    records::{RUN_FIELDS, Run, RunStatus},
     request::{
         body::Body,
-        mode::Mode,
-        page::{Page, select},
+        mode::{Mode, without_repetitions},
+        page::{Page, check_fields, select},
         query::Query,
         run::OnDisconnect,
     },
@@ -48,20 +48,6 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 /// Reason for a cancellation that a client requested.
 const BY_REQUEST: &str = "a client cancelled the run";
 
-const FIELDS: [&str; 11] = [
-    "run_id",
-    "thread_id",
-    "assistant_id",
-    "created_at",
-    "updated_at",
-    "status",
-    "metadata",
-    "kwargs",
-    "multitask_strategy",
-    "cancel_reason",
-    "attempt",
-];
-
 async fn list(
     Access(manager): Access,
     Path(thread): Path<String>,
@@ -71,12 +57,19 @@ async fn list(
     let status: Option<RunStatus> = query.choice("status")?;
     let fields = query.list("select");
     query.finish()?;
+    check_fields(&fields, &RUN_FIELDS)?;
     let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id.to_string();
-    let select_runs = Select { parent: Some(&thread), status: status.map(RunStatus::name) };
-    let mut runs = manager.database.list::<Run>(select_runs).await?;
-    runs.reverse();
-    let runs = page.of(runs);
-    runs.iter().map(|it| select(it, &fields, &FIELDS)).collect::<ApiResult<_>>().map(Json)
+    let search = Search {
+        parent: Some(&thread),
+        status: status.map(RunStatus::name),
+        sort_by: "created_at",
+        descending: true,
+        limit: page.limit(),
+        offset: page.offset(),
+        ..Search::default()
+    };
+    let (runs, _) = manager.database.search::<Run>(&search).await?;
+    runs.iter().map(|it| select(it, &fields, &RUN_FIELDS)).collect::<ApiResult<_>>().map(Json)
 }
 
 fn ids(thread: &str, run: &str) -> ApiResult<(Uuid, Uuid)> {
@@ -206,7 +199,8 @@ async fn join(
     Ok(with_location(response, &own, Some("join")))
 }
 
-fn on_disconnect(query: &mut Query) -> ApiResult<OnDisconnect> {
+/// Returns whether the client cancels the run when it disconnects.
+pub(super) fn on_disconnect(query: &mut Query) -> ApiResult<OnDisconnect> {
     Ok(match query.flag("cancel_on_disconnect")? {
         true => OnDisconnect::Cancel,
         false => OnDisconnect::Continue,
@@ -232,16 +226,14 @@ async fn join_stream(
     headers: HeaderMap,
     mut query: Query,
 ) -> ApiResult<Response> {
-    let modes = query.list("stream_mode");
+    let modes = stream_modes(&mut query)?;
     let on_disconnect = on_disconnect(&mut query)?;
     query.finish()?;
     let seen = last_event_id(&headers)?;
     let (thread, run) = ids(&thread, &run)?;
     let stored = manager.run(thread, run).await?;
     let mut selection = selection(&stored);
-    if !modes.is_empty() {
-        selection.modes = parse_modes(&modes)?;
-    }
+    selection.modes = modes.unwrap_or(selection.modes);
     let response = match manager.live(run).await? {
         Some(live) => {
             let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
@@ -254,10 +246,13 @@ async fn join_stream(
     Ok(with_location(response, &address(&stored), Some("stream")))
 }
 
-fn parse_modes(modes: &[String]) -> ApiResult<Vec<Mode>> {
-    let parse = |mode: &String| {
-        serde_json::from_value(Value::String(mode.clone()))
+/// Returns the stream modes of a request, if it has any.
+pub(super) fn stream_modes(query: &mut Query) -> ApiResult<Option<Vec<Mode>>> {
+    let names = query.list("stream_mode");
+    let parse = |mode: String| {
+        serde_json::from_value(Value::String(mode))
             .map_err(|error| ApiError::invalid(format!("invalid stream mode: {error}")))
     };
-    modes.iter().map(parse).collect()
+    let modes = names.into_iter().map(parse).collect::<ApiResult<Vec<_>>>()?;
+    Ok(Some(without_repetitions(modes)).filter(|it| !it.is_empty()))
 }

@@ -163,17 +163,20 @@ async fn list_history(
     request: &HistoryRequest,
 ) -> ApiResult<Vec<Value>> {
     let (page, before) = (Page::new(request.limit, None)?, request.before()?);
+    let only = request.checkpoint.id()?;
     let thread = manager.thread(parse_id("thread", id)?).await?;
     let Some(graph) = thread.graph() else { return Ok(Vec::new()) };
     let metadata = &request.metadata;
-    // A filter by metadata can skip checkpoints, so it needs all of them.
-    let mut filter = HistoryFilter::from(metadata.is_empty().then(|| page.limit()));
+    // These conditions can skip checkpoints, so they need all of them.
+    let is_filtered = only.is_some() || !metadata.is_empty();
+    let mut filter = HistoryFilter::from((!is_filtered).then(|| page.limit()));
     if let Some(before) = before {
         filter = filter.before(before);
     }
     let (graph, namespace) = (manager.graph(graph)?, request.checkpoint.namespace());
     let states = graph.history(&thread.thread_id.to_string(), &namespace, filter).await?;
-    let states = states.iter().map(|it| state_json(thread.thread_id, it, false));
+    let states = states.iter().filter(|it| only.is_none_or(|id| id == it.id));
+    let states = states.map(|it| state_json(thread.thread_id, it, false));
     let matches =
         |state: &Value| state["metadata"].as_object().is_some_and(|it| contains_all(it, metadata));
     let found: Vec<_> = states.filter(matches).collect();

@@ -11,7 +11,7 @@ use axum::{
 };
 
 use super::{
-    run_control::last_event_id,
+    run_control::{last_event_id, on_disconnect, stream_modes},
     run_response::{
         CancelOnDrop, address, check_run, create_run, selection, stream_run, wait_for_run,
         with_location,
@@ -25,7 +25,8 @@ use crate::langgraph::{
     records::Run,
     request::{
         body::{Body, BodyList},
-        run::{OnDisconnect, RunCreate},
+        query::Query,
+        run::RunCreate,
     },
 };
 
@@ -87,7 +88,10 @@ async fn join_stream(
     Access(manager): Access,
     Path(run): Path<String>,
     headers: HeaderMap,
+    mut query: Query,
 ) -> ApiResult<Response> {
+    let (modes, on_disconnect) = (stream_modes(&mut query)?, on_disconnect(&mut query)?);
+    query.finish()?;
     let run = parse_id("run", &run)?;
     let missing = || {
         ApiError::not_found(format!(
@@ -95,7 +99,9 @@ async fn join_stream(
         ))
     };
     let live = manager.live(run).await?.ok_or_else(missing)?;
-    let guard = CancelOnDrop::new(&manager, &live, OnDisconnect::Continue);
-    let response = stream_run(&live, live.selection.clone(), last_event_id(&headers)?, guard);
+    let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
+    let mut selection = live.selection.clone();
+    selection.modes = modes.unwrap_or(selection.modes);
+    let response = stream_run(&live, selection, last_event_id(&headers)?, guard);
     Ok(with_location(response, &format!("/runs/{run}"), Some("stream")))
 }

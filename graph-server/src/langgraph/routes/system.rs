@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::langgraph::{
     access::Access,
-    error::ApiResult,
+    error::{ApiError, ApiResult},
     manager::Manager,
     openapi::document,
     records::{Run, RunStatus},
@@ -39,7 +39,9 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 
 /// Reports that the server runs. With `check_db=1`, also reads from the database.
 async fn ok(State(manager): State<Arc<Manager>>, mut query: Query) -> ApiResult<Json<Value>> {
-    if query.flag("check_db")? {
+    let check_db = query.flag("check_db")?;
+    query.finish()?;
+    if check_db {
         manager.database.count_by_status::<Run>().await?;
     }
     Ok(Json(json!({ "ok": true })))
@@ -54,7 +56,12 @@ async fn info() -> Json<Value> {
     }))
 }
 
-async fn metrics(Access(manager): Access) -> ApiResult<Response> {
+async fn metrics(Access(manager): Access, mut query: Query) -> ApiResult<Response> {
+    let format = query.text("format")?;
+    query.finish()?;
+    if format.is_some_and(|it| it != "prometheus") {
+        return Err(ApiError::invalid("the only `format` of the metrics is `prometheus`"));
+    }
     let counts = manager.database.count_by_status::<Run>().await?;
     for status in RunStatus::ALL {
         let count = counts.iter().find(|it| it.0 == status.name()).map_or(0, |it| it.1);

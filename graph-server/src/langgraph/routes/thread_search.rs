@@ -12,7 +12,7 @@ use crate::langgraph::{
     database::Search,
     error::{ApiError, ApiResult},
     manager::Manager,
-    records::{Thread, ThreadStatus},
+    records::{THREAD_FIELDS, Thread, ThreadStatus},
     request::{
         body::{Body, or_default},
         config::Metadata,
@@ -92,20 +92,6 @@ impl SortBy {
     }
 }
 
-const FIELDS: [&str; 11] = [
-    "thread_id",
-    "created_at",
-    "updated_at",
-    "state_updated_at",
-    "metadata",
-    "config",
-    "context",
-    "status",
-    "values",
-    "interrupts",
-    "error",
-];
-
 impl SearchThreads {
     /// Skips `offset` threads, and returns up to `limit` of the following ones and the total number of matching
     /// threads.
@@ -115,7 +101,7 @@ impl SearchThreads {
         limit: usize,
         offset: usize,
     ) -> ApiResult<(Vec<Thread>, usize)> {
-        check_fields(&self.select, &FIELDS)?;
+        check_fields(&self.select, &THREAD_FIELDS)?;
         let excluded = self.exclude_metadata.as_ref().map(Exclusions::filters);
         // An empty filter would match every thread.
         if excluded.is_some_and(|it| it.is_empty() || it.iter().any(Map::is_empty)) {
@@ -133,7 +119,7 @@ impl SearchThreads {
             descending: self.sort_order == SortOrder::Desc,
             limit,
             offset,
-            ids_only: false,
+            ..Search::default()
         };
         manager.database.search(&search).await
     }
@@ -143,13 +129,13 @@ async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> Api
     let page = Page::new(body.limit, body.offset)?;
     let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
     let found = found.iter().map(|thread| {
-        let mut shown = select(thread, &body.select, &FIELDS)?;
+        let mut shown = select(thread, &body.select, &THREAD_FIELDS)?;
         if !body.extract.is_empty() {
             shown["extracted"] = extract(&json!(thread), &body.extract)?;
         }
         Ok(shown)
     });
-    Ok(page.respond_with(&found.collect::<ApiResult<Vec<_>>>()?, total))
+    Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 
 async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {

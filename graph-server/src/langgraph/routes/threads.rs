@@ -1,6 +1,6 @@
 //! Threads: create, read, update, delete.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -231,7 +231,7 @@ async fn copy(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PruneThreads {
-    thread_ids: Vec<Uuid>,
+    thread_ids: BTreeSet<Uuid>,
     #[serde(default, deserialize_with = "or_default")]
     strategy: PruneStrategy,
 }

@@ -19,23 +19,21 @@ pub(in crate::langgraph) struct Row {
     pub(in crate::langgraph) owner: Option<String>,
 }
 
-/// Selects documents of one kind.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::langgraph) struct Select<'a> {
-    /// Only documents with this parent.
-    pub(in crate::langgraph) parent: Option<&'a str>,
-    /// Only documents with this status.
-    pub(in crate::langgraph) status: Option<&'a str>,
-}
-
 /// A search for documents of one kind. A document must meet all conditions. Documents with the same value of `sort_by`
 /// are sorted by age.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::langgraph) struct Search<'a> {
     /// Only documents with one of these ids.
     pub(in crate::langgraph) ids: Option<&'a [String]>,
+    /// Only documents with this parent.
+    pub(in crate::langgraph) parent: Option<&'a str>,
     /// Only documents whose field `status` has this value.
     pub(in crate::langgraph) status: Option<&'a str>,
+    /// Only documents whose fields have these values, which must be strings or booleans.
+    pub(in crate::langgraph) fields: Option<&'a Map<String, Value>>,
+    /// Only documents whose field `name` contains this text. Upper and lower case are the same. PostgreSQL follows the
+    /// locale of the database.
+    pub(in crate::langgraph) name: Option<&'a str>,
     /// Only documents whose field `metadata` contains these entries; see
     /// [`contains_all`](crate::langgraph::json_filter::contains_all).
     pub(in crate::langgraph) metadata: Option<&'a Map<String, Value>>,
@@ -43,7 +41,7 @@ pub(in crate::langgraph) struct Search<'a> {
     pub(in crate::langgraph) excluded: &'a [Map<String, Value>],
     /// Only documents whose field `values` contains these entries.
     pub(in crate::langgraph) values: Option<&'a Map<String, Value>>,
-    /// Field by which the documents are sorted. It must be a string.
+    /// Field by which the documents are sorted. It must be a string or null. Null is greater than every string.
     pub(in crate::langgraph) sort_by: &'a str,
     pub(in crate::langgraph) descending: bool,
     /// Maximum number of documents to return.
@@ -85,11 +83,11 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
     /// Returns the content of a document.
     async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>>;
 
-    /// Returns the contents of the selected documents, oldest first.
+    /// Returns the contents of the documents that belong to `parent`, or of all documents, oldest first.
     async fn list(
         &self,
         kind: &str,
-        select: Select<'_>,
+        parent: Option<&str>,
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>>;
 

@@ -113,6 +113,13 @@ check("a thread is forked from its history", async () => {
   assert.equal(result.value, "forkb");
 });
 
+check("a run without a thread is joined with another stream mode", async () => {
+  const run = await client.runs.create(null, "tiny", { input: TINY_INPUT, onCompletion: "keep" });
+  const options = { lastEventId: "-1", streamMode: ["updates"] };
+  const events = await collect(client.runs.joinStream(null, run.run_id, options));
+  assert.deepEqual(events.map((it) => it.event), ["metadata", "updates", "updates"]);
+});
+
 check("items are stored, searched and deleted", async () => {
   const namespace = [randomUUID(), "notes"];
   await client.store.putItem(namespace, "k", { n: 1 });

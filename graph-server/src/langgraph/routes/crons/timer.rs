@@ -14,7 +14,7 @@ use super::{
     schedule::{next_date, parse_time},
 };
 use crate::langgraph::{
-    database::{Select, View},
+    database::View,
     error::{ApiError, ApiResult},
     manager::Manager,
     records::{Cron, Thread},
@@ -55,7 +55,7 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
 /// Starts the runs that are due. Returns the time until the next one.
 async fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
     let mut sleep = MAX_SLEEP;
-    for mut cron in manager.database.list::<Cron>(Select::default()).await? {
+    for mut cron in manager.database.list::<Cron>(None).await? {
         let Some(next) = cron.next_run_date.as_deref().filter(|_| cron.enabled) else { continue };
         if parse_time(next)? <= now {
             let read = cron.clone();

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::run_response::create_run;
 use crate::langgraph::{
     error::{ApiError, ApiResult},
-    id::wire_id,
+    id::{parse_namespace, wire_id},
     manager::Manager,
     position::Position,
     records::Thread,
@@ -253,18 +253,13 @@ async fn read_state(
     params: Map<String, Value>,
 ) -> CommandResult<(Value, u64)> {
     let ReadState { namespace, keys } = parse(params)?;
-    if !namespace.is_empty() {
-        let problem = "the state of a subgraph is not available; use an empty `namespace`";
-        return Err(CommandError("not_supported", problem.to_owned()));
-    }
+    let namespace = namespace.join("|");
+    let at = Position { namespace: parse_namespace(&namespace), ..Position::HEAD };
     let stored = manager.thread(thread).await?;
     let state = match stored.graph() {
         Some(graph) => {
             let graph = manager.graph(graph)?;
-            graph
-                .state(&thread.to_string(), &Position::HEAD, false)
-                .await
-                .map_err(ApiError::from)?
+            graph.state(&thread.to_string(), &at, false).await.map_err(ApiError::from)?
         }
         None => None,
     };
@@ -275,6 +270,7 @@ async fn read_state(
     if let (Some(keys), Value::Object(fields)) = (keys, &mut values) {
         fields.retain(|name, _| keys.contains(name));
     }
-    let result = json!({ "values": values, "checkpoint": { "id": wire_id(state.id), "ns": "" } });
+    let checkpoint = json!({ "id": wire_id(state.id), "ns": namespace });
+    let result = json!({ "values": values, "checkpoint": checkpoint });
     Ok((result, applied_through(manager, thread).await?))
 }

@@ -28,7 +28,6 @@ use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
     cancellation::{CancelAction, Cancellation},
-    database::Select,
     error::{ApiError, ApiResult},
     id::new_id,
     manager::{LiveRun, Manager},
@@ -61,7 +60,7 @@ async fn handle(
         (Ok(()), "message/send") => send(&manager, &assistant, params).await,
         (Ok(()), "message/stream") => match start(&manager, &assistant, params).await {
             Ok((task, live)) => {
-                return Ok(respond(TaskEvents::new(request.id, task, live), ()));
+                return Ok(respond(TaskEvents::new(manager, request.id, task, live), ()));
             }
             Err(error) => Err(error),
         },
@@ -102,8 +101,8 @@ async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result
     let output = result
         .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
         .output;
-    let Outcome { state, text } = Outcome::of(&output);
-    Ok(task.to_json(state, Some(&text)))
+    let Outcome { state, text } = task.outcome(manager, &output).await?;
+    Ok(task.to_json(state, text.as_deref()))
 }
 
 /// Returns the run that the request names.
@@ -135,8 +134,7 @@ async fn waits_for_input(manager: &Manager, run: &Run, thread: &Thread) -> Resul
         return Ok(false);
     }
     let id = run.thread_id.to_string();
-    let select = Select { parent: Some(&id), ..Select::default() };
-    let runs = manager.database.list::<Run>(select).await?;
+    let runs = manager.database.list::<Run>(Some(&id)).await?;
     Ok(runs.last().is_some_and(|it| it.run_id == run.run_id))
 }
 

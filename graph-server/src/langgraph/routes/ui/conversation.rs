@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::langgraph::{
     any_graph::AnyGraph,
     assistants::find_assistant,
-    database::{Database, Select},
+    database::Database,
     error::{ApiError, ApiResult},
     id::{conversation_thread, wire_id},
     manager::Manager,
@@ -52,7 +52,7 @@ impl Conversation {
     /// Returns the runs of the thread, oldest first.
     async fn runs(&self) -> ApiResult<Vec<Run>> {
         let thread = self.thread.to_string();
-        self.database.list(Select { parent: Some(&thread), ..Select::default() }).await
+        self.database.list(Some(&thread)).await
     }
 
     /// Returns the messages that the thread does not contain yet. Fails if the user has edited a message that the

@@ -6,7 +6,7 @@ use deadpool_postgres::Transaction;
 use super::{connection::PostgresStorage, search::search};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
-    storage::{Documents, Filter, Found, Row, Search, Select},
+    storage::{Documents, Filter, Found, Row, Search},
 };
 
 const PUT: &str = "
@@ -57,17 +57,15 @@ impl Documents for PostgresStorage {
     async fn list(
         &self,
         kind: &str,
-        select: Select<'_>,
+        parent: Option<&str>,
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>> {
         let statement = "
             SELECT data FROM graph_server.document
-            WHERE kind = $1 AND ($2::text IS NULL OR parent = $2) AND ($3::text IS NULL OR status = $3)
-                AND ($4::text IS NULL OR owner = $4 OR $5 AND owner IS NULL)
+            WHERE kind = $1 AND ($2::text IS NULL OR parent = $2)
+                AND ($3::text IS NULL OR owner = $3 OR $4 AND owner IS NULL)
             ORDER BY number";
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&kind, &select.parent, &select.status, &filter.owner, &filter.shared];
-        let rows = self.query(statement, &params).await?;
+        let rows = self.query(statement, &[&kind, &parent, &filter.owner, &filter.shared]).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 

@@ -15,6 +15,7 @@ use crate::langgraph::{
 /// `@>` compares lists as sets, so the lists of a filter are compared separately.
 fn found() -> String {
     let (data, conditions) = (without_nul("data"), without_nul("$6::text"));
+    let name = without_nul("$10::text");
     format!(
         r#"
 SELECT number, id, (document ->> $7::text) COLLATE "C" AS sort_value
@@ -22,10 +23,11 @@ FROM (
     SELECT number, id, {data}::json AS document
     FROM graph_server.document
     WHERE kind = $1 AND ($2::text IS NULL OR owner = $2 OR $3 AND owner IS NULL)
-        AND ($4::text[] IS NULL OR id = ANY ($4))
+        AND ($4::text[] IS NULL OR id = ANY ($4)) AND ($11::text IS NULL OR parent = $11)
     OFFSET 0
 ) AS visible
 WHERE ($5::text IS NULL OR document ->> 'status' = $5)
+    AND ($10::text IS NULL OR strpos(lower(document ->> 'name'), lower({name}::jsonb #>> '{{}}')) > 0)
     AND NOT EXISTS (
         SELECT FROM jsonb_array_elements({conditions}::jsonb) AS condition
         CROSS JOIN LATERAL (
@@ -59,9 +61,11 @@ pub(super) async fn search(
     filter: Filter<'_>,
 ) -> ApiResult<Found> {
     let conditions = conditions(search).to_string();
+    // As JSON, because a parameter cannot contain U+0000.
+    let name = search.name.map(|it| json!(it).to_string());
     let limit = i64::try_from(search.limit).unwrap_or(i64::MAX);
     let offset = i64::try_from(search.offset).unwrap_or(i64::MAX);
-    let params: [&(dyn ToSql + Sync); 9] = [
+    let params: [&(dyn ToSql + Sync); 11] = [
         &kind,
         &filter.owner,
         &filter.shared,
@@ -71,6 +75,8 @@ pub(super) async fn search(
         &search.sort_by,
         &limit,
         &offset,
+        &name,
+        &search.parent,
     ];
     let found = found();
     let order = if search.descending { "DESC" } else { "ASC" };
@@ -95,12 +101,14 @@ pub(super) async fn search(
     Ok(Found { documents, total: usize::try_from(total).unwrap_or_default() })
 }
 
-/// Returns the conditions on the fields `metadata` and `values` of a document.
+/// Returns the conditions on the fields of a document.
 fn conditions(search: &Search<'_>) -> Value {
+    let equal = |(field, value): (&String, &Value)| json!({ "field": field, "entries": value, "lists": [], "wanted": true });
+    let fields = search.fields.into_iter().flatten().map(equal);
     let metadata = search.metadata.map(|it| condition("metadata", it, true));
     let values = search.values.map(|it| condition("values", it, true));
     let excluded = search.excluded.iter().map(|it| condition("metadata", it, false));
-    metadata.into_iter().chain(values).chain(excluded).collect()
+    fields.chain(metadata).chain(values).chain(excluded).collect()
 }
 
 /// Returns the condition that a field contains all entries of `filter`, or that it does not.

@@ -16,10 +16,10 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::task::spawn_blocking;
 
-use super::search::{SearchStatement, add_json_contains};
+use super::search::{SearchStatement, add_functions};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
-    storage::{Documents, Filter, Found, Row, Search, Select},
+    storage::{Documents, Filter, Found, Row, Search},
 };
 
 const SCHEMA: &str = "
@@ -56,7 +56,7 @@ impl SqliteDocuments {
         // The path of a database in memory is empty.
         let file = connection.path().filter(|it| !it.is_empty()).map(str::to_owned);
         let Some(file) = file else {
-            add_json_contains(&connection)?;
+            add_functions(&connection)?;
             let connection = Arc::new(Mutex::new(connection));
             return Ok(Self { reader: connection.clone(), connection });
         };
@@ -75,7 +75,7 @@ fn open_reader(file: &str) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reader = Connection::open_with_flags(file, flags)?;
     reader.execute_batch("PRAGMA busy_timeout = 10000;")?;
-    add_json_contains(&reader)?;
+    add_functions(&reader)?;
     Ok(reader)
 }
 
@@ -141,17 +141,16 @@ impl Documents for SqliteDocuments {
     async fn list(
         &self,
         kind: &str,
-        select: Select<'_>,
+        parent: Option<&str>,
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
             "SELECT data FROM documents WHERE kind = ?1 AND (?2 IS NULL OR parent = ?2) \
-             AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR owner = ?4 OR (?5 AND owner IS NULL)) \
-             ORDER BY number",
+             AND (?3 IS NULL OR owner = ?3 OR (?4 AND owner IS NULL)) ORDER BY number",
         )?;
-        let selected = params![kind, select.parent, select.status, filter.owner, filter.shared];
-        let rows = statement.query_map(selected, |row| row.get(0))?;
+        let params = params![kind, parent, filter.owner, filter.shared];
+        let rows = statement.query_map(params, |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 

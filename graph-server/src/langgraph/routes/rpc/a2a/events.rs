@@ -10,7 +10,7 @@ use super::{
     task::{Outcome, Task, text_of},
 };
 use crate::langgraph::{
-    manager::LiveRun,
+    manager::{LiveRun, Manager},
     request::mode::Mode,
     stream::{
         encode::{Selection, WireEvent},
@@ -20,6 +20,7 @@ use crate::langgraph::{
 
 /// Streams the events of a task as responses to one JSON-RPC request.
 pub(super) struct TaskEvents {
+    manager: Arc<Manager>,
     request: Option<Value>,
     task: Task,
     live: Arc<LiveRun>,
@@ -30,11 +31,16 @@ pub(super) struct TaskEvents {
 
 impl TaskEvents {
     /// Creates the stream. `request` is the id of the JSON-RPC request.
-    pub(super) fn new(request: Option<Value>, task: Task, live: Arc<LiveRun>) -> Self {
+    pub(super) fn new(
+        manager: Arc<Manager>,
+        request: Option<Value>,
+        task: Task,
+        live: Arc<LiveRun>,
+    ) -> Self {
         let selection = Selection { modes: vec![Mode::Messages], subgraphs: false };
         let pieces = Some(live.events(selection, None));
         let ready = VecDeque::from([task.to_json("submitted", None)]);
-        Self { request, task, live, pieces, ready }
+        Self { manager, request, task, live, pieces, ready }
     }
 
     /// Waits for the next event. Returns `None` after the final state.
@@ -53,8 +59,10 @@ impl TaskEvents {
                     self.pieces = None;
                     // Without a result, the server is shutting down.
                     let output = self.live.result().await?.output;
-                    let Outcome { state, text } = Outcome::of(&output);
-                    self.ready.push_back(self.task.artifact_update(&text));
+                    // If the storage fails, the stream ends without a final state, and the client reads the task.
+                    let outcome = self.task.outcome(&self.manager, &output).await;
+                    let Outcome { state, text } = outcome.ok()?;
+                    self.ready.extend(text.map(|it| self.task.artifact_update(&it)));
                     self.ready.push_back(self.task.status_update(state, None, true));
                 }
             }

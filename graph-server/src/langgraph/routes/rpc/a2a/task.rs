@@ -4,7 +4,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::run::error_of;
-use crate::langgraph::time::now;
+use crate::langgraph::{
+    error::ApiResult,
+    manager::Manager,
+    records::{Run, RunStatus},
+    time::now,
+};
 
 /// A run as a task. Its context is the run's thread.
 #[derive(Debug, Clone)]
@@ -16,18 +21,19 @@ pub(super) struct Task {
 /// Outcome of a run, in the terms of A2A.
 pub(super) struct Outcome {
     pub(super) state: &'static str,
-    pub(super) text: String,
+    /// The answer, or the error. A cancelled run has neither.
+    pub(super) text: Option<String>,
 }
 
 impl Outcome {
-    /// Interprets the output of a run that has ended.
-    pub(super) fn of(output: &Value) -> Self {
+    /// Interprets the output of a run that has ended and was not cancelled.
+    fn of(output: &Value) -> Self {
         let state = match error_of(output) {
             Some(_) => "failed",
             None if output.get("__interrupt__").is_some() => "input-required",
             None => "completed",
         };
-        Self { state, text: error_of(output).unwrap_or_else(|| answer(output)) }
+        Self { state, text: Some(error_of(output).unwrap_or_else(|| answer(output))) }
     }
 }
 
@@ -49,6 +55,17 @@ pub(super) fn text_of(message: &Value) -> String {
 }
 
 impl Task {
+    /// Returns the outcome of the task, which has ended with this output.
+    pub(super) async fn outcome(&self, manager: &Manager, output: &Value) -> ApiResult<Outcome> {
+        let run = manager.database.get::<Run>(&self.run.to_string()).await?;
+        // A run that was cancelled with a rollback is deleted.
+        let is_cancelled = run.is_none_or(|it| it.status == RunStatus::Interrupted);
+        Ok(match is_cancelled {
+            true => Outcome { state: "canceled", text: None },
+            false => Outcome::of(output),
+        })
+    }
+
     /// Encodes the task. `text` is the answer, once it is known.
     pub(super) fn to_json(&self, state: &str, text: Option<&str>) -> Value {
         json!({
