@@ -1,7 +1,7 @@
 //! Tests of the tools that run programs. The sandboxes are not isolated, because isolation is tested in `sandbox-vm`.
 #![expect(clippy::unwrap_used, reason = "a failure fails the test")]
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use graph_agents::{
     Agent, AgentOutcome, AiMessage, CompiledAgent, ScriptedModel, Status, ToolCall, ToolMessage,
@@ -108,10 +108,10 @@ async fn results_of_programs_are_bounded_and_marked() {
 }
 
 /// Runs these commands in one run of an agent and returns the results.
-async fn run_commands(shell: Shell, commands: &[&str]) -> Vec<ToolMessage> {
+async fn run_commands(shell: Arc<Shell>, commands: &[&str]) -> Vec<ToolMessage> {
     let calls = commands.iter().map(|it| call("shell", json!({"command": it})));
     let model = ScriptedModel::new(calls.chain([AiMessage::new("done")]));
-    let agent = Agent::new(model).middleware(shell).compile().unwrap();
+    let agent = Agent::new(model).shared_middleware(shell).compile().unwrap();
     let outcome = agent.run("go").await.unwrap();
     outcome.messages.iter().filter_map(|it| it.as_tool().cloned()).collect()
 }
@@ -119,7 +119,7 @@ async fn run_commands(shell: Shell, commands: &[&str]) -> Vec<ToolMessage> {
 #[tokio::test]
 async fn shell_keeps_directory_variables_and_files_for_the_run() {
     let sandboxes = sandboxes().await;
-    let shell = Shell::new(SandboxCommands::new(sandboxes.clone())).trusted();
+    let shell = Arc::new(Shell::new(SandboxCommands::new(sandboxes.clone())).trusted());
     let commands = [
         "mkdir sub && cd sub && city='New York' && export n=2",
         "basename \"$PWD\"; echo \"$city $n\" | tee city.txt; exit 3",
@@ -158,7 +158,8 @@ async fn command_that_exceeds_its_time_limit_ends_the_session() {
     let limits = ExecLimits { wall: Duration::from_secs(3), ..ExecLimits::default() };
     let sandboxes = sandboxes().await;
     let shell = Shell::new(SandboxCommands::new(sandboxes.clone()).limits(limits)).trusted();
-    let results = run_commands(shell, &["a=1; touch f", "sleep 1000", "echo \"[$a]\"; ls"]).await;
+    let results =
+        run_commands(Arc::new(shell), &["a=1; touch f", "sleep 1000", "echo \"[$a]\"; ls"]).await;
     let text = results[1].content.text();
     assert_eq!(results[1].status, Status::Error);
     assert!(

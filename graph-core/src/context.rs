@@ -140,12 +140,6 @@ impl<C: ?Sized> Context<C> {
         self.task.step.number
     }
 
-    /// Returns the number of the step at which the run started. A run that continues a thread starts after the checkpoint
-    /// that it continues; a run on a new thread starts at -1.
-    pub fn first_step(&self) -> i64 {
-        self.task.step.max - i64::from(self.task.scope.settings.step_limit) - 1
-    }
-
     /// Returns the number of steps the run may still take, including the current one.
     pub fn remaining_steps(&self) -> i64 {
         self.task.step.remaining()
@@ -181,6 +175,15 @@ impl<C: ?Sized> Context<C> {
     /// In a task that runs ahead (see [`StateGraph::eager`](crate::StateGraph::eager)), returns the newest checkpoint.
     pub fn checkpoint(&self) -> CheckpointId {
         self.task.checkpoint()
+    }
+
+    /// Returns the id of the newest checkpoint that an input, an edit or a fork created, among the checkpoint that the
+    /// current step follows and its ancestors. Without a checkpointer, each run has its own id.
+    ///
+    /// A run that is interrupted, fails or is cancelled has the same id when it is resumed. Use it to recognise whether
+    /// data that the process holds outside the state belongs to the branch of the thread that is running.
+    pub fn origin(&self) -> CheckpointId {
+        self.task.step.origin
     }
 
     /// Returns the task's id. It stays the same when the task runs again, even in another process.

@@ -198,7 +198,6 @@ impl Agent {
     /// Returns the agent's graph before it is compiled, to add a store or to set further options.
     pub fn into_graph(mut self) -> Result<(StateGraph<JsonState>, JsonStateSchema), AgentError> {
         self.check_middleware_names()?;
-        self.separate_middleware();
         self.wrap_models_of_middleware();
         let schema = self.schema().map_err(|error| AgentError::value(error.to_string()))?;
         let client_tools: Arc<[Tool]> = unique(self.all_tools()).into();
@@ -249,15 +248,6 @@ impl Agent {
                 "Please remove duplicate middleware instances.",
             )),
             false => Ok(()),
-        }
-    }
-
-    /// Gives the agent its own copy of middleware that agents must not share.
-    fn separate_middleware(&mut self) {
-        for middleware in &mut self.middleware {
-            if let Some(copy) = middleware.for_agent() {
-                *middleware = copy;
-            }
         }
     }
 

@@ -67,12 +67,6 @@ pub trait Middleware: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Returns a copy for one agent, which is about to be compiled. Implement it if the middleware holds data that
-    /// several agents must not share. Returns `None` if agents can share it.
-    fn for_agent(&self) -> Option<Arc<dyn Middleware>> {
-        None
-    }
-
     /// Runs once, before the loop.
     async fn before_agent(&self, _: &AgentState, _: &Context) -> Result<Option<Update>, NodeError> {
         Ok(None)

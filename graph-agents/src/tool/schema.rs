@@ -5,7 +5,7 @@
 
 mod number;
 
-use std::{fmt, ptr};
+use std::{collections::HashMap, fmt, mem, ptr};
 
 use serde_json::{Map, Value};
 
@@ -33,12 +33,22 @@ pub fn check(
     schema: &Value,
     object: &Map<String, Value>,
 ) -> Result<Map<String, Value>, Vec<Fault>> {
-    let mut checker = Checker { root: schema, path: Vec::new(), faults: Vec::new(), depth: 0 };
-    let converted = checker.object(schema, object);
+    let mut checker = Checker {
+        root: schema,
+        path: Vec::new(),
+        faults: Vec::new(),
+        depth: 0,
+        checked: HashMap::new(),
+    };
+    let converted = match checker.resolve(schema) {
+        Some(schema) => checker.object(schema, object),
+        None => object.clone(),
+    };
     if checker.faults.is_empty() { Ok(converted) } else { Err(checker.faults) }
 }
 
-/// Maximum nesting depth of alternatives. A tool server may send a schema that would overflow the stack.
+/// Maximum nesting depth of alternatives, and maximum number of references that follow one another. A tool server may
+/// send a schema that would overflow the stack or whose references form a cycle.
 const MAX_DEPTH: usize = 128;
 
 struct Checker<'a> {
@@ -47,6 +57,9 @@ struct Checker<'a> {
     faults: Vec<Fault>,
     /// Number of alternatives that enclose the current part.
     depth: usize,
+    /// Results of the checks inside alternatives, by schema, value and depth. Several alternatives may check the same
+    /// part of the value against the same schema; without the results, this would take exponential time.
+    checked: HashMap<(*const Value, *const Value, usize), (Value, Vec<Fault>)>,
 }
 
 impl<'a> Checker<'a> {
@@ -81,13 +94,33 @@ impl<'a> Checker<'a> {
     }
 
     fn value(&mut self, schema: &'a Value, value: &Value) -> Value {
-        self.untried(schema, value, &mut Vec::new())
+        if self.depth == 0 {
+            return self.untried(schema, value, &mut Vec::new());
+        }
+        let key = (ptr::from_ref(schema), ptr::from_ref(value), self.depth);
+        let (converted, faults) = match self.checked.get(&key) {
+            Some(result) => result.clone(),
+            None => {
+                let result = self.collect_faults(|it| it.untried(schema, value, &mut Vec::new()));
+                self.checked.insert(key, result.clone());
+                result
+            }
+        };
+        self.faults.extend(faults);
+        converted
+    }
+
+    /// Performs a check and returns its faults, instead of adding them to the others.
+    fn collect_faults(&mut self, check: impl FnOnce(&mut Self) -> Value) -> (Value, Vec<Fault>) {
+        let others = mem::take(&mut self.faults);
+        let converted = check(self);
+        (converted, mem::replace(&mut self.faults, others))
     }
 
     /// Checks a value against a schema. `tried` contains the schemas with alternatives that the value has not matched
     /// so far, so the check of a schema that refers to itself terminates.
     fn untried(&mut self, schema: &'a Value, value: &Value, tried: &mut Vec<&'a Value>) -> Value {
-        let schema = self.resolve(schema);
+        let Some(schema) = self.resolve(schema) else { return value.clone() };
         if let Some(options) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
             if self.depth == MAX_DEPTH || tried.iter().any(|it| ptr::eq(*it, schema)) {
                 self.fault("recursion_loop", "The schema nests too many alternatives");
@@ -153,23 +186,32 @@ impl<'a> Checker<'a> {
     fn any_of(&mut self, options: &'a [Value], value: &Value, tried: &mut Vec<&'a Value>) -> Value {
         let mut first_faults = None;
         for option in options {
-            let (path, depth) = (self.path.clone(), self.depth + 1);
-            let mut attempt = Checker { root: self.root, path, faults: Vec::new(), depth };
-            let converted = attempt.untried(option, value, tried);
-            if attempt.faults.is_empty() {
+            self.depth += 1;
+            let (converted, faults) =
+                self.collect_faults(|it| it.untried(option, value, &mut *tried));
+            self.depth -= 1;
+            if faults.is_empty() {
                 return converted;
             }
             if option["type"] != "null" {
-                first_faults.get_or_insert(attempt.faults);
+                first_faults.get_or_insert(faults);
             }
         }
         self.faults.extend(first_faults.unwrap_or_default());
         value.clone()
     }
 
-    fn resolve(&self, schema: &'a Value) -> &'a Value {
-        let target = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#'));
-        target.and_then(|it| self.root.pointer(it)).unwrap_or(schema)
+    /// Follows the references of a schema. Reports a fault and returns `None` if there are too many, as in a cycle.
+    fn resolve(&mut self, mut schema: &'a Value) -> Option<&'a Value> {
+        for _ in 0..MAX_DEPTH {
+            let target = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#'));
+            match target.and_then(|it| self.root.pointer(it)) {
+                Some(target) => schema = target,
+                None => return Some(schema),
+            }
+        }
+        self.fault("recursion_loop", "The schema has too many references that follow one another");
+        None
     }
 
     fn fault(&mut self, kind: &'static str, message: &str) {
@@ -245,6 +287,47 @@ mod tests {
             faults(&schema, &json!({"items": ["x", "z"]})),
             ["items.1: Input should be 'x' or 'y'", "n: Field required"]
         );
+    }
+
+    #[test]
+    fn references_to_references_are_followed() {
+        let schema = json!({"$ref": "#/$defs/args", "$defs": {
+            "args": {"properties": {"a": {"$ref": "#/$defs/outer"}}},
+            "outer": {"$ref": "#/$defs/inner"}, "inner": {"type": "integer"},
+        }});
+        let converted = check(&schema, json!({"a": "7"}).as_object().unwrap()).unwrap();
+        assert_eq!(converted["a"], 7);
+        assert_eq!(faults(&schema, &json!({"a": []})), ["a: Input should be a valid integer"]);
+    }
+
+    #[test]
+    fn circular_references_are_faults() {
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {
+            "b": {"$ref": "#/$defs/c"}, "c": {"$ref": "#/$defs/b"}
+        }});
+        assert_eq!(
+            faults(&schema, &json!({"a": 1})),
+            ["a: The schema has too many references that follow one another"]
+        );
+    }
+
+    #[test]
+    fn alternatives_with_common_parts_are_checked_in_polynomial_time() {
+        let node = |kind: &str| {
+            json!({"type": "object", "required": ["kind", "child"], "properties": {
+                "kind": {"const": kind}, "child": {"$ref": "#/$defs/tree"}
+            }})
+        };
+        let schema = json!({"properties": {"tree": {"$ref": "#/$defs/tree"}}, "$defs": {
+            "tree": {"anyOf": [node("a"), node("b"), node("c"), {"type": "integer"}]}
+        }});
+        let tree = |leaf: serde_json::Value| {
+            (0..50).fold(leaf, |child, _| json!({"kind": "c", "child": child}))
+        };
+        let value = json!({"tree": tree(json!("7"))});
+        let converted = check(&schema, value.as_object().unwrap()).unwrap();
+        assert_eq!(serde_json::Value::Object(converted), json!({"tree": tree(json!(7))}));
+        assert!(!faults(&schema, &json!({"tree": tree(json!("x"))})).is_empty());
     }
 
     #[test]

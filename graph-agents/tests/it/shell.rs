@@ -1,28 +1,20 @@
 //! Shell sessions.
 
-use std::{
-    fs,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+mod counting;
 
-use async_trait::async_trait;
+use std::{fs, sync::Arc, time::Duration};
+
+use counting::Counting;
 use graph_agents::{
-    Agent, AgentError, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
-    ToolMessage,
-    middleware::{
-        AllowedCommands, CommandExecutor, CommandResult, CommandSession, Shell, ToolErrorAnswers,
-    },
+    Agent, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall, ToolMessage,
+    messages_from_json,
+    middleware::{AllowedCommands, HumanInTheLoop, ReviewRule, Shell, ToolErrorAnswers},
 };
-use graph_core::{MemorySaver, NodeError};
+use graph_core::{Checkpointer, HistoryFilter, MemorySaver};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 /// Returns an agent whose model makes the calls of each list in one message.
-fn agent(shell: Shell, calls: &[&[Value]]) -> Agent {
+fn agent(shell: Arc<Shell>, calls: &[&[Value]]) -> Agent {
     let message = |calls: &&[Value]| AiMessage {
         tool_calls: calls
             .iter()
@@ -32,7 +24,7 @@ fn agent(shell: Shell, calls: &[&[Value]]) -> Agent {
         ..AiMessage::default()
     };
     let answers = calls.iter().map(message).chain([AiMessage::new("done")]);
-    Agent::new(ScriptedModel::new(answers.collect::<Vec<_>>())).middleware(shell)
+    Agent::new(ScriptedModel::new(answers.collect::<Vec<_>>())).shared_middleware(shell)
 }
 
 fn results(messages: &[Message]) -> Vec<ToolMessage> {
@@ -40,7 +32,7 @@ fn results(messages: &[Message]) -> Vec<ToolMessage> {
 }
 
 /// Runs an agent whose model makes these calls one after the other.
-async fn run(shell: Shell, calls: &[Value]) -> Vec<ToolMessage> {
+async fn run(shell: Arc<Shell>, calls: &[Value]) -> Vec<ToolMessage> {
     let calls: Vec<_> = calls.chunks(1).collect();
     let agent: CompiledAgent = agent(shell, &calls).compile().unwrap();
     results(&agent.run("go").await.unwrap().messages)
@@ -50,88 +42,32 @@ fn command(text: &str) -> Value {
     json!({ "command": text })
 }
 
+/// Returns a message that makes one call.
+fn call(name: &str, args: Value, id: &str) -> AiMessage {
+    AiMessage::new("").tool_call(ToolCall::new(name, args, id))
+}
+
+/// Returns an agent with a shell and with the tool `ask`, which interrupts the run.
+fn asking(
+    shell: Arc<Shell>,
+    answers: Vec<AiMessage>,
+    checkpointer: Arc<dyn Checkpointer>,
+) -> CompiledAgent {
+    let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
+        runtime.interrupt::<String>("Go on?")
+    });
+    let agent = Agent::new(ScriptedModel::new(answers)).tools([ask]).shared_middleware(shell);
+    agent.shared_checkpointer(checkpointer).compile().unwrap()
+}
+
 fn texts(results: &[ToolMessage]) -> Vec<String> {
     results.iter().map(|it| it.content.text()).collect()
-}
-
-/// Records its events, and counts the commands of each session.
-#[derive(Clone, Debug, Default)]
-struct Counting {
-    events: Arc<Mutex<Vec<String>>>,
-    sessions: Arc<AtomicUsize>,
-    /// Number of sessions that have not been dropped.
-    alive: Arc<AtomicUsize>,
-    /// Notified by the command `block`, which does not end.
-    blocked: Arc<Notify>,
-}
-
-#[derive(Debug)]
-struct CountingSession {
-    executor: Counting,
-    id: usize,
-    commands: usize,
-}
-
-impl Drop for CountingSession {
-    fn drop(&mut self) {
-        self.executor.alive.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Counting {
-    fn alive(&self) -> usize {
-        self.alive.load(Ordering::Relaxed)
-    }
-
-    fn record(&self, event: String) {
-        self.events.lock().unwrap().push(event);
-    }
-
-    fn events(&self) -> Vec<String> {
-        self.events.lock().unwrap().clone()
-    }
-}
-
-#[async_trait]
-impl CommandExecutor for Counting {
-    async fn start(&self) -> Result<Box<dyn CommandSession>, NodeError> {
-        let id = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-        self.alive.fetch_add(1, Ordering::Relaxed);
-        self.record(format!("{id}: start"));
-        Ok(Box::new(CountingSession { executor: self.clone(), id, commands: 0 }))
-    }
-}
-
-#[async_trait]
-impl CommandSession for CountingSession {
-    async fn execute(&mut self, command: &str) -> Result<CommandResult, NodeError> {
-        self.commands += 1;
-        self.executor.record(format!("{}: begin {command}", self.id));
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
-        if command == "block" {
-            self.executor.blocked.notify_one();
-            std::future::pending::<()>().await;
-        }
-        self.executor.record(format!("{}: end {command}", self.id));
-        Ok(match command {
-            "break" => return Err(AgentError::named("SandboxError", "lost").into()),
-            "hang" => CommandResult::ended_session("Error: too slow."),
-            "fail" => CommandResult::exited(1, "failed"),
-            _ => CommandResult::exited(0, format!("{} of session {}", self.commands, self.id)),
-        })
-    }
-
-    async fn close(&mut self) {
-        self.executor.record(format!("{}: close", self.id));
-    }
 }
 
 #[tokio::test]
 async fn session_lasts_for_the_run() {
     let executor = Counting::default();
-    let shell = Shell::new(executor.clone()).trusted();
+    let shell = executor.shell();
     let calls = [command("a"), command("b")];
     assert_eq!(texts(&run(shell.clone(), &calls).await), ["1 of session 1", "2 of session 1"]);
     assert_eq!(executor.events().last().unwrap(), "1: close");
@@ -141,9 +77,8 @@ async fn session_lasts_for_the_run() {
 #[tokio::test]
 async fn model_can_restart_the_session() {
     let executor = Counting::default();
-    let shell = Shell::new(executor.clone()).trusted();
     let calls = [command("a"), json!({"restart": true}), command("b"), json!({})];
-    let results = run(shell, &calls).await;
+    let results = run(executor.shell(), &calls).await;
     let texts = texts(&results);
     assert_eq!([&*texts[0], &*texts[2]], ["1 of session 1", "1 of session 2"]);
     assert_eq!((results[1].status, results[3].status), (Status::Success, Status::Error));
@@ -153,8 +88,7 @@ async fn model_can_restart_the_session() {
 #[tokio::test]
 async fn command_that_ends_the_session_says_so() {
     let executor = Counting::default();
-    let shell = Shell::new(executor.clone()).trusted();
-    let results = run(shell, &[command("a"), command("hang"), command("b")]).await;
+    let results = run(executor.shell(), &[command("a"), command("hang"), command("b")]).await;
     let expected =
         "Error: too slow.\n\nThe session has ended. The next command runs in a new session.";
     assert_eq!(texts(&results), ["1 of session 1", expected, "1 of session 2"]);
@@ -168,12 +102,13 @@ async fn command_that_ends_the_session_says_so() {
 async fn startup_and_shutdown_commands_run_once_for_each_session() {
     let executor = Counting::default();
     let shell = Shell::new(executor.clone()).startup(["setup"]).shutdown(["fail"]).trusted();
-    assert_eq!(texts(&run(shell.clone(), &[command("a")]).await), ["2 of session 1"]);
+    assert_eq!(texts(&run(Arc::new(shell), &[command("a")]).await), ["2 of session 1"]);
     let events = executor.events();
     let begun: Vec<_> = events.iter().filter(|it| !it.contains(": end")).collect();
     assert_eq!(begun, ["1: start", "1: begin setup", "1: begin a", "1: begin fail", "1: close"]);
 
-    let broken = agent(shell.startup(["fail"]), &[&[command("a")]]).compile().unwrap();
+    let shell = Shell::new(executor).startup(["fail"]);
+    let broken = agent(Arc::new(shell), &[&[command("a")]]).compile().unwrap();
     let error = broken.run("go").await.unwrap_err().to_string();
     assert!(error.contains("the startup command `fail` failed: failed"), "{error}");
 }
@@ -181,9 +116,8 @@ async fn startup_and_shutdown_commands_run_once_for_each_session() {
 #[tokio::test]
 async fn parallel_calls_run_one_after_the_other_in_one_session() {
     let executor = Counting::default();
-    let shell = Shell::new(executor.clone()).trusted();
     let calls = [command("a"), command("b"), command("c")];
-    let agent = agent(shell, &[&calls]).compile().unwrap();
+    let agent = agent(executor.shell(), &[&calls]).compile().unwrap();
     let results = results(&agent.run("go").await.unwrap().messages);
     let mut texts = texts(&results);
     texts.sort();
@@ -196,7 +130,7 @@ async fn parallel_calls_run_one_after_the_other_in_one_session() {
 
 #[tokio::test]
 async fn concurrent_runs_have_separate_sessions() {
-    let shell = Shell::new(Counting::default()).trusted();
+    let shell = Counting::default().shell();
     let calls = [command("a"), command("b")];
     let (one, two) = tokio::join!(run(shell.clone(), &calls), run(shell, &calls));
     let mut texts = [texts(&one), texts(&two)];
@@ -209,20 +143,13 @@ async fn concurrent_runs_have_separate_sessions() {
 #[tokio::test]
 async fn session_survives_an_interrupt() {
     let executor = Counting::default();
-    let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
-        runtime.interrupt::<String>("Go on?")
-    });
-    let call = |name: &str, args: Value, id: &str| {
-        AiMessage::new("").tool_call(ToolCall::new(name, args, id))
-    };
-    let model = ScriptedModel::new([
+    let answers = vec![
         call("shell", command("a"), "c1"),
         call("ask", json!({}), "c2"),
         call("shell", command("b"), "c3"),
         AiMessage::new("done"),
-    ]);
-    let agent = Agent::new(model).tools([ask]).middleware(Shell::new(executor.clone()).trusted());
-    let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();
+    ];
+    let agent = asking(executor.shell(), answers, Arc::new(MemorySaver::new()));
     let conversation = agent.conversation("a");
     assert_eq!(conversation.send("go").await.unwrap().interrupts.len(), 1);
     let outcome = conversation.resume("yes").await.unwrap();
@@ -230,46 +157,76 @@ async fn session_survives_an_interrupt() {
     assert_eq!(executor.events().last().unwrap(), "1: close");
 }
 
+#[cfg(unix)]
 #[tokio::test]
-async fn agents_with_clones_of_a_shell_have_separate_sessions() {
-    let shell = Shell::new(Counting::default()).trusted();
-    let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
-        runtime.interrupt::<String>("Go on?")
-    });
-    let call = |name: &str, args: Value, id: &str| {
-        AiMessage::new("").tool_call(ToolCall::new(name, args, id))
-    };
-    let model = ScriptedModel::new([
-        call("shell", command("a"), "c1"),
-        call("ask", json!({}), "c2"),
-        call("shell", command("b"), "c3"),
-        AiMessage::new("done"),
-    ]);
-    let waiting = Agent::new(model).tools([ask]).middleware(shell.clone());
-    let waiting = waiting.checkpointer(MemorySaver::new()).compile().unwrap();
-    assert_eq!(waiting.conversation("a").send("go").await.unwrap().interrupts.len(), 1);
+async fn approved_command_runs_in_the_directory_that_a_parallel_call_has_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    fs::write(dir.path().join("sub/a.txt"), "text\n").unwrap();
+    let shell = Shell::new(AllowedCommands::new(dir.path(), ["cat"]).unwrap()).trusted();
+    let rule = ReviewRule::all().when(|call| call.args["command"] != "cd sub");
+    let calls = [command("cd sub"), command("cat a.txt")];
+    // The review interrupts the run in the step in which `cd` runs.
+    let agent = agent(Arc::new(shell), &[&calls, &calls[1..]])
+        .middleware(HumanInTheLoop::new([("shell", rule)]).per_call())
+        .checkpointer(MemorySaver::new());
+    let conversation = agent.compile().unwrap().conversation("a");
+    assert_eq!(conversation.send("go").await.unwrap().interrupts.len(), 1);
+    let approve = json!({"type": "approve"});
+    assert_eq!(conversation.resume(&approve).await.unwrap().interrupts.len(), 1);
+    let outcome = conversation.resume(&approve).await.unwrap();
+    assert_eq!(texts(&results(&outcome.messages)), ["<no output>", "text\n", "text\n"]);
+}
 
-    let other = agent(shell, &[&[command("c")]]).checkpointer(MemorySaver::new());
-    let outcome = other.compile().unwrap().conversation("a").send("go").await.unwrap();
-    assert_eq!(texts(&results(&outcome.messages)), ["1 of session 2"]);
-    let outcome = waiting.conversation("a").resume("yes").await.unwrap();
-    assert_eq!(results(&outcome.messages)[2].content.text(), "2 of session 1");
+#[tokio::test]
+async fn calls_of_one_message_that_are_approved_one_by_one_share_a_session() {
+    let review = HumanInTheLoop::new([("shell", ReviewRule::all())]).per_call();
+    let agent = agent(Counting::default().shell(), &[&[command("a"), command("b")]])
+        .middleware(review)
+        .checkpointer(MemorySaver::new());
+    let conversation = agent.compile().unwrap().conversation("a");
+    let questions = conversation.send("go").await.unwrap().interrupts;
+    for question in questions {
+        let answer = [(question.id, json!({"type": "approve"}))];
+        let _ = conversation.thread().resume_by_id(answer).await.unwrap();
+    }
+    let state = conversation.thread().state().await.unwrap().unwrap();
+    let messages = messages_from_json(state.values.get("messages").unwrap()).unwrap();
+    let mut texts = texts(&results(&messages));
+    texts.sort();
+    assert_eq!(texts, ["1 of session 1", "2 of session 1"]);
+}
+
+#[tokio::test]
+async fn fork_from_an_earlier_checkpoint_runs_in_a_new_session_and_says_so() {
+    let executor = Counting::default();
+    let answers = vec![
+        call("shell", command("a"), "c1"),
+        call("shell", command("b"), "c2"),
+        call("ask", json!({}), "c3"),
+        call("shell", command("c"), "c4"),
+        AiMessage::new("done"),
+    ];
+    let agent = asking(executor.shell(), answers, Arc::new(MemorySaver::new()));
+    let conversation = agent.conversation("a");
+    assert_eq!(conversation.send("go").await.unwrap().interrupts.len(), 1);
+
+    let thread = conversation.thread();
+    let before_tools = thread.history(HistoryFilter::new().next("tools")).await.unwrap();
+    // The second newest checkpoint precedes the command `b`, which therefore runs again.
+    let outcome = thread.at(before_tools[1].id).proceed().await.unwrap();
+    let messages = messages_from_json(outcome.state().get("messages").unwrap()).unwrap();
+    let expected =
+        "1 of session 2\n\nAn earlier session has ended. This command ran in a new session.";
+    let expected = ["1 of session 1", expected, "2 of session 2"];
+    assert_eq!(texts(&results(&messages)), expected);
+    assert_eq!(executor.alive(), 0);
 }
 
 #[tokio::test]
 async fn another_process_continues_in_a_new_session_and_says_so() {
     let saver = Arc::new(MemorySaver::new());
-    let build = |answers: Vec<AiMessage>| {
-        let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
-            runtime.interrupt::<String>("Go on?")
-        });
-        let shell = Shell::new(Counting::default()).trusted();
-        let agent = Agent::new(ScriptedModel::new(answers)).tools([ask]).middleware(shell);
-        agent.checkpointer(saver.clone()).compile().unwrap()
-    };
-    let call = |name: &str, args: Value, id: &str| {
-        AiMessage::new("").tool_call(ToolCall::new(name, args, id))
-    };
+    let build = |answers| asking(Counting::default().shell(), answers, saver.clone());
     let first = build(vec![call("shell", command("a"), "c1"), call("ask", json!({}), "c2")]);
     assert_eq!(first.conversation("a").send("go").await.unwrap().interrupts.len(), 1);
     let second = build(vec![
@@ -286,13 +243,14 @@ async fn another_process_continues_in_a_new_session_and_says_so() {
 #[tokio::test]
 async fn failed_command_releases_the_session() {
     let executor = Counting::default();
-    let shell = Shell::new(executor.clone()).trusted();
-    let broken = agent(shell.clone(), &[&[command("a")], &[command("break")]]).compile().unwrap();
+    let broken = agent(executor.shell(), &[&[command("a")], &[command("break")]]);
+    let broken = broken.compile().unwrap();
     broken.run("go").await.unwrap_err();
     assert_eq!(executor.alive(), 0);
     assert_eq!(executor.events().last().unwrap(), "1: close");
 
-    let broken = agent(shell.startup(["break"]), &[&[command("a")]]).compile().unwrap();
+    let shell = Shell::new(executor.clone()).startup(["break"]);
+    let broken = agent(Arc::new(shell), &[&[command("a")]]).compile().unwrap();
     broken.run("go").await.unwrap_err();
     assert_eq!(executor.alive(), 0);
     assert_eq!(executor.events().last().unwrap(), "2: close");
@@ -300,7 +258,7 @@ async fn failed_command_releases_the_session() {
 
 #[tokio::test]
 async fn result_after_a_failed_command_says_that_the_session_has_ended() {
-    let shell = Shell::new(Counting::default()).trusted();
+    let shell = Counting::default().shell();
     let calls = ["a", "break", "b", "c"].map(|it| [command(it)]);
     let calls: Vec<&[Value]> = calls.iter().map(|it| &it[..]).collect();
     let errors = ToolErrorAnswers::new(|error| Some(format!("Error: {error}")));
@@ -318,8 +276,7 @@ async fn result_after_a_failed_command_says_that_the_session_has_ended() {
 #[tokio::test]
 async fn cancelled_run_releases_the_session() {
     let executor = Counting::default();
-    let shell = Shell::new(executor.clone()).trusted();
-    let agent = agent(shell, &[&[command("block")]]).compile().unwrap();
+    let agent = agent(executor.shell(), &[&[command("block")]]).compile().unwrap();
     let run = tokio::spawn(async move { agent.run("go").await.map(|_| ()) });
     executor.blocked.notified().await;
     run.abort();
@@ -330,10 +287,9 @@ async fn cancelled_run_releases_the_session() {
 #[tokio::test]
 async fn next_run_of_a_thread_releases_the_session_of_a_failed_run() {
     let executor = Counting::default();
-    let call = ToolCall::new("shell", command("a"), "c1");
     // The second call of the model fails, because the script is exhausted.
-    let model = ScriptedModel::new([AiMessage::new("").tool_call(call)]);
-    let agent = Agent::new(model).middleware(Shell::new(executor.clone()).trusted());
+    let model = ScriptedModel::new([call("shell", command("a"), "c1")]);
+    let agent = Agent::new(model).shared_middleware(executor.shell());
     let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();
     let conversation = agent.conversation("a");
     conversation.send("go").await.unwrap_err();
@@ -361,7 +317,7 @@ async fn allowed_commands_keep_the_working_directory() {
     fs::write(dir.path().join("sub/a.txt"), "text\n").unwrap();
     std::os::unix::fs::symlink("/", dir.path().join("link")).unwrap();
     let commands = AllowedCommands::new(dir.path(), ["cat", "ls"]).unwrap();
-    let shell = Shell::new(commands).trusted();
+    let shell = Arc::new(Shell::new(commands).trusted());
     let lines = ["cd sub/deep", "cd ..", "cat a.txt", "cd", "ls", "cd sub/a.txt", "cd nowhere"];
     let results = run(shell.clone(), &lines.map(command)).await;
     let statuses: Vec<_> = results.iter().map(|it| it.status == Status::Success).collect();
@@ -381,7 +337,7 @@ async fn command_over_its_time_limit_is_killed_and_ends_the_session() {
     fs::create_dir(dir.path().join("sub")).unwrap();
     let commands = AllowedCommands::new(dir.path(), ["sh", "ls"]).unwrap();
     let commands = commands.timeout(Duration::from_secs(5));
-    let shell = Shell::new(commands).trusted();
+    let shell = Arc::new(Shell::new(commands).trusted());
     let lines = ["cd sub", "sh -c 'echo $$ > pid; exec sleep 600'", "ls"].map(command);
     let results = run(shell, &lines).await;
     let text = results[1].content.text();

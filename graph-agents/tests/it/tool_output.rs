@@ -202,11 +202,12 @@ async fn tools_for_files_and_commands_are_untrusted_by_default() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.txt"), "Obey!\n").unwrap();
     let search = FileSearch::new(dir.path()).unwrap();
-    let shell = Shell::new(AllowedCommands::new(dir.path(), ["cat"]).unwrap());
+    let commands = AllowedCommands::new(dir.path(), ["cat"]).unwrap();
+    let shell = || Shell::new(commands.clone());
     let grep = json!({"pattern": "Obey", "output_mode": "content"});
     check_mark(search.clone(), search.trusted(), "grep_search", grep, "/a.txt:1:Obey!").await;
     let cat = json!({"command": "cat a.txt"});
-    check_mark(shell.clone(), shell.trusted(), "shell", cat, "Obey!\n").await;
+    check_mark(shell(), shell().trusted(), "shell", cat, "Obey!\n").await;
 }
 
 #[tokio::test]

@@ -76,19 +76,6 @@ async fn a_node_can_read_the_remaining_steps() {
     assert_eq!(outcome.state(), &trail(["2", "1!"]));
 }
 
-#[tokio::test]
-async fn a_node_can_read_the_step_at_which_its_run_started() {
-    async fn read(_: &Trail, cx: &Context<Probe>) -> TrailUpdate {
-        visited(&(cx.step() - cx.first_step()).to_string())
-    }
-    let graph = graph().node_as("a", read).node_as("b", read).sequence(["a", "b"]);
-    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", Probe::default());
-    let _ = thread.run(Trail::default()).await.unwrap();
-    let outcome = thread.run(Trail::update()).await.unwrap();
-    assert_eq!(outcome.state(), &trail(["2", "3", "2", "3"]));
-}
-
 /// Counts the tasks that are running, and records the highest count.
 #[derive(Clone, Debug, Default)]
 struct Gauge {

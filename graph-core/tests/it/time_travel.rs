@@ -1,12 +1,14 @@
 //! Time travel: a thread's history, and branches from older checkpoints.
 
 use graph_core::{
-    MemorySaver, RunOptions, START, Thread, ThreadState,
+    Context, HistoryFilter, MemorySaver, RunOptions, START, Thread, ThreadState,
     checkpoint::{Checkpointer, HistoryQuery, Source},
 };
 use serde_json::json;
 
-use crate::support::{Probe, Trail, ask, chain, diamond, graph, path_of, trail};
+use crate::support::{
+    Probe, Trail, TrailUpdate, ask, chain, diamond, graph, path_of, trail, visited,
+};
 
 async fn completed_thread<const N: usize>(
     names: [&'static str; N],
@@ -66,6 +68,24 @@ async fn continuing_from_an_old_checkpoint_creates_a_branch() {
     for state in &history {
         assert!(after.iter().any(|it| it.id == state.id), "the first branch is kept");
     }
+}
+
+#[tokio::test]
+async fn the_origin_is_kept_by_a_resume_and_changed_by_a_branch() {
+    async fn origin(_: &Trail, cx: &Context<Probe>) -> TrailUpdate {
+        visited(&cx.origin().to_string())
+    }
+    let graph = graph().node_as("a", origin).node_as("b", ask).node_as("c", origin);
+    let graph = graph.sequence(["a", "b", "c"]).checkpointer(MemorySaver::new());
+    let thread = graph.compile().unwrap().thread("t", Probe::default());
+    assert!(!thread.run(Trail::default()).await.unwrap().is_done());
+    let first = thread.resume("yes").await.unwrap().into_state().path;
+    assert_eq!(first[2], first[0]);
+
+    let old = thread.history(HistoryFilter::new().next("c").limit(1)).await.unwrap()[0].id;
+    let branch = thread.at(old).proceed().await.unwrap().into_state().path;
+    assert_eq!(branch[0], first[0]);
+    assert_ne!(branch[2], first[0]);
 }
 
 #[tokio::test]

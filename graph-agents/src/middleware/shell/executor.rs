@@ -57,8 +57,8 @@ pub trait CommandExecutor: fmt::Debug + Send + Sync {
 
 /// A session of commands. Its state, such as the working directory, is kept from one command to the next.
 ///
-/// A session is dropped without [`close`](Self::close) if its command is cancelled, or if it is unused for an hour
-/// after its run has failed. Also release its resources on drop.
+/// A session is dropped without [`close`](Self::close) if its command is cancelled, if its thread continues from an
+/// earlier checkpoint, or if it is unused for an hour. Also release its resources on drop.
 #[async_trait]
 pub trait CommandSession: fmt::Debug + Send {
     /// Executes a command. Returns a result for a command that fails; an error fails the agent's run.
