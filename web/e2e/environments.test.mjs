@@ -3,7 +3,17 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { PHONE, checkBoth, checkPage, eventually, launchBrowser, openPage, shoot, startRun, untilRun } from "./browser.mjs";
+import {
+  PHONE,
+  checkBoth,
+  checkPage,
+  eventually,
+  launchBrowser,
+  openPage,
+  shoot,
+  startRun,
+  untilRun,
+} from "./browser.mjs";
 import { SLOW, startServer } from "./server.mjs";
 
 let server, browser, done;
