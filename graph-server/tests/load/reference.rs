@@ -37,7 +37,8 @@ impl Reference {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-        let client = Client::builder().no_proxy().build().unwrap();
+        // The server closes idle connections, possibly while the client sends a request on one of them.
+        let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
         Self { process, address, client }
     }
 

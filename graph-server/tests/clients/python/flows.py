@@ -62,7 +62,7 @@ def names_of(parts):
     return names
 
 
-async def until(probe, seconds=60):
+async def until(probe, seconds=240):
     """Calls `probe` until it returns something true, and returns that."""
     deadline = time.monotonic() + seconds
     while True:

@@ -183,5 +183,5 @@ async def test_unknown_run_is_not_found(client):
 @pytest.mark.fault_of_langgraph("ignores unknown fields")
 async def test_unknown_fields_are_refused():
     body = {"assistant_id": "tiny", "input": TINY_INPUT, "no_such_field": 1}
-    async with httpx.AsyncClient(base_url=URL, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         assert (await http.post("/runs/wait", json=body)).status_code == 422

@@ -153,7 +153,7 @@ async def test_ids_of_a_resumable_stream_are_unique(client):
 
 async def test_stream_has_the_headers_that_clients_rely_on(client):
     thread = await new_thread(client)
-    async with httpx.AsyncClient(base_url=URL, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         body = {"assistant_id": "tiny", "input": TINY_INPUT, "stream_mode": []}
         async with http.stream("POST", f"/threads/{thread}/runs/stream", json=body) as response:
             assert response.status_code == 200
