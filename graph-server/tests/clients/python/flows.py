@@ -83,7 +83,7 @@ async def until_status(client, thread, run, *statuses):
     return await until(probe)
 
 
-async def started_slow_run(client, thread, steps=400, delay=0.05, **options):
+async def started_slow_run(client, thread, steps=400, delay=0.25, **options):
     """Starts the graph `slow` in the background and waits until its first step is saved."""
     run = await client.runs.create(thread, "slow", input={"steps": steps, "delay": delay}, **options)
 

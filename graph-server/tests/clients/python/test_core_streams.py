@@ -170,7 +170,7 @@ async def test_stream_has_the_headers_that_clients_rely_on(client):
 async def test_joined_stream_sends_all_requested_modes(client):
     thread = await new_thread(client)
     modes = ["values", "custom"]
-    given = {"steps": 20, "delay": 0.1}
+    given = {"steps": 20, "delay": 0.5}
     run = (await client.runs.create(thread, "slow", input=given, stream_mode=modes))["run_id"]
     parts = await collect(client.runs.join_stream(thread, run, stream_mode=modes))
     assert {"values", "custom"} <= {it.event for it in parts}
