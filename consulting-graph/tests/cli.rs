@@ -413,7 +413,7 @@ fn following_events_ends_when_the_run_stops() {
     for (run, last) in [("failed", "pipeline_error"), ("waits", "agent_complete")] {
         let mut follower = workspace.command(&format!("events {run} --follow"));
         let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(240);
         while follower.try_wait().unwrap().is_none() && Instant::now() < deadline {
             sleep(Duration::from_millis(20));
         }

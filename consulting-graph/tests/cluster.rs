@@ -105,8 +105,8 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     let Some(cluster) = Cluster::start() else { return };
     let local = format!("{RUN} --out local --sandbox in-process --isolation off");
     check(&cluster.command(&local).output().unwrap(), 0);
-    let first = cluster.worker("first", 1);
-    let remote = format!("{RUN} --out remote --cluster --answer-ms 20");
+    let first = cluster.worker("first", 10);
+    let remote = format!("{RUN} --out remote --cluster --answer-ms 500");
     let run = cluster.command(&remote).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = run.unwrap();
     while first.n_debates() == 0 {
@@ -115,7 +115,7 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     }
     drop(first);
     // No worker is left, so the run needs the second one.
-    let second = cluster.worker("second", 10);
+    let second = cluster.worker("second", 60);
     check(&run.wait_with_output().unwrap(), 0);
     assert!(second.n_debates() > 0, "the second worker continues the debates");
     check_same_results(&cluster);

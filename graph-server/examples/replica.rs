@@ -57,6 +57,8 @@ struct Job {
     rounds: u32,
     /// Duration of a round, in milliseconds.
     pause: u64,
+    /// The round that lasts until a file exists whose name is that of the effects file with the extension `continue`.
+    hold: u32,
     #[reduce(add)]
     done: u32,
 }
@@ -75,6 +77,13 @@ async fn work(job: &Job, cx: &Context<Effects>) -> Result<JobUpdate, NodeError> 
         Ok(())
     })
     .await?;
+    if let Effects(Some(path)) = cx.deps()
+        && job.hold == job.done + 1
+    {
+        while !path.with_extension("continue").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
     tokio::time::sleep(Duration::from_millis(job.pause)).await;
     Ok(Job::update().done(1))
 }

@@ -10,11 +10,18 @@ import { chromium } from "playwright-core";
 
 const SCREENSHOT_DIR = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots/", import.meta.url));
 
+/** Longest wait for anything on a page, on a slow and busy machine. */
+const WAIT_MS = 240_000;
+
 export const DESKTOP = { viewport: { width: 1280, height: 800 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
 export async function launchBrowser() {
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox"],
+    timeout: WAIT_MS,
+  });
 }
 
 /**
@@ -28,8 +35,8 @@ export async function openPage(browser, server, { expected = [], ...options } = 
     reducedMotion: "reduce",
     ...options,
   });
+  context.setDefaultTimeout(WAIT_MS);
   const page = await context.newPage();
-  page.setDefaultTimeout(120_000);
   const errors = [];
   page.on("console", (it) => {
     const text = it.text();
@@ -55,6 +62,19 @@ export async function openPage(browser, server, { expected = [], ...options } = 
   };
 }
 
+/** Repeats a check until it succeeds. Fails with its last error. */
+export async function eventually(check) {
+  const deadline = Date.now() + WAIT_MS;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
 /** Fails if the page violates accessibility rules or overflows horizontally. */
 export async function checkPage(page, state) {
   await settled(page);
@@ -74,9 +94,10 @@ export async function checkPage(page, state) {
   assert.ok(overflow <= 0, `${state} overflows horizontally by ${overflow} px`);
 }
 
-/** Waits for animations to finish, except infinite ones such as spinners. */
+/** Waits for rendering and for animations to finish, except infinite ones such as spinners. */
 async function settled(page) {
   await page.waitForTimeout(100);
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   await page.waitForFunction(() =>
     document.getAnimations().every((it) => it.playState !== "running" || it.effect.getTiming().iterations === Infinity),
   );
@@ -123,7 +144,7 @@ export async function startRun(server, options) {
 
 /** Waits until a run has one of the given statuses, and returns it. */
 export async function untilRun(server, id, ...states) {
-  for (let attempt = 0; attempt < 1200; attempt += 1) {
+  for (let attempt = 0; attempt < 4800; attempt += 1) {
     const run = await (await fetch(`${server.url}/api/runs/${id}`)).json();
     if (states.includes(run.status)) return run;
     await new Promise((resolve) => setTimeout(resolve, 250));

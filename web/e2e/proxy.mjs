@@ -17,7 +17,8 @@ export async function openProxy(target) {
       one.on("error", () => other.destroy());
       one.on("close", () => {
         open.delete(one);
-        other.destroy();
+        // The other side still receives what was sent before.
+        other.destroySoon();
       });
     }
   });

@@ -485,7 +485,7 @@ async fn decision_makers_answer_and_score_in_parallel() {
     let input = input_fields(&state(2, brief())).unwrap();
     let run = GraphRun::new(debate::GRAPH).input(input).call_policy(policy.allow(LLM));
     let running = sandboxes.run_graph(Spec::new("debate"), run, 1, |_| {});
-    let exit = tokio::time::timeout(Duration::from_secs(60), running).await;
+    let exit = tokio::time::timeout(Duration::from_secs(240), running).await;
     let exit = exit.expect("calls of one round wait for each other").unwrap();
     let debate: SandboxState = serde_json::from_value(exit.state().clone()).unwrap();
     for (log, maker) in [("i1", "D1"), ("i2", "D2"), ("i3", "D3")] {

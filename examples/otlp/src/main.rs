@@ -7,6 +7,8 @@
 //! node emits or makes belong to the span of the node's task.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
+use std::time::Duration;
+
 use graph_core::{END, MemorySaver, Route, START, State, StateGraph};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
@@ -23,7 +25,7 @@ struct Essay {
 
 async fn write(essay: &Essay) -> EssayUpdate {
     tracing::info!(draft = essay.drafts.len() + 1, "writing");
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
     Essay::update().drafts([format!("Draft {} on {}", essay.drafts.len() + 1, essay.topic)])
 }
 
@@ -58,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let drafts = runtime.block_on(run())?;
     println!("{drafts} drafts");
     // Sends the remaining spans. Fails if the collector is unreachable.
-    provider.shutdown()?;
+    provider.shutdown_with_timeout(Duration::from_secs(60))?;
     Ok(())
 }
 

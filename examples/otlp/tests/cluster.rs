@@ -107,6 +107,7 @@ fn spans_of_tasks_on_another_worker_belong_to_the_trace_of_the_run() {
         .with_http()
         .with_protocol(Protocol::HttpJson)
         .with_endpoint(format!("{}/v1/traces", collector.endpoint))
+        .with_timeout(Duration::from_secs(120))
         .build()
         .unwrap();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).build();
@@ -118,7 +119,7 @@ fn spans_of_tasks_on_another_worker_belong_to_the_trace_of_the_run() {
         .with(tracing_opentelemetry::layer().with_tracer(provider.tracer("cluster")))
         .init();
     let trace = tokio::runtime::Runtime::new().unwrap().block_on(run(&url));
-    provider.shutdown().unwrap();
+    provider.shutdown_with_timeout(Duration::from_secs(120)).unwrap();
 
     let spans = collector.spans();
     let named = |name: &'static str| spans.iter().filter(move |it| it["name"] == name);

@@ -14,6 +14,7 @@ fn spans_arrive_with_their_names_and_fields() {
     let collector = Collector::start();
     let example = Command::new(env!("CARGO_BIN_EXE_otlp-example"))
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint)
+        .env("OTEL_EXPORTER_OTLP_TIMEOUT", "120000")
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&example.stderr);

@@ -24,7 +24,7 @@ const MAX_BATCH: usize = 64;
 /// writes are stored, so resuming the run must wait for the lease.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum time for which a resumed run waits for the lease on its thread.
-const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A graph whose state type is erased.
 #[async_trait]

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::web::Server;
+use crate::web::{Server, parse_events};
 
 #[derive(State, Clone, Debug, Default)]
 struct Order {
@@ -59,7 +59,7 @@ async fn server(dir: &Path, saver: &Arc<MemorySaver>, gate: &Gate) -> Server {
 }
 
 async fn wait_until_inactive(server: &Server, id: &str) -> Value {
-    for _ in 0..500 {
+    for _ in 0..12_000 {
         let (_, run) = server.get(&format!("/runs/{id}")).await;
         if run["status"] != "queued" && run["status"] != "running" {
             return run;
@@ -132,16 +132,15 @@ async fn runs_resume_in_the_next_server_and_use_their_answer_once() {
         sleep(Duration::from_millis(5)).await;
     }
     let path = format!("/runs/{id}/events");
-    let (first, path) = (Arc::new(first), path);
-    let reading = tokio::spawn({
-        let (first, path) = (first.clone(), path.clone());
-        async move { first.events(&path, 0).await }
-    });
-    sleep(Duration::from_millis(50)).await;
+    let mut stream = first.request(Method::GET, &path).send().await.unwrap();
+    let mut text = stream.chunk().await.unwrap().unwrap().to_vec();
     first.end();
-    let (seen, end) = reading.await.unwrap();
+    while let Some(chunk) = stream.chunk().await.unwrap() {
+        text.extend_from_slice(&chunk);
+    }
+    let (seen, end) = parse_events(&String::from_utf8(text).unwrap());
     assert_eq!(end, None, "the run is not finished");
-    Arc::into_inner(first).unwrap().stop().await;
+    first.stop().await;
 
     gate.add_permits(1);
     let second = server(dir.path(), &saver, &gate).await;
@@ -225,8 +224,12 @@ async fn runs_wait_for_the_lease_of_their_thread() {
     let wanted = json!({ "input": { "dish": "soup" }, "thread": "t" });
     let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
     let id = run["id"].as_str().unwrap();
+    let path = format!("/runs/{id}");
+    while server.get(&path).await.1["status"] == "queued" {
+        sleep(Duration::from_millis(10)).await;
+    }
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(server.get(&format!("/runs/{id}")).await.1["status"], "running");
+    assert_eq!(server.get(&path).await.1["status"], "running");
     drop(lease);
     assert_eq!(wait_until_inactive(&server, id).await["status"], "waiting");
 }

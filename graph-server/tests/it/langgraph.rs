@@ -87,7 +87,7 @@ async fn active_and_pending_runs_continue_after_a_restart() {
     let thread = server.post("/threads", json!({})).await["thread_id"].clone();
     let thread = thread.as_str().unwrap();
     let runs = format!("/threads/{thread}/runs");
-    let slow = json!({ "assistant_id": "slow", "input": { "steps": 40, "delay": 0.02 } });
+    let slow = json!({ "assistant_id": "slow", "input": { "steps": 40, "delay": 0.4 } });
     let first = server.post(&runs, slow).await["run_id"].clone();
     let short = json!({ "assistant_id": "slow", "input": { "steps": 41, "delay": 0 } });
     let second = server.post(&runs, short).await["run_id"].clone();

@@ -45,6 +45,13 @@ impl Counter {
     fn allow(&self, events: usize) {
         self.allowed.add_permits(events);
     }
+
+    /// Waits until this number of runs execute.
+    async fn wait_for_working(&self, runs: usize) {
+        while self.working.load(Ordering::SeqCst) < runs {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 struct Working(Arc<AtomicUsize>);
@@ -113,7 +120,7 @@ async fn all(service: &Service, id: &str, after: u64) -> (Vec<u64>, Status) {
     let mut seqs = Vec::new();
     loop {
         let read =
-            timeout(Duration::from_secs(20), reader.next()).await.expect("the run makes progress");
+            timeout(Duration::from_secs(120), reader.next()).await.expect("the run makes progress");
         match read.unwrap() {
             ReadOutcome::Events(events) => seqs.extend(events.iter().map(|it| it.seq)),
             ReadOutcome::End(status) => return (seqs, status),
@@ -180,6 +187,7 @@ async fn concurrency_and_queue_length_are_limited() {
     let refused = service.start(new("r5", json!({ "to": 1 }))).await;
     assert!(matches!(refused, Err(ServiceError::QueueFull(3))), "{refused:?}");
     assert!(service.get("r5").await.is_err(), "a rejected run is not stored");
+    counter.wait_for_working(2).await;
     counter.allow(5);
     for idx in 0..5 {
         assert_eq!(all(&service, &format!("r{idx}"), 0).await.1, Status::Complete);
@@ -258,6 +266,7 @@ async fn runs_start_once_their_status_can_be_stored() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(dir.path(), &Counter::new(100), 2).await;
     let broken = rusqlite::Connection::open(dir.path().join("runs.db")).unwrap();
+    broken.busy_timeout(Duration::from_secs(120)).unwrap();
     let full = "CREATE TRIGGER full BEFORE UPDATE ON runs BEGIN SELECT RAISE(FAIL, 'full'); END";
     broken.execute_batch(full).unwrap();
     service.start(new("a", json!({ "to": 1 }))).await.unwrap();
@@ -300,7 +309,7 @@ async fn the_next_service_resumes_unfinished_runs() {
 
     counter.allow(100);
     let service = open(dir.path(), &counter, 1).await;
-    let (rest, status) = all(&service, "a", *seen.last().unwrap()).await;
+    let (rest, status) = all(&service, "a", seen.last().copied().unwrap_or(0)).await;
     seen.extend(rest);
     assert_eq!((seen, status), ((1..=10).collect(), Status::Complete));
     assert_eq!(all(&service, "b", 0).await, (vec![1, 2], Status::Complete));
@@ -323,7 +332,7 @@ async fn dropped_requests_still_take_effect() {
     for run in service.list(None, 99).await.unwrap() {
         assert_eq!(all(&service, &run.id, 0).await, (vec![1, 2], Status::Complete), "{}", run.id);
     }
-    timeout(Duration::from_secs(5), service.shut_down(Duration::ZERO))
+    timeout(Duration::from_secs(120), service.shut_down(Duration::ZERO))
         .await
         .expect("the service shuts down");
 }
@@ -340,9 +349,9 @@ async fn queued_runs_do_not_start_during_shutdown() {
     }
     let ending = tokio::spawn({
         let service = service.clone();
-        async move { service.shut_down(Duration::from_secs(20)).await }
+        async move { service.shut_down(Duration::from_secs(120)).await }
     });
-    while service.start(new("c", json!({}))).await.is_ok() {}
+    while !matches!(service.start(new("c", json!({}))).await, Err(ServiceError::ShuttingDown)) {}
     counter.allow(10);
     ending.await.unwrap();
     assert_eq!(service.get("a").await.unwrap().status, Status::Complete);
@@ -355,9 +364,10 @@ async fn active_runs_may_finish_during_shutdown() {
     let counter = Counter::new(0);
     let service = open(dir.path(), &counter, 1).await;
     service.start(new("a", json!({ "to": 1 }))).await.unwrap();
+    counter.wait_for_working(1).await;
     let ending = tokio::spawn({
         let service = service.clone();
-        async move { service.shut_down(Duration::from_secs(20)).await }
+        async move { service.shut_down(Duration::from_secs(120)).await }
     });
     tokio::task::yield_now().await;
     counter.allow(1);

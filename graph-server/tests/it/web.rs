@@ -54,30 +54,33 @@ impl Server {
         json(request.body(body.to_string()).send().await.unwrap()).await
     }
 
-    /// Reads a stream to its end. Returns the events with their sequence numbers, and the status in the final
-    /// message, if there is one.
+    /// Reads a stream to its end; see [`parse_events`].
     pub(crate) async fn events(
         &self,
         path: &str,
         after: u64,
     ) -> (Vec<(u64, Value)>, Option<String>) {
         let request = self.request(Method::GET, path).header("last-event-id", after.to_string());
-        let text = request.send().await.unwrap().text().await.unwrap();
-        let mut events = Vec::new();
-        let mut end = None;
-        for message in text.split("\n\n").filter(|it| !it.trim().is_empty()) {
-            let field = |name: &str| {
-                message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "))
-            };
-            let Some(data) = field("data") else { continue };
-            let data: Value = serde_json::from_str(data).unwrap();
-            match field("event") {
-                Some("end") => end = data["status"].as_str().map(str::to_owned),
-                _ => events.push((field("id").unwrap().parse().unwrap(), data)),
-            }
-        }
-        (events, end)
+        parse_events(&request.send().await.unwrap().text().await.unwrap())
     }
+}
+
+/// Parses a stream. Returns the events with their sequence numbers, and the status in the final message, if there is
+/// one.
+pub(crate) fn parse_events(text: &str) -> (Vec<(u64, Value)>, Option<String>) {
+    let mut events = Vec::new();
+    let mut end = None;
+    for message in text.split("\n\n").filter(|it| !it.trim().is_empty()) {
+        let field =
+            |name: &str| message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "));
+        let Some(data) = field("data") else { continue };
+        let data: Value = serde_json::from_str(data).unwrap();
+        match field("event") {
+            Some("end") => end = data["status"].as_str().map(str::to_owned),
+            _ => events.push((field("id").unwrap().parse().unwrap(), data)),
+        }
+    }
+    (events, end)
 }
 
 async fn json(response: Response) -> (u16, Value) {

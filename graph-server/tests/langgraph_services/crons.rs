@@ -1,5 +1,7 @@
 //! Crons: runs on a schedule.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::json;
 
@@ -107,6 +109,7 @@ async fn a_due_cron_starts_a_run_and_is_scheduled_again() {
         json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *", "input": { "value": "x" } });
     let (_, cron) = server.post(&format!("/threads/{thread}/runs/crons"), &body).await;
     let database = rusqlite::Connection::open(server.files().join("api.db")).unwrap();
+    database.busy_timeout(Duration::from_secs(120)).unwrap();
     let sql =
         "UPDATE documents SET data = json_set(data, '$.next_run_date', ?1) WHERE kind = 'cron'";
     database.execute(sql, ["2020-01-01T00:00:00+00:00"]).unwrap();

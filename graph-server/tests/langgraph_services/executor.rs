@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use crate::server::Server;
 
 /// Maximum duration of an operation that must not wait for the executor.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Note {

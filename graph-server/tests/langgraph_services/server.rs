@@ -65,7 +65,8 @@ impl Server {
         });
         // The client requires a TLS provider, although these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().no_proxy().build().unwrap();
+        // The server closes idle connections, possibly while the client sends a request on one of them.
+        let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
         Self { api, address, client, task, files }
     }
 

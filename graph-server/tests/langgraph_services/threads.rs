@@ -41,6 +41,7 @@ async fn a_thread_that_cannot_be_deleted_does_not_keep_other_threads_alive() {
     let server = Server::start().await;
     let broken = server.new_thread().await;
     let database = rusqlite::Connection::open(server.files().join("api.db")).unwrap();
+    database.busy_timeout(Duration::from_secs(120)).unwrap();
     let trigger = format!(
         "CREATE TRIGGER broken BEFORE DELETE ON documents WHEN old.id = '{broken}' \
          BEGIN SELECT RAISE(FAIL, 'broken'); END"
@@ -55,7 +56,7 @@ async fn a_thread_that_cannot_be_deleted_does_not_keep_other_threads_alive() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), deleted).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), deleted).await.unwrap();
     assert_eq!(server.get(&format!("/threads/{broken}")).await.0, 200);
 }
 

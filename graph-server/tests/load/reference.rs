@@ -27,7 +27,8 @@ impl Reference {
         // The readers and the server have the same limit, because child processes inherit it.
         raise_descriptor_limit().unwrap();
         let (process, address) = Process::start_server(&mut Self::command(data));
-        let client = Client::builder().no_proxy().build().unwrap();
+        // The server closes idle connections, possibly while the client sends a request on one of them.
+        let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
         Self { process, address, client }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
-use crate::process::{Cluster, job};
+use crate::process::{Cluster, Event, held_job, job};
 
 #[tokio::test]
 async fn runs_of_a_killed_replica_end_on_another_one_and_none_runs_twice() {
@@ -59,18 +59,13 @@ async fn runs_of_a_killed_replica_end_on_another_one_and_none_runs_twice() {
 async fn a_stream_continues_on_another_replica_after_a_kill() {
     let Some(cluster) = Cluster::start() else { return };
     let a = cluster.replica(4);
-    let run = a.start(&a.new_thread().await, &job("x", 10, 200)).await;
-    cluster.wait_for_effects(3).await;
-    // The run must not end while the other replica starts.
-    a.freeze();
+    let run = a.start(&a.new_thread().await, &held_job("x", 10, 5)).await;
+    cluster.wait_for_effects(5).await;
     let b = cluster.replica(4);
-    let following = b.stream(&run, "-1");
-    let kill = async {
-        a.thaw();
-        cluster.wait_for_effects(5).await;
-        drop(a);
-    };
-    let (events, ()) = tokio::join!(following, kill);
+    let following = b.open_stream(&run, "-1").await;
+    drop(a);
+    cluster.release();
+    let events = Event::read_all(following).await;
     let last = events.last().unwrap();
     assert!(last.data.contains("\"done\":10"), "{events:#?}");
     let number = |id: &str| id.split_once('-').unwrap().0.parse::<u64>().unwrap();
@@ -82,12 +77,13 @@ async fn a_stream_continues_on_another_replica_after_a_kill() {
 async fn a_replica_continues_a_run_that_it_has_lost() {
     let Some(cluster) = Cluster::start() else { return };
     let a = cluster.replica(4);
-    let run = a.start(&a.new_thread().await, &job("x", 10, 50)).await;
+    let run = a.start(&a.new_thread().await, &held_job("x", 10, 3)).await;
     cluster.wait_for_effects(3).await;
     // As if the lease had expired, and another replica had claimed the run and was killed.
     cluster.sql(
         "UPDATE graph_server.queue SET holder = 'killed', fence = fence + 1, lease_until = now()",
     );
+    cluster.release();
     let stored = loop {
         // Answered when the replica loses the run, and when the run ends.
         a.get(&format!("{run}/join")).await;

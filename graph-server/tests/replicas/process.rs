@@ -3,8 +3,8 @@
 use std::{fs, path::PathBuf, process::Command};
 
 use graph_tests::{postgres, postgres_tls::TlsServer};
-use reqwest::{Client, Method};
-use rustix::process::{Pid, Signal, kill_process};
+use reqwest::{Client, Method, Response};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::process::{Process, example};
@@ -53,7 +53,8 @@ impl Cluster {
             .arg(self.effects_file())
             .args(arguments);
         let (process, address) = Process::start_server(&mut command);
-        let client = Client::builder().no_proxy().build().unwrap();
+        // The server closes idle connections, possibly while the client sends a request on one of them.
+        let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
         Replica { process, address, client }
     }
 
@@ -74,6 +75,11 @@ impl Cluster {
         while self.effects().len() < count {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Lets the rounds end at which runs are held; see [`held_job`].
+    pub(crate) fn release(&self) {
+        fs::write(self.effects_file().with_extension("continue"), "").unwrap();
     }
 
     /// Executes a SQL statement.
@@ -98,6 +104,8 @@ impl Replica {
     /// Suspends the process, which keeps its connections.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
+        // Returns when all threads of the process are suspended.
+        waitpid(Some(Pid::from_child(&self.process)), WaitOptions::UNTRACED).unwrap();
     }
 
     /// Continues the process.
@@ -171,9 +179,13 @@ impl Replica {
 
     /// Streams the events of a run after the event with this id.
     pub(crate) async fn stream(&self, run: &str, after: &str) -> Vec<Event> {
+        Event::read_all(self.open_stream(run, after).await).await
+    }
+
+    /// Starts to stream the events of a run after the event with this id.
+    pub(crate) async fn open_stream(&self, run: &str, after: &str) -> Response {
         let url = format!("{}{run}/stream", self.address);
-        let response = self.client.get(url).header("last-event-id", after).send().await.unwrap();
-        Event::parse_all(&response.text().await.unwrap())
+        self.client.get(url).header("last-event-id", after).send().await.unwrap()
     }
 }
 
@@ -186,7 +198,9 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    fn parse_all(text: &str) -> Vec<Self> {
+    /// Reads a stream to its end.
+    pub(crate) async fn read_all(stream: Response) -> Vec<Self> {
+        let text = stream.text().await.unwrap();
         let events = text.split("\r\n\r\n").filter(|it| it.starts_with("event: "));
         let parse = |text: &str| {
             let field = |name: &str| {
@@ -207,4 +221,12 @@ pub(crate) fn job(label: &str, rounds: u32, pause_ms: u64) -> Value {
         "stream_mode": ["values", "custom"],
         "durability": "sync",
     })
+}
+
+/// Returns the request for a run whose round `hold` lasts until [`Cluster::release`] is called. The line of this round
+/// is appended before.
+pub(crate) fn held_job(label: &str, rounds: u32, hold: u32) -> Value {
+    let mut job = job(label, rounds, 0);
+    job["input"]["hold"] = json!(hold);
+    job
 }

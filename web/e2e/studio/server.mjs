@@ -9,6 +9,7 @@ import { openProxy } from "../proxy.mjs";
 export async function startStudio() {
   const command = process.env.STUDIO_BIN ?? "studio";
   const child = spawn(command, ["--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+  const exited = new Promise((resolve) => child.once("exit", resolve));
   const url = await new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => reject(new Error(`${command} ended with ${code}`)));
@@ -21,9 +22,8 @@ export async function startStudio() {
     reconnect: proxy.reconnect,
     async stop() {
       await proxy.close();
-      const gone = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGKILL");
-      await gone;
+      await exited;
     },
   };
 }

@@ -3,6 +3,7 @@ import { type ReactElement, useEffect, useRef } from "react";
 
 import { isolationText } from "@/lib/isolation";
 import type { Report } from "@/lib/report";
+import { scrollToBottom } from "@/lib/stick-to-bottom";
 import type { Drawing, Run } from "@/lib/types";
 import { titleOf } from "@/run/titles";
 import { type DebateView as Debate, type RunView, emptyDebate } from "@/run/view";
@@ -49,7 +50,7 @@ export function DebateView(props: Props): ReactElement {
           <ArrowLeft aria-hidden /> Pipeline
         </Button>
         {debate.status === "running" && debate.round > 1 && (
-          <Button onClick={() => window.scrollTo({ top: document.documentElement.scrollHeight })}>
+          <Button onClick={scrollToBottom}>
             <ArrowDown aria-hidden /> Follow the debate
           </Button>
         )}

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    sync::mpsc::{self, Receiver},
+    sync::mpsc::{self, Receiver, Sender},
     thread,
     time::Duration,
 };
@@ -23,19 +23,16 @@ impl Collector {
         let (sender, requests) = mpsc::channel();
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let Some(body) = answer_request(stream.unwrap()) else { continue };
-                if sender.send(body).is_err() {
-                    return;
-                }
+                answer_request(stream.unwrap(), &sender);
             }
         });
         Self { endpoint, requests }
     }
 
-    /// Returns the spans that have arrived.
+    /// Returns the spans of all requests that were answered.
     pub(crate) fn spans(&self) -> Vec<Value> {
         let mut spans = Vec::new();
-        while let Ok(body) = self.requests.recv_timeout(Duration::from_millis(500)) {
+        for body in self.requests.try_iter() {
             let found = body["resourceSpans"].as_array().unwrap().iter();
             let found = found.flat_map(|it| it["scopeSpans"].as_array().unwrap());
             spans.extend(found.flat_map(|it| it["spans"].as_array().unwrap().clone()));
@@ -50,9 +47,9 @@ pub(crate) fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
     found.next().unwrap()["value"]["stringValue"].as_str().unwrap()
 }
 
-/// Reads a request, responds to it and returns the body of the request.
-fn answer_request(mut stream: TcpStream) -> Option<Value> {
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+/// Reads a request, sends its body to `requests` and then answers it. Returns `None` if it is incomplete.
+fn answer_request(mut stream: TcpStream, requests: &Sender<Value>) -> Option<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
     loop {
@@ -70,7 +67,7 @@ fn answer_request(mut stream: TcpStream) -> Option<Value> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
+    requests.send(serde_json::from_slice(&body).ok()?).ok()?;
     let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
-    stream.write_all(answer.as_bytes()).unwrap();
-    serde_json::from_slice(&body).ok()
+    stream.write_all(answer.as_bytes()).ok()
 }

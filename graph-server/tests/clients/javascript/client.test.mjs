@@ -92,7 +92,7 @@ check("a background run is joined and its stream resumed", async () => {
 
 check("a second run is refused and the first one cancelled", async () => {
   const thread = await newThread();
-  const { run_id } = await client.runs.create(thread, "slow", { input: { steps: 400, delay: 0.05 } });
+  const { run_id } = await client.runs.create(thread, "slow", { input: { steps: 400, delay: 0.25 } });
   const second = { input: TINY_INPUT, multitaskStrategy: "reject" };
   await until(async () => (await client.runs.get(thread, run_id)).status === "running");
   await assert.rejects(client.runs.create(thread, "tiny", second), /409/);

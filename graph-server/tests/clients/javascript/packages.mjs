@@ -10,7 +10,7 @@ export const URL = process.env.GRAPH_SERVER_URL.replace(/\/$/, "");
 
 /** Declares a case with bounded time. */
 export function check(name, run) {
-  test(name, { timeout: 90_000 }, run);
+  test(name, { timeout: 600_000 }, run);
 }
 
 /** Returns a client of the server under test. */
@@ -36,7 +36,7 @@ export async function collect(stream) {
 export const dataOf = (parts, event) => parts.filter((it) => it.event === event).map((it) => it.data);
 
 /** Calls `probe` until it returns something true, and returns that. */
-export async function until(probe, seconds = 60) {
+export async function until(probe, seconds = 240) {
   const deadline = Date.now() + 1000 * seconds;
   for (;;) {
     const result = await probe();

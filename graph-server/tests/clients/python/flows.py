@@ -62,7 +62,7 @@ def names_of(parts):
     return names
 
 
-async def until(probe, seconds=60):
+async def until(probe, seconds=240):
     """Calls `probe` until it returns something true, and returns that."""
     deadline = time.monotonic() + seconds
     while True:
@@ -83,7 +83,7 @@ async def until_status(client, thread, run, *statuses):
     return await until(probe)
 
 
-async def started_slow_run(client, thread, steps=400, delay=0.05, **options):
+async def started_slow_run(client, thread, steps=400, delay=0.25, **options):
     """Starts the graph `slow` in the background and waits until its first step is saved."""
     run = await client.runs.create(thread, "slow", input={"steps": steps, "delay": delay}, **options)
 

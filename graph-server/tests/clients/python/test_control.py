@@ -90,7 +90,7 @@ async def test_strategy_reject_refuses_a_second_run(client):
 
 async def test_strategy_enqueue_executes_runs_in_order(client):
     thread = await new_thread(client)
-    first = await client.runs.create(thread, "slow", input={"steps": 5, "delay": 0.1})
+    first = await client.runs.create(thread, "slow", input={"steps": 2, "delay": 5})
     more = [
         await client.runs.create(thread, "tiny", input={"value": str(it)}, multitask_strategy="enqueue")
         for it in range(2)
@@ -208,16 +208,18 @@ async def test_state_of_a_busy_thread_cannot_be_edited(client):
 
 async def test_run_starts_after_its_delay(client):
     thread = await new_thread(client)
-    run = await client.runs.create(thread, "tiny", input=TINY_INPUT, after_seconds=2)
+    run = await client.runs.create(thread, "tiny", input=TINY_INPUT, after_seconds=10)
     assert (await client.runs.get(thread, run["run_id"]))["status"] == "pending"
     await until_status(client, thread, run["run_id"], "success")
 
 
-@pytest.mark.parametrize(("on_disconnect", "status"), [("cancel", "interrupted"), ("continue", "success")])
-async def test_disconnect_cancels_the_run_or_not(client, on_disconnect, status):
+@pytest.mark.parametrize(
+    ("on_disconnect", "steps", "status"), [("cancel", 1000, "interrupted"), ("continue", 20, "success")]
+)
+async def test_disconnect_cancels_the_run_or_not(client, on_disconnect, steps, status):
     thread = await new_thread(client)
     options = {"stream_mode": "custom", "on_disconnect": on_disconnect}
-    stream = client.runs.stream(thread, "slow", input={"steps": 40, "delay": 0.1}, **options)
+    stream = client.runs.stream(thread, "slow", input={"steps": steps, "delay": 0.1}, **options)
     run = None
     async for part in stream:
         run = part.data.get("run_id", run)
@@ -252,5 +254,5 @@ async def test_pending_run_is_deleted_by_rollback(client):
     async def is_deleted():
         return second not in [it["run_id"] for it in await client.runs.list(thread)]
 
-    await until(is_deleted, seconds=20)
+    await until(is_deleted)
     await client.runs.cancel(thread, first, wait=True)

@@ -78,7 +78,7 @@ async def test_join_of_a_finished_run_returns_at_once(client):
 
 async def test_stream_of_a_background_run_can_be_joined(client):
     thread = await new_thread(client)
-    options = {"input": {"steps": 20, "delay": 0.1}, "stream_mode": "values"}
+    options = {"input": {"steps": 20, "delay": 0.5}, "stream_mode": "values"}
     run = (await client.runs.create(thread, "slow", **options))["run_id"]
     parts = await collect(client.runs.join_stream(thread, run, stream_mode="values"))
     assert data_of(parts, "values")[-1]["ticks"] == 20
@@ -183,5 +183,5 @@ async def test_unknown_run_is_not_found(client):
 @pytest.mark.fault_of_langgraph("ignores unknown fields")
 async def test_unknown_fields_are_refused():
     body = {"assistant_id": "tiny", "input": TINY_INPUT, "no_such_field": 1}
-    async with httpx.AsyncClient(base_url=URL, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         assert (await http.post("/runs/wait", json=body)).status_code == 422

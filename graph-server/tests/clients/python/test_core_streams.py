@@ -153,7 +153,7 @@ async def test_ids_of_a_resumable_stream_are_unique(client):
 
 async def test_stream_has_the_headers_that_clients_rely_on(client):
     thread = await new_thread(client)
-    async with httpx.AsyncClient(base_url=URL, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         body = {"assistant_id": "tiny", "input": TINY_INPUT, "stream_mode": []}
         async with http.stream("POST", f"/threads/{thread}/runs/stream", json=body) as response:
             assert response.status_code == 200
@@ -170,7 +170,7 @@ async def test_stream_has_the_headers_that_clients_rely_on(client):
 async def test_joined_stream_sends_all_requested_modes(client):
     thread = await new_thread(client)
     modes = ["values", "custom"]
-    given = {"steps": 20, "delay": 0.1}
+    given = {"steps": 20, "delay": 0.5}
     run = (await client.runs.create(thread, "slow", input=given, stream_mode=modes))["run_id"]
     parts = await collect(client.runs.join_stream(thread, run, stream_mode=modes))
     assert {"values", "custom"} <= {it.event for it in parts}

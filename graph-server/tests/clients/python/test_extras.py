@@ -12,7 +12,7 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 
 @pytest.fixture
 def http():
-    with httpx.Client(base_url=URL, timeout=60) as client:
+    with httpx.Client(base_url=URL, timeout=300) as client:
         yield client
 
 

@@ -55,4 +55,4 @@ async def test_remote_graph_streams_subgraphs(client):
 
 async def test_remote_graph_reports_the_error_of_a_node():
     with pytest.raises(Exception, match="boom"):
-        await asyncio.wait_for(remote("fail").ainvoke({"log": []}), 60)
+        await asyncio.wait_for(remote("fail").ainvoke({"log": []}), 300)

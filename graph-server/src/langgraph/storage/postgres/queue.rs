@@ -19,7 +19,7 @@ use crate::langgraph::{
 };
 
 /// Duration of a lease on a run. The runs of a killed replica continue after this time.
-pub(super) const LEASE: Duration = Duration::from_secs(5);
+pub(super) const LEASE: Duration = Duration::from_secs(15);
 /// Time after which a thread whose deletion was not completed can be used again, in seconds.
 const RESERVATION_SECONDS: f64 = 60.0;
 /// Shortest wait for a lease to expire.
