@@ -15,7 +15,7 @@ async fn the_server_conforms_to_its_openapi_document() {
     let Some(program) = schemathesis::find() else { return };
     let folder = TempDir::new().unwrap();
     let options = "--sandbox in-process --isolation off --rate 1000000";
-    let server = Server::start(folder.path(), 0, options, None).await;
+    let server = Server::start(folder.path(), options, None).await;
     let complete = server.analyze(json!({ "ticker": "NVDA", "rounds": 1 })).await;
     let waiting = server.analyze(json!({ "ticker": "NVDA", "review": true })).await;
     assert_eq!(server.follow(&complete).await.1, "complete");

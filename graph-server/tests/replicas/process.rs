@@ -105,7 +105,7 @@ impl Replica {
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         // Returns when all threads of the process are suspended.
-        waitpid(Some(Pid::from_child(&self.process)), WaitOptions::UNTRACED).unwrap();
+        waitpid(Some(Pid::from_child(&self.process.0)), WaitOptions::UNTRACED).unwrap();
     }
 
     /// Continues the process.
