@@ -189,17 +189,19 @@ impl Closer {
     /// Returns once everything is stored and the lease is released.
     pub(crate) async fn close(mut self) {
         drop(self.lease.take());
-        if let Some(QueueEnd { queue, .. }) = self.queue.take() {
+        if let Some(QueueEnd { queue, .. }) = &self.queue {
             let (done, closed) = oneshot::channel();
             if queue.send(Op::Close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }
+        // Taken only now: if the caller is dropped while it waits, the lease is still held, and `drop` must report that.
+        self.queue = None;
     }
 }
 
 impl Drop for Closer {
-    /// Called without [`close`](Self::close) if the run is dropped.
+    /// Called before [`close`](Self::close) has returned if the run is dropped.
     fn drop(&mut self) {
         if let Some(end) = self.queue.take() {
             let mut ending = lock(&ENDING);
@@ -225,12 +227,12 @@ pub(crate) async fn lease(
     thread: &str,
 ) -> Result<Lease, CheckpointError> {
     loop {
-        let result = saver.lease(thread).await;
-        if !matches!(result, Err(CheckpointError::Busy { .. })) {
-            return result;
-        }
+        // Read before the attempt, because the run may release the thread right after the attempt.
         let ending = lock(&ENDING).iter().find(|it| it.0 == thread).map(|it| it.1.clone());
-        let Some(mut released) = ending else { return result };
+        let result = saver.lease(thread).await;
+        let (Some(mut released), Err(CheckpointError::Busy { .. })) = (ending, &result) else {
+            return result;
+        };
         // Nothing is ever sent, so this returns an error when the sender is dropped.
         let _ = released.changed().await;
         lock(&ENDING).retain(|(_, released)| released.has_changed().is_ok());
