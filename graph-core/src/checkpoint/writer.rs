@@ -315,3 +315,25 @@ async fn run_queue(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::memory::MemorySaver;
+
+    #[tokio::test]
+    async fn thread_of_a_run_that_is_dropped_while_it_closes_can_be_leased() {
+        let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+        let held = saver.lease("closing").await.unwrap();
+        let (_writer, closer) =
+            CheckpointWriter::new(saver.clone(), "closing", Durability::Async, held);
+        // The future is polled once and then dropped. The queue has not run yet.
+        tokio::select! {
+            biased;
+            () = closer.close() => unreachable!("the queue has released the lease"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(matches!(saver.lease("closing").await, Err(CheckpointError::Busy { .. })));
+        lease(&*saver, "closing").await.unwrap();
+    }
+}
