@@ -230,9 +230,8 @@ pub(crate) async fn lease(
         // Read before the attempt, because the run may release the thread right after the attempt.
         let ending = lock(&ENDING).iter().find(|it| it.0 == thread).map(|it| it.1.clone());
         let result = saver.lease(thread).await;
-        let (Some(mut released), Err(CheckpointError::Busy { .. })) = (ending, &result) else {
-            return result;
-        };
+        let is_busy = matches!(result, Err(CheckpointError::Busy { .. }));
+        let Some(mut released) = ending.filter(|_| is_busy) else { return result };
         // Nothing is ever sent, so this returns an error when the sender is dropped.
         let _ = released.changed().await;
         lock(&ENDING).retain(|(_, released)| released.has_changed().is_ok());
