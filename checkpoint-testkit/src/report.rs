@@ -51,7 +51,7 @@ pub struct CheckFailure {
 graph_core::readable_debug!(CheckFailure);
 
 /// Time limit for a check. It allows thousands of writes over a network.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs the body of a check. A panic is a failure, and so is a body that exceeds the time limit.
 pub(crate) async fn run_check<E: fmt::Display + Send + 'static>(

@@ -9,8 +9,6 @@
 mod cluster;
 #[path = "../src/bin/cluster-demo/job.rs"]
 mod job;
-#[path = "../tests/it/ports.rs"]
-mod ports;
 #[allow(dead_code, reason = "the tests use further functions")]
 #[path = "../tests/it/restate_server.rs"]
 mod restate_server;

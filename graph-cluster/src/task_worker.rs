@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::{
     sync::{broadcast::error::RecvError, oneshot},
     task::{AbortHandle, JoinSet},
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval},
 };
 
 use crate::{
@@ -123,8 +123,13 @@ impl TaskSet {
             held,
             active: &active,
         };
-        let claimed = runner.store.claim_tasks(&filter, runner.options.lease, free).await;
+        let (sent, lease) = (Instant::now(), runner.options.lease);
+        let claimed = runner.store.claim_tasks(&filter, lease, free).await;
         match claimed {
+            // The answer came so late that another worker may have claimed the tasks, and may even have ended them.
+            Ok(claims) if sent.elapsed() >= lease && !claims.is_empty() => {
+                tracing::warn!("the leases of claimed tasks expired before the database answered");
+            }
             Ok(claims) => claims.into_iter().for_each(|it| self.start(it)),
             Err(error) => tracing::warn!(%error, "cannot claim tasks"),
         }

@@ -190,9 +190,6 @@ impl Worker {
         let stop = async {
             shutdown.await;
             runner.drain();
-            if let Err(error) = report(&runner, true).await {
-                tracing::warn!(%error, "cannot report that the worker drains");
-            }
             sleep(self.drain_timeout).await;
             runner.abort();
             std::future::pending::<()>().await;
@@ -207,11 +204,16 @@ impl Worker {
             let tasks = task_worker::work(runner.clone(), legs_ended).map(Ok);
             tokio::try_join!(legs, tasks).map(drop)
         };
-        let served = tokio::select! {
-            served = work => served,
-            () = stop => Ok(()),
-            () = keep_reporting(&runner) => Ok(()),
+        let (finished, has_finished) = oneshot::channel::<()>();
+        let serve = async {
+            let served = tokio::select! {
+                served = work => served,
+                () = stop => Ok(()),
+            };
+            drop(finished);
+            served
         };
+        let (served, ()) = tokio::join!(serve, keep_reporting(&runner, has_finished));
         self.store.remove_worker(&self.id).await?;
         served
     }
@@ -230,21 +232,21 @@ async fn report(runner: &LegRunner, draining: bool) -> Result<(), ClusterError> 
     runner.store.report_worker(&report, draining).await
 }
 
-/// Reports at intervals until the worker drains.
-async fn keep_reporting(runner: &LegRunner) {
+/// Reports at intervals, and when the worker starts to drain, until it has finished. No report is dropped halfway, because
+/// the database might execute it after later statements, such as the removal of the worker.
+async fn keep_reporting(runner: &LegRunner, mut has_finished: oneshot::Receiver<()>) {
     let mut beats = interval(REPORT_INTERVAL);
-    tokio::select! {
-        () = runner.draining() => {}
-        () = async {
-            loop {
-                beats.tick().await;
-                if let Err(error) = report(runner, false).await {
-                    tracing::warn!(%error, "cannot report that the worker is alive");
-                }
-            }
-        } => {}
+    let mut is_draining = false;
+    loop {
+        tokio::select! {
+            _ = &mut has_finished => return,
+            () = runner.draining(), if !is_draining => is_draining = true,
+            _ = beats.tick() => {}
+        }
+        if let Err(error) = report(runner, is_draining).await {
+            tracing::warn!(%error, "cannot report that the worker is alive");
+        }
     }
-    std::future::pending().await
 }
 
 /// Installs handlers for SIGTERM and SIGINT, and returns a future that completes once the process receives one of them.

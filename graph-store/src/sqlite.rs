@@ -18,7 +18,7 @@
 //! | `auto_vacuum` | `INCREMENTAL` | [`Sqlite::vacuum`] frees space in small steps, while runs are active |
 //! | `wal_autocheckpoint` | replaced by our own WAL checkpoints | the WAL is copied into the file every 2,000 pages instead of every 1,000, and never in the middle of a commit |
 //! | `journal_size_limit` | 64 MB | a WAL that grew under load shrinks again |
-//! | `busy_timeout` | 10 s | maximum time that a write waits for another process to finish writing |
+//! | `busy_timeout` | 60 s | maximum time that a write waits for another process to finish writing |
 //! | `trusted_schema`, `cell_size_check` | off, on | a file from an untrusted source cannot run code, and its pages are checked while they are read |
 //!
 //! The bundled SQLite uses `fsync`. To use `fdatasync` instead, set `LIBSQLITE3_FLAGS="-DHAVE_FDATASYNC=1"` in the

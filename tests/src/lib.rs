@@ -23,6 +23,7 @@ mod executor;
 pub mod expr;
 mod isolated;
 mod node;
+pub mod ports;
 pub mod postgres;
 pub mod postgres_tls;
 mod remote_tasks;

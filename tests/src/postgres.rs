@@ -11,7 +11,6 @@ use std::{
     env, fs,
     fs::OpenOptions,
     io::{self, Write},
-    net::{Ipv4Addr, TcpListener},
     os::unix::fs::{MetadataExt, PermissionsExt, chown},
     path::{Path, PathBuf},
     sync::{
@@ -28,6 +27,7 @@ use self::{
     programs::{Programs, User},
     watchdog::Watchdog,
 };
+use crate::ports::free_ports;
 
 /// Returns the server that all tests in a binary share. If PostgreSQL is not installed, prints which test is
 /// skipped and returns `None`.
@@ -125,7 +125,7 @@ impl Server {
 
     fn start_on(
         settings: &[(&str, &str)],
-        mut next_port: impl FnMut() -> io::Result<u16>,
+        mut next_port: impl FnMut() -> u16,
     ) -> Result<Self, StartError> {
         let programs = Programs::find().ok_or(StartError::Missing)?;
         let (dir, user) = create_dir()?;
@@ -136,7 +136,7 @@ impl Server {
         }
         configure(dir.path(), settings)?;
         for _ in 0..PORT_ATTEMPTS {
-            let port = next_port()?;
+            let port = next_port();
             let before = log.text().len();
             if watchdog.send_command(&format!("start {port}"))? {
                 return Ok(Self {
@@ -239,8 +239,8 @@ impl Server {
 /// Maximum number of ports to try. Another process may take a free port before the server binds it.
 const PORT_ATTEMPTS: usize = 10;
 
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+fn free_port() -> u16 {
+    free_ports(1)[0]
 }
 
 fn url(port: u16, database: &str) -> String {
@@ -282,7 +282,7 @@ fn configure(dir: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
         ("max_connections", "200"),
         ("fsync", "off"),
         // If a client connects during a shutdown and does not authenticate, it delays the shutdown by this time.
-        ("authentication_timeout", "10s"),
+        ("authentication_timeout", "30s"),
     ];
     let mut file = OpenOptions::new().append(true).open(dir.join("data/postgresql.conf"))?;
     // If a setting occurs more than once, the last line takes precedence.
@@ -311,6 +311,8 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
     use super::*;
 
     #[test]
@@ -320,8 +322,8 @@ mod tests {
         }
         let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = other.local_addr().unwrap().port();
-        let mut ports = [taken, free_port().unwrap()].into_iter();
-        let server = Server::start_on(&[], || Ok(ports.next().unwrap())).unwrap();
+        let mut ports = [taken, free_port()].into_iter();
+        let server = Server::start_on(&[], || ports.next().unwrap()).unwrap();
         assert_ne!(server.port, taken);
         assert_eq!(server.sql(server.url(), "SELECT 1"), "1");
     }

@@ -59,7 +59,7 @@ impl Case {
             .arg("--acks")
             .arg(self.acks())
             .args(["--plan", &plan.to_string()])
-            .args(["--wait", "30"])
+            .args(["--wait", "180"])
             .output()
             .unwrap();
         if output.status.signal() == Some(SIGKILL) {

@@ -148,7 +148,12 @@ fn server_crash_causes_an_error_and_no_data_loss() {
     let (url, expected, seed) = (server.fresh_database(), Expected::new(), seed());
     let (n_crashes, mut rng) = (if is_nightly() { 100 } else { 6 }, Rng::with_seed(seed));
     let (mut hit, mut failed) = (0, 0);
-    for index in 0..n_crashes {
+    // A run that ends before the server crashes does not count.
+    for index in 0.. {
+        if hit == n_crashes {
+            break;
+        }
+        assert!(index < 20 * n_crashes, "the runs end before the server crashes");
         let durability = MODES[index % MODES.len()];
         let what = format!("crash {index} in mode {durability:?}, seed {seed}");
         let launcher =
@@ -182,8 +187,7 @@ fn server_crash_causes_an_error_and_no_data_loss() {
         }
         case.at_end(&expected).unwrap_or_else(|it| panic!("{what}: {it}"));
     }
-    println!("{n_crashes} server crashes, {hit} during a run, {failed} ended the run");
-    assert!(hit * 2 > n_crashes, "most crashes must occur during a run");
+    println!("{n_crashes} server crashes during a run, {failed} ended the run");
 }
 
 /// The store that a worker left behind when it was killed late in the job. It consists of a file and a write-ahead

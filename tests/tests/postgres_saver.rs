@@ -2,7 +2,11 @@
 //! failing server and a shared database.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{
+    fs,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use checkpoint_testkit::checkpointer;
 use graph_core::checkpoint::{
@@ -19,6 +23,9 @@ use graph_tests::{
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+
+/// Time after which a condition that must become true is considered missed.
+const DEADLINE: Duration = Duration::from_secs(180);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn saver_passes_the_conformance_suite() {
@@ -66,7 +73,7 @@ async fn client_that_lost_its_lease_cannot_write() {
     let first = put(&one, step("t", None)).await.unwrap();
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
 
-    end_lease_sessions(server, &url);
+    end_lease_sessions(server, &url).await;
     let taken = lease_when_free(&two, "t").await;
     let late = step("t", Some(first));
     let refused = put(&one, late.clone()).await;
@@ -80,21 +87,31 @@ async fn client_that_lost_its_lease_cannot_write() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thread_released_by_one_client_is_free_for_another_one_of_the_same_process() {
+    let Some(url) = postgres::fresh_database() else { return };
+    let (one, two) = (saver(&url).await, saver(&url).await);
+    for _ in 0..20 {
+        for client in [&one, &two] {
+            // Dropping the lease does not wait for the server.
+            drop(client.lease("t").await.unwrap());
+        }
+    }
+    let _lease = one.lease("t").await.unwrap();
+    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_session_reacquires_its_leases() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let (one, two) = (saver(&url).await, saver(&url).await);
     let _lease = one.lease("t").await.unwrap();
     let first = put(&one, step("t", None)).await.unwrap();
-    end_lease_sessions(server, &url);
+    end_lease_sessions(server, &url).await;
     // No other client has leased the thread, so writes succeed. A write that finds the session closed opens a new
     // session, which acquires the lease. On a busy machine, this can take more than a few writes.
-    let (mut head, mut writes) = (first, 0);
-    while writes < 3 || lease_sessions(server, &url) != "1" {
-        assert!(writes < 200, "no new session acquired the lease");
-        head = put(&one, step("t", Some(head))).await.unwrap();
-        writes += 1;
-    }
+    let mut head = first;
+    put_until(&one, &mut head, || lease_sessions(server, &url) == "1").await;
     let _other = one.lease("other").await.unwrap();
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
     put(&one, step("t", Some(head))).await.unwrap();
@@ -116,7 +133,7 @@ async fn occupied_lease_lock_is_retried() {
         client.batch_execute(lock).await.map(|()| client)
     });
     wait_until(|| lease_sessions(server, &url) == "2").await;
-    end_lease_sessions(server, &url);
+    end_lease_sessions(server, &url).await;
     let client = queued.await.unwrap().unwrap();
     // A write opens a new session as soon as the saver has noticed the end of the old one.
     put_until(&one, &mut head, || open_lease_sessions(server, &url) == "1").await;
@@ -207,7 +224,8 @@ async fn concurrent_writers_and_pruning_do_not_interfere() {
     assert_eq!(cleaner.database().vacuum().await.unwrap().links, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+// With one thread, all writes are queued before the first reply is read.
+#[tokio::test]
 async fn batched_writes_are_acknowledged_individually() {
     if postgres::shared().is_none() {
         return;
@@ -640,15 +658,16 @@ fn done(value: impl Into<Value>) -> TaskRecord {
 
 /// Leases a thread. Retries, because the server detects the end of a session with a delay.
 async fn lease_when_free(saver: &PostgresSaver, thread: &str) -> Lease {
-    for _ in 0..500 {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
         match saver.lease(thread).await {
             Err(CheckpointError::Busy { .. }) => {
-                tokio::time::sleep(Duration::from_millis(10)).await
+                assert!(Instant::now() < deadline, "the lease of `{thread}` is not released");
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
             answer => return answer.unwrap(),
         }
     }
-    panic!("the lease of thread `{thread}` is not released");
 }
 
 /// Makes the server execute a statement before it inserts each link.
@@ -662,13 +681,17 @@ fn on_every_link(server: &Server, url: &str, statement: &str) {
     server.sql(url, &function);
 }
 
-fn end_lease_sessions(server: &Server, url: &str) {
+/// Ends the sessions that hold leases, and waits until the server has released their locks.
+async fn end_lease_sessions(server: &Server, url: &str) {
     let ended = server.sql(
         url,
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-         WHERE application_name = 'graph-store leases' AND datname = current_database()",
+        "SELECT string_agg(pid::text, ',') FROM pg_stat_activity
+         WHERE application_name = 'graph-store leases' AND datname = current_database()
+             AND pg_terminate_backend(pid)",
     );
-    assert_ne!(ended, "0");
+    assert_ne!(ended, "");
+    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE pid IN ({ended})");
+    wait_until(|| server.sql(url, &left) == "0").await;
 }
 
 fn lease_sessions(server: &Server, url: &str) -> String {
@@ -689,24 +712,23 @@ fn open_lease_sessions(server: &Server, url: &str) -> String {
 
 /// Stores checkpoints of the thread `t` until the condition is true.
 async fn put_until(saver: &PostgresSaver, head: &mut CheckpointId, condition: impl Fn() -> bool) {
-    for _ in 0..500 {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
         *head = put(saver, step("t", Some(*head))).await.unwrap();
         if condition() {
             return;
         }
+        assert!(Instant::now() < deadline, "the condition did not become true");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the condition did not become true");
 }
 
 async fn wait_until(condition: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if condition() {
-            return;
-        }
+    let deadline = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "the condition did not become true");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the condition did not become true");
 }
 
 /// Counts the statements in the server's log.

@@ -163,7 +163,16 @@ async fn batch_with_a_lost_connection_is_retried() {
     store.put(&["a"], "k", json!({})).await.unwrap();
     let address = url.clone();
     let locker = tokio::task::spawn_blocking(move || {
-        server.sql(&address, "LOCK TABLE graph_store.item; SELECT pg_sleep(3)")
+        // Holds the lock until the table `released` exists.
+        server.sql(
+            &address,
+            "DO $$ BEGIN
+                 LOCK TABLE graph_store.item;
+                 WHILE to_regclass('public.released') IS NULL LOOP
+                     PERFORM pg_sleep(0.01);
+                 END LOOP;
+             END $$",
+        )
     });
     let until = |select: &str| while server.sql(&url, select) != "1" {};
     until(
@@ -179,6 +188,7 @@ async fn batch_with_a_lost_connection_is_retried() {
         "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     until(&format!("SELECT count(*) {waits}"));
     assert_eq!(server.sql(&url, &format!("SELECT pg_terminate_backend(pid) {waits}")), "t");
+    server.sql(&url, "CREATE TABLE released ()");
     batch.await.unwrap().unwrap();
     locker.await.unwrap();
     assert_eq!(store.search(Search::everything()).await.unwrap().len(), 3);

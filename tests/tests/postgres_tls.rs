@@ -98,7 +98,7 @@ async fn leases_and_notifications_use_tls() {
             Notification::Connected => "connected".to_owned(),
         });
     });
-    let mut next = async || timeout(Duration::from_secs(60), received.recv()).await.unwrap();
+    let mut next = async || timeout(Duration::from_secs(180), received.recv()).await.unwrap();
     assert_eq!(next().await.as_deref(), Some("connected"));
     connections.query("SELECT pg_notify('news', 'hello')", &[]).await.unwrap();
     assert_eq!(next().await.as_deref(), Some("hello"));

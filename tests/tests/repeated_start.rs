@@ -77,7 +77,7 @@ impl Case {
             .arg("--acks")
             .arg(&self.acks)
             .args(["--plan", &plan.to_string()])
-            .args(["--wait", "30"])
+            .args(["--wait", "180"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -28,8 +28,8 @@ const INACTIVITY_LIMIT: Duration = Duration::from_secs(3600);
 /// Maximum number of attempts of a handler, which is never reached. By default, the server pauses a handler after 70
 /// attempts, and the run would not continue after an outage of a few minutes.
 const MAX_ATTEMPTS: u64 = u32::MAX as u64;
-/// Maximum time of one request to the server.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time of one request to the server, which may be busy.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between searches for runs whose submission was lost.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 

@@ -13,7 +13,7 @@ use graph_store::PostgresSaver;
 use serde_json::json;
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::cluster::{Cluster, DEADLINE};
+use crate::cluster::{Cluster, DEADLINE, LONG_LEASE};
 
 #[derive(State, Clone, Debug, Default)]
 struct Survey {
@@ -28,14 +28,14 @@ async fn ask(_: &Survey, cx: &Context) -> Result<SurveyUpdate, NodeError> {
 }
 
 /// Starts a worker in this process. Aborting its task has the effect of a crash: the run keeps its claim until its lease
-/// expires.
+/// expires. The lease is long, so that a busy worker does not lose it.
 async fn start_worker(cluster: &Cluster, id: &str) -> JoinHandle<Result<(), ClusterError>> {
     let saver = PostgresSaver::connect(&cluster.database).await.expect("the database is running");
     let graph = StateGraph::<Survey>::new().node(ask).edge(START, ask);
     let graph = graph.checkpointer(saver).compile().expect("the graph is valid");
     let store = RunStore::connect(&cluster.database).await.expect("the database is running");
     let worker = Worker::new(store).id(id).graph("survey", graph, || ());
-    let worker = worker.lease(Duration::from_millis(1500));
+    let worker = worker.lease(LONG_LEASE);
     tokio::spawn(worker.serve(PostgresQueue::new(), std::future::pending()))
 }
 
@@ -90,6 +90,8 @@ async fn check_answer(cluster: &Cluster, is_addressed: bool) {
     first.abort();
     assert!(first.await.is_err_and(|it| it.is_cancelled()));
     cluster.sql(&format!("SELECT pg_terminate_backend(pid) {sleeping}"));
+    // Waits until the statement has released the row.
+    cluster.sql("UPDATE graph_cluster.run SET lease_until = now() WHERE id = 'answers'");
     let second = start_worker(cluster, "second").await;
     let asked = wait(cluster, "answers").await;
     assert_eq!(asked.status, RunStatus::Interrupted, "the answer was used twice: {asked:?}");

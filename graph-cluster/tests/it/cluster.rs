@@ -18,6 +18,9 @@ use crate::worker_process::WorkerProcess;
 /// Options of workers that are killed or cut off, so that other workers take over soon.
 pub(crate) const SHORT_LEASE: [&str; 2] = ["--lease-ms", "1500"];
 
+/// Lease of workers in this process. They must not lose runs on an overloaded machine.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(60);
+
 /// A run or a worker that takes longer is considered hung.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
@@ -157,6 +160,27 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Counts how often a worker claims a run or a task that another claim has not ended.
+    pub(crate) fn count_takeovers(&self) {
+        self.sql(
+            "CREATE TABLE takeover (kind text);
+            CREATE FUNCTION log_takeover() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                INSERT INTO public.takeover VALUES (TG_TABLE_NAME);
+                RETURN NULL;
+            END $$;
+            CREATE TRIGGER log_takeover AFTER UPDATE ON graph_cluster.run FOR EACH ROW
+            WHEN (NEW.fence > OLD.fence AND OLD.status = 'running') EXECUTE FUNCTION log_takeover();
+            CREATE TRIGGER log_takeover AFTER UPDATE ON graph_cluster.task FOR EACH ROW
+            WHEN (NEW.fence > OLD.fence AND OLD.fence > 0) EXECUTE FUNCTION log_takeover()",
+        );
+    }
+
+    /// Returns the number of takeovers of runs or tasks since [`count_takeovers`](Self::count_takeovers).
+    pub(crate) fn n_takeovers(&self, table: &str) -> usize {
+        let count = format!("SELECT count(*) FROM takeover WHERE kind = '{table}'");
+        self.sql(&count).parse().expect("a number")
     }
 
     /// Executes SQL statements on the database.

@@ -19,6 +19,8 @@ use graph_tests::{
 };
 use tokio::sync::oneshot;
 
+use crate::cluster::LONG_LEASE;
+
 const MODES: [StreamMode; 4] =
     [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks];
 
@@ -99,6 +101,7 @@ impl ClusterExecutor {
         let (stop, stopped) = oneshot::channel::<()>();
         let worker = Worker::new(self.store.clone())
             .id(&self.schema)
+            .lease(LONG_LEASE)
             .graph("case", graph, || ())
             .checkpoint_schema(&self.schema);
         let worker = if self.spreads_tasks { worker.fan_out(1) } else { worker.no_fan_out() };

@@ -10,7 +10,7 @@ use graph_core::{CompiledGraph, Context, EventKind, NodeError, START, State, Sta
 use graph_store::PostgresSaver;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::cluster::{Cluster, DEADLINE};
+use crate::cluster::{Cluster, DEADLINE, LONG_LEASE};
 
 const EVENTS: usize = 100;
 
@@ -40,7 +40,7 @@ async fn graph(cluster: &Cluster) -> CompiledGraph<Reading> {
 async fn run(cluster: &Cluster, deps: impl Fn() + Send + Sync + 'static) -> RunInfo {
     let graph = graph(cluster).await;
     let store = RunStore::connect(&cluster.database).await.expect("the database is running");
-    let worker = Worker::new(store).graph("reading", graph, deps).fan_out(1);
+    let worker = Worker::new(store).lease(LONG_LEASE).graph("reading", graph, deps).fan_out(1);
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
     let serving = tokio::spawn(worker.serve(PostgresQueue::new(), shutdown));
@@ -96,7 +96,7 @@ pub(crate) async fn run_with_a_command_that_failed_is_resumed(cluster: &Cluster)
     let graph = StateGraph::<Approval>::new().node(approve).edge(START, approve);
     let graph = graph.checkpointer(saver).compile().expect("the graph is valid");
     let store = RunStore::connect(&cluster.database).await.expect("the database is running");
-    let worker = Worker::new(store).graph("approval", graph, || ());
+    let worker = Worker::new(store).lease(LONG_LEASE).graph("approval", graph, || ());
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
     let serving = tokio::spawn(worker.serve(PostgresQueue::new(), shutdown));

@@ -8,9 +8,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use graph_tests::ports::free_ports;
 use tempfile::TempDir;
-
-use crate::ports::free_ports;
 
 /// A load balancer. It is restarted when a worker is added.
 pub(crate) struct HaProxy {
@@ -67,7 +66,7 @@ impl HaProxy {
         };
         let servers: String = workers.iter().enumerate().map(server).collect();
         format!(
-            "defaults\n  mode http\n  timeout connect 1s\n  timeout client 2h\n  timeout server 2h\n\
+            "defaults\n  mode http\n  timeout connect 60s\n  timeout client 2h\n  timeout server 2h\n\
              frontend workers\n  bind 127.0.0.1:{port} proto h2\n  default_backend workers\n\
              backend workers\n  balance roundrobin\n  option redispatch\n  retries 3\n{servers}"
         )

@@ -22,6 +22,7 @@ const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
 /// Kills a random worker at random points of several runs.
 pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
     let target = if is_nightly() { 150 } else { 5 };
+    cluster.count_takeovers();
     let mut rng = Rng::with_seed(seed());
     let mut workers =
         vec![cluster.worker_with(&SHORT_LEASE).await, cluster.worker_with(&SHORT_LEASE).await];
@@ -64,7 +65,7 @@ pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
             break;
         }
     }
-    check_effects(cluster, kills * JOB.width as usize);
+    check_effects_after_takeovers(cluster, JOB.width);
     recoveries.sort_unstable();
     println!(
         "{kills} kills, seed {}; from kill to the next claim: median {:?}, maximum {:?}",
@@ -90,10 +91,15 @@ const POINTS: [(&str, &str, &str); 8] = [
 /// result is lost.
 pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Cluster) {
     let options = ["--fan-out", "1", SHORT_LEASE[0], SHORT_LEASE[1]];
+    cluster.count_takeovers();
+    // The second execution of the statement waits until the workers are dead.
     cluster.sql(
         "CREATE SEQUENCE hits;
+        CREATE TABLE dead (number int);
         CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('hits') = 2 THEN PERFORM pg_sleep(1); END IF;
+            IF nextval('public.hits') = 2 THEN
+                WHILE NOT EXISTS (SELECT FROM public.dead) LOOP PERFORM pg_sleep(0.05); END LOOP;
+            END IF;
             RETURN coalesce(NEW, OLD);
         END $$",
     );
@@ -119,7 +125,12 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         workers.iter().for_each(|it| it.signal(Signal::KILL));
+        // Waits for the end of the processes.
+        drop(workers);
+        cluster.sql("INSERT INTO dead VALUES (1)");
+        // Waits for the end of the statement.
         cluster.sql(&format!("DROP TRIGGER pause ON graph_cluster.{table}"));
+        cluster.sql("DELETE FROM dead");
         let _next = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
         for run in &runs {
             let expected = local::run(&JOB.request(run, run)).await;
@@ -128,17 +139,31 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
             assert_eq!(to_value(&info.outcome.values), expected.values, "{table} {operation}");
         }
     }
-    check_effects(cluster, POINTS.len() * 2 * 2 * JOB.width as usize);
+    check_effects_after_takeovers(cluster, JOB.width);
 }
 
 /// Suspends a worker process, lets another worker take over, and continues the first process.
 pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
+    cluster.count_takeovers();
     let first = cluster.worker_with(&SHORT_LEASE).await;
+    // No result is stored before the worker is suspended. It is therefore suspended while all effects of a step execute.
+    // Otherwise it could start an effect after it continues, although the other worker has recorded that effect.
+    cluster.sql(
+        "CREATE TABLE suspended (number int);
+        CREATE FUNCTION wait_until_suspended() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            WHILE NOT EXISTS (SELECT FROM public.suspended) LOOP PERFORM pg_sleep(0.01); END LOOP;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER wait_until_suspended BEFORE INSERT ON graph_store.record FOR EACH ROW
+        WHEN (substring(NEW.slot FROM 1 FOR 7) = 'effect:'::bytea)
+        EXECUTE FUNCTION wait_until_suspended()",
+    );
     let request = JOB.request("r", "t");
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
-    cluster.wait_for_effects(8, "r").await;
-    first.signal(Signal::STOP);
+    cluster.wait_for_effects(JOB.width as usize, "r").await;
+    first.suspend();
+    cluster.sql("INSERT INTO suspended VALUES (1)");
     let _second = cluster.worker_with(&SHORT_LEASE).await;
     while cluster.client.run("r").await.expect("the run exists").claims == 1 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -156,7 +181,7 @@ pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
         WHERE run = 'r') a JOIN (SELECT (body::json->>'claim')::int AS claim, seq FROM graph_cluster.event
         WHERE run = 'r') b ON a.seq < b.seq AND a.claim > b.claim";
     assert_eq!(cluster.sql(events), "0", "a worker stored events after it had lost the run");
-    check_effects(cluster, 2 * JOB.width as usize);
+    check_effects_after_takeovers(cluster, JOB.width);
 }
 
 pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(cluster: &Cluster) {
@@ -191,6 +216,13 @@ pub(crate) async fn worker_without_a_checkpointer_in_its_database_does_not_start
     let store = RunStore::connect(&cluster.database).await.expect("the database is running");
     let served = Worker::new(store).serve(PostgresQueue::new(), std::future::pending()).await;
     assert!(matches!(served, Err(ClusterError::NoCheckpointer(_))), "{served:?}");
+}
+
+/// Like [`check_effects`]. The takeover of a run repeats at most the effects of a step, which are `width` effects, and the
+/// takeover of a task repeats at most one effect.
+pub(crate) fn check_effects_after_takeovers(cluster: &Cluster, width: u32) {
+    let of_runs = cluster.n_takeovers("run") * width as usize;
+    check_effects(cluster, of_runs + cluster.n_takeovers("task"));
 }
 
 /// Checks that no effect started again after its result was recorded, and that only effects in flight were repeated.

@@ -16,7 +16,6 @@ mod local;
 mod manifests;
 mod operations;
 mod outage;
-mod ports;
 mod proxy;
 #[cfg(feature = "restate")]
 mod replicas;

@@ -54,7 +54,7 @@ pub(crate) async fn limit_of_a_tenant_holds_for_concurrent_claims(cluster: &Clus
         executing += if Effect::parse(&line).is_start { 1 } else { -1 };
         most = most.max(executing);
     }
-    assert_eq!(most, 2);
+    assert!(most <= 2, "{most} runs were executing");
 }
 
 pub(crate) async fn runs_are_deleted_unless_they_are_active(cluster: &Cluster) {

@@ -8,7 +8,7 @@ use graph_tests::crash::{is_nightly, seed};
 
 use crate::{
     cluster::{Cluster, SHORT_LEASE, SchedulerKind},
-    kill::check_effects,
+    kill::check_effects_after_takeovers,
     local::{self, JobSpec, to_value},
     proxy::{Link, Proxy},
 };
@@ -36,6 +36,7 @@ async fn wait(cluster: &Cluster, run: &str) -> RunInfo {
 
 /// Starts runs and calls `fail` in the middle of each of them.
 async fn check(cluster: &Cluster, n_runs: usize, mut fail: impl AsyncFnMut(&mut Rng)) {
+    cluster.count_takeovers();
     let mut rng = Rng::with_seed(seed());
     for number in 0..n_runs {
         let run = format!("run {number}");
@@ -50,8 +51,7 @@ async fn check(cluster: &Cluster, n_runs: usize, mut fail: impl AsyncFnMut(&mut 
         assert_eq!(info.status, RunStatus::Done, "{info:?}");
         assert_eq!(to_value(&info.outcome.values), expected.values, "seed {}", seed());
     }
-    // Each outage may interrupt all tasks of a step, and the execution that follows may be interrupted too.
-    check_effects(cluster, n_runs * 2 * JOB.width as usize);
+    check_effects_after_takeovers(cluster, JOB.width);
 }
 
 async fn check_database_crashes(kind: SchedulerKind) {

@@ -10,15 +10,16 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use graph_tests::ports::free_ports;
 use tempfile::TempDir;
 use test_support::peers;
 use tokio::net::TcpStream;
 
 use self::haproxy::HaProxy;
-use crate::ports::free_ports;
+use crate::cluster::DEADLINE;
 
 /// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
 const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";
@@ -120,13 +121,16 @@ impl RestateServer {
         end(&mut self.nodes[0].guard.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Waits until the administration is healthy and the ingress answers.
     async fn wait_until_healthy(&self) {
-        for attempt in 0.. {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
             let health = reqwest::get(format!("{}/health", self.admin)).await;
-            if health.is_ok_and(|it| it.status().is_success()) {
+            let ingress = reqwest::get(format!("{}/restate/health", self.ingress)).await;
+            if health.is_ok_and(|it| it.status().is_success()) && ingress.is_ok() {
                 return;
             }
-            assert!(attempt < 600, "the Restate server did not start: {}", self.log());
+            assert!(Instant::now() < deadline, "the server did not start: {}", self.log());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -139,14 +143,17 @@ impl RestateServer {
     /// Registers the workers with the server. They must be listening.
     pub(crate) async fn register(&self) {
         let body = format!(r#"{{"uri": "http://{}", "force": true}}"#, self.workers.address());
-        for attempt in 0.. {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
             let request = reqwest::Client::new()
                 .post(format!("{}/deployments", self.admin))
                 .header("content-type", "application/json")
                 .body(body.clone());
             match request.send().await {
                 Ok(answer) if answer.status().is_success() => return,
-                answer => assert!(attempt < 300, "cannot register the workers: {answer:?}"),
+                answer => {
+                    assert!(Instant::now() < deadline, "cannot register the workers: {answer:?}");
+                }
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }

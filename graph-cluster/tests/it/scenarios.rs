@@ -122,12 +122,18 @@ pub(crate) async fn queued_and_running_runs_are_cancelled(cluster: &Cluster) {
 
 pub(crate) async fn cancellation_during_the_last_step_takes_effect(cluster: &Cluster) {
     let _worker = cluster.worker().await;
-    // The statement below must be executed during the pause, even on a busy machine.
-    let asking = JobSpec { rounds: 1, width: 1, pause_ms: 3_000, ask: true };
+    // The run is cancelled when its first events are stored. Without a notification, the worker does not learn of the
+    // cancellation before the run is interrupted.
+    cluster.sql(
+        "CREATE FUNCTION cancel_run() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            UPDATE graph_cluster.run SET cancel = true WHERE id = NEW.run;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER cancel_run AFTER INSERT ON graph_cluster.event
+        FOR EACH ROW EXECUTE FUNCTION cancel_run()",
+    );
+    let asking = JobSpec { rounds: 1, width: 1, pause_ms: 5, ask: true };
     cluster.client.start(&asking.request("r", "t")).await.expect("the run starts");
-    cluster.wait_for_effects(1, "r").await;
-    // Without a notification, the worker does not learn of the cancellation before the run is interrupted.
-    cluster.sql("UPDATE graph_cluster.run SET cancel = true WHERE id = 'r'");
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!(run.status, RunStatus::Cancelled);
 }
@@ -146,6 +152,20 @@ pub(crate) async fn draining_worker_hands_its_run_over(cluster: &Cluster) {
     let first = cluster.worker().await;
     let request = JobSpec { rounds: 12, width: 2, pause_ms: 40, ask: false }.request("r", "t");
     let expected = local::run(&request).await;
+    // One of the checkpoints is not stored before the worker drains.
+    cluster.sql(
+        "CREATE SEQUENCE hits;
+        CREATE FUNCTION wait_for_drain() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('public.hits') = 9 THEN
+                WHILE NOT EXISTS (SELECT FROM graph_cluster.worker WHERE draining) LOOP
+                    PERFORM pg_sleep(0.01);
+                END LOOP;
+            END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER wait_for_drain BEFORE INSERT ON graph_store.checkpoint
+        FOR EACH ROW EXECUTE FUNCTION wait_for_drain()",
+    );
     cluster.client.start(&request).await.expect("the run starts");
     cluster.wait_for_effects(4, "r").await;
     let second = cluster.worker().await;

@@ -16,7 +16,8 @@ use crate::{
 const SMALL: JobSpec = JobSpec { rounds: 2, width: 3, pause_ms: 5, ask: false };
 
 pub(crate) async fn delayed_run_does_not_block_its_thread(cluster: &Cluster) {
-    let delay = Duration::from_secs(4);
+    // The other run must be claimed earlier, even on a busy machine.
+    let delay = Duration::from_secs(30);
     let worker = cluster.worker().await;
     let late = SMALL.request("late", "t").after(delay);
     let started = Instant::now();
@@ -45,16 +46,26 @@ pub(crate) async fn sleeping_run_holds_no_worker_and_continues(cluster: &Cluster
     let job = JobSpec { ask: true, ..SMALL }.request("r", "t");
     let started = Instant::now();
     let job = job.input("sleep_ms", sleep.as_millis() as u64);
+    // On a busy machine, the run may have continued before this process reads it.
+    cluster.sql(
+        "CREATE TABLE asleep (status text, worker text);
+        CREATE FUNCTION log_sleep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.asleep VALUES (NEW.status, NEW.worker);
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER log_sleep AFTER UPDATE ON graph_cluster.run
+        FOR EACH ROW WHEN (NEW.leg > OLD.leg) EXECUTE FUNCTION log_sleep()",
+    );
     cluster.client.start(&job).await.expect("the run starts");
-    let asleep = loop {
+    loop {
         let run = cluster.client.run("r").await.expect("the run exists");
         if run.leg > 0 {
-            break run;
+            break;
         }
         assert!(run.status.is_active(), "{run:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
-    };
-    assert_eq!((asleep.status, asleep.worker), (RunStatus::Queued, None));
+    }
+    assert_eq!(cluster.sql("SELECT status, worker IS NULL FROM asleep"), "queued|t");
     // A repeated start does not wake the run.
     cluster.client.start(&job).await.expect("the request is the same");
     worker.signal(Signal::TERM);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LONG_LEASE};
 
 /// The version of the worker that executes a node.
 type Deps = &'static str;
@@ -99,7 +99,7 @@ struct Serving {
 impl Serving {
     async fn start(cluster: &Cluster, id: &str, graph: RegisteredGraph) -> Self {
         let store = RunStore::connect(&cluster.database).await.expect("the database is running");
-        let worker = Worker::new(store).id(id).register(graph).fan_out(2);
+        let worker = Worker::new(store).id(id).lease(LONG_LEASE).register(graph).fan_out(2);
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = worker.serve(PostgresQueue::new(), async { drop(stopped.await) });
         let task = tokio::spawn(async { serve.await.expect("the worker drains") });

@@ -6,10 +6,9 @@ use std::{
     process::{ChildStdin, Command, ExitStatus, Stdio},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use graph_tests::ports::free_ports;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use test_support::process::Process;
-
-use crate::ports::free_ports;
 
 /// A running worker. It ends when this value is dropped, or when this process dies.
 pub(crate) struct WorkerProcess {
@@ -39,6 +38,14 @@ impl WorkerProcess {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.process.0);
         kill_process(pid, signal).expect("the worker was not waited for");
+    }
+
+    /// Stops the process and waits until all its threads have stopped.
+    pub(crate) fn suspend(&self) {
+        self.signal(Signal::STOP);
+        let stopped = waitpid(Some(Pid::from_child(&self.process.0)), WaitOptions::UNTRACED);
+        let stopped = stopped.expect("the worker is a child of this process");
+        assert!(stopped.is_some_and(|(_, status)| status.stopped()), "{} has ended", self.id);
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

@@ -189,17 +189,19 @@ impl Closer {
     /// Returns once everything is stored and the lease is released.
     pub(crate) async fn close(mut self) {
         drop(self.lease.take());
-        if let Some(QueueEnd { queue, .. }) = self.queue.take() {
+        if let Some(QueueEnd { queue, .. }) = &self.queue {
             let (done, closed) = oneshot::channel();
             if queue.send(Op::Close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }
+        // Taken only now: if the caller is dropped while it waits, the lease is still held, and `drop` must report that.
+        self.queue = None;
     }
 }
 
 impl Drop for Closer {
-    /// Called without [`close`](Self::close) if the run is dropped.
+    /// Called before [`close`](Self::close) has returned if the run is dropped.
     fn drop(&mut self) {
         if let Some(end) = self.queue.take() {
             let mut ending = lock(&ENDING);
@@ -323,5 +325,27 @@ async fn run_queue(
             let _ = done.send(());
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::memory::MemorySaver;
+
+    #[tokio::test]
+    async fn thread_of_a_run_that_is_dropped_while_it_closes_can_be_leased() {
+        let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+        let held = saver.lease("closing").await.unwrap();
+        let (_writer, closer) =
+            CheckpointWriter::new(saver.clone(), "closing", Durability::Async, held);
+        // The future is polled once and then dropped. The queue has not run yet.
+        tokio::select! {
+            biased;
+            () = closer.close() => unreachable!("the queue has released the lease"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(matches!(saver.lease("closing").await, Err(CheckpointError::Busy { .. })));
+        lease(&*saver, "closing").await.unwrap();
     }
 }

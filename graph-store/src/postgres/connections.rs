@@ -21,8 +21,10 @@ use self::tls::Tls;
 use super::failure::{NO_ANSWER, problem};
 use crate::error::OpenError;
 
-/// Maximum time for establishing a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time for establishing a connection. A busy server may need several seconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time after which a connection is lost if the server's machine does not acknowledge sent data.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time that a statement waits for a free connection.
 const POOL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -102,7 +104,7 @@ impl Connections {
         config.keepalives_idle(Duration::from_secs(10));
         config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
         // Keepalives do not detect a lost connection while sent data is unacknowledged.
-        config.tcp_user_timeout(CONNECT_TIMEOUT);
+        config.tcp_user_timeout(ACKNOWLEDGE_TIMEOUT);
         let address = address(&config);
         let pool = pool(&config, &tls, max_connections, connect_timeout);
         let unreachable = |problem| OpenError::Unreachable { database: address.clone(), problem };

@@ -8,18 +8,18 @@
 use std::{
     hash::{BuildHasher, RandomState},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use deadpool_postgres::{ClientWrapper, Object, PoolError};
 use graph_core::checkpoint::CheckpointError;
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::watch, time::timeout};
 
 use super::{
     connections::Connections,
     database::{Postgres, RetryBackoff},
     failure::Failure,
-    leases::{LeaseState, Session},
+    leases::{LeaseState, Session, add_releasing, releasing},
 };
 
 /// Settings of the session that holds the locks. With them, the server detects a lost machine within half a minute
@@ -33,6 +33,10 @@ const SETTINGS: &str = "
         ('idle_session_timeout', '0'),
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
+
+/// Maximum time that a lease waits for other database handles of this process to release the thread. Usually they need
+/// one round trip, but their runtime may not be running.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Ends the session that holds the lock of a thread.
 const EVICT: &str = "
@@ -85,8 +89,21 @@ impl Postgres {
         // session.
         let mut backoff = RetryBackoff::default();
         let acquired = loop {
+            // Read before the attempt, because the release may finish right after the attempt.
+            let releasing = releasing(&guard.thread);
             match self.try_acquire(&guard).await {
                 Err(error) if backoff.wait_before_retry(&error).await => {}
+                Ok(false) if !releasing.is_empty() => {
+                    let released = async {
+                        for mut released in releasing {
+                            // Nothing is ever sent, so this returns an error once the sender is dropped.
+                            let _ = released.changed().await;
+                        }
+                    };
+                    if timeout(RELEASE_TIMEOUT, released).await.is_err() {
+                        break Ok(false);
+                    }
+                }
                 answer => break answer,
             }
         };
@@ -212,6 +229,7 @@ impl Drop for LeaseGuard {
             return;
         }
         let (done, released) = watch::channel(());
+        add_releasing(&self.thread, released.clone());
         leases.lock().insert(self.thread.clone(), LeaseState::Releasing(released));
         let guard = ReleaseGuard {
             database: self.database.clone(),
@@ -219,8 +237,8 @@ impl Drop for LeaseGuard {
             _done: done,
         };
         let token = self.token;
-        // The release is not awaited. If the thread is leased again through this database handle, the new lease waits
-        // for the release.
+        // The release is not awaited. If the thread is leased again by this process, the new lease waits for the
+        // release.
         drop(
             self.database
                 .runtime()

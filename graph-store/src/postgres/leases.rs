@@ -1,4 +1,7 @@
 //! The threads that a database handle and its clones have leased, and the session that holds their locks.
+//!
+//! Releasing a lease takes a round trip to the server, which nobody waits for. Until then, the server refuses the thread
+//! to other database handles. Handles of this process wait for the release instead.
 
 use std::{
     collections::HashMap,
@@ -13,6 +16,26 @@ use tokio::{runtime::Handle, sync::watch};
 
 /// Delay between attempts to reacquire a lock that the server still assigns to a lost session.
 const REACQUIRE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The threads that database handles of this process are releasing. Each channel closes once its release has finished.
+static RELEASING: Mutex<Vec<(String, watch::Receiver<()>)>> = Mutex::new(Vec::new());
+
+/// Adds a thread that is being released.
+pub(super) fn add_releasing(thread: &str, released: watch::Receiver<()>) {
+    let mut releasing = RELEASING.lock().unwrap_or_else(PoisonError::into_inner);
+    releasing.retain(|(_, released)| released.has_changed().is_ok());
+    releasing.push((thread.to_owned(), released));
+}
+
+/// Returns the releases of a thread that have not finished. They may belong to a thread of the same name in another
+/// database.
+pub(super) fn releasing(thread: &str) -> Vec<watch::Receiver<()>> {
+    let releasing = RELEASING.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_pending = |(name, released): &&(String, watch::Receiver<()>)| {
+        name == thread && released.has_changed().is_ok()
+    };
+    releasing.iter().filter(is_pending).map(|(_, released)| released.clone()).collect()
+}
 
 /// The threads that a database handle and its clones have leased.
 pub(super) struct Leases {

@@ -47,7 +47,7 @@ pub enum Synchronous {
 /// # let path = dir.path().join("threads.db");
 /// let database = Sqlite::settings()
 ///     .synchronous(Synchronous::Normal)
-///     .busy_timeout(Duration::from_secs(60))
+///     .busy_timeout(Duration::from_secs(120))
 ///     .open(path)?;
 /// assert!(database.path().ends_with("threads.db"));
 /// # Ok(())
@@ -233,7 +233,7 @@ impl Sqlite {
     pub fn settings() -> Settings {
         Settings {
             synchronous: Synchronous::default(),
-            busy_timeout: Duration::from_secs(10),
+            busy_timeout: Duration::from_secs(60),
             max_value_bytes: MAX_VALUE_BYTES,
             #[cfg(feature = "compression")]
             compresses: false,

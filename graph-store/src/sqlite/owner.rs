@@ -69,7 +69,9 @@ impl Drop for Owner {
 pub(super) fn is_alive_else_remove(database: &Path, owner: &str) -> bool {
     let path = owner_file(database, owner);
     let Ok(file) = File::open(&path) else { return false };
-    match file.try_lock() {
+    // A shared lock, because another process may be checking the same owner. An exclusive lock would make a dead owner
+    // appear alive to that process.
+    match file.try_lock_shared() {
         Ok(()) => {
             let _ = fs::remove_file(&path);
             false

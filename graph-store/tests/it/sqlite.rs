@@ -54,6 +54,13 @@ impl TestDir {
         SqliteSaver::open(self.path()).unwrap()
     }
 
+    /// Opens the file with SQLite. Statements wait until the saver has finished writing.
+    fn connection(&self) -> rusqlite::Connection {
+        let connection = rusqlite::Connection::open(self.path()).unwrap();
+        connection.busy_timeout(Duration::from_secs(120)).unwrap();
+        connection
+    }
+
     /// Returns the concatenated contents of all files in the directory.
     #[cfg(feature = "encryption")]
     fn bytes(&self) -> Vec<u8> {
@@ -239,7 +246,7 @@ async fn vacuum_removes_links_left_by_a_crash() {
     keep_diary(&saver, "diary", 20).await;
     keep_diary(&saver, "other", 2).await;
     // Simulates a process that crashed after it removed the checkpoints and before it swept their links.
-    let file = rusqlite::Connection::open(dir.path()).unwrap();
+    let file = dir.connection();
     file.execute_batch(
         "DELETE FROM checkpoint WHERE namespace IN (SELECT id FROM namespace WHERE thread = 'diary')",
     )
@@ -356,7 +363,7 @@ async fn readers_do_not_block_on_writers() {
     let dir = TestDir::new();
     let saver = dir.saver();
     keep_diary(&saver, "t", 2).await;
-    let writing = rusqlite::Connection::open(dir.path()).unwrap();
+    let writing = dir.connection();
     writing.execute_batch("BEGIN IMMEDIATE").unwrap();
     let settings = Sqlite::settings().busy_timeout(Duration::ZERO);
     let other = SqliteSaver::new(&settings.open(dir.path()).unwrap());
@@ -372,7 +379,7 @@ async fn changed_and_cyclic_chains_are_reported_as_damaged() {
         let dir = TestDir::new();
         let saver = dir.saver();
         keep_diary(&saver, "diary", 5).await;
-        let file = rusqlite::Connection::open(dir.path()).unwrap();
+        let file = dir.connection();
         // Damages the newest change to a field that has a predecessor. Bodies have no predecessor, and records have
         // depth 0.
         let changed = format!(
@@ -414,7 +421,7 @@ async fn retention_skips_a_damaged_thread() {
     for thread in ["a", "b"] {
         keep_diary(&saver, thread, 5).await;
     }
-    let file = rusqlite::Connection::open(dir.path()).unwrap();
+    let file = dir.connection();
     file.execute_batch(
         "UPDATE checkpoint SET tips = x'00' WHERE namespace IN (SELECT id FROM namespace WHERE thread = 'a')",
     )
@@ -431,7 +438,7 @@ async fn a_failed_release_does_not_lock_out_its_own_process() {
     let dir = TestDir::new();
     let saver = dir.saver();
     let lease = saver.lease("t").await.unwrap();
-    let file = rusqlite::Connection::open(dir.path()).unwrap();
+    let file = dir.connection();
     file.execute_batch(
         "CREATE TRIGGER no BEFORE DELETE ON lease BEGIN SELECT raise(ABORT, 'no'); END",
     )
@@ -448,7 +455,7 @@ async fn verify_finds_a_damaged_table() {
     let saver = dir.saver();
     keep_diary(&saver, "diary", 5).await;
     assert_eq!(saver.database().verify().await.unwrap(), Vec::<String>::new());
-    let file = rusqlite::Connection::open(dir.path()).unwrap();
+    let file = dir.connection();
     file.execute_batch(
         "PRAGMA writable_schema = ON;
          UPDATE sqlite_schema SET sql = replace(sql, 'depth INTEGER', 'depth TEXT') WHERE name = 'link'",
@@ -484,13 +491,13 @@ async fn foreign_files_are_rejected_and_unchanged() {
     assert!(fs::read(dir.path()).unwrap().starts_with(b"this is a letter"));
 
     let dir = TestDir::new();
-    let file = rusqlite::Connection::open(dir.path()).unwrap();
+    let file = dir.connection();
     file.execute_batch("CREATE TABLE mine (x)").unwrap();
     assert!(matches!(SqliteSaver::open(dir.path()), Err(OpenError::Foreign { .. })));
 
     let dir = TestDir::new();
     drop(dir.saver());
-    let file = rusqlite::Connection::open(dir.path()).unwrap();
+    let file = dir.connection();
     file.pragma_update(None, "user_version", 99).unwrap();
     let error = SqliteSaver::open(dir.path()).unwrap_err();
     assert!(matches!(error, OpenError::TooNew { found: 99, .. }), "{error}");

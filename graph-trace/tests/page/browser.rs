@@ -18,7 +18,7 @@ use std::{
 use serde_json::{Value, json};
 
 /// Maximum time to wait for an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A browser with one page.
 pub(crate) struct Browser {
@@ -163,7 +163,7 @@ impl Drop for Browser {
         let close = json!({ "id": 0, "method": "Browser.close" });
         let _ = self.input.write_all(format!("{close}\0").as_bytes());
         let has_exited = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
-        let mut waits = std::iter::repeat_n(Duration::from_millis(50), 100);
+        let mut waits = std::iter::repeat_n(Duration::from_millis(50), 1200);
         while !has_exited(&mut self.child) {
             match waits.next() {
                 Some(wait) => std::thread::sleep(wait),

@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Time after which a worker is considered hung.
-const WORKER_TIMEOUT: Duration = Duration::from_secs(60);
+const WORKER_TIMEOUT: Duration = Duration::from_secs(600);
 const SIGKILL: i32 = 9;
 
 /// The report that a worker prints when it finishes.
@@ -111,7 +111,7 @@ impl WorkerLauncher {
     fn wait(&self) -> &'static str {
         match self.location {
             StoreLocation::Sqlite(_) => "0",
-            StoreLocation::Postgres(_) => "30",
+            StoreLocation::Postgres(_) => "180",
         }
     }
 

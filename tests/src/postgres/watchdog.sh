@@ -15,11 +15,11 @@ init() {
 }
 
 start() {
-    "$programs/pg_ctl" start --pgdata="$data" --log="$log" --wait --timeout=60 --options="-p $1"
+    "$programs/pg_ctl" start --pgdata="$data" --log="$log" --wait --timeout=300 --options="-p $1"
 }
 
 stop() {
-    "$programs/pg_ctl" stop --pgdata="$data" --mode=immediate --wait --timeout=60
+    "$programs/pg_ctl" stop --pgdata="$data" --mode=immediate --wait --timeout=300
 }
 
 while read -r command argument; do

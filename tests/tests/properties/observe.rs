@@ -98,7 +98,7 @@ pub(crate) enum Disruption {
 const MAX_RUNS: usize = 2000;
 
 /// Time after which a run is considered hung.
-const RUN_TIMEOUT: Duration = Duration::from_secs(30);
+const RUN_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs a future on a runtime with this number of worker threads.
 pub(crate) fn on<T>(workers: Option<usize>, future: impl Future<Output = T>) -> T {

@@ -10,6 +10,8 @@ use graph_tests::postgres;
 use serde_json::json;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::cluster::LONG_LEASE;
+
 #[derive(State, Clone, Debug, Default)]
 pub(super) struct Talk {
     topic: String,
@@ -68,8 +70,9 @@ impl Cluster {
             let gate = gate.clone();
             move |_| std::future::ready(Ok(gate.clone()))
         };
-        let worker =
-            Worker::new(store.clone()).register(RegisteredGraph::with_context("talk", graph, deps));
+        let worker = Worker::new(store.clone())
+            .lease(LONG_LEASE)
+            .register(RegisteredGraph::with_context("talk", graph, deps));
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(worker.serve(PostgresQueue::new(), async { drop(stopped.await) }));
         let client = Client::new(store, PostgresQueue::new());
