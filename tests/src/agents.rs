@@ -31,7 +31,7 @@ pub use compare::differences;
 use serde_json::Value;
 
 /// Time after which a case is aborted.
-const CASE_TIMEOUT: Duration = Duration::from_secs(20);
+const CASE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Reads a file that contains one case per line. A line that is not a valid case becomes an error.
 pub fn read(path: &Path) -> io::Result<Vec<Result<AgentCase, serde_json::Error>>> {

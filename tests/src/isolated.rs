@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Time after which a case is aborted.
-const CASE_TIMEOUT: Duration = Duration::from_secs(20);
+const CASE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The error returned when a case produces no answers.
 #[derive(Debug, thiserror::Error)]

@@ -69,7 +69,12 @@ pub(super) async fn run(
     let started = Instant::now();
     let oom_kills_before = meters.oom_kills();
     let input = std::mem::take(&mut exec.input);
-    let before = meter::reaped_usage();
+    // An agent that is an ordinary process may have other children, whose usage must not be attributed to the program.
+    let reaped_usage = || match children.owns_all_processes() {
+        true => meter::reaped_usage(),
+        false => meter::ReapedUsage::default(),
+    };
+    let before = reaped_usage();
     // Storage that was already exhausted before the program started is not attributed to the program.
     let exhausted_before = exhausted_storage(workspace);
     let kernel_memory =
@@ -132,7 +137,7 @@ pub(super) async fn run(
                 now.memory = now.memory.saturating_add(kernel);
                 peak.memory = peak.memory.max(now.memory);
                 peak.threads = peak.threads.max(now.threads);
-                let cpu = now.cpu + meter::reaped_usage().cpu.saturating_sub(before.cpu);
+                let cpu = now.cpu + reaped_usage().cpu.saturating_sub(before.cpu);
                 peak.cpu = peak.cpu.max(cpu.max(ledger.total()).min(max_possible_cpu(started)));
                 match exceeded_limit(&exec.limits, &peak) {
                     Some(limit) => limit,
@@ -153,7 +158,7 @@ pub(super) async fn run(
     if limit.is_none() && output.left.load(Ordering::Relaxed) == 0 {
         limit = Some(ExceededLimit::Output);
     }
-    let after = meter::reaped_usage();
+    let after = reaped_usage();
     peak.cpu = peak.cpu.max(after.cpu.saturating_sub(before.cpu).min(max_possible_cpu(started)));
     if after.memory > before.memory {
         peak.memory = peak.memory.max(after.memory);
