@@ -140,9 +140,9 @@ fn memory_files() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits long enough for the agent to sample the memory usage.
+/// Waits long enough for the agent to sample the memory usage and to end this program, even on a busy machine.
 fn wait_for_sampling() {
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(120));
 }
 
 fn set_clock() -> io::Result<()> {

@@ -63,8 +63,8 @@ pub struct Check {
 
 pub(crate) type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// Time limit for a check. It is long because emulated guests are slow.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
+/// Time limit for a check. It is long because emulated guests are slow, and only a check that hangs reaches it.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1200);
 
 impl Check {
     /// Returns the check's name, which describes the required behaviour.

@@ -86,9 +86,10 @@ pub fn isolating_backends(
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+    use std::time::Duration;
 
     use super::{Jail, Workload, isolating_backends, probe::start_and_stop};
+    use crate::script_file::write_script;
 
     #[test]
     fn strongest_back_end_is_first() {
@@ -109,11 +110,12 @@ mod tests {
     async fn reason_of_an_early_end_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");
-        let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        // The host sends its first message after it has opened the process that the script calls the guest.
+        let script = "sleep 1000 </dev/null >/dev/null 2>&1 & echo guest $!\nhead -c 1 >/dev/null\nexec 0</dev/null\n\
+                      sleep 0.3\necho no such luck >&2";
+        write_script(&program, script);
         let result =
-            start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
+            start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(120)).await;
         let message = result.unwrap_err().to_string();
         assert!(message.ends_with("it ended before the handshake; no such luck"), "{message}");
     }

@@ -143,6 +143,17 @@ impl Cgroup {
         }
     }
 
+    /// Returns whether all processes of the group are stopped. The kernel stops them some time after it was asked to
+    /// freeze the group.
+    pub(crate) fn is_frozen(&self) -> bool {
+        let Some(dir) = self.dirs.get(&Controller::Freezer) else { return false };
+        let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
+        match self.version {
+            Version::One => read("freezer.state").trim() == "FROZEN",
+            Version::Two => field(&read("cgroup.events"), "frozen") == Some(1),
+        }
+    }
+
     /// Removes the group, whose processes must have ended, and returns whether that succeeded. If the kernel takes
     /// longer than this function waits, the group is removed when the [`SandboxDir`](crate::sandbox_dir::SandboxDir)
     /// that lists it is dropped.

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Time that the guest has to reply after a program's wall-clock limit has passed, before the guest is considered dead.
-const REPLY_GRACE: Duration = Duration::from_secs(15);
+const REPLY_GRACE: Duration = Duration::from_secs(60);
 
 /// A program to run with [`Sandbox::exec`].
 ///

@@ -56,6 +56,8 @@ mod sandbox;
 pub mod sandbox_dir;
 mod sandboxed;
 mod sandboxes;
+#[cfg(test)]
+mod script_file;
 mod session;
 mod spec;
 mod sync;

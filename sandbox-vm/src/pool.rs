@@ -7,11 +7,14 @@ use std::{
     fmt,
     ops::Deref,
     sync::{Arc, Mutex, MutexGuard, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use graph_core::checkpoint::CheckpointId;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot},
+    time::Instant,
+};
 
 use self::template::{Template, Templates};
 use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee, sync::lock};

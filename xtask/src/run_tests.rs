@@ -6,9 +6,15 @@
 
 use std::{
     collections::VecDeque,
+    env,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    process::{self, Command, ExitStatus, Stdio},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Instant,
 };
@@ -101,17 +107,16 @@ fn parse_artifact(line: &str) -> Option<TestProgram> {
 
 fn run_queue(queue: &Mutex<VecDeque<Job>>, failed: &Mutex<Vec<String>>) {
     loop {
-        let Some(Job { name, mut command }) = lock(queue).pop_front() else { return };
+        let Some(Job { name, command }) = lock(queue).pop_front() else { return };
         let start = Instant::now();
-        let output = command.output();
+        let outcome = run_to_file(command);
         let mut failed = lock(failed);
         println!("\n     Running {name}");
-        match output {
-            Ok(output) => {
-                print!("{}", String::from_utf8_lossy(&output.stdout));
-                eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        match outcome {
+            Ok((status, output)) => {
+                print!("{output}");
                 println!("     took {:.1} s", start.elapsed().as_secs_f64());
-                if !output.status.success() {
+                if !status.success() {
                     failed.push(name);
                 }
             }
@@ -123,6 +128,22 @@ fn run_queue(queue: &Mutex<VecDeque<Job>>, failed: &Mutex<Vec<String>>) {
     }
 }
 
+/// Runs a command and returns its status and its output. The output goes to a file: if it went to a pipe, this function
+/// would wait for all processes that a failed test has left behind, because they hold the pipe open.
+fn run_to_file(mut command: Command) -> io::Result<(ExitStatus, String)> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = env::temp_dir().join(format!("xtask-tests-{}-{number}", process::id()));
+    // An earlier process with the same id may have been killed before it removed its file.
+    let _ = fs::remove_file(&path);
+    let file = File::options().create_new(true).append(true).open(&path)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let status = command.status();
+    let output = fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned());
+    let _ = fs::remove_file(&path);
+    Ok((status?, output?))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -130,6 +151,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_that_are_left_behind_do_not_delay_the_result() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & echo $!; echo problem >&2; exit 3"]);
+        let (status, output) = run_to_file(command).unwrap();
+        assert_eq!(status.code(), Some(3));
+        let (left, rest) = output.split_once('\n').unwrap();
+        assert_eq!(rest, "problem\n");
+        assert!(Command::new("kill").arg(left).status().unwrap().success());
+    }
 
     #[test]
     fn test_programs_are_found_in_cargo_messages() {

@@ -181,7 +181,7 @@ impl Session {
             }
             Err(RecvTimeoutError::Disconnected) => {
                 // A program that closes its output usually ends immediately. It must not keep the benchmark waiting.
-                for _ in 0..20 {
+                for _ in 0..600 {
                     if let Some(status) = self.child.try_wait()? {
                         return Err(self.ended(status));
                     }
@@ -196,7 +196,7 @@ impl Session {
     /// Describes why the program ended: its status and the last line of its standard error.
     fn ended(&self, status: ExitStatus) -> io::Error {
         // A process that the program has started may keep standard error open.
-        let error = self.error.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+        let error = self.error.recv_timeout(Duration::from_secs(30)).unwrap_or_default();
         io::Error::other(match error.as_str() {
             "" => format!("the program ended: {status}"),
             error => format!("the program ended: {status}: {error}"),

@@ -1,7 +1,6 @@
 //! The reference server from npm, over standard input and output and over streamable HTTP.
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -40,8 +39,21 @@ async fn over_stdio() -> Option<McpClient> {
 /// Connects over HTTP. The server runs until the returned child is dropped.
 async fn over_http() -> Option<(McpClient, Child)> {
     let dir = dir()?;
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut server = command(&dir, "streamableHttp")
+    let (server, port) = loop {
+        // The server cannot choose a port itself. If another program has bound this one, the server exits. The ports are
+        // below the range from which the system assigns ports.
+        let port = fastrand::u16(10_000..32_000);
+        if let Some(server) = listen(&dir, port).await {
+            break (server, port);
+        }
+    };
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    Some((McpClient::http(&url, McpOptions::new().trusted()).await.unwrap(), server))
+}
+
+/// Starts the server on a port. Returns `None` if the port is taken.
+async fn listen(dir: &Path, port: u16) -> Option<Child> {
+    let mut server = command(dir, "streamableHttp")
         .env("PORT", port.to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -49,15 +61,20 @@ async fn over_http() -> Option<(McpClient, Child)> {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
-    while let Some(line) = lines.next_line().await.unwrap() {
+    let mut output = String::new();
+    loop {
+        let Some(line) = lines.next_line().await.unwrap() else {
+            assert!(output.contains("already in use"), "the server does not start: {output}");
+            return None;
+        };
         if line.contains("listening") {
             break;
         }
+        output.push_str(&line);
     }
     // Keep reading, so that the server never blocks on a full pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    let url = format!("http://127.0.0.1:{port}/mcp");
-    Some((McpClient::http(&url, McpOptions::new().trusted()).await.unwrap(), server))
+    Some(server)
 }
 
 async fn check_tools(client: &McpClient) {

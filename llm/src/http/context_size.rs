@@ -9,7 +9,7 @@ use super::{HttpModel, body::Body};
 use crate::codec::{Protocol, WireRequest};
 
 /// Maximum time to wait for the server.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl HttpModel {
     /// Asks the server for the size of the model's context window, in tokens. Returns `None` if the server cannot be

@@ -120,7 +120,7 @@ impl ByteServer {
     pub(crate) async fn n_open(&self, expect: usize) {
         let mut n_open = self.n_open.clone();
         let reached = n_open.wait_for(|it| *it == expect);
-        let reached = tokio::time::timeout(Duration::from_secs(20), reached).await;
+        let reached = tokio::time::timeout(Duration::from_secs(120), reached).await;
         reached.expect("timed out waiting for open connections").unwrap();
     }
 
@@ -137,10 +137,10 @@ pub(crate) const KEY: &str = "sk-very-secret-0123456789";
 
 /// Timeouts that no test reaches.
 pub(crate) const LONG_TIMEOUTS: Timeouts = Timeouts {
-    connect: Duration::from_secs(60),
-    first_byte: Duration::from_secs(60),
-    idle: Duration::from_secs(60),
-    total: Duration::from_secs(60),
+    connect: Duration::from_secs(300),
+    first_byte: Duration::from_secs(300),
+    idle: Duration::from_secs(300),
+    total: Duration::from_secs(300),
 };
 
 async fn serve(

@@ -9,7 +9,7 @@ use reflexion_graph::{
 };
 use sandbox_vm::report::IsolationLevel;
 
-use crate::{PROGRAM, skipped};
+use crate::{MAX_TIMEOUT, PROGRAM, skipped};
 
 /// Tests all isolating back ends except the jail, which all other tests use.
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn working_back_ends_run_programs_and_enforce_limits() {
             }
         };
         let job = Job::new("x").tests("assert double(4) == 8").expect("here");
-        let job = Job { limits: Limits { timeout: 20.0, ..Limits::default() }, ..job };
+        let job = Job { limits: Limits { timeout: MAX_TIMEOUT, ..Limits::default() }, ..job };
         let right = "def double(n): return 2 * n\nprint('here')";
         let execution = executor.run(right, &[], &job).await.unwrap();
         assert_eq!(execution.status, Status::Success, "{name}");
@@ -55,7 +55,7 @@ async fn working_back_ends_run_programs_and_enforce_limits() {
         };
         assert_eq!(execution.isolation, Some(level), "{name}");
         let job = Job { limits: Limits { timeout: 1.0, ..Limits::default() }, ..Job::new("x") };
-        let execution = executor.run("import time; time.sleep(60)", &[], &job).await.unwrap();
+        let execution = executor.run("import time; time.sleep(1000)", &[], &job).await.unwrap();
         assert_eq!(execution.status, Status::Timeout, "{name}");
         executor.close().await;
     }

@@ -17,8 +17,12 @@ async fn start_with(dir: &Path, line: &[&str], variables: &[(&str, &str)]) -> Ou
         command.env_remove(format!("{key}_API_KEY"));
     }
     command.envs(variables.iter().copied()).args(line).current_dir(dir).kill_on_drop(true);
+    if matches!(line.first(), Some(&"run" | &"bench")) && !line.contains(&"--timeout") {
+        // The default is so short that the interpreter reaches it on a busy machine.
+        command.args(["--timeout", "60"]);
+    }
     // The timeout ends a server that was started by mistake and would never exit.
-    timeout(Duration::from_secs(120), command.output()).await.unwrap().unwrap()
+    timeout(Duration::from_secs(300), command.output()).await.unwrap().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -288,10 +292,11 @@ async fn graph_is_printed() {
 
 #[tokio::test]
 async fn shell_programs_run() {
-    use reflexion_graph::{Job, executor::Options, language::Shell};
+    use reflexion_graph::{Job, Limits, executor::Options, language::Shell};
     let options = Options { pool: 1, language: Box::new(Shell), ..Options::default() };
     let (executor, _folder) = crate::executor(options).await;
-    let job = Job::new("x").tests("[ \"$(twice 4)\" = 8 ]");
+    let limits = Limits { timeout: crate::MAX_TIMEOUT, ..Limits::default() };
+    let job = Job { limits, ..Job::new("x").tests("[ \"$(twice 4)\" = 8 ]") };
     let right = executor.run("twice() { echo $(($1 * 2)); }", &[], &job).await.unwrap();
     assert!(right.success(), "{right:?}");
     for wrong in ["twice() { echo $(($1 + 2)); }", "exit 0", "twice( {"] {

@@ -55,7 +55,7 @@ async fn wait_until_exited(tree: &[(u32, String)]) {
             text.rsplit_once(')').map_or(Vec::new(), |it| it.1.split_whitespace().collect());
         fields.get(19).is_some_and(|it| it == start) && fields.first() != Some(&"Z")
     };
-    for _ in 0..600 {
+    for _ in 0..2400 {
         if !tree.iter().any(lives) {
             return;
         }
@@ -80,6 +80,8 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
         "session",
         "--pool",
         "2",
+        "--timeout",
+        "60",
         "--quiet",
     ];
     let resume = ["resume", "session", "--json"];
@@ -91,9 +93,15 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
         held.await;
         let pid = child.id().unwrap();
         pids.push(pid);
-        let tree = process_tree(pid);
-        // The guests in the pool are child processes of the session's process and exit together with it.
-        assert!(tree.len() > 1, "{tree:?}");
+        // The guests in the pool are child processes of the session's process and exit together with it. The pool
+        // starts them in the background, so this may take a moment.
+        let tree = loop {
+            let tree = process_tree(pid);
+            if tree.len() > 1 {
+                break tree;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
         child.kill().await.unwrap();
         provider.wait_for_disconnect().await;
         wait_until_exited(&tree).await;
@@ -141,7 +149,8 @@ async fn answers_within_an_unfinished_node_are_journaled() {
     // The first answer cannot be parsed; the process is killed during the second call.
     let held = provider.hold(2);
     let line =
-        ["run", "x", "--provider", "openai-compatible", "--model", "coder", "--out", "session"];
+        "run x --provider openai-compatible --model coder --out session --timeout 60".split(' ');
+    let line: Vec<&str> = line.collect();
     let mut child = start(&provider, &line, dir.path());
     held.await;
     child.kill().await.unwrap();
@@ -157,7 +166,8 @@ async fn spending_before_a_crash_counts_against_the_budget() {
     // Each call uses about a thousand tokens and reserves up to four thousand more.
     let provider = provider(scripted([program("raise ValueError('no')")], critic(true))).await;
     let dir = tempfile::tempdir().unwrap();
-    let line = ["run", "x", "--provider", "openai-compatible", "--model", "coder", "--pool", "1"];
+    let line = "run x --provider openai-compatible --model coder --pool 1 --timeout 60".split(' ');
+    let line: Vec<&str> = line.collect();
     let budget = ["--quiet", "--out", "session", "--max-tokens", BUDGET];
     let whole = ["--quiet", "--json", "--out", "whole", "--max-tokens", BUDGET];
     let output = start(&provider, &[&line[..], &whole].concat(), dir.path());

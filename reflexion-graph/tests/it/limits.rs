@@ -1,10 +1,6 @@
 //! Tests each limit with a program that exceeds it. The status must be correct, and nothing may be left behind.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
 use reflexion_graph::{
     Job, Limits,
@@ -15,14 +11,14 @@ use reflexion_graph::{
 
 use sandbox_vm::report::IsolationLevel;
 
-use crate::{PROGRAM, assert_cleaned_up, executor, run};
+use crate::{MAX_TIMEOUT, PROGRAM, assert_cleaned_up, executor, run};
 
 fn job(limits: Limits) -> Job {
     Job { limits, ..Job::new("break a limit") }
 }
 
 fn default_limits() -> Limits {
-    Limits { timeout: 20.0, ..Limits::default() }
+    Limits { timeout: MAX_TIMEOUT, ..Limits::default() }
 }
 
 #[track_caller]
@@ -41,13 +37,13 @@ fn check_refused(execution: &Execution, why: &str) {
 
 #[tokio::test]
 async fn wall_clock_limit() {
-    let started = Instant::now();
-    let limits = Limits { timeout: 0.5, ..Limits::default() };
+    // On a busy machine, the interpreter may take seconds to start.
+    let limits = Limits { timeout: 10.0, ..Limits::default() };
     let execution =
-        run("print('before', flush=True)\nimport time\ntime.sleep(60)", &job(limits)).await;
+        run("print('before', flush=True)\nimport time\ntime.sleep(1000)", &job(limits)).await;
     check(&execution, Status::Timeout);
     assert_eq!(execution.stdout, "before\n");
-    assert!(execution.duration_ms >= 500 && started.elapsed() < Duration::from_secs(20));
+    assert!(execution.duration_ms >= 10_000, "{execution:?}");
 }
 
 #[tokio::test]
@@ -61,8 +57,8 @@ async fn cpu_time_limit() {
 #[tokio::test]
 async fn memory_limit() {
     // A job's memory limit is enforced even if it is lower than the sandbox's limit. The kernel enforces only the
-    // sandbox's limit; the job's limit is enforced by polling.
-    let hog = "import time\nheld = []\nwhile True:\n    held.append(bytearray(1 << 20))\n    time.sleep(0.002)";
+    // sandbox's limit; the job's limit is enforced by polling, so the program holds its memory until it is ended.
+    let hog = "import time\nheld = bytearray(150 << 20)\ntime.sleep(1000)";
     let execution = run(hog, &job(Limits { memory: 128, ..default_limits() })).await;
     check(&execution, Status::OutOfMemory);
     assert!(execution.memory_mb < 200, "{execution:?}");
@@ -144,12 +140,14 @@ async fn stdout_and_stderr_are_separate() {
 
 #[tokio::test]
 async fn cpu_share() {
-    let spin = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: pass\nprint(time.process_time())";
+    let spin = "import time\nstart, used = time.monotonic(), time.process_time()\n\
+        while time.monotonic() < start + 3: pass\n\
+        print((time.process_time() - used) / (time.monotonic() - start))";
     let (executor, _folder) = executor(Options { pool: 1, cpus: 0.1, ..Options::default() }).await;
     let execution = executor.run(spin, &[], &job(default_limits())).await.unwrap();
     check(&execution, Status::Success);
-    let used: f64 = execution.stdout.trim().parse().unwrap();
-    assert!(used < 0.5, "used {used} of three seconds");
+    let share: f64 = execution.stdout.trim().parse().unwrap();
+    assert!(share < 0.2, "used {share} of a processor");
     executor.close().await;
 }
 
@@ -186,7 +184,9 @@ async fn starting_a_sandbox_is_retried() {
     // Rename the agent program, so that no guest can start.
     let dir = tempfile::tempdir().unwrap();
     let (agent, away) = (dir.path().join("agent"), dir.path().join("away"));
-    fs::hard_link(PROGRAM, &agent).or_else(|_| fs::copy(PROGRAM, &agent).map(drop)).unwrap();
+    // If this process copied the program, a program that another test starts meanwhile could inherit the open file, and
+    // the kernel does not execute a file that is open for writing.
+    assert!(Command::new("cp").arg(PROGRAM).arg(&agent).status().unwrap().success());
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let options = Options { pool: 1, agent: Some(agent.clone()), ..Options::default() };
     let executor = Executor::open(options).await.unwrap();
@@ -197,11 +197,16 @@ async fn starting_a_sandbox_is_retried() {
     // Use up the idle sandbox, so that another one has to be started for the next program.
     let job = job(default_limits());
     assert!(executor.run("print(1)", &[], &job).await.unwrap().success());
-    let (again, back) = tokio::join!(executor.run("print(2)", &[], &job), async {
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        fs::rename(&away, &agent)
-    });
-    back.unwrap();
+    let mut again = std::pin::pin!(executor.run("print(2)", &[], &job));
+    let again = tokio::select! {
+        // If both are due at once, the program comes back before the last attempt to start a sandbox.
+        biased;
+        () = tokio::time::sleep(Duration::from_millis(250)) => {
+            fs::rename(&away, &agent).unwrap();
+            again.await
+        }
+        again = &mut again => again,
+    };
     assert_eq!(again.unwrap().stdout, "2\n");
     executor.close().await;
 }

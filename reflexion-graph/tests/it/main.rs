@@ -19,12 +19,15 @@ use std::{fmt::Display, os::unix::fs::PermissionsExt, sync::Arc};
 use graph_core::MemorySaver;
 use llm::Llm;
 use reflexion_graph::{
-    Job, Session,
+    Job, Limits, Session,
     execution::Execution,
     executor::{Executor, Options},
     graph::{self, Deps},
 };
 use tempfile::TempDir;
+
+/// Longest timeout in seconds that a job can have, for programs that end by themselves.
+const MAX_TIMEOUT: f64 = 60.0;
 
 /// Path of the program, which is also the guest agent.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_agent-sandbox");
@@ -78,7 +81,7 @@ async fn assert_cleaned_up(executor: &Executor, dir: &TempDir) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let waited = tokio::time::timeout(std::time::Duration::from_secs(20), cleanup).await;
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(120), cleanup).await;
     assert!(
         waited.is_ok(),
         "{:?} and {} directories are left",
@@ -92,6 +95,8 @@ async fn session(job: Job, llm: Llm) -> Session {
     let (executor, _folder) = small_executor().await;
     let deps = Deps::new(llm, executor.clone());
     let thread = graph::graph(Arc::new(MemorySaver::new())).unwrap().thread("session", deps);
+    // A program that ends by itself must not reach the limit on a busy machine.
+    let job = Job { limits: Limits { timeout: MAX_TIMEOUT, ..job.limits }, ..job };
     let session = Session { job, ..Session::default() };
     let ended = thread.run(session).await.unwrap();
     executor.close().await;

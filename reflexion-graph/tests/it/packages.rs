@@ -13,7 +13,7 @@ use reflexion_graph::{
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::{PROGRAM, readable_dir, session, sessions, skipped};
+use crate::{MAX_TIMEOUT, PROGRAM, readable_dir, session, sessions, skipped};
 
 const WHEEL: &str = "greeting-1.0-py3-none-any.whl";
 
@@ -59,7 +59,8 @@ async fn listed_packages_are_available_and_read_only() {
 }
 
 async fn check(executor: &Executor) {
-    let job = Job { limits: Limits { timeout: 20.0, ..Limits::default() }, ..Job::new("greet") };
+    let limits = Limits { timeout: MAX_TIMEOUT, ..Limits::default() };
+    let job = Job { limits, ..Job::new("greet") };
     // The package can be larger than the disk quota. It is read-only and is the only package in the directory.
     let code = "import greeting, os\nprint(greeting.WORD, os.path.getsize(greeting.__path__[0] + '/data') >> 20)\n\
         print([it for it in os.listdir('/packages') if it[0] != '.'])\n\

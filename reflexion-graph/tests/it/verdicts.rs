@@ -3,16 +3,19 @@
 
 use reflexion_graph::{Job, Limits, execution::Execution, executor::Options, language::by_name};
 
-use crate::executor;
+use crate::{MAX_TIMEOUT, executor};
+
+/// Timeout in seconds of wrong programs, some of which never end.
+const SHORT_TIMEOUT: f64 = 20.0;
 
 /// Runs each program with its tests in a separate sandbox.
-async fn run_all(language: &str, cases: &[(&str, &str)]) -> Vec<Execution> {
+async fn run_all(language: &str, cases: &[(&str, &str)], timeout: f64) -> Vec<Execution> {
     let language = by_name(language).unwrap();
     let (executor, _dir) =
         executor(Options { pool: 2, cpus: 1.0, language, ..Options::default() }).await;
     let mut executions = Vec::new();
     for (code, tests) in cases {
-        let limits = Limits { timeout: 20.0, ..Limits::default() };
+        let limits = Limits { timeout, ..Limits::default() };
         let job = Job { limits, ..Job::new("x").tests(*tests) };
         executions.push(executor.run(code, &[], &job).await.unwrap());
     }
@@ -376,7 +379,7 @@ def evens(): return A()"#,
 
 #[tokio::test]
 async fn wrong_programs_cannot_pass_their_tests() {
-    check(WRONG_PROGRAMS, &run_all("python", WRONG_PROGRAMS).await, false);
+    check(WRONG_PROGRAMS, &run_all("python", WRONG_PROGRAMS, SHORT_TIMEOUT).await, false);
 }
 
 /// Programs whose tests use their functions, classes, errors, iterators, global variables, input and output.
@@ -623,7 +626,7 @@ else: raise AssertionError"#,
 
 #[tokio::test]
 async fn tests_can_use_everything_that_a_program_defines() {
-    check(RIGHT_PROGRAMS, &run_all("python", RIGHT_PROGRAMS).await, true);
+    check(RIGHT_PROGRAMS, &run_all("python", RIGHT_PROGRAMS, MAX_TIMEOUT).await, true);
 }
 
 const SHELL_TEST: &str = "[ \"$(twice 4)\" = 8 ]\n";
@@ -651,7 +654,7 @@ async fn wrong_shell_programs_cannot_pass_their_tests() {
         // No process of the program runs during the tests.
         ("(sleep 2; touch late) & \ntwice() { echo 8; }", "rm -f late\nsleep 3\n[ -e late ]\n"),
     ];
-    check(&wrong, &run_all("sh", &wrong).await, false);
+    check(&wrong, &run_all("sh", &wrong, SHORT_TIMEOUT).await, false);
 }
 
 #[tokio::test]
@@ -666,5 +669,5 @@ async fn shell_tests_can_use_functions_and_variables() {
         // A variable that is longer than an argument of a process can be.
         ("big=$(printf %0200000d 1)", "[ ${#big} = 200000 ]\n"),
     ];
-    check(&right, &run_all("sh", &right).await, true);
+    check(&right, &run_all("sh", &right, MAX_TIMEOUT).await, true);
 }

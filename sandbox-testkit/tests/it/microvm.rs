@@ -323,7 +323,8 @@ fn state_of(dir: &tempfile::TempDir) -> PathBuf {
 /// Returns the leftovers that the sandbox directories in the state directory record.
 fn leftovers(state: &Path) -> Vec<Leftover> {
     let sandbox_dirs = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
-    let lists = sandbox_dirs.map(|it| fs::read_to_string(it.join("leftovers")).unwrap());
+    // The directory of a deleted sandbox may disappear meanwhile.
+    let lists = sandbox_dirs.filter_map(|it| fs::read_to_string(it.join("leftovers")).ok());
     let lines = |it: String| -> Vec<Leftover> {
         it.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
     };

@@ -1,4 +1,6 @@
 //! Tests that a name identifies one sandbox, even if starts fail or callers are dropped.
+//!
+//! The clock advances only while all tasks wait, so the results do not depend on the speed of the machine.
 
 use std::{
     path::PathBuf,
@@ -20,6 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     handle_override::{self, HandleOverride},
+    pool::until,
     sandboxes,
 };
 
@@ -88,7 +91,7 @@ fn snapshot(backend: &'static str) -> Snapshot {
     Snapshot { backend, dir: PathBuf::from("/no/such/snapshot") }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn failed_start_is_retried_by_waiting_callers() {
     let slow = SlowBackend::failing(1);
     let (sandboxes, _dir) = sandboxes(slow.clone()).await;
@@ -109,7 +112,7 @@ async fn failed_start_is_retried_by_waiting_callers() {
     assert!(second.termination_reason().is_some() && third.termination_reason().is_some());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cancelled_start_frees_its_name() {
     let (sandboxes, _dir) = sandboxes(SlowBackend::failing(0)).await;
     assert!(timeout(DELAY / 4, sandboxes.create_if_not_exists(spec())).await.is_err());
@@ -147,7 +150,7 @@ async fn live_name_with_different_spec_is_an_error() {
     assert!(sandboxes.create_if_not_exists(spec().memory(1 << 30)).await.is_ok());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn requesting_a_sandbox_resets_its_idle_time() {
     let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
     let mut spec = spec();
@@ -158,26 +161,16 @@ async fn requesting_a_sandbox_resets_its_idle_time() {
         let again = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
         assert!(again.termination_reason().is_none() && first.termination_reason().is_none());
     }
-    let terminated = async {
-        while first.termination_reason().is_none() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(Duration::from_secs(10), terminated).await.unwrap();
+    until(|| first.termination_reason().is_some()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cancelled_delete_still_kills_the_guest() {
     let slow = SlowBackend::failing(0);
     let (sandboxes, dir) = sandboxes(slow.clone()).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
     assert!(timeout(DELAY / 4, sandbox.delete()).await.is_err());
     assert!(!slow.killed.load(Ordering::SeqCst));
-    let is_over = async {
-        let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
-        while !slow.killed.load(Ordering::SeqCst) || sandbox_dirs() > 0 {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    assert!(timeout(Duration::from_secs(10), is_over).await.is_ok(), "the guest was not killed");
+    let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
+    until(|| slow.killed.load(Ordering::SeqCst) && sandbox_dirs() == 0).await;
 }

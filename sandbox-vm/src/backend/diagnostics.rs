@@ -16,7 +16,7 @@ use crate::{protocol::escape_controls, sync::lock};
 const MAX_TAIL: usize = 8 << 10;
 
 /// How long to wait for the last output of a guest that has ended.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads the console or the standard error of a guest in the background.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use super::tree::{BACKEND_PROCESSES, Controller, ControllerDirs, PREFIX, ROOT};
 use crate::limits::Limits;
 
 /// How long the service manager may take to start the scope with which it is tested.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Environment variables that `systemd-run` needs in order to find the user's service manager.
 const VARIABLES: [&str; 2] = ["XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
@@ -203,14 +203,14 @@ fn unit_name(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script_file::write_script;
 
     /// Returns a service manager that is a script. It writes what the kernel would write, with `memory_max` as the limit
     /// of each scope.
     fn manager(dir: &Path, memory_max: &str) -> ServiceManager {
         let path = dir.display();
         let script = format!(
-            "#!/bin/sh\n\
-             PATH=/usr/bin:/bin\n\
+            "PATH=/usr/bin:/bin\n\
              for it; do\n\
              case \"$it\" in --unit=*) unit=${{it#--unit=}};; esac\n\
              [ \"$it\" = -- ] && break\n\
@@ -222,14 +222,10 @@ mod tests {
              echo {memory_max} > \"{path}/root/user/$unit/memory.max\"\n\
              echo 9 > \"{path}/root/user/$unit/pids.max\"\n\
              echo \"0::/user/$unit\" > {path}/proc/$$/cgroup\n\
-             exec \"$@\"\n"
+             exec \"$@\""
         );
         let program = dir.join("systemd-run");
-        // If this process wrote the file, a child of another test could hold it open for a moment, and then it cannot be
-        // executed.
-        let mut write = Command::new("sh");
-        write.args(["-c", "printf %s \"$0\" > \"$1\" && chmod +x \"$1\"", &script]).arg(&program);
-        assert!(write.status().unwrap().success());
+        write_script(&program, &script);
         let variables = vec![("XDG_RUNTIME_DIR", "/run/user/7".into())];
         ServiceManager { program, variables, root: dir.join("root"), proc: dir.join("proc") }
     }

@@ -33,7 +33,7 @@ use crate::{
 /// Interval at which the agent checks whether killed programs have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum time for which a program waits until killed programs have ended.
-const REAP_TIMEOUT: Duration = Duration::from_secs(1);
+const REAP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a process exited: its exit code or the signal that killed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

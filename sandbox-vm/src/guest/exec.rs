@@ -13,7 +13,7 @@ use std::{
 use rustix::process::Signal;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    sync::Notify,
+    sync::{Notify, watch},
     task::JoinSet,
 };
 
@@ -36,9 +36,12 @@ use crate::{
 /// Interval at which a program's resource usage is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for remaining output after a program has ended. Another process may keep the program's pipe
-/// open.
+/// Maximum time to wait for remaining output after a program has ended. The program's own output is in the pipe by then,
+/// but another process may keep the pipe open. The time in which output is sent to the host does not count.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum time that the kernel may take to end a killed program.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Counters of the guest's kernel that the agent reads in addition to `/proc`.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +69,12 @@ pub(super) async fn run(
     let started = Instant::now();
     let oom_kills_before = meters.oom_kills();
     let input = std::mem::take(&mut exec.input);
-    let before = meter::reaped_usage();
+    // An agent that is an ordinary process may have other children, whose usage must not be attributed to the program.
+    let reaped_usage = || match children.owns_all_processes() {
+        true => meter::reaped_usage(),
+        false => meter::ReapedUsage::default(),
+    };
+    let before = reaped_usage();
     // Storage that was already exhausted before the program started is not attributed to the program.
     let exhausted_before = exhausted_storage(workspace);
     let kernel_memory =
@@ -85,6 +93,7 @@ pub(super) async fn run(
         Arc::new(OutputBudget { left: AtomicU64::new(exec.limits.output), full: Notify::new() });
 
     let mut forwarders = JoinSet::new();
+    let (end, ended) = watch::channel(false);
     let (mut stdin, input) = (child.stdin, input);
     let feeder = tokio::spawn(async move {
         // An error is expected here if the program exits or closes its input before it has read all of it.
@@ -94,7 +103,7 @@ pub(super) async fn run(
         child.stdout,
         (Kind::Stdout, id),
         connection.clone(),
-        output.clone(),
+        (output.clone(), ended.clone()),
         |_| {},
     ));
     let ran_out_of_descriptors = Arc::new(AtomicBool::new(false));
@@ -102,7 +111,7 @@ pub(super) async fn run(
         child.stderr,
         (Kind::Stderr, id),
         connection.clone(),
-        output.clone(),
+        (output.clone(), ended),
         watch_for(TOO_MANY_OPEN_FILES, ran_out_of_descriptors.clone()),
     ));
 
@@ -128,7 +137,7 @@ pub(super) async fn run(
                 now.memory = now.memory.saturating_add(kernel);
                 peak.memory = peak.memory.max(now.memory);
                 peak.threads = peak.threads.max(now.threads);
-                let cpu = now.cpu + meter::reaped_usage().cpu.saturating_sub(before.cpu);
+                let cpu = now.cpu + reaped_usage().cpu.saturating_sub(before.cpu);
                 peak.cpu = peak.cpu.max(cpu.max(ledger.total()).min(max_possible_cpu(started)));
                 match exceeded_limit(&exec.limits, &peak) {
                     Some(limit) => limit,
@@ -137,21 +146,19 @@ pub(super) async fn run(
             }
         };
         child.group.kill();
-        let exit = tokio::time::timeout(DRAIN_TIMEOUT, &mut child.exited).await;
+        let exit = tokio::time::timeout(KILL_TIMEOUT, &mut child.exited).await;
         let exit = exit.ok().and_then(Result::ok);
         break (exit.unwrap_or(ProcessExit { code: None, signal: Some(9) }), Some(limit));
     };
     feeder.abort();
     // Dropping the group kills the processes that the program left behind, which also closes their ends of the pipes.
     drop(child.group);
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
-        while forwarders.join_next().await.is_some() {}
-    })
-    .await;
+    end.send_replace(true);
+    while forwarders.join_next().await.is_some() {}
     if limit.is_none() && output.left.load(Ordering::Relaxed) == 0 {
         limit = Some(ExceededLimit::Output);
     }
-    let after = meter::reaped_usage();
+    let after = reaped_usage();
     peak.cpu = peak.cpu.max(after.cpu.saturating_sub(before.cpu).min(max_possible_cpu(started)));
     if after.memory > before.memory {
         peak.memory = peak.memory.max(after.memory);
@@ -252,28 +259,50 @@ fn watch_for(text: &'static [u8], found: Arc<AtomicBool>) -> impl FnMut(&[u8]) {
 }
 
 /// Forwards a program's output to the host, up to its output limit. Calls `inspect` with each piece of the output.
+/// Returns when the pipe is closed, or when it has waited for [`DRAIN_TIMEOUT`] after `ended` has become true.
 async fn forward_output(
     mut from: impl AsyncRead + Unpin,
     (kind, id): (Kind, u64),
     connection: Connection,
-    output: Arc<OutputBudget>,
+    (output, mut ended): (Arc<OutputBudget>, watch::Receiver<bool>),
     mut inspect: impl FnMut(&[u8]),
 ) {
     let mut buffer = vec![0; 64 << 10];
-    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+    let mut deadline = None;
+    loop {
+        let read = tokio::select! {
+            // Output that has arrived is forwarded even if the deadline has passed meanwhile.
+            biased;
+            read = from.read(&mut buffer) => read,
+            () = drain_deadline(&mut ended, &mut deadline) => return,
+        };
+        let Ok(count @ 1..) = read else { return };
         inspect(&buffer[..count]);
         let count = count as u64;
         let take = |left: u64| Some(left.saturating_sub(count));
         let left = output.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         let allowed = left.unwrap_or(0).min(count);
         if allowed > 0 {
+            let sending = Instant::now();
             connection.send(kind, id, &buffer[..allowed as usize]).await;
+            deadline = deadline.map(|it| it + sending.elapsed());
         }
         if allowed < count {
             output.full.notify_one();
             return;
         }
     }
+}
+
+/// Waits until the program has ended, sets the deadline unless it is set, and returns when the deadline has passed.
+async fn drain_deadline(
+    ended: &mut watch::Receiver<bool>,
+    deadline: &mut Option<tokio::time::Instant>,
+) {
+    // An error means that the sender is gone, because the program was cancelled.
+    let _ = ended.wait_for(|it| *it).await;
+    let deadline = deadline.get_or_insert_with(|| tokio::time::Instant::now() + DRAIN_TIMEOUT);
+    tokio::time::sleep_until(*deadline).await;
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tracks the lifetime and idle time of a sandbox.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use crate::{limits::ExceededLimit, spec::Spec};
 

@@ -45,10 +45,10 @@ impl RemovalTimeouts {
     pub(super) const ON_DROP: Self = Self { kernel: Duration::from_millis(50), engine_grace: None };
     /// Timeouts for a dedicated OS thread that starts right after the sandbox directory is dropped.
     pub(super) const IN_BACKGROUND: Self =
-        Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::from_secs(2)) };
+        Self { kernel: Duration::from_secs(30), engine_grace: Some(Duration::from_secs(2)) };
     /// Timeouts for leftovers of a process that has crashed.
     const AFTER_CRASH: Self =
-        Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::ZERO) };
+        Self { kernel: Duration::from_secs(30), engine_grace: Some(Duration::ZERO) };
 }
 
 /// Removes the orphaned sandbox directories and their leftovers in the state directory `state`, in the default state

@@ -155,7 +155,6 @@ async fn open(script: Script) -> (Sandboxes, tempfile::TempDir, Arc<AtomicBool>)
     let sandboxes = Sandboxes::builder()
         .backend(ScriptedBackend { script, killed: killed.clone() })
         .state_dir(dir.path().join("state"))
-        .start_timeout(Duration::from_millis(500))
         .open()
         .await
         .unwrap();
@@ -172,7 +171,7 @@ async fn assert_start_refused(hello: fn(u64) -> Vec<u8>, expected: &str) {
     assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn invalid_hello_messages_are_refused() {
     assert_start_refused(|_| Vec::new(), "did not complete the handshake within").await;
     assert_start_refused(|_| vec![b'x'; 4000], "a frame has").await;

@@ -2,12 +2,13 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    env, fs, io,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use llm::{Provider, RateLimit, RateLimiter};
@@ -18,6 +19,8 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
+
+use crate::byte_server::LONG_TIMEOUTS;
 
 const CALLS: usize = 10_000;
 const CONCURRENCY: usize = 64;
@@ -54,6 +57,14 @@ async fn converse(stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
         let running = counts.running.fetch_add(counted, Ordering::Relaxed) + counted;
         counts.most.fetch_max(running, Ordering::Relaxed);
         sleep(Duration::from_millis(1)).await;
+        // Let calls accumulate at the beginning. On a busy machine, they could otherwise arrive one after the other.
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while counted > 0
+            && counts.most.load(Ordering::Relaxed) <= CONCURRENCY / 8
+            && Instant::now() < deadline
+        {
+            sleep(Duration::from_millis(1)).await;
+        }
         // The call is counted as finished before the answer is sent, because the client may start its next call as
         // soon as it receives the answer.
         counts.running.fetch_sub(counted, Ordering::Relaxed);
@@ -89,11 +100,28 @@ async fn write(stream: &mut BufReader<TcpStream>, prompt: &Value) -> io::Result<
     stream.write_all(format!("{head} {length}\r\n\r\n{body}").as_bytes()).await
 }
 
+/// Environment variable that is set when the test below reruns itself in a process of its own.
+const OWN_PROCESS: &str = "LLM_TEST_OWN_PROCESS";
+
+/// Makes the calls in a process of its own, because it measures the memory of the process, which other tests use too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_concurrent_calls() {
+    if env::var_os(OWN_PROCESS).is_some() {
+        return make_calls().await;
+    }
+    let mut test = Command::new(env::current_exe().unwrap());
+    test.args(["layers::load::ten_thousand_concurrent_calls", "--exact", "--nocapture"]);
+    let output = test.env(OWN_PROCESS, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
+}
+
+async fn make_calls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let remote = Provider::new("openai-compatible").unwrap().base_url(url).model("echo").build();
+    let remote = Provider::new("openai-compatible").unwrap().base_url(url).model("echo");
+    let remote = remote.timeouts(LONG_TIMEOUTS).build();
     let counts = Arc::new(Counts::default());
     let server = tokio::spawn(serve(listener, counts.clone()));
     let llm = remote.unwrap().rate_limit(&RateLimiter::new(RateLimit::new(CONCURRENCY)));

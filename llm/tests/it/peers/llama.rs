@@ -1,6 +1,12 @@
 //! Tests with llama.cpp's server and a small real model, over OpenAI's two protocols and Anthropic's protocol.
 
-use std::{net::TcpListener, path::Path, process::Command, sync::OnceLock, time::Duration};
+use std::{
+    net::TcpListener,
+    path::Path,
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use llm::{ErrorKind, Finish, Llm, Piece, Provider, Request, Schema};
 use serde_json::{Value, json};
@@ -11,13 +17,12 @@ use super::{Peer, Server, server};
 static LLAMA: Peer = Peer {
     folder: "llama-11549",
     require: "GRAPH_REQUIRE_LLAMA",
-    start: |folder| Server::start(&program(folder, 0)),
+    start: |folder| Server::start(&program(folder, &folder.join("model.gguf"), 0)),
     started: OnceLock::new(),
 };
 
-fn program(folder: &Path, port: u16) -> Command {
+fn program(folder: &Path, model: &Path, port: u16) -> Command {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/llama.py");
-    let model = folder.join("model.gguf");
     let mut program = server::program("python3", &[&script, &model, &port.to_string()]);
     program.env("PYTHONPATH", folder.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
     // With these settings, idle OS threads do not compete for the CPU.
@@ -140,33 +145,49 @@ async fn dropped_call_frees_the_server() {
     assert!(matches!(stream.next().await, Some(Piece::Text(_))));
     drop(stream);
     llm.generate(question()).await.unwrap();
-    assert!(n_cancelled() > before, "{}", server.log());
+    // Another thread reads the log, so the line may arrive after the response.
+    let deadline = Instant::now() + PATIENCE;
+    while n_cancelled() == before {
+        assert!(Instant::now() < deadline, "{}", server.log());
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
-/// While the server loads its model, it answers that it is not ready, which is a retryable error.
+/// While the server loads its model, it answers that it is not ready, which is a retryable error. The model is a pipe
+/// to which nobody writes, so the server loads it until the end of the test.
 #[tokio::test]
 async fn loading_server_is_a_retryable_error() {
     let Some(folder) = LLAMA.folder() else { return };
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model.gguf");
+    assert!(Command::new("mkfifo").arg(&model).status().unwrap().success());
+    let port = free_port();
     let url = format!("http://127.0.0.1:{port}");
-    let server = Server::start_at(&program(&folder, port), url);
+    let server = Server::start_at(&program(&folder, &model, port), url);
     let llm = openai(&server);
-    let mut was_loading = false;
-    // The request is repeated until the server is ready.
-    for _ in 0..2400 {
-        match llm.generate(question().max_tokens(1)).await {
-            Ok(_) => {
-                assert!(was_loading, "the server was ready before the first request");
-                return;
-            }
-            Err(error) if error.kind == ErrorKind::Overloaded => {
-                assert_eq!(error.status, Some(503), "{error:?}");
-                assert!(error.is_retryable() && error.message.contains("Loading model"));
-                was_loading = true;
-            }
-            Err(error) => assert_eq!(error.kind, ErrorKind::Unreachable, "{error:?}"),
+    let deadline = Instant::now() + PATIENCE;
+    let error = loop {
+        let error = llm.generate(question().max_tokens(1)).await.unwrap_err();
+        if error.kind != ErrorKind::Unreachable {
+            break error;
         }
+        assert!(Instant::now() < deadline, "the server does not listen:\n{}", server.log());
         sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!((error.kind, error.status), (ErrorKind::Overloaded, Some(503)), "{error:?}");
+    assert!(error.is_retryable() && error.message.contains("Loading model"), "{error:?}");
+}
+
+/// Time after which a test fails that waits for the server.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Returns a free port. It is below the range from which the system assigns ports, so that no other test receives it
+/// before the server binds it.
+fn free_port() -> u16 {
+    loop {
+        let port = fastrand::u16(10_000..32_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
-    panic!("the server never became ready:\n{}", server.log());
 }

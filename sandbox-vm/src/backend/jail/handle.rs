@@ -27,7 +27,13 @@ use crate::{
 };
 
 /// How long the kernel may take to end a killed process.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Interval at which the handle checks whether the kernel has stopped the processes of a guest that is paused.
+const FREEZE_INTERVAL: Duration = Duration::from_millis(1);
+
+/// How long the kernel may take to stop the processes of a guest that is paused.
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Measurements of a guest's processes, one by one.
 #[derive(Debug, Default)]
@@ -148,7 +154,19 @@ impl Handle for JailHandle {
     }
 
     async fn pause(&self) -> Result<(), Error> {
-        self.set_freezer(FreezerState::Frozen)
+        self.set_freezer(FreezerState::Frozen)?;
+        let Some(cgroup) = &self.cgroup else { return Ok(()) };
+        let mut undo = ThawOnDrop(Some(cgroup));
+        let is_frozen = async {
+            while !cgroup.is_frozen() {
+                tokio::time::sleep(FREEZE_INTERVAL).await;
+            }
+        };
+        if timeout(FREEZE_TIMEOUT, is_frozen).await.is_err() {
+            return Err(Error::io("cannot pause the guest")(io::ErrorKind::TimedOut.into()));
+        }
+        undo.0 = None;
+        Ok(())
     }
 
     async fn resume(&self) -> Result<(), Error> {
@@ -206,6 +224,17 @@ fn parent_pid(pid: Pid) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Thaws a group again, so that a pause which fails or whose caller is dropped has no effect.
+struct ThawOnDrop<'a>(Option<&'a Cgroup>);
+
+impl Drop for ThawOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(cgroup) = self.0 {
+            let _ = cgroup.set_freezer(FreezerState::Thawed);
+        }
+    }
 }
 
 impl Drop for JailHandle {

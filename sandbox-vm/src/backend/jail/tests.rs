@@ -1,16 +1,13 @@
 //! Tests of how guests start.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    process::{Child, Command},
-};
+use std::process::{Child, Command};
 
 use graph_core::checkpoint::CheckpointId;
 
 use crate::{
     backend::{Backend, Jail},
     sandbox_dir::SandboxDir,
+    script_file::write_script,
     spec::Spec,
 };
 
@@ -18,8 +15,7 @@ use crate::{
 async fn start(script: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("program");
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&program, script);
     let sandbox_dir = SandboxDir::create(dir.path(), &CheckpointId::next().to_string()).unwrap();
     let guest = Jail::program(program).start(&Spec::new("x"), &sandbox_dir).await;
     guest.unwrap_err().to_string()

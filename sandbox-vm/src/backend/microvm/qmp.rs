@@ -11,7 +11,7 @@ use tokio::{
 use crate::backend::fd_passing;
 
 /// How long to wait for a reply from QEMU. QEMU can answer every command without the guest's cooperation.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum length of a line in bytes. The limit is needed because a guest may have taken over QEMU, so QEMU is trusted
 /// no more than a guest.

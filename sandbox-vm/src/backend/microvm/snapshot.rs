@@ -31,7 +31,7 @@ const FD_NAME: &str = "snapshot";
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long QEMU may take to write or read a state.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The properties of a machine that its state depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
