@@ -143,7 +143,7 @@ async fn make_calls() {
     // By now all calls have been made, and most of them are waiting.
     let grown = resident().saturating_sub(before);
     let answers: BTreeSet<String> = calls.join_all().await.into_iter().collect();
-    let cancelled = dropped.join_all().await.iter().filter(|it| it.is_err()).count();
+    let cancelled = dropped.join_all().await.into_iter().filter(Result::is_err).count();
 
     assert_eq!(answers.len(), CALLS, "a call was lost or answered twice");
     assert_eq!(answers, (0..CALLS).map(|it| it.to_string()).collect());
@@ -158,9 +158,7 @@ async fn make_calls() {
     assert!(grown < 64 << 20, "{CALLS} waiting calls hold {grown} bytes");
     let answered = counts.answered.load(Ordering::Relaxed);
     assert_eq!(answered, CALLS);
-    println!(
-        "{answered} answered, {most} concurrent, {connections} connections, {grown} bytes, {cancelled} cancelled"
-    );
+    assert!(cancelled > 0, "no call was cancelled");
     server.abort();
 }
 
