@@ -57,7 +57,7 @@ struct Job {
     rounds: u32,
     /// Duration of a round, in milliseconds.
     pause: u64,
-    /// The round that lasts until a file exists whose name is that of the effects file with the extension `continue`.
+    /// Round that waits for a file with the name of the effects file and the extension `continue`. 0: none.
     hold: u32,
     #[reduce(add)]
     done: u32,

@@ -1,4 +1,4 @@
-//! What the tests of several crates share: programs that may not be installed, and processes that end with a test.
+//! Helpers for the tests of several crates: programs that may not be installed, and processes that end with a test.
 
 pub mod peers;
 pub mod process;

@@ -31,7 +31,7 @@ impl User<'_> {
     }
 }
 
-/// Starts a server with the clients `ada`, `bob`, `reader`, who only reads the objects of `bob`, and `admin`.
+/// Starts a server with the clients `ada`, `bob`, `admin`, and `reader`, which has read access to the objects of `bob`.
 pub(crate) async fn server() -> Server {
     let key = |name: &str| KeyHash::of(&format!("key of {name}"));
     let keys = ApiKeys::new()

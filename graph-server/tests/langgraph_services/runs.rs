@@ -91,6 +91,24 @@ async fn a_client_that_joins_a_run_selects_its_events() {
 }
 
 #[tokio::test]
+async fn a_rejected_join_does_not_cancel_the_run() {
+    let server = Server::start().await;
+    let runs = format!("/threads/{}/runs", server.new_thread().await);
+    let body = json!({ "assistant_id": "slow", "input": { "steps": 1, "delay": 3600 } });
+    let (_, run) = server.post(&runs, &body).await;
+    let id = run["run_id"].as_str().unwrap();
+    let own = format!("{runs}/{id}");
+    for path in [&own, &format!("/runs/{id}")] {
+        let join = format!("{path}/stream?cancel_on_disconnect=1");
+        let join = server.request(Method::GET, &join).header("last-event-id", "surprise");
+        assert_eq!(join.send().await.unwrap().status(), 422, "{path}");
+    }
+    assert_eq!(server.post(&format!("{own}/cancel?wait=1"), &json!({})).await.0, 200);
+    let (_, run) = server.get(&own).await;
+    assert_eq!(run["cancel_reason"], "a client cancelled the run");
+}
+
+#[tokio::test]
 async fn a_repeated_stream_mode_sends_no_event_twice() {
     let server = Server::start().await;
     let body = json!({

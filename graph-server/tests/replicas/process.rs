@@ -77,7 +77,7 @@ impl Cluster {
         }
     }
 
-    /// Lets the rounds end at which runs are held; see [`held_job`].
+    /// Ends the rounds at which runs are held; see [`held_job`].
     pub(crate) fn release(&self) {
         fs::write(self.effects_file().with_extension("continue"), "").unwrap();
     }
@@ -223,8 +223,8 @@ pub(crate) fn job(label: &str, rounds: u32, pause_ms: u64) -> Value {
     })
 }
 
-/// Returns the request for a run whose round `hold` lasts until [`Cluster::release`] is called. The line of this round
-/// is appended before.
+/// Returns the request for a run whose round `hold` lasts until [`Cluster::release`] is called. The round appends its
+/// line when it starts.
 pub(crate) fn held_job(label: &str, rounds: u32, hold: u32) -> Value {
     let mut job = job(label, rounds, 0);
     job["input"]["hold"] = json!(hold);

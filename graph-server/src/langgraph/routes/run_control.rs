@@ -199,7 +199,7 @@ async fn join(
     Ok(with_location(response, &own, Some("join")))
 }
 
-/// Returns whether the client cancels the run when it disconnects.
+/// Returns whether the run is cancelled when the client disconnects.
 pub(super) fn on_disconnect(query: &mut Query) -> ApiResult<OnDisconnect> {
     Ok(match query.flag("cancel_on_disconnect")? {
         true => OnDisconnect::Cancel,

@@ -92,6 +92,8 @@ async fn join_stream(
 ) -> ApiResult<Response> {
     let (modes, on_disconnect) = (stream_modes(&mut query)?, on_disconnect(&mut query)?);
     query.finish()?;
+    // Parsed before the guard is created, because dropping the guard cancels the run.
+    let seen = last_event_id(&headers)?;
     let run = parse_id("run", &run)?;
     let missing = || {
         ApiError::not_found(format!(
@@ -102,6 +104,6 @@ async fn join_stream(
     let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
     let mut selection = live.selection.clone();
     selection.modes = modes.unwrap_or(selection.modes);
-    let response = stream_run(&live, selection, last_event_id(&headers)?, guard);
+    let response = stream_run(&live, selection, seen, guard);
     Ok(with_location(response, &format!("/runs/{run}"), Some("stream")))
 }

@@ -59,8 +59,9 @@ async fn info() -> Json<Value> {
 async fn metrics(Access(manager): Access, mut query: Query) -> ApiResult<Response> {
     let format = query.text("format")?;
     query.finish()?;
-    if format.is_some_and(|it| it != "prometheus") {
-        return Err(ApiError::invalid("the only `format` of the metrics is `prometheus`"));
+    if let Some(format) = format.filter(|it| it != "prometheus") {
+        let detail = format!("unknown metrics format `{format}`; the only format is `prometheus`");
+        return Err(ApiError::invalid(detail));
     }
     let counts = manager.database.count_by_status::<Run>().await?;
     for status in RunStatus::ALL {

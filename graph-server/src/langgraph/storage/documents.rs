@@ -31,8 +31,7 @@ pub(in crate::langgraph) struct Search<'a> {
     pub(in crate::langgraph) status: Option<&'a str>,
     /// Only documents whose fields have these values, which must be strings or booleans.
     pub(in crate::langgraph) fields: Option<&'a Map<String, Value>>,
-    /// Only documents whose field `name` contains this text. Upper and lower case are the same. PostgreSQL follows the
-    /// locale of the database.
+    /// Only documents whose field `name` contains this text, ignoring case. PostgreSQL uses the database's locale.
     pub(in crate::langgraph) name: Option<&'a str>,
     /// Only documents whose field `metadata` contains these entries; see
     /// [`contains_all`](crate::langgraph::json_filter::contains_all).

@@ -97,6 +97,11 @@ async fn start(
 /// Runs the assistant on a message, and returns the run as a task.
 async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result<Value, RpcError> {
     let (task, live) = start(manager, assistant, params).await?;
+    ended(manager, &task, &live).await
+}
+
+/// Waits for the end of a task and encodes it.
+async fn ended(manager: &Manager, task: &Task, live: &LiveRun) -> Result<Value, RpcError> {
     let result = live.result().await;
     let output = result
         .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
@@ -143,10 +148,10 @@ async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcErro
     let (thread, run) = (run.thread_id, run.run_id);
     let cancellation = Cancellation::new(CancelAction::Interrupt, "a client cancelled the task");
     let live = manager.cancel(thread, run, cancellation).await;
-    let ended =
+    let not_cancelable =
         |_| RpcError(NOT_CANCELABLE, format!("task `{run}` has ended and cannot be cancelled"));
-    live.map_err(ended)?.result().await;
-    Ok(Task { run, thread }.to_json("canceled", None))
+    // The run may end by itself before it notices the cancellation.
+    ended(manager, &Task { run, thread }, &live.map_err(not_cancelable)?).await
 }
 
 /// Describes the assistant that the query names.

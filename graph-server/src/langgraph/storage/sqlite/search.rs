@@ -100,8 +100,7 @@ fn add_json_contains(connection: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// Adds the SQL function `json_text_contains(string, part)`: whether a JSON string contains a text. Upper and lower case
-/// are the same.
+/// Adds the SQL function `json_text_contains(string, part)`: whether a JSON string contains a text, ignoring case.
 fn add_json_text_contains(connection: &Connection) -> rusqlite::Result<()> {
     connection.create_scalar_function("json_text_contains", 2, flags(), |context| {
         let part = context.get_or_create_aux(1, |part| {
