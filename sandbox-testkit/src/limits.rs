@@ -54,12 +54,12 @@ fn spec(cx: &TestContext) -> Spec {
     spec.limits.disk = 16 << 20;
     spec.limits.files = 512;
     spec.limits.processes = 24;
-    spec.limits.exec = patient();
+    spec.limits.exec = long_exec_limits();
     spec
 }
 
 /// Returns limits whose time no program reaches, even on a busy machine, unless it fails to exceed its other limit.
-fn patient() -> ExecLimits {
+fn long_exec_limits() -> ExecLimits {
     let time = Duration::from_secs(240);
     ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() }
 }
@@ -138,7 +138,7 @@ async fn wall(cx: TestContext) -> Result<(), Failure> {
 
 async fn cpu_time(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
-    let limits = ExecLimits { cpu_time: Duration::from_millis(300), ..patient() };
+    let limits = ExecLimits { cpu_time: Duration::from_millis(300), ..long_exec_limits() };
     ended_by(sandbox.exec(program(&cx, "spin").limits(limits)).await, ExceededLimit::CpuTime)?;
     still_works(&cx, &sandbox).await
 }
@@ -159,7 +159,7 @@ async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
 /// Each child ends long before the limit, and the kernel adds its time to no other process.
 async fn cpu_time_of_unwaited_children(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
-    let limits = ExecLimits { cpu_time: Duration::from_millis(500), ..patient() };
+    let limits = ExecLimits { cpu_time: Duration::from_millis(500), ..long_exec_limits() };
     let program = program(&cx, "spin-in-unwaited-children").limits(limits);
     ended_by(sandbox.exec(program).await, ExceededLimit::CpuTime)?;
     still_works(&cx, &sandbox).await
@@ -168,7 +168,7 @@ async fn cpu_time_of_unwaited_children(cx: TestContext) -> Result<(), Failure> {
 /// A process that has left the session of its program must not evade the limits of the program.
 async fn other_sessions(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
-    let limits = ExecLimits { cpu_time: Duration::from_millis(300), ..patient() };
+    let limits = ExecLimits { cpu_time: Duration::from_millis(300), ..long_exec_limits() };
     let spin = program(&cx, "in-other-session").arg("spin").limits(limits);
     ended_by(sandbox.exec(spin).await, ExceededLimit::CpuTime)?;
     still_works(&cx, &sandbox).await?;
@@ -200,7 +200,7 @@ async fn cpu_share(cx: TestContext) -> Result<(), Failure> {
 
 async fn output(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
-    let limits = ExecLimits { output: 100_000, ..patient() };
+    let limits = ExecLimits { output: 100_000, ..long_exec_limits() };
     let outcome = sandbox.exec(program(&cx, "endless-output").limits(limits)).await;
     ensure!(outcome.as_ref().is_ok_and(|it| it.stdout.len() == 100_000), "{}", describe(&outcome));
     ended_by(outcome, ExceededLimit::Output)?;

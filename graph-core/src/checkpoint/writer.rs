@@ -6,7 +6,10 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    runtime::{self, Handle},
+    sync::{mpsc, oneshot, watch},
+};
 
 use crate::{
     checkpoint::{
@@ -36,7 +39,8 @@ pub enum Durability {
     Sync,
     /// Checkpoints are queued and stored in order while the next step runs. A crash may also lose steps that are still
     /// queued. If a run is dropped, its lease is held until the queued checkpoints are stored. Other runs of the same
-    /// process wait for that, and so do reads of the thread; another process may briefly find the thread busy.
+    /// process wait for that, and so do reads of the thread on the same tokio runtime; another process may briefly find
+    /// the thread busy.
     #[default]
     Async,
     /// One checkpoint is stored when the run completes, stops, fails or is interrupted. A crash loses the whole run.
@@ -81,7 +85,8 @@ impl CheckpointWriter {
                 let (held, released) = watch::channel(());
                 let lease = HeldLease { lease, _held: held };
                 tokio::spawn(run_queue(saver.clone(), ops, failed.clone(), lease, ended));
-                let queue_end = QueueEnd { queue: queue.clone(), released, _alive: alive };
+                let runtime = Handle::current().id();
+                let queue_end = QueueEnd { queue: queue.clone(), runtime, released, _alive: alive };
                 (
                     Some(queue),
                     Closer { thread: thread.to_owned(), lease: None, queue: Some(queue_end) },
@@ -179,6 +184,8 @@ pub(crate) struct Closer {
 #[derive(Debug)]
 struct QueueEnd {
     queue: mpsc::Sender<Op>,
+    /// The runtime that executes the queue.
+    runtime: runtime::Id,
     /// Closed when the queue has released the lease.
     released: watch::Receiver<()>,
     /// Dropped together with the run. Dropping it closes the queue even if a leaked context still holds a sender.
@@ -203,16 +210,32 @@ impl Closer {
 impl Drop for Closer {
     /// Called before [`close`](Self::close) has returned if the run is dropped.
     fn drop(&mut self) {
-        if let Some(end) = self.queue.take() {
+        if let Some(QueueEnd { runtime, released, .. }) = self.queue.take() {
+            let thread = std::mem::take(&mut self.thread);
             let mut ending = lock(&ENDING);
-            ending.retain(|(_, released)| released.has_changed().is_ok());
-            ending.push((std::mem::take(&mut self.thread), end.released));
+            ending.retain(EndingRun::holds_lease);
+            ending.push(EndingRun { thread, runtime, released });
         }
     }
 }
 
-/// The threads whose run was dropped and whose queue still stores checkpoints under the run's lease.
-static ENDING: Mutex<Vec<(String, watch::Receiver<()>)>> = Mutex::new(Vec::new());
+/// A dropped run whose queue still stores checkpoints under the run's lease.
+struct EndingRun {
+    thread: String,
+    /// The runtime that executes the queue.
+    runtime: runtime::Id,
+    /// Closed when the queue has released the lease.
+    released: watch::Receiver<()>,
+}
+
+impl EndingRun {
+    fn holds_lease(&self) -> bool {
+        self.released.has_changed().is_ok()
+    }
+}
+
+/// The dropped runs of this process that may still hold their leases.
+static ENDING: Mutex<Vec<EndingRun>> = Mutex::new(Vec::new());
 
 /// A lease, with a channel that is closed after the lease is released.
 struct HeldLease {
@@ -220,35 +243,52 @@ struct HeldLease {
     _held: watch::Sender<()>,
 }
 
-/// Leases a thread. If a run of this process was dropped and its last checkpoints are still being stored, waits until
-/// the run has released the thread.
+/// Leases a thread. If runs of this process were dropped and their last checkpoints are still being stored, waits until
+/// the runs have released the thread.
 pub(crate) async fn lease(
     saver: &dyn Checkpointer,
     thread: &str,
 ) -> Result<Lease, CheckpointError> {
-    dropped_runs_end(thread).await;
+    // Read before the attempt, because a run may release the thread right after the attempt.
+    let mut ending = ending_runs(thread, None);
     loop {
         let result = saver.lease(thread).await;
-        let is_busy = matches!(result, Err(CheckpointError::Busy { .. }));
-        // The run may have been dropped in the meantime.
-        if !(is_busy && dropped_runs_end(thread).await) {
+        if !matches!(result, Err(CheckpointError::Busy { .. })) {
             return result;
         }
+        // The run may have been dropped in the meantime.
+        ending.extend(ending_runs(thread, None));
+        if ending.is_empty() {
+            return result;
+        }
+        wait_for_release(std::mem::take(&mut ending)).await;
     }
 }
 
-/// Waits until the dropped runs of this process have stored their last checkpoints of a thread and have released it.
-/// Returns whether there was such a run.
-pub(crate) async fn dropped_runs_end(thread: &str) -> bool {
-    let mut found = false;
-    loop {
-        let ending = lock(&ENDING).iter().find(|it| it.0 == thread).map(|it| it.1.clone());
-        let Some(mut released) = ending else { return found };
-        found = true;
+/// Waits until the dropped runs of this tokio runtime have stored their last checkpoints of a thread. Does not wait for
+/// runs of other runtimes, because a runtime that is not driven would block the caller forever.
+pub(crate) async fn dropped_runs_end(thread: &str) {
+    if let Ok(runtime) = Handle::try_current() {
+        wait_for_release(ending_runs(thread, Some(runtime.id()))).await;
+    }
+}
+
+/// Returns the channels of the dropped runs of a thread, on all runtimes or on one of them.
+fn ending_runs(thread: &str, runtime: Option<runtime::Id>) -> Vec<watch::Receiver<()>> {
+    let is_wanted =
+        |it: &&EndingRun| it.thread == thread && runtime.is_none_or(|id| id == it.runtime);
+    lock(&ENDING).iter().filter(is_wanted).map(|it| it.released.clone()).collect()
+}
+
+async fn wait_for_release(ending: Vec<watch::Receiver<()>>) {
+    if ending.is_empty() {
+        return;
+    }
+    for mut released in ending {
         // Nothing is ever sent, so this returns an error when the sender is dropped.
         let _ = released.changed().await;
-        lock(&ENDING).retain(|(_, released)| released.has_changed().is_ok());
     }
+    lock(&ENDING).retain(EndingRun::holds_lease);
 }
 
 async fn store(
@@ -347,5 +387,23 @@ mod tests {
         }
         assert!(matches!(saver.lease("closing").await, Err(CheckpointError::Busy { .. })));
         lease(&*saver, "closing").await.unwrap();
+    }
+
+    #[test]
+    fn reads_do_not_wait_for_a_runtime_that_is_not_driven() {
+        let runtime = || runtime::Builder::new_current_thread().build().unwrap();
+        let (idle, driven) = (runtime(), runtime());
+        let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+        // The queue is spawned and never polled.
+        idle.block_on(async {
+            let held = saver.lease("idle").await.unwrap();
+            drop(CheckpointWriter::new(saver.clone(), "idle", Durability::Async, held));
+        });
+        driven.block_on(async {
+            dropped_runs_end("idle").await;
+            assert!(matches!(saver.lease("idle").await, Err(CheckpointError::Busy { .. })));
+        });
+        drop(idle);
+        driven.block_on(lease(&*saver, "idle")).unwrap();
     }
 }

@@ -21,8 +21,8 @@ use super::{
     writer::Session,
 };
 
-/// Tokens of leases that this process has given up and whose rows are not deleted yet. Another handle of this process
-/// may lease their threads.
+/// Tokens of leases that this process has dropped and whose rows are not deleted yet. Another handle of this process may
+/// lease their threads.
 static RELEASING: LazyLock<Mutex<HashSet<i64>>> = LazyLock::new(Mutex::default);
 
 fn releasing() -> MutexGuard<'static, HashSet<i64>> {

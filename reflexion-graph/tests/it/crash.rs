@@ -100,6 +100,7 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
             if tree.len() > 1 {
                 break tree;
             }
+            assert!(child.try_wait().unwrap().is_none(), "the session has ended");
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
         child.kill().await.unwrap();

@@ -39,10 +39,10 @@ fn alive(pid: u32) -> bool {
 }
 
 /// Time in which processes and mounts must appear or disappear. It is long, because the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn until_dead(pids: &[u32]) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while pids.iter().any(|it| alive(*it)) {
         assert!(Instant::now() < deadline, "still alive: {pids:?}");
         std::thread::sleep(Duration::from_millis(20));
@@ -115,7 +115,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     // ends, each sandbox has two processes: a stage, which is a child of the host, and the guest, which the stage
     // starts.
     let least = if guests == GuestState::Detached { 2 * count.div_ceil(3) } else { 2 * count };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let pids = loop {
         let pids = descendants(host.id());
         if pids.len() > least {
@@ -232,7 +232,7 @@ impl Leftovers {
     /// Waits until none of the sandboxes' sockets and no new mounts are left. Waiting is necessary because concurrent
     /// tests also create mounts and remove them later.
     fn wait_until_gone(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let mounts: Vec<_> = Self::mounts().difference(&self.mounts).cloned().collect();
             let sockets: Vec<_> = Self::sockets().intersection(&self.sockets).cloned().collect();

@@ -146,7 +146,7 @@ async fn dropped_call_frees_the_server() {
     drop(stream);
     llm.generate(question()).await.unwrap();
     // Another thread reads the log, so the line may arrive after the response.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while n_cancelled() == before {
         assert!(Instant::now() < deadline, "{}", server.log());
         sleep(Duration::from_millis(10)).await;
@@ -154,7 +154,7 @@ async fn dropped_call_frees_the_server() {
 }
 
 /// While the server loads its model, it answers that it is not ready, which is a retryable error. The model is a pipe
-/// to which nobody writes, so the server loads it until the end of the test.
+/// without a writer, so the server loads it until the end of the test.
 #[tokio::test]
 async fn loading_server_is_a_retryable_error() {
     let Some(folder) = LLAMA.folder() else { return };
@@ -165,7 +165,7 @@ async fn loading_server_is_a_retryable_error() {
     let url = format!("http://127.0.0.1:{port}");
     let server = Server::start_at(&program(&folder, &model, port), url);
     let llm = openai(&server);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let error = loop {
         let error = llm.generate(question().max_tokens(1)).await.unwrap_err();
         if error.kind != ErrorKind::Unreachable {
@@ -179,7 +179,7 @@ async fn loading_server_is_a_retryable_error() {
 }
 
 /// Time after which a test fails that waits for the server.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns a free port. It is below the range from which the system assigns ports, so that no other test receives it
 /// before the server binds it.
