@@ -147,11 +147,11 @@ async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcErro
     let run = find_run(manager, params).await?;
     let (thread, run) = (run.thread_id, run.run_id);
     let cancellation = Cancellation::new(CancelAction::Interrupt, "a client cancelled the task");
-    let live = manager.cancel(thread, run, cancellation).await;
     let not_cancelable =
         |_| RpcError(NOT_CANCELABLE, format!("task `{run}` has ended and cannot be cancelled"));
+    let live = manager.cancel(thread, run, cancellation).await.map_err(not_cancelable)?;
     // The run may end by itself before it notices the cancellation.
-    ended(manager, &Task { run, thread }, &live.map_err(not_cancelable)?).await
+    ended(manager, &Task { run, thread }, &live).await
 }
 
 /// Describes the assistant that the query names.
