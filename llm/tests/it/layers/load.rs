@@ -100,10 +100,10 @@ async fn write(stream: &mut BufReader<TcpStream>, prompt: &Value) -> io::Result<
     stream.write_all(format!("{head} {length}\r\n\r\n{body}").as_bytes()).await
 }
 
-/// Environment variable that is set when the test below reruns itself in a process of its own.
+/// Environment variable that is set when the test below reruns itself in a separate process.
 const OWN_PROCESS: &str = "LLM_TEST_OWN_PROCESS";
 
-/// Makes the calls in a process of its own, because it measures the memory of the process, which other tests use too.
+/// Makes the calls in a separate process, because it measures the memory of the process, which other tests use too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_concurrent_calls() {
     if env::var_os(OWN_PROCESS).is_some() {

@@ -154,7 +154,7 @@ async fn dropped_call_frees_the_server() {
 }
 
 /// While the server loads its model, it answers that it is not ready, which is a retryable error. The model is a pipe
-/// to which nobody writes, so the server loads it until the end of the test.
+/// without a writer, so the server loads it until the end of the test.
 #[tokio::test]
 async fn loading_server_is_a_retryable_error() {
     let Some(folder) = LLAMA.folder() else { return };
