@@ -1,15 +1,15 @@
-//! The goals: ratios that one run of the benchmark must show.
+//! The goals: ratios and times that one run of the benchmark must show.
 
 use super::{cell::Cell, cost::Cost, peer::Kind};
 
-/// A ratio that the engine should reach.
+/// A ratio or a time that the engine should reach.
 #[derive(Clone, Copy, Debug)]
 pub struct Goal {
     pub workload: &'static str,
-    /// Size at which the ratio counts; the largest measured one if it was not measured.
+    /// Size at which the goal counts; for a ratio, the largest measured one if it was not measured.
     pub size: usize,
     /// The peers to compare with. The engine is compared with itself at a tenth of the size, where the cost of a unit
-    /// should be the same.
+    /// should be the same, unless the limit is a time.
     pub against: Kind,
     pub measure: Measure,
     pub limit: Limit,
@@ -22,13 +22,15 @@ pub enum Measure {
     Memory,
 }
 
-/// A limit on a ratio of costs.
+/// A limit on a ratio of costs, or on the cost of the engine.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     /// Ratio of the peer's cost to the engine's; at least this value.
     AtLeast(f64),
     /// Ratio of the engine's cost to the peer's; at most this value.
     AtMost(f64),
+    /// Time of the engine for a unit, in nanoseconds; at most this value.
+    Nanos(f64),
 }
 
 const fn goal(workload: &'static str, size: usize, against: Kind, limit: Limit) -> Goal {
@@ -63,6 +65,7 @@ pub const GOALS: &[Goal] = &[
     goal("react-agent", 100, Kind::Rust, Limit::AtLeast(1.0)),
     goal("agent-loop", 25, Kind::LangGraph, Limit::AtLeast(100.0)),
     goal("agent-loop", 25, Kind::Rust, Limit::AtLeast(1.0)),
+    goal("agent-loop", 25, Kind::Engine, Limit::Nanos(20_000.0)),
     goal("sqlite-loop", 300, Kind::LangGraph, Limit::AtLeast(10.0)),
     goal("sqlite-loop", 300, Kind::Rust, Limit::AtLeast(4.0)),
     goal("sqlite-loop", 300, Kind::ByHand, Limit::AtMost(2.0)),
@@ -75,20 +78,26 @@ pub const GOALS: &[Goal] = &[
     memory(Kind::ByHand, Limit::AtMost(3.0)),
 ];
 
-/// The measured ratio of a goal.
+/// The measured ratio or time of a goal.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
-    /// Size at which the ratio was measured.
+    /// Size at which the value was measured.
     pub size: usize,
     /// The best of the peers that the goal compares with.
     pub peer: &'static str,
-    pub ratio: f64,
+    /// The ratio, or the time in nanoseconds if the limit is a time.
+    pub value: f64,
     pub met: bool,
 }
 
 impl Goal {
-    /// Returns the ratio at the goal's size, or at the largest smaller size at which a peer was measured.
+    /// Returns the time at the goal's size, or the ratio at the goal's size or at the largest smaller size at which a peer
+    /// was measured.
     pub fn verdict(&self, cells: &[Cell]) -> Option<Verdict> {
+        if let Limit::Nanos(limit) = self.limit {
+            let ours = self.cost(self.engine(cells, self.size)?);
+            return Some(self.compare(self.size, "engine", ours, limit));
+        }
         if self.against == Kind::Engine {
             return self.growth(cells);
         }
@@ -106,20 +115,24 @@ impl Goal {
 
     /// Compares the engine with itself at a tenth of the size.
     fn growth(&self, cells: &[Cell]) -> Option<Verdict> {
-        let at = |size| {
-            let engine = |it: &&Cell| it.workload.name == self.workload && it.kind == Kind::Engine;
-            cells.iter().filter(engine).find(|it| it.size == size)?.cost()
-        };
-        let [large, small] = [at(self.size)?, at(self.size / 10)?].map(|it| self.cost(it));
+        let at = |size| Some(self.cost(self.engine(cells, size)?));
+        let (large, small) = (at(self.size)?, at(self.size / 10)?);
         Some(self.compare(self.size, "engine at a tenth of the size", large, small))
     }
 
+    /// Returns the cost of the engine at a size, if it was measured.
+    fn engine<'a>(&self, cells: &'a [Cell], size: usize) -> Option<&'a Cost> {
+        let engine = |it: &&Cell| it.workload.name == self.workload && it.kind == Kind::Engine;
+        cells.iter().filter(engine).find(|it| it.size == size)?.cost()
+    }
+
     fn compare(&self, size: usize, peer: &'static str, ours: f64, theirs: f64) -> Verdict {
-        let (ratio, met) = match self.limit {
+        let (value, met) = match self.limit {
             Limit::AtLeast(limit) => (theirs / ours, theirs / ours >= limit),
             Limit::AtMost(limit) => (ours / theirs, ours / theirs <= limit),
+            Limit::Nanos(limit) => (ours, ours <= limit),
         };
-        Verdict { size, peer, ratio, met }
+        Verdict { size, peer, value, met }
     }
 
     fn cost(&self, cost: &Cost) -> f64 {
@@ -139,13 +152,24 @@ mod tests {
     #[test]
     fn growth_is_relative_to_a_tenth_of_the_size() {
         let workload = Workload::named("growing-list").expect("the workload exists");
-        let goal =
-            GOALS.iter().find(|it| it.against == Kind::Engine).expect("there is such a goal");
+        let goal = goal("growing-list", 10_000, Kind::Engine, Limit::AtMost(1.5));
         let samples = sample_cells();
         let cell = |cell: &Cell, size| Cell { workload, size, ..cell.clone() };
         let cells = [cell(&samples[0], 1_000), cell(&samples[3], 10_000)];
         let verdict = goal.verdict(&cells).expect("both sizes were measured");
-        assert_eq!((verdict.size, verdict.ratio, verdict.met), (10_000, 0.9, true));
+        assert_eq!((verdict.size, verdict.value, verdict.met), (10_000, 0.9, true));
         assert!(goal.verdict(&cells[1..]).is_none());
+    }
+
+    #[test]
+    fn time_of_the_engine_is_limited() {
+        let cells = sample_cells();
+        let verdict = |limit| {
+            let goal = goal("loop", 100_000, Kind::Engine, Limit::Nanos(limit));
+            goal.verdict(&cells).map(|it| (it.value, it.met))
+        };
+        assert_eq!(verdict(90.0), Some((90.0, true)));
+        assert_eq!(verdict(89.0), Some((90.0, false)));
+        assert!(goal("loop", 10, Kind::Engine, Limit::Nanos(90.0)).verdict(&cells).is_none());
     }
 }

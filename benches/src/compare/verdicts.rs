@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     build::{self, Build},
-    table::{digits, group_digits},
+    table::{digits, group_digits, time},
 };
 
 /// Summarises the ratios of the times in up to three lines of Markdown: LangGraph, the Rust crates, and by hand.
@@ -24,11 +24,11 @@ pub fn summary(cells: &[Cell]) -> String {
     ];
     let mut text = String::new();
     for (against, measure, peer) in lines {
-        let time = |it: &&Goal| it.against == against && it.measure == Measure::Time;
-        let verdicts = GOALS.iter().filter(time).filter_map(|it| Some((it, it.verdict(cells)?)));
+        let is_time = |it: &&Goal| it.against == against && it.measure == Measure::Time;
+        let verdicts = GOALS.iter().filter(is_time).filter_map(|it| Some((it, it.verdict(cells)?)));
         let ratios: Vec<String> = verdicts
             .map(|(goal, it)| {
-                format!("{} ({}) {}×", goal.workload, group_digits(it.size), digits(it.ratio))
+                format!("{} ({}) {}×", goal.workload, group_digits(it.size), digits(it.value))
             })
             .collect();
         if !ratios.is_empty() {
@@ -43,8 +43,8 @@ pub(super) fn goals_section(cells: &[Cell], builds: &[Build]) -> String {
     let mut text = String::from(
         "\n## Goals\n\n\
          A goal with ≥ is the minimum of the peer's cost divided by the engine's cost. A goal with ≤ is the maximum of the \
-         engine's cost divided by the peer's cost. If no such peer reached the size of the goal, the ratio is that of the \
-         largest size that one of them reached.\n\n",
+         engine's cost divided by the peer's cost, or of the engine's time if it has a unit. If no such peer reached the \
+         size of the goal, the ratio is that of the largest size that one of them reached.\n\n",
     );
     let _ = writeln!(text, "| {} |\n|---|---|---|---|---|---|---|", GOAL_COLUMNS.join(" | "));
     for mut row in goal_rows(cells, builds) {
@@ -60,12 +60,13 @@ pub(super) fn goals_section(cells: &[Cell], builds: &[Build]) -> String {
 pub(super) fn goal_rows(cells: &[Cell], builds: &[Build]) -> Vec<[String; 7]> {
     let mut rows = Vec::new();
     for goal in GOALS {
-        let against = match goal.against {
-            Kind::LangGraph => "LangGraph, faster mode",
-            Kind::LangGraphJs => "LangGraph.js",
-            Kind::Rust => "best Rust peer",
-            Kind::ByHand => "by hand",
-            Kind::Engine => "a tenth of the size",
+        let against = match (goal.against, goal.limit) {
+            (_, Limit::Nanos(_)) => "–",
+            (Kind::LangGraph, _) => "LangGraph, faster mode",
+            (Kind::LangGraphJs, _) => "LangGraph.js",
+            (Kind::Rust, _) => "best Rust peer",
+            (Kind::ByHand, _) => "by hand",
+            (Kind::Engine, _) => "a tenth of the size",
         };
         let measure = match goal.measure {
             Measure::Time => "time",
@@ -74,11 +75,16 @@ pub(super) fn goal_rows(cells: &[Cell], builds: &[Build]) -> Vec<[String; 7]> {
         let limit = match goal.limit {
             Limit::AtLeast(limit) => format!("≥ {}×", digits(limit)),
             Limit::AtMost(limit) => format!("≤ {}×", digits(limit)),
+            Limit::Nanos(limit) => format!("≤ {}", time(limit)),
         };
         let Goal { workload, size, .. } = goal;
         let (size, measured, verdict) = match goal.verdict(cells) {
             Some(it) => {
-                let measured = format!("{}× ({})", digits(it.ratio), it.peer);
+                let value = match goal.limit {
+                    Limit::Nanos(_) => time(it.value),
+                    Limit::AtLeast(_) | Limit::AtMost(_) => format!("{}×", digits(it.value)),
+                };
+                let measured = format!("{value} ({})", it.peer);
                 (it.size, measured, if it.met { MET } else { MISSED })
             }
             None => (*size, "–".to_owned(), "not measured"),
@@ -105,7 +111,10 @@ const MISSED: &str = "missed";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::cell::{measured, sample_cells};
+    use crate::compare::{
+        cell::{measured, sample_cells},
+        workloads::Workload,
+    };
 
     #[test]
     fn summary_has_a_line_for_each_measured_kind_of_peer() {
@@ -140,5 +149,15 @@ mod tests {
         let absent =
             "| loop | 100,000 | time | LangGraph, faster mode | ≥ 1,000× | – | not measured |";
         assert!(text.contains(absent), "{text}");
+    }
+
+    #[test]
+    fn goals_of_the_engine_alone_are_times() {
+        let workload = Workload::named("agent-loop").expect("the workload exists");
+        let mut cells = sample_cells();
+        cells[3] = Cell { workload, size: 25, outcome: measured(14_700.0, 3), ..cells[3].clone() };
+        let text = goals_section(&cells, &[]);
+        let row = "| agent-loop | 25 | time | – | ≤ 20 µs | 14.7 µs (engine) | met |";
+        assert!(text.contains(row), "{text}");
     }
 }

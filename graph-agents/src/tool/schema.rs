@@ -3,6 +3,7 @@
 //! Models often write numbers as texts. Texts that are numbers pass as numbers, and whole floats pass as integers; a
 //! number never passes as a text. Unknown object keys are dropped and defaults are filled in.
 
+mod combined;
 mod number;
 
 use std::{collections::HashMap, fmt, mem, ptr};
@@ -10,6 +11,7 @@ use std::{collections::HashMap, fmt, mem, ptr};
 use serde_json::{Map, Value};
 
 use crate::notation;
+use combined::is_combined;
 
 /// A part of a value that does not match its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,33 +43,33 @@ pub fn check(
         checked: HashMap::new(),
     };
     let converted = match checker.resolve(schema) {
+        Some(schema) if is_combined(schema) => checker.combined_object(schema, object),
         Some(schema) => checker.object(schema, object),
         None => object.clone(),
     };
     if checker.faults.is_empty() { Ok(converted) } else { Err(checker.faults) }
 }
 
-/// Maximum nesting depth of alternatives, and maximum number of references that follow one another. A tool server may
-/// send a schema that would overflow the stack or whose references form a cycle.
+/// Maximum nesting depth of combined schemas, and maximum number of references that follow one another. A tool server
+/// may send a schema that would overflow the stack or whose references form a cycle.
 const MAX_DEPTH: usize = 128;
 
 struct Checker<'a> {
     root: &'a Value,
     path: Vec<String>,
     faults: Vec<Fault>,
-    /// Number of alternatives that enclose the current part.
+    /// Number of combined schemas that enclose the current part.
     depth: usize,
-    /// Results of the checks inside alternatives, by schema, value and depth. Several alternatives may check the same
+    /// Results of the checks inside combined schemas, by schema, value and depth. Several schemas may check the same
     /// part of the value against the same schema; without the results, this would take exponential time.
     checked: HashMap<(*const Value, *const Value, usize), (Value, Vec<Fault>)>,
 }
 
 impl<'a> Checker<'a> {
     fn object(&mut self, schema: &'a Value, object: &Map<String, Value>) -> Map<String, Value> {
-        let Some(properties) = schema["properties"].as_object() else { return object.clone() };
         let mut converted = Map::new();
-        for name in ordered_names(schema, properties) {
-            let property = &properties[name];
+        for name in ordered_names(schema) {
+            let property = &schema["properties"][name];
             match object.get(name) {
                 Some(value) => {
                     self.path.push(name.to_owned());
@@ -86,14 +88,18 @@ impl<'a> Checker<'a> {
                 },
             }
         }
-        if schema.get("additionalProperties").is_some_and(|it| *it != Value::Bool(false)) {
-            let unknown = object.iter().filter(|(name, _)| !properties.contains_key(*name));
-            converted.extend(unknown.map(|(name, value)| (name.clone(), value.clone())));
+        let additional =
+            schema.get("additionalProperties").is_some_and(|it| *it != Value::Bool(false));
+        if additional || !schema["properties"].is_object() {
+            for (name, value) in object {
+                converted.entry(name.as_str()).or_insert_with(|| value.clone());
+            }
         }
         converted
     }
 
     fn value(&mut self, schema: &'a Value, value: &Value) -> Value {
+        let Some(schema) = self.resolve(schema) else { return value.clone() };
         if self.depth == 0 {
             return self.untried(schema, value, &mut Vec::new());
         }
@@ -117,18 +123,24 @@ impl<'a> Checker<'a> {
         (converted, mem::replace(&mut self.faults, others))
     }
 
-    /// Checks a value against a schema. `tried` contains the schemas with alternatives that the value has not matched
-    /// so far, so the check of a schema that refers to itself terminates.
+    /// Checks a value against a schema. `tried` contains the combined schemas that the value has not matched so far, so
+    /// the check of a schema whose alternatives refer to itself terminates.
     fn untried(&mut self, schema: &'a Value, value: &Value, tried: &mut Vec<&'a Value>) -> Value {
         let Some(schema) = self.resolve(schema) else { return value.clone() };
-        if let Some(options) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
-            if self.depth == MAX_DEPTH || tried.iter().any(|it| ptr::eq(*it, schema)) {
-                self.fault("recursion_loop", "The schema nests too many alternatives");
-                return value.clone();
-            }
-            tried.push(schema);
-            return self.any_of(options, value, tried);
+        if !is_combined(schema) {
+            return self.keywords(schema, value);
         }
+        if self.depth == MAX_DEPTH || tried.iter().any(|it| ptr::eq(*it, schema)) {
+            let message = "The schema nests too many `anyOf`, `oneOf` or `allOf`";
+            self.fault("recursion_loop", message);
+            return value.clone();
+        }
+        tried.push(schema);
+        self.combined(schema, value, tried)
+    }
+
+    /// Checks a value against the keywords of a schema, except those that combine schemas.
+    fn keywords(&mut self, schema: &'a Value, value: &Value) -> Value {
         if let Some(allowed) = allowed_values(schema) {
             if !allowed.contains(&value) {
                 let message = format!("Input should be {}", one_of(&allowed));
@@ -137,14 +149,24 @@ impl<'a> Checker<'a> {
             return value.clone();
         }
         let types = type_names(schema);
-        if types.is_empty() || (value.is_null() && types.contains(&"null")) {
+        if types.is_empty() {
+            return match value {
+                Value::Array(items) => self.array(schema, items),
+                Value::Object(object) => Value::Object(self.object(schema, object)),
+                other => other.clone(),
+            };
+        }
+        if value.is_null() && types.contains(&"null") {
             return value.clone();
         }
-        let Some(name) = types.into_iter().find(|it| *it != "null") else {
+        let mut names = types.into_iter().filter(|it| *it != "null");
+        let Some(first) = names.next() else {
             self.fault("none_required", "Input should be None");
             return value.clone();
         };
-        self.typed(name, schema, value)
+        // A type that the value has is preferred to a conversion to the first type.
+        let exact = names.find(|it| has_type(value, it) && !has_type(value, first));
+        self.typed(exact.unwrap_or(first), schema, value)
     }
 
     fn typed(&mut self, name: &str, schema: &'a Value, value: &Value) -> Value {
@@ -181,26 +203,6 @@ impl<'a> Checker<'a> {
         Value::Array(converted)
     }
 
-    /// Returns the conversion by the first option that matches. If none does, reports the faults of the first option
-    /// that is not `null`.
-    fn any_of(&mut self, options: &'a [Value], value: &Value, tried: &mut Vec<&'a Value>) -> Value {
-        let mut first_faults = None;
-        for option in options {
-            self.depth += 1;
-            let (converted, faults) =
-                self.collect_faults(|it| it.untried(option, value, &mut *tried));
-            self.depth -= 1;
-            if faults.is_empty() {
-                return converted;
-            }
-            if option["type"] != "null" {
-                first_faults.get_or_insert(faults);
-            }
-        }
-        self.faults.extend(first_faults.unwrap_or_default());
-        value.clone()
-    }
-
     /// Follows the references of a schema. Reports a fault and returns `None` if there are too many, as in a cycle.
     fn resolve(&mut self, mut schema: &'a Value) -> Option<&'a Value> {
         for _ in 0..MAX_DEPTH {
@@ -219,13 +221,13 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns the property names: required ones in the order of the schema, then the others.
-fn ordered_names<'a>(schema: &'a Value, properties: &'a Map<String, Value>) -> Vec<&'a str> {
+/// Returns the names of the required properties in the order of the schema, then those of the others.
+fn ordered_names(schema: &Value) -> Vec<&str> {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let others = properties.keys().map(String::as_str).filter(|it| !required.contains(it));
-    let known = required.iter().copied().filter(|it| properties.contains_key(*it));
-    known.chain(others).collect()
+    let names = schema["properties"].as_object().into_iter().flat_map(Map::keys);
+    let others = names.map(String::as_str).filter(|it| !required.contains(it));
+    required.iter().copied().chain(others).collect()
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {
@@ -245,6 +247,18 @@ fn type_names(schema: &Value) -> Vec<&str> {
         Value::String(name) => vec![name],
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Returns whether a value has this type without a conversion.
+fn has_type(value: &Value, name: &str) -> bool {
+    match value {
+        Value::Null => name == "null",
+        Value::Bool(_) => name == "boolean",
+        Value::Number(it) => name == "number" || (name == "integer" && !it.is_f64()),
+        Value::String(_) => name == "string",
+        Value::Array(_) => name == "array",
+        Value::Object(_) => name == "object",
     }
 }
 
@@ -340,7 +354,7 @@ mod tests {
         assert!(check(&schema, json!({"a": "x"}).as_object().unwrap()).is_ok());
         assert_eq!(
             faults(&schema, &json!({"a": 1})),
-            ["a: The schema nests too many alternatives"]
+            ["a: The schema nests too many `anyOf`, `oneOf` or `allOf`"]
         );
     }
 
@@ -352,7 +366,7 @@ mod tests {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": chain});
         assert_eq!(
             faults(&schema, &json!({"a": 1})),
-            ["a: The schema nests too many alternatives"]
+            ["a: The schema nests too many `anyOf`, `oneOf` or `allOf`"]
         );
     }
 
@@ -368,6 +382,19 @@ mod tests {
         assert_eq!(converted["list"]["head"], 1);
         let value = json!({"list": {"head": 1, "tail": {"head": "x", "tail": null}}});
         assert_eq!(faults(&schema, &value).len(), 1);
+    }
+
+    #[test]
+    fn value_of_any_listed_type_is_not_converted() {
+        let schema = json!({"properties": {
+            "a": {"type": ["string", "number", "null"]}, "b": {"type": ["integer", "string"]},
+        }});
+        let value = json!({"a": 1.5, "b": "07"});
+        let converted = check(&schema, value.as_object().unwrap()).unwrap();
+        assert_eq!(serde_json::Value::Object(converted), value);
+        let value = json!({"a": null, "b": 7});
+        assert!(check(&schema, value.as_object().unwrap()).is_ok());
+        assert_eq!(faults(&schema, &json!({"a": []})), ["a: Input should be a valid string"]);
     }
 
     #[test]
