@@ -44,6 +44,11 @@ pub enum Durability {
     #[default]
     Async,
     /// One checkpoint is stored when the run completes, stops, fails or is interrupted. A crash loses the whole run.
+    ///
+    /// A value that cannot be stored, because it cannot be serialised or is nested too deeply, is reported when the run
+    /// ends, not by the node that wrote it: the run fails with an error that names the field, and nothing of the run is
+    /// stored. The node fails instead if its result is needed earlier, for example by the reader of a stream, or if its
+    /// step does not complete.
     Exit,
 }
 

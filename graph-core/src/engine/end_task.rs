@@ -81,8 +81,12 @@ impl Engine {
         if let TaskOutcome::Done(output) = &mut outcome {
             output.routed |= !self.graph.has_routers(task.plan.node);
             is_final = output.routed;
+            task.recorded_later = is_final
+                && !output.handled
+                && task.cache_key.is_none()
+                && self.converts_when_stored();
             // The writes are collected now, because the commit consumes the updates.
-            if self.records_end(task) {
+            if !task.recorded_later && self.records_end(task) {
                 match self.checked_writes(output) {
                     Ok(writes) => task.writes = Some(writes),
                     Err(error) => {
@@ -93,7 +97,31 @@ impl Engine {
             }
         }
         task.outcome = Some(outcome);
-        is_final && self.records_end(task)
+        is_final && !task.recorded_later && self.records_end(task)
+    }
+
+    /// Records the finished tasks of a step that does not complete, unless they were recorded when they ended. A task
+    /// whose result cannot be stored fails.
+    pub(super) fn record_finished(&mut self, tasks: &mut [StepTask]) {
+        for task in tasks.iter_mut().filter(|it| it.recorded_later) {
+            let Some(output) = task.output() else { continue };
+            let writes = self.checked_writes(output);
+            let result =
+                writes.and_then(|it| Ok((it, goto_records(&self.graph, &output.targets)?)));
+            match result {
+                Ok((writes, gotos)) => {
+                    let record = task.cx.record(self.done_event(writes, gotos));
+                    self.history.buffered_records.push(record);
+                }
+                Err(error) => {
+                    let event = TaskEvent::Failed { error: error.to_string(), handled: false };
+                    let records = &mut self.history.buffered_records;
+                    records.push(task.cx.record(event));
+                    records.extend(resume_record(&task.cx));
+                    task.outcome = Some(TaskOutcome::Failed(Box::new(error.into())));
+                }
+            }
+        }
     }
 
     /// Returns whether a checkpointer, a stream reader or the cache needs to know how the task ended.

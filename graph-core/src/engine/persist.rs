@@ -9,7 +9,11 @@ use crate::{
         stored::{CheckpointKey, CheckpointWrite, Header, NewCheckpoint, Source},
         writer::{CheckpointWriter, Durability},
     },
-    engine::{outcome::TaskOutput, running::Engine, target::goto_records},
+    engine::{
+        outcome::TaskOutput,
+        running::Engine,
+        target::{check_payload, goto_records},
+    },
     error::RunError,
     state::{
         change::Change,
@@ -25,6 +29,19 @@ impl Engine {
 
     pub(super) fn stores_each_step(&self) -> bool {
         self.writer_with(|it| it != Durability::Exit).is_some()
+    }
+
+    /// Returns whether the results of tasks are converted to JSON and checked only when they are stored: at the end of
+    /// the run, or if their step does not complete.
+    ///
+    /// With exit durability, the records of a step are dropped when the step is committed, so most results are never
+    /// stored as such. Stream readers and eager graphs need them at once. So does a JSON state: its fold can fail
+    /// halfway, after which the writes that it has consumed can no longer be recorded.
+    pub(super) fn converts_when_stored(&self) -> bool {
+        self.stores_at_exit()
+            && self.scope.events.is_none()
+            && self.ahead.is_none()
+            && self.state.values.has_fixed_fields()
     }
 
     fn writer_with(&self, applies: impl Fn(Durability) -> bool) -> Option<&CheckpointWriter> {
@@ -103,6 +120,9 @@ impl Engine {
         if self.history.stored != Some(self.history.id) && self.history.checkpointed {
             let unsaved = std::mem::take(&mut self.history.unsaved_fields);
             let changes = self.state.full_values(&self.graph, &unsaved)?;
+            if self.converts_when_stored() {
+                check_depth(&changes)?;
+            }
             // `put_checkpoint` already incremented the step.
             writes.push(self.new_checkpoint(self.step - 1, changes)?);
         }
@@ -179,12 +199,19 @@ impl Engine {
     }
 
     fn frontier_record(&self) -> Result<FrontierRecord, FieldError> {
-        self.frontier.to_record(&self.graph, |input| {
+        let record = self.frontier.to_record(&self.graph, |input| {
             let mut writes = self.state.values.writes(&input.update)?;
             self.strip_untracked(&mut writes);
             self.check_size(&writes)?;
             Ok(StartRecord { writes, gotos: goto_records(&self.graph, &input.gotos)? })
-        })
+        })?;
+        if self.converts_when_stored() {
+            // Otherwise the payloads were checked when their senders ended.
+            for send in &record.sends {
+                check_payload(&self.graph, &send.node, &send.payload)?;
+            }
+        }
+        Ok(record)
     }
 
     /// Returns the writes of a task.
@@ -227,4 +254,15 @@ impl Engine {
     pub(super) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
         self.graph.strip_untracked(writes);
     }
+}
+
+/// Checks that no value is nested too deeply to be stored. The size of a value is not limited, because small writes may
+/// add up to a large list.
+fn check_depth(changes: &[(String, Change)]) -> Result<(), FieldError> {
+    for (field, change) in changes {
+        if let Change::Set(value) = change {
+            limits::check_storable(field, value, usize::MAX)?;
+        }
+    }
+    Ok(())
 }

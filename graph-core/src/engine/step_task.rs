@@ -26,6 +26,8 @@ pub(super) struct StepTask {
     pub(super) outcome: Option<TaskOutcome>,
     /// The writes of a finished task until they are recorded. `None` if nothing records or reports them.
     pub(super) writes: Option<Vec<FieldWrite>>,
+    /// Whether the task is done and is recorded only if its step does not complete.
+    pub(super) recorded_later: bool,
     /// A failure from an earlier run that the error handler still has to handle.
     pub(super) failed: Option<Box<PendingFailure>>,
     pub(super) cache_key: Option<Box<CacheKey>>,
@@ -33,7 +35,15 @@ pub(super) struct StepTask {
 
 impl StepTask {
     pub(super) fn new(plan: PlannedTask, cx: Arc<TaskContext>) -> Self {
-        Self { plan, cx, outcome: None, writes: None, failed: None, cache_key: None }
+        Self {
+            plan,
+            cx,
+            outcome: None,
+            writes: None,
+            recorded_later: false,
+            failed: None,
+            cache_key: None,
+        }
     }
 
     pub(super) fn output(&self) -> Option<&TaskOutput> {

@@ -52,8 +52,12 @@ impl Engine {
             return Ok(self.stop(StopReason::Drained).await);
         }
         self.publish_starts(&tasks).await;
-        self.execute_in_time(&mut tasks).await?;
+        if let Err(error) = self.execute_in_time(&mut tasks).await {
+            self.record_finished(&mut tasks);
+            return Err(error);
+        }
         if tasks.iter().any(|it| it.output().is_none()) {
+            self.record_finished(&mut tasks);
             return self.halt(&mut tasks).await;
         }
         let committed = self.commit(&mut tasks)?;
@@ -337,6 +341,7 @@ impl Engine {
         let outputs = in_task_order_mut(tasks).filter_map(StepTask::output_mut);
         match self.state.commit(&self.graph, outputs, options) {
             Err(RunError::Conflict(conflict)) if self.stores_at_exit() => {
+                self.record_finished(tasks);
                 self.commit_before_conflict(&conflict, tasks)?;
                 Err(RunError::Conflict(conflict))
             }

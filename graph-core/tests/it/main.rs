@@ -10,6 +10,7 @@ mod edges;
 mod edits;
 mod effects;
 mod entrypoints;
+mod exit_durability;
 mod handlers;
 mod interrupts;
 mod json_graphs;
