@@ -212,7 +212,7 @@ async fn a_payload_is_limited_if_it_is_stored() {
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert_eq!(path_of(&thread).await, ["a"]);
     let stopping = at_exit().stop_before(Stops::at(["read"]));
-    let error = thread.clone().with_options(stopping).run(Trail::default()).await.unwrap_err();
+    let error = thread.clone().with_options(stopping).run(Trail::update()).await.unwrap_err();
     let message = error.to_string();
     assert!(message.contains("payload of `read`"), "{message}");
     assert!(message.contains("more than the limit of 1000"), "{message}");
