@@ -35,10 +35,8 @@ pub(crate) enum ValueForm {
 /// enough to recognize a secret.
 const MAX_VALUE: usize = 1 << 10;
 
-static NAME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9_$][A-Za-zÀ-ÖØ-öø-ÿ0-9_$.-]{1,99}")
-        .expect("a test uses the pattern")
-});
+static NAME: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"[\w$][\w$.-]{1,99}").expect("a test uses the pattern"));
 
 /// A type between a name and its value, as in `password: &str = "x"`.
 static TYPE: LazyLock<Regex> = LazyLock::new(|| {
@@ -77,7 +75,16 @@ static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// First words of settings in which a password follows a host or user name.
-const OWNERS: [&str; 6] = ["machine", "default", "login", "user", "username", "userlist"];
+const OWNERS: [&str; 8] = [
+    "machine",
+    "default",
+    "login",
+    "user",
+    "username",
+    "userlist",
+    "proxy_set_header",
+    "add_header",
+];
 
 /// nginx directives that name an upstream server.
 const SERVER_DIRECTIVES: [&str; 6] =
@@ -151,7 +158,7 @@ fn value_after<'a>(
         return Some((value, ValueForm::Argument));
     }
     let after = &after[ARRAY.find(after).map_or(0, |it| it.end())..];
-    let closers: &[char] = &['"', '\'', '`', ']'];
+    let closers: &[char] = &['"', '\'', '`', ']', '\\'];
     let rest = after.trim_start_matches(closers);
     let is_quoted_name = rest.len() < after.len();
     if let Some(found) = VALUE_ATTRIBUTE.find(rest)
@@ -289,6 +296,12 @@ pub(crate) fn literal(text: &str) -> Option<(&str, Option<usize>)> {
     let prefix = text.len()
         - text.trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', '@', '#', '&']).len();
     let text = if prefix <= 3 { &text[prefix..] } else { text };
+    // A literal within another one.
+    for quote in ["\\\"", "\\'"] {
+        if let Some(inner) = text.strip_prefix(quote) {
+            return Some((inner, inner.find(quote)));
+        }
+    }
     let quote = text.chars().next().filter(|it| matches!(it, '"' | '\'' | '`'))?;
     let inner = &text[1..];
     let mut is_escaped = false;

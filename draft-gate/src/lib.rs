@@ -54,6 +54,7 @@ mod sets;
 mod stats;
 mod submissions;
 mod submit;
+mod token;
 mod tool;
 mod tool_files;
 mod unicode;

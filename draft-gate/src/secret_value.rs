@@ -20,6 +20,30 @@ const MIN_LETTERS: usize = 20;
 /// Minimum number of words of a passphrase.
 const MIN_WORDS: usize = 3;
 
+/// Minimum length of a value that counts as the key of a service.
+const MIN_SERVICE_KEY: usize = 20;
+
+/// Minimum length of a value of digits and letters of one case that counts as the key of a service.
+const MIN_ONE_CASE_KEY: usize = 30;
+
+/// Minimum length of letters and digits that count as random text.
+const MIN_RANDOM: usize = 16;
+
+/// The first characters of public keys, in the formats of OpenSSH and DER.
+const PUBLIC_KEYS: [&str; 11] = [
+    "AAAAB3Nza",
+    "AAAAC3Nza",
+    "AAAAE2Vj",
+    "MIIBIjAN",
+    "MIICIjAN",
+    "MFkwEwYH",
+    "MHYwEAYH",
+    "MCowBQYD",
+    "MIGfMA0G",
+    "ssh-",
+    "public",
+];
+
 /// Values that are references to other values as a whole. Passwords may start with the same characters, so the complete
 /// form is compared.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
@@ -68,11 +92,25 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
             ValueForm::Argument | ValueForm::Unquoted => Severity::Escalate,
         });
     }
+    if assignment.kind != SecretKind::Password && PUBLIC_KEYS.iter().any(|it| value.starts_with(it))
+    {
+        return None;
+    }
     match (assignment.kind, assignment.form) {
+        (SecretKind::Key, _) => {
+            let text = value.strip_prefix("0x").unwrap_or(value);
+            let is_key = is_service_key(value)
+                || (text.len() >= MIN_ONE_CASE_KEY && is_one_case_random(text));
+            is_key.then_some(Severity::Escalate)
+        }
+        (SecretKind::BareKey, _) => is_service_key(value).then_some(Severity::Escalate),
         (SecretKind::Password, ValueForm::Literal) => password_severity(value),
-        (SecretKind::Password, _) => {
-            let is_passphrase =
-                value.contains(char::is_whitespace) && password_severity(value).is_some();
+        (SecretKind::Password, form) => {
+            let may_have_words = value.contains(char::is_whitespace)
+                || (form == ValueForm::Argument
+                    && file == FileKind::Settings
+                    && is_hyphenated(value));
+            let is_passphrase = may_have_words && password_severity(value).is_some();
             (is_strong(value) || is_passphrase).then_some(Severity::Escalate)
         }
         (SecretKind::Generated, ValueForm::Literal) if is_generated(value) => {
@@ -248,6 +286,47 @@ pub(crate) fn is_generated(value: &str) -> bool {
         || (length >= 24 && n_changes >= 4)
         || (is_hexadecimal && has_digit);
     has_letter && (has_digit || length >= 16) && is_mixed && entropy(value) >= 2.5
+}
+
+/// Returns whether a value consists of several words with hyphens between them.
+fn is_hyphenated(value: &str) -> bool {
+    value.split('-').count() > MIN_WORDS
+}
+
+fn is_service_key(value: &str) -> bool {
+    value.len() >= MIN_SERVICE_KEY && !value.contains(char::is_whitespace) && is_random(value)
+}
+
+/// Returns whether digits and letters of one case alternate as often as in random text.
+pub(crate) fn is_one_case_random(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let n_changes =
+        bytes.windows(2).filter(|it| it[0].is_ascii_digit() != it[1].is_ascii_digit()).count();
+    let is_only = |test: fn(&u8) -> bool| bytes.iter().all(|it| it.is_ascii_digit() || test(it));
+    (is_only(u8::is_ascii_lowercase) || is_only(u8::is_ascii_uppercase))
+        && n_changes > 0
+        && n_changes * 6 >= bytes.len()
+}
+
+/// Returns whether a text has letters of both cases and digits, which alternate as often as in random text. They alternate
+/// in 62 % of the positions of random text, and rarely in 35 % of those of names.
+pub(crate) fn is_random(text: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| text.bytes().any(|it| test(&it));
+    if !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)) {
+        return false;
+    }
+    let class = |it: u8| (it.is_ascii_digit(), it.is_ascii_uppercase());
+    let n_changes =
+        |it: &str| it.as_bytes().windows(2).filter(|it| class(it[0]) != class(it[1])).count();
+    let mut n_all_changes = 0;
+    for part in text.split(|it: char| !it.is_ascii_alphanumeric()) {
+        if part.len() >= MIN_RANDOM && n_changes(part) * 20 >= part.len() * 7 {
+            return true;
+        }
+        n_all_changes += n_changes(part);
+    }
+    // Random text may also have separators.
+    text.len() >= 2 * MIN_RANDOM && n_all_changes * 20 >= text.len() * 9
 }
 
 /// Returns the Shannon entropy of a text in bits per byte, computed from the frequencies of its bytes.
