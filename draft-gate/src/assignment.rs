@@ -43,6 +43,11 @@ static TYPE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^:\s*[&'\w<>\[\]., |?]{1,40}?=\s*").expect("a test uses the pattern")
 });
 
+/// A type after a name in Basic, as in `PASSWORD As String = "x"`.
+static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s+(?i:as)\s+[\w.]{1,40}\s*=\s*").expect("a test uses the pattern")
+});
+
 /// An expression before an alternative value, as in `process.env.SECRET || "x"`.
 static ALTERNATIVE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^[^"'`;]{1,200}?(?:\|\||\?\?|\?:|\bor\b)\s*"#).expect("a test uses the pattern")
@@ -179,13 +184,16 @@ fn value_after<'a>(
     }
     let trimmed = rest.trim_start();
     let separator = [
-        "===", "!==", "==", "!=", ":=", "=>", "?=", "||=", "||", "??", "::", "=~", "=", ":", ",",
-        "(",
+        "===", "!==", "==", "!=", ":=", "=>", "?=", "||=", "||", "??", "::", "=~", "<-", "=", ":",
+        ",", "(",
     ]
     .into_iter()
     .find(|it| trimmed.starts_with(it));
-    let Some(separator) = separator else { return value_in_sentence(before, name, after, file) };
-    let value = trimmed[separator.len()..].trim_start();
+    let Some(separator) = separator else {
+        return declared_value(rest).or_else(|| value_in_sentence(before, name, after, file));
+    };
+    // In `**Password:** x`, the name is in bold type.
+    let value = trimmed[separator.len()..].trim_start_matches('*').trim_start();
     match separator {
         "::" | "=~" => None,
         "===" | "!==" | "==" | "!=" | "(" => {
@@ -206,6 +214,12 @@ fn value_after<'a>(
         },
         _ => assigned_value(value, file, is_in_string),
     }
+}
+
+/// Returns the value after a type, as in `Const PASSWORD As String = "x"`.
+fn declared_value(after: &str) -> Option<(&str, ValueForm)> {
+    let start = DECLARED.find(after)?.end();
+    quoted(&after[start..]).map(|value| (value, ValueForm::Literal))
 }
 
 /// Returns the value after a `=`, `:` or similar separator.
@@ -294,7 +308,9 @@ fn quoted(text: &str) -> Option<&str> {
 /// closing quote in it, if the literal ends.
 pub(crate) fn literal(text: &str) -> Option<(&str, Option<usize>)> {
     let prefix = text.len()
-        - text.trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', '@', '#', '&']).len();
+        - text
+            .trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', 'N', 'L', '@', '#', '&'])
+            .len();
     let text = if prefix <= 3 { &text[prefix..] } else { text };
     // A literal within another one.
     for quote in ["\\\"", "\\'"] {

@@ -24,7 +24,7 @@ const MIN_WORDS: usize = 3;
 const MIN_SERVICE_KEY: usize = 20;
 
 /// Minimum length of a value of digits and letters of one case that counts as the key of a service.
-const MIN_ONE_CASE_KEY: usize = 30;
+const MIN_ONE_CASE_KEY: usize = 20;
 
 /// Minimum length of letters and digits that count as random text.
 const MIN_RANDOM: usize = 16;
@@ -96,11 +96,16 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
     {
         return None;
     }
+    let value = match assignment.kind {
+        SecretKind::Password => value,
+        SecretKind::Generated | SecretKind::Key | SecretKind::BareKey => without_scheme(value),
+    };
     match (assignment.kind, assignment.form) {
         (SecretKind::Key, _) => {
             let text = value.strip_prefix("0x").unwrap_or(value);
-            let is_key = is_service_key(value)
-                || (text.len() >= MIN_ONE_CASE_KEY && is_one_case_random(text));
+            let is_fingerprint = text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'A'..=b'F'));
+            let is_one_case = text.len() >= MIN_ONE_CASE_KEY && is_one_case_random(text);
+            let is_key = is_service_key(value) || (is_one_case && !is_fingerprint);
             is_key.then_some(Severity::Escalate)
         }
         (SecretKind::BareKey, _) => is_service_key(value).then_some(Severity::Escalate),
@@ -286,6 +291,15 @@ pub(crate) fn is_generated(value: &str) -> bool {
         || (length >= 24 && n_changes >= 4)
         || (is_hexadecimal && has_digit);
     has_letter && (has_digit || length >= 16) && is_mixed && entropy(value) >= 2.5
+}
+
+/// Returns a credential without the name of its scheme, as in `Bearer x`.
+fn without_scheme(value: &str) -> &str {
+    const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "apikey", "bot"];
+    value
+        .split_once(' ')
+        .filter(|(scheme, _)| SCHEMES.contains(&scheme.to_lowercase().as_str()))
+        .map_or(value, |(_, credential)| credential)
 }
 
 /// Returns whether a value consists of several words with hyphens between them.

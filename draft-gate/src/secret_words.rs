@@ -48,7 +48,10 @@ pub(crate) fn kind_of_name(name: &str) -> Option<SecretKind> {
         all => all,
     };
     let last = words.last()?;
-    if WORDS.descriptions.contains(*last) || words.contains(&"public") {
+    if WORDS.descriptions.contains(*last)
+        || words.contains(&"public")
+        || words.contains(&"publishable")
+    {
         return None;
     }
     let is_password = |it: &str| {

@@ -23,13 +23,13 @@ const MAX_WORDS: usize = 5;
 
 /// Text that may be a token.
 static CANDIDATE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("[A-Za-z0-9_-]{20,}").expect("a test uses the pattern"));
+    LazyLock::new(|| Regex::new("[A-Za-z0-9_.-]{20,}").expect("a test uses the pattern"));
 
 /// Returns the first token of an unknown service in a text.
 pub(crate) fn unlisted_token(text: &str) -> Option<&str> {
     CANDIDATE.find_iter(text).find_map(|found| {
-        // Parts of paths, URLs and qualified names.
-        let is_part = text[..found.start()].ends_with(['/', '.', '@', '#', '\\', '%', '&']);
+        // Parts of paths and URLs.
+        let is_part = text[..found.start()].ends_with(['/', '@', '#', '\\', '%', '&']);
         (!is_part && is_token(found.as_str())).then_some(found.as_str())
     })
 }
@@ -51,7 +51,7 @@ fn split_prefix(text: &str) -> (Vec<&str>, &str) {
     let mut words = vec![];
     let mut rest = text;
     while words.len() < MAX_WORDS
-        && let Some((word, after)) = rest.split_once(['_', '-'])
+        && let Some((word, after)) = rest.split_once(['_', '-', '.'])
         && is_word(word)
     {
         words.push(word);
