@@ -102,8 +102,11 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
     };
     match (assignment.kind, assignment.form) {
         (SecretKind::Key, _) => {
-            let text = value.strip_prefix("0x").unwrap_or(value);
-            let is_fingerprint = text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'A'..=b'F'));
+            // The part after a prefix, as in `standard_x`.
+            let text = value.rsplit('_').next().unwrap_or(value);
+            let text = text.strip_prefix("0x").unwrap_or(text);
+            let is_fingerprint = [16, 40].contains(&text.len())
+                && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'A'..=b'F'));
             let is_one_case = text.len() >= MIN_ONE_CASE_KEY && is_one_case_random(text);
             let is_key = is_service_key(value) || (is_one_case && !is_fingerprint);
             is_key.then_some(Severity::Escalate)
@@ -323,7 +326,7 @@ pub(crate) fn is_one_case_random(text: &str) -> bool {
 }
 
 /// Returns whether a text has letters of both cases and digits, which alternate as often as in random text. They alternate
-/// in 62 % of the positions of random text, and rarely in 35 % of those of names.
+/// in 62 % of the positions of random text, and rarely in 40 % of those of names.
 pub(crate) fn is_random(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.bytes().any(|it| test(&it));
     if !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)) {
@@ -334,7 +337,7 @@ pub(crate) fn is_random(text: &str) -> bool {
         |it: &str| it.as_bytes().windows(2).filter(|it| class(it[0]) != class(it[1])).count();
     let mut n_all_changes = 0;
     for part in text.split(|it: char| !it.is_ascii_alphanumeric()) {
-        if part.len() >= MIN_RANDOM && n_changes(part) * 20 >= part.len() * 7 {
+        if part.len() >= MIN_RANDOM && n_changes(part) * 5 >= part.len() * 2 {
             return true;
         }
         n_all_changes += n_changes(part);

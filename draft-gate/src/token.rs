@@ -12,6 +12,9 @@ use crate::{
 /// Minimum length of the random text. Identifiers of records, which are no secrets, are shorter.
 const MIN_RANDOM: usize = 30;
 
+/// Maximum length of the random text. Longer text is rather encoded data, such as a public key.
+const MAX_RANDOM: usize = 200;
+
 /// Minimum length of the random text after a word such as `secret` or `live`.
 const MIN_AFTER_WORD: usize = 20;
 
@@ -37,7 +40,10 @@ pub(crate) fn unlisted_token(text: &str) -> Option<&str> {
 fn is_token(text: &str) -> bool {
     let (words, body) = split_prefix(text);
     let Some(first) = words.first() else { return false };
-    if identifies_record(first) || words.iter().any(|it| names_record_key(it)) {
+    if body.len() > MAX_RANDOM
+        || identifies_record(first)
+        || words.iter().any(|it| names_record_key(it))
+    {
         return false;
     }
     let has_token_word = words.iter().any(|it| is_token_word(it));
