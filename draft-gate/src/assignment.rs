@@ -35,17 +35,17 @@ pub(crate) enum ValueForm {
 /// enough to recognize a secret.
 const MAX_VALUE: usize = 1 << 10;
 
-static NAME: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"[\w$][\w$.-]{1,99}").expect("a test uses the pattern"));
-
-/// A type between a name and its value, as in `password: &str = "x"`.
-static TYPE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^:\s*[&'\w<>\[\]., |?]{1,40}?=\s*").expect("a test uses the pattern")
+static NAME: LazyLock<Regex> = LazyLock::new(|| {
+    // Latin, Cyrillic, Japanese, Chinese and Korean letters.
+    let letters =
+        r"A-Za-zÀ-ÖØ-öø-\u{24f}\u{400}-\u{4ff}\u{3040}-\u{30ff}\u{4e00}-\u{9fff}\u{ac00}-\u{d7a3}";
+    Regex::new(&format!("[{letters}0-9_$][{letters}0-9_$.-]{{1,99}}"))
+        .expect("a test uses the pattern")
 });
 
 /// A type after a name in Basic, as in `PASSWORD As String = "x"`.
 static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s+(?i:as)\s+[\w.]{1,40}\s*=\s*").expect("a test uses the pattern")
+    Regex::new(r"^\s+(?i:as)\s+[A-Za-z0-9_.]{1,40}\s*=\s*").expect("a test uses the pattern")
 });
 
 /// An expression before an alternative value, as in `process.env.SECRET || "x"`.

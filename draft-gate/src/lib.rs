@@ -44,6 +44,7 @@ mod project_checks;
 mod propose;
 mod proposed_file;
 mod prune;
+mod random_text;
 mod recheck;
 mod records;
 mod scan;

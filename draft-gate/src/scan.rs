@@ -20,9 +20,10 @@ use crate::{
     escape::{escape_invisible, escape_non_ascii},
     file_kind::FileKind,
     finding::{Finding, Severity},
+    random_text::{entropy, is_generated, is_random},
     secret_value::{
-        entropy, is_generated, is_literal, is_mixed_literal, is_random, is_strong_literal,
-        password_cell, password_severity, severity_of,
+        is_literal, is_mixed_literal, is_strong_literal, password_cell, password_severity,
+        severity_of,
     },
     secret_words::SecretKind,
     token::unlisted_token,

@@ -2,8 +2,9 @@
 
 use crate::{
     error::Error,
+    random_text::is_generated,
     scan::contains_secret,
-    secret_value::{is_generated, is_strong_literal},
+    secret_value::is_strong_literal,
     secret_words::{SecretKind, kind_of_name},
 };
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::{
-    secret_value::{is_one_case_random, is_random},
+    random_text::{is_one_case_random, is_random},
     secret_words::{identifies_record, is_token_word, names_record_key},
 };
 
