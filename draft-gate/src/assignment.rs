@@ -36,13 +36,16 @@ pub(crate) enum ValueForm {
 const MAX_VALUE: usize = 1 << 10;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9_$][A-Za-zÀ-ÖØ-öø-ÿ0-9_$.-]{1,99}")
+    // Latin, Cyrillic, Japanese, Chinese and Korean letters.
+    let letters =
+        r"A-Za-zÀ-ÖØ-öø-\u{24f}\u{400}-\u{4ff}\u{3040}-\u{30ff}\u{4e00}-\u{9fff}\u{ac00}-\u{d7a3}";
+    Regex::new(&format!("[{letters}0-9_$][{letters}0-9_$.-]{{1,99}}"))
         .expect("a test uses the pattern")
 });
 
-/// A type between a name and its value, as in `password: &str = "x"`.
-static TYPE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^:\s*[&'\w<>\[\]., |?]{1,40}?=\s*").expect("a test uses the pattern")
+/// A type after a name in Basic, as in `PASSWORD As String = "x"`.
+static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s+(?i:as)\s+[A-Za-z0-9_.]{1,40}\s*=\s*").expect("a test uses the pattern")
 });
 
 /// An expression before an alternative value, as in `process.env.SECRET || "x"`.
@@ -77,7 +80,16 @@ static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// First words of settings in which a password follows a host or user name.
-const OWNERS: [&str; 6] = ["machine", "default", "login", "user", "username", "userlist"];
+const OWNERS: [&str; 8] = [
+    "machine",
+    "default",
+    "login",
+    "user",
+    "username",
+    "userlist",
+    "proxy_set_header",
+    "add_header",
+];
 
 /// nginx directives that name an upstream server.
 const SERVER_DIRECTIVES: [&str; 6] =
@@ -151,7 +163,7 @@ fn value_after<'a>(
         return Some((value, ValueForm::Argument));
     }
     let after = &after[ARRAY.find(after).map_or(0, |it| it.end())..];
-    let closers: &[char] = &['"', '\'', '`', ']'];
+    let closers: &[char] = &['"', '\'', '`', ']', '\\'];
     let rest = after.trim_start_matches(closers);
     let is_quoted_name = rest.len() < after.len();
     if let Some(found) = VALUE_ATTRIBUTE.find(rest)
@@ -172,13 +184,16 @@ fn value_after<'a>(
     }
     let trimmed = rest.trim_start();
     let separator = [
-        "===", "!==", "==", "!=", ":=", "=>", "?=", "||=", "||", "??", "::", "=~", "=", ":", ",",
-        "(",
+        "===", "!==", "==", "!=", ":=", "=>", "?=", "||=", "||", "??", "::", "=~", "<-", "=", ":",
+        ",", "(",
     ]
     .into_iter()
     .find(|it| trimmed.starts_with(it));
-    let Some(separator) = separator else { return value_in_sentence(before, name, after, file) };
-    let value = trimmed[separator.len()..].trim_start();
+    let Some(separator) = separator else {
+        return declared_value(rest).or_else(|| value_in_sentence(before, name, after, file));
+    };
+    // In `**Password:** x`, the name is in bold type.
+    let value = trimmed[separator.len()..].trim_start_matches('*').trim_start();
     match separator {
         "::" | "=~" => None,
         "===" | "!==" | "==" | "!=" | "(" => {
@@ -199,6 +214,12 @@ fn value_after<'a>(
         },
         _ => assigned_value(value, file, is_in_string),
     }
+}
+
+/// Returns the value after a type, as in `Const PASSWORD As String = "x"`.
+fn declared_value(after: &str) -> Option<(&str, ValueForm)> {
+    let start = DECLARED.find(after)?.end();
+    quoted(&after[start..]).map(|value| (value, ValueForm::Literal))
 }
 
 /// Returns the value after a `=`, `:` or similar separator.
@@ -287,8 +308,16 @@ fn quoted(text: &str) -> Option<&str> {
 /// closing quote in it, if the literal ends.
 pub(crate) fn literal(text: &str) -> Option<(&str, Option<usize>)> {
     let prefix = text.len()
-        - text.trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', '@', '#', '&']).len();
+        - text
+            .trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', 'N', 'L', '@', '#', '&'])
+            .len();
     let text = if prefix <= 3 { &text[prefix..] } else { text };
+    // A literal within another one.
+    for quote in ["\\\"", "\\'"] {
+        if let Some(inner) = text.strip_prefix(quote) {
+            return Some((inner, inner.find(quote)));
+        }
+    }
     let quote = text.chars().next().filter(|it| matches!(it, '"' | '\'' | '`'))?;
     let inner = &text[1..];
     let mut is_escaped = false;

@@ -58,8 +58,9 @@ fn join_named(previous: &str, line: &str) -> Option<(String, usize)> {
 /// Returns whether a string literal at the start of a line is a value. It may also be a key, as in `"type": "string"`, or
 /// the first word of a sentence. `after` is the text after the literal.
 fn is_value(after: &str, file: FileKind) -> bool {
-    // The closing quote of a raw string is followed by `#`.
-    let after = after.trim_start_matches('#').trim_start();
+    // The closing quote of a raw string is followed by `#`, and that of a literal within another one starts with a
+    // backslash.
+    let after = after.trim_start_matches(['#', '"', '\'']).trim_start();
     // Two colons convert a value to a type in SQL.
     let is_key = after.starts_with([':', '=']) && !after.starts_with("::");
     let is_in_sentence = file == FileKind::Prose && after.starts_with(char::is_alphanumeric);

@@ -36,8 +36,13 @@ impl FileKind {
             | "bash_profile" | "bash_login" | "zprofile" | "zshenv" | "zlogin" => Self::Shell,
             "yaml" | "yml" | "ini" | "cfg" | "conf" | "config" | "properties" | "cnf"
             | "desktop" | "kubeconfig" | "toml" | "tfvars" | "ovpn" | "netrc" | "npmrc"
-            | "yarnrc" | "pypirc" | "s3cfg" | "boto" | "gitconfig" | "pgpass" => Self::Settings,
-            "" if name == "credentials" => Self::Settings,
+            | "yarnrc" | "pypirc" | "s3cfg" | "boto" | "gitconfig" | "pgpass" | "curlrc"
+            | "wgetrc" | "condarc" | "gemrc" | "nmconnection" | "netdev" | "http" | "rest" => {
+                Self::Settings
+            }
+            "" if ["credentials", "config", "kubeconfig", "_netrc"].contains(&name) => {
+                Self::Settings
+            }
             "md" | "markdown" | "txt" | "rst" | "adoc" | "html" | "htm" | "tex" | "org" | "log"
             | "xml" | "plist" | "" => Self::Prose,
             _ => Self::Code,
@@ -65,6 +70,8 @@ mod tests {
             ("main.py.tpl", FileKind::Code),
             ("home/.npmrc", FileKind::Settings),
             (".aws/credentials", FileKind::Settings),
+            (".kube/config", FileKind::Settings),
+            ("login.http", FileKind::Settings),
             ("a.xml", FileKind::Prose),
             ("example", FileKind::Prose),
         ] {

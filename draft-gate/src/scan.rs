@@ -20,11 +20,13 @@ use crate::{
     escape::{escape_invisible, escape_non_ascii},
     file_kind::FileKind,
     finding::{Finding, Severity},
+    random_text::{entropy, is_generated, is_random},
     secret_value::{
-        entropy, is_literal, is_mixed_literal, is_strong_literal, password_cell, password_severity,
+        is_literal, is_mixed_literal, is_strong_literal, password_cell, password_severity,
         severity_of,
     },
     secret_words::SecretKind,
+    token::unlisted_token,
     unicode::{confusable_word, hides_characters, lookalike_word},
 };
 
@@ -195,10 +197,17 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
         }
     }
     hits.extend(assignments(part, file).iter().filter_map(|it| assigned_hit(it, file, work)));
-    // The rule for literals on lines that mention a password adds nothing to a more precise rule.
-    let is_precise = |it: &Hit<'_>| it.kind == Kind::Secret && it.rule != "password-literal";
-    if hits.iter().any(is_precise) {
-        hits.retain(|it| it.rule != "password-literal");
+    *work += part.len() as u64;
+    if let Some(found) = unlisted_token(part) {
+        let (rule, what) = ("unlisted-token", "possible token of a service");
+        let severity = Severity::Escalate;
+        hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });
+    }
+    // The general rules add nothing to a more precise rule.
+    for general in ["unlisted-token", "token-literal", "password-literal"] {
+        if hits.iter().any(|it| it.kind == Kind::Secret && it.rule != general) {
+            hits.retain(|it| it.rule != general);
+        }
     }
     hits
 }
@@ -217,6 +226,7 @@ fn assigned_hit<'a>(
         (SecretKind::Generated, _) => {
             ("assigned-secret", "value assigned to a variable for secrets")
         }
+        (SecretKind::Key | SecretKind::BareKey, _) => ("assigned-key", "possible key of a service"),
     };
     Some(Hit { rule, kind: Kind::Secret, what, found: assignment.value, severity })
 }
@@ -278,6 +288,10 @@ enum ValueCheck {
     Mixed,
     /// The value has letters of both cases, digits and symbols.
     Strong,
+    /// The value is a literal with letters and digits that alternate.
+    Generated,
+    /// The value has letters of both cases and digits that alternate as often as in random text.
+    Random,
     /// The value is a table row, and one of its cells has letters of both cases, digits and symbols.
     Cell,
 }
@@ -345,11 +359,17 @@ impl Rules {
 }
 
 impl Rule {
+    /// Returns the regular expression, in which `WORDS` is replaced with the keywords.
+    fn full_pattern(&self) -> String {
+        let words: Vec<String> = self.words.iter().map(|it| regex::escape(it)).collect();
+        self.pattern.replace("WORDS", &words.join("|"))
+    }
+
     /// Returns the value that the rule matches in a line, if any, and its severity.
     fn search<'a>(&self, line: &'a str, work: &mut u64) -> Option<(&'a str, Severity)> {
-        let pattern = self
-            .compiled
-            .get_or_init(|| Regex::new(&self.pattern).expect("a test compiles all patterns"));
+        let pattern = self.compiled.get_or_init(|| {
+            Regex::new(&self.full_pattern()).expect("a test compiles all patterns")
+        });
         let own = self.severity.unwrap_or(self.kind.severity());
         *work += line.len() as u64;
         pattern.captures_iter(line).find_map(|captures| {
@@ -366,6 +386,11 @@ impl Rule {
                 Some(ValueCheck::Password) => Some((found, own.min(password_severity(found)?))),
                 Some(ValueCheck::Mixed) => is_mixed_literal(found).then_some((found, own)),
                 Some(ValueCheck::Strong) => is_strong_literal(found).then_some((found, own)),
+                Some(ValueCheck::Generated) => {
+                    let has_digit = found.bytes().any(|it| it.is_ascii_digit());
+                    (has_digit && is_generated(found) && is_literal(found)).then_some((found, own))
+                }
+                Some(ValueCheck::Random) => is_random(found).then_some((found, own)),
                 Some(ValueCheck::Cell) => Some((password_cell(found)?, own)),
             }
         })

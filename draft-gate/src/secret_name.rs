@@ -2,9 +2,10 @@
 
 use crate::{
     error::Error,
+    random_text::is_generated,
     scan::contains_secret,
-    secret_value::{is_generated, is_strong_literal},
-    secret_words::kind_of_name,
+    secret_value::is_strong_literal,
+    secret_words::{SecretKind, kind_of_name},
 };
 
 /// Characters that separate the words of a name.
@@ -37,7 +38,8 @@ fn has_secret_part(component: &str) -> bool {
         let is_random = is_generated(part) || is_strong_literal(part);
         let is_hash =
             part.bytes().all(|it| it.is_ascii_hexdigit()) && [32, 40, 64].contains(&part.len());
-        let is_named = part.len() >= MIN_NAMED && kind_of_name(before).is_some();
+        let is_named = part.len() >= MIN_NAMED
+            && matches!(kind_of_name(before), Some(SecretKind::Password | SecretKind::Generated));
         is_random && (is_named || (part.len() >= MIN_UNNAMED && !is_hash))
     })
 }

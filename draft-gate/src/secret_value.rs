@@ -8,17 +8,36 @@ use crate::{
     assignment::{Assignment, ValueForm},
     file_kind::FileKind,
     finding::Severity,
+    random_text::{MIN_KEY, entropy, is_generated, is_one_case_random, is_random},
     secret_words::{SecretKind, is_ordinary, is_placeholder, is_sentence},
 };
-
-/// Minimum length of a value that counts as a generated key.
-const MIN_KEY: usize = 10;
 
 /// Minimum length of a value of letters of one case that counts as a generated key.
 const MIN_LETTERS: usize = 20;
 
 /// Minimum number of words of a passphrase.
 const MIN_WORDS: usize = 3;
+
+/// Minimum length of a value that counts as the key of a service.
+const MIN_SERVICE_KEY: usize = 20;
+
+/// Minimum length of a value of digits and letters of one case that counts as the key of a service.
+const MIN_ONE_CASE_KEY: usize = 20;
+
+/// The first characters of public keys, in the formats of OpenSSH and DER.
+const PUBLIC_KEYS: [&str; 11] = [
+    "AAAAB3Nza",
+    "AAAAC3Nza",
+    "AAAAE2Vj",
+    "MIIBIjAN",
+    "MIICIjAN",
+    "MFkwEwYH",
+    "MHYwEAYH",
+    "MCowBQYD",
+    "MIGfMA0G",
+    "ssh-",
+    "public",
+];
 
 /// Values that are references to other values as a whole. Passwords may start with the same characters, so the complete
 /// form is compared.
@@ -68,11 +87,33 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
             ValueForm::Argument | ValueForm::Unquoted => Severity::Escalate,
         });
     }
+    if assignment.kind != SecretKind::Password && PUBLIC_KEYS.iter().any(|it| value.starts_with(it))
+    {
+        return None;
+    }
+    let value = match assignment.kind {
+        SecretKind::Password => value,
+        SecretKind::Generated | SecretKind::Key | SecretKind::BareKey => without_scheme(value),
+    };
     match (assignment.kind, assignment.form) {
+        (SecretKind::Key, _) => {
+            // The part after a prefix, as in `standard_x`.
+            let text = value.rsplit('_').next().unwrap_or(value);
+            let text = text.strip_prefix("0x").unwrap_or(text);
+            let is_fingerprint = [16, 40].contains(&text.len())
+                && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'A'..=b'F'));
+            let is_one_case = text.len() >= MIN_ONE_CASE_KEY && is_one_case_random(text);
+            let is_key = is_service_key(value) || (is_one_case && !is_fingerprint);
+            is_key.then_some(Severity::Escalate)
+        }
+        (SecretKind::BareKey, _) => is_service_key(value).then_some(Severity::Escalate),
         (SecretKind::Password, ValueForm::Literal) => password_severity(value),
-        (SecretKind::Password, _) => {
-            let is_passphrase =
-                value.contains(char::is_whitespace) && password_severity(value).is_some();
+        (SecretKind::Password, form) => {
+            let may_have_words = value.contains(char::is_whitespace)
+                || (form == ValueForm::Argument
+                    && file == FileKind::Settings
+                    && is_hyphenated(value));
+            let is_passphrase = may_have_words && password_severity(value).is_some();
             (is_strong(value) || is_passphrase).then_some(Severity::Escalate)
         }
         (SecretKind::Generated, ValueForm::Literal) if is_generated(value) => {
@@ -225,38 +266,22 @@ pub(crate) fn password_cell(row: &str) -> Option<&str> {
     })
 }
 
-/// Returns whether a value looks like a generated key: it is long, and letters and digits alternate often.
-pub(crate) fn is_generated(value: &str) -> bool {
-    let value = value.strip_prefix("0x").unwrap_or(value);
-    let length = value.chars().count();
-    if length < MIN_KEY || value.contains(char::is_whitespace) || !value.is_ascii() {
-        return false;
-    }
-    let class = |it: u8| match it {
-        b'0'..=b'9' => 0,
-        b'A'..=b'Z' => 1,
-        b'a'..=b'z' => 2,
-        _ => 3,
-    };
-    let classes: Vec<u8> = value.bytes().map(class).collect();
-    let n_changes =
-        classes.windows(2).filter(|it| it[0] != it[1] && it[0] != 3 && it[1] != 3).count();
-    let has_digit = classes.contains(&0);
-    let has_letter = classes.iter().any(|it| matches!(it, 1 | 2));
-    let is_hexadecimal = length >= 16 && value.bytes().all(|it| it.is_ascii_hexdigit());
-    let is_mixed = n_changes * 6 >= length
-        || (length >= 24 && n_changes >= 4)
-        || (is_hexadecimal && has_digit);
-    has_letter && (has_digit || length >= 16) && is_mixed && entropy(value) >= 2.5
+/// Returns a credential without the name of its scheme, as in `Bearer x`.
+fn without_scheme(value: &str) -> &str {
+    const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "apikey", "bot"];
+    value
+        .split_once(' ')
+        .filter(|(scheme, _)| SCHEMES.contains(&scheme.to_lowercase().as_str()))
+        .map_or(value, |(_, credential)| credential)
 }
 
-/// Returns the Shannon entropy of a text in bits per byte, computed from the frequencies of its bytes.
-pub(crate) fn entropy(text: &str) -> f64 {
-    let mut counts = [0_u32; 256];
-    text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);
-    let length = f64::from(u32::try_from(text.len().max(1)).unwrap_or(u32::MAX));
-    let shares = counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / length);
-    -shares.map(|it| it * it.log2()).sum::<f64>()
+/// Returns whether a value consists of several words with hyphens between them.
+fn is_hyphenated(value: &str) -> bool {
+    value.split('-').count() > MIN_WORDS
+}
+
+fn is_service_key(value: &str) -> bool {
+    value.len() >= MIN_SERVICE_KEY && !value.contains(char::is_whitespace) && is_random(value)
 }
 
 #[cfg(test)]

@@ -11,6 +11,10 @@ pub(crate) enum SecretKind {
     Password,
     /// A generated key or token.
     Generated,
+    /// Something that the name calls a key. It may also be the key of a record.
+    Key,
+    /// The same, if the name is only `key`.
+    BareKey,
 }
 
 #[derive(Debug, Deserialize)]
@@ -23,6 +27,9 @@ struct Words {
     placeholders: HashSet<String>,
     ordinary: HashSet<String>,
     sentence: HashSet<String>,
+    record_keys: HashSet<String>,
+    identifiers: HashSet<String>,
+    token_words: HashSet<String>,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -41,7 +48,10 @@ pub(crate) fn kind_of_name(name: &str) -> Option<SecretKind> {
         all => all,
     };
     let last = words.last()?;
-    if WORDS.descriptions.contains(*last) || words.contains(&"public") {
+    if WORDS.descriptions.contains(*last)
+        || words.contains(&"public")
+        || words.contains(&"publishable")
+    {
         return None;
     }
     let is_password = |it: &str| {
@@ -60,8 +70,30 @@ pub(crate) fn kind_of_name(name: &str) -> Option<SecretKind> {
     if has_secret {
         return Some(SecretKind::Generated);
     }
+    match words {
+        [.., before, "key"] if names_record_key(before) => return None,
+        [_, .., "key"] => return Some(SecretKind::Key),
+        ["key"] => return Some(SecretKind::BareKey),
+        _ => (),
+    }
     // `password_prod` and `SECRET_1` hold secrets too, but `token_bucket` and `auth_user` do not.
     words.iter().any(|it| is_password(it) && *it != "pass").then_some(SecretKind::Password)
+}
+
+/// Returns whether the first word of a text says that it is the identifier of a record, a hash or a public key.
+pub(crate) fn identifies_record(word: &str) -> bool {
+    let word = word.to_lowercase();
+    word.starts_with("public") || WORDS.identifiers.contains(&word)
+}
+
+/// Returns whether a word before `key` says that it is the key of a record.
+pub(crate) fn names_record_key(word: &str) -> bool {
+    WORDS.record_keys.contains(&word.to_lowercase())
+}
+
+/// Returns whether a word occurs in the prefixes of tokens and not in those of records.
+pub(crate) fn is_token_word(word: &str) -> bool {
+    WORDS.token_words.contains(&word.to_lowercase())
 }
 
 /// Returns whether a value consists of placeholder words and short numbers, or of a repeated character.
@@ -150,7 +182,7 @@ mod tests {
 
     #[test]
     fn names_are_classified_by_their_words() {
-        use SecretKind::{Generated, Password};
+        use SecretKind::{BareKey, Generated, Key, Password};
         for (name, expect) in [
             ("password", Some(Password)),
             ("DB_PASSWORD", Some(Password)),
@@ -163,6 +195,10 @@ mod tests {
             ("SECRET_KEY", Some(Generated)),
             ("PrivateKey", Some(Generated)),
             ("client-key-data", Some(Generated)),
+            ("MAPS_KEY", Some(Key)),
+            ("key", Some(BareKey)),
+            ("cache_key", None),
+            ("пароль", Some(Password)),
             ("PublicKey", None),
             ("PASSWORD_MIN_LENGTH", None),
             ("TOKEN_TTL", None),

@@ -22,6 +22,7 @@ const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 /// The printable characters of ASCII except quotes and the backslash.
 const PRINTABLE: &str =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&()*+,-./:;<=>?@[]^_{|}~";
+const URL_SAFE: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// A deterministic source of numbers.
@@ -68,6 +69,8 @@ impl Numbers {
             "words" => words(self, " "),
             "words-" => words(self, "-"),
             "words12" => (0..3).map(|_| words(self, " ")).collect::<Vec<_>>().join(" "),
+            // Split, so that secret scanners do not report the corpus.
+            "private" => "PRIVATE".to_owned(),
             "upper" => self.one_of(&WORDS).to_uppercase(),
             "user" => self.one_of(&["app", "admin", "postgres", "deploy", "svc_report"]).to_owned(),
             "host" => self.one_of(&["db.internal", "10.0.4.7", "cache-1.example.net"]).to_owned(),
@@ -80,8 +83,11 @@ impl Numbers {
                     "printable" => self.text(length, PRINTABLE),
                     "letters" => self.text(length, LETTERS),
                     "hex" => self.text(length, "0123456789abcdef"),
+                    "HEX" => self.text(length, "0123456789ABCDEF"),
                     "b64x" => self.text(length, BASE64),
+                    "url" => self.text(length, URL_SAFE),
                     "lower" => self.text(length, "abcdefghijklmnopqrstuvwxyz0123456789"),
+                    "small" => self.text(length, "abcdefghijklmnopqrstuvwxyz234567"),
                     "caps" => self.text(length, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"),
                     "digits" => {
                         format!("{}{}", self.below(9) + 1, self.text(length - 1, "0123456789"))
