@@ -43,6 +43,11 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
+/// A type between a name and its value, as in `password: &str = "x"`.
+static TYPE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^:\s*[&'\w<>\[\]., |?]{1,40}?=\s*").expect("a test uses the pattern")
+});
+
 /// A type after a name in Basic, as in `PASSWORD As String = "x"`.
 static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^\s+(?i:as)\s+[A-Za-z0-9_.]{1,40}\s*=\s*").expect("a test uses the pattern")
