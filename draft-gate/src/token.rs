@@ -103,7 +103,7 @@ mod tests {
             format!("acme_{hex}"),
             format!("cache_key_{hex}"),
             format!("/acme_{random}"),
-            random.clone(),
+            random,
             "acme_secret_configurationofthecluster".to_owned(),
             "acme_test_parseHttpHeaderOfFirstResponse".to_owned(),
         ] {
