@@ -317,7 +317,7 @@ pub(crate) fn literal(text: &str) -> Option<(&str, Option<usize>)> {
             .trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', 'N', 'L', '@', '#', '&'])
             .len();
     let text = if prefix <= 3 { &text[prefix..] } else { text };
-    // A literal within another one.
+    // A string literal inside another one, with escaped quotes.
     for quote in ["\\\"", "\\'"] {
         if let Some(inner) = text.strip_prefix(quote) {
             return Some((inner, inner.find(quote)));

@@ -58,7 +58,7 @@ fn join_named(previous: &str, line: &str) -> Option<(String, usize)> {
 /// Returns whether a string literal at the start of a line is a value. It may also be a key, as in `"type": "string"`, or
 /// the first word of a sentence. `after` is the text after the literal.
 fn is_value(after: &str, file: FileKind) -> bool {
-    // The closing quote of a raw string is followed by `#`, and that of a literal within another one starts with a
+    // The closing quote of a raw string is followed by `#`, and that of a literal inside another one is escaped with a
     // backslash.
     let after = after.trim_start_matches(['#', '"', '\'']).trim_start();
     // Two colons convert a value to a type in SQL.

@@ -10,7 +10,7 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
-/// The value after the name in a list: `<key>password</key><string>x</string>`.
+/// The value after the name in a property list: `<key>password</key><string>x</string>`.
 static LIST_VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^</(?:key|string|name)>\s*<(?:string|value)>([^<]+)</")
         .expect("a test uses the pattern")

@@ -3,7 +3,7 @@
 /// Minimum length of a value that counts as a generated key.
 pub(crate) const MIN_KEY: usize = 10;
 
-/// Minimum length of letters and digits that count as random text.
+/// Minimum length of a sequence of letters and digits that counts as random text.
 const MIN_RANDOM: usize = 16;
 
 /// Returns whether a value looks like a generated key: it is long, and letters and digits alternate often.
@@ -42,8 +42,8 @@ pub(crate) fn is_one_case_random(text: &str) -> bool {
         && n_changes * 6 >= bytes.len()
 }
 
-/// Returns whether a text has letters of both cases and digits, which alternate as often as in random text. They alternate
-/// in 62 % of the positions of random text, and rarely in 40 % of those of names.
+/// Returns whether a text has letters of both cases and digits that alternate as often as in random text. In random text,
+/// they alternate at 62 % of the positions; in names, rarely at 40 % or more.
 pub(crate) fn is_random(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.bytes().any(|it| test(&it));
     if !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)) {
@@ -59,7 +59,7 @@ pub(crate) fn is_random(text: &str) -> bool {
         }
         n_all_changes += n_changes(part);
     }
-    // Random text may also have separators.
+    // Random text may also contain separators.
     text.len() >= 2 * MIN_RANDOM && n_all_changes * 20 >= text.len() * 9
 }
 

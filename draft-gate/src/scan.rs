@@ -203,7 +203,7 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
         let severity = Severity::Escalate;
         hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });
     }
-    // The general rules add nothing to a more precise rule.
+    // A match of a general rule is dropped if another rule for secrets matches too.
     for general in ["unlisted-token", "token-literal", "password-literal"] {
         if hits.iter().any(|it| it.kind == Kind::Secret && it.rule != general) {
             hits.retain(|it| it.rule != general);

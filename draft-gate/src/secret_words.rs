@@ -11,9 +11,9 @@ pub(crate) enum SecretKind {
     Password,
     /// A generated key or token.
     Generated,
-    /// Something that the name calls a key. It may also be the key of a record.
+    /// A value whose name ends with `key`. It may be a secret or the key of a record.
     Key,
-    /// The same, if the name is only `key`.
+    /// A value whose name is only `key`.
     BareKey,
 }
 
@@ -80,18 +80,18 @@ pub(crate) fn kind_of_name(name: &str) -> Option<SecretKind> {
     words.iter().any(|it| is_password(it) && *it != "pass").then_some(SecretKind::Password)
 }
 
-/// Returns whether the first word of a text says that it is the identifier of a record, a hash or a public key.
+/// Returns whether a text that starts with this word is the identifier of a record, a hash or a public key.
 pub(crate) fn identifies_record(word: &str) -> bool {
     let word = word.to_lowercase();
     word.starts_with("public") || WORDS.identifiers.contains(&word)
 }
 
-/// Returns whether a word before `key` says that it is the key of a record.
+/// Returns whether a name with this word before `key` is the key of a record, such as `cache_key`.
 pub(crate) fn names_record_key(word: &str) -> bool {
     WORDS.record_keys.contains(&word.to_lowercase())
 }
 
-/// Returns whether a word occurs in the prefixes of tokens and not in those of records.
+/// Returns whether a word occurs in the prefixes of tokens, such as `live` in `acme_live_`.
 pub(crate) fn is_token_word(word: &str) -> bool {
     WORDS.token_words.contains(&word.to_lowercase())
 }

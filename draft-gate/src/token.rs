@@ -1,4 +1,4 @@
-//! Finds tokens of services that have no rule, by their form: words, as in `acme_live_`, and random text.
+//! Finds tokens of services that have no rule, by their form: words, as in `acme_live_`, followed by random text.
 
 use std::sync::LazyLock;
 
@@ -9,10 +9,10 @@ use crate::{
     secret_words::{identifies_record, is_token_word, names_record_key},
 };
 
-/// Minimum length of the random text. Identifiers of records, which are no secrets, are shorter.
+/// Minimum length of the random text. Identifiers of records, which are not secrets, are shorter.
 const MIN_RANDOM: usize = 30;
 
-/// Maximum length of the random text. Longer text is rather encoded data, such as a public key.
+/// Maximum length of the random text. Longer text is probably encoded data, such as a public key.
 const MAX_RANDOM: usize = 200;
 
 /// Minimum length of the random text after a word such as `secret` or `live`.
@@ -31,7 +31,7 @@ static CANDIDATE: LazyLock<Regex> =
 /// Returns the first token of an unknown service in a text.
 pub(crate) fn unlisted_token(text: &str) -> Option<&str> {
     CANDIDATE.find_iter(text).find_map(|found| {
-        // Parts of paths and URLs.
+        // Parts of paths and URLs are not tokens.
         let is_part = text[..found.start()].ends_with(['/', '@', '#', '\\', '%', '&']);
         (!is_part && is_token(found.as_str())).then_some(found.as_str())
     })
@@ -52,7 +52,7 @@ fn is_token(text: &str) -> bool {
         || (has_token_word && body.len() >= MIN_ONE_CASE && is_one_case_random(body))
 }
 
-/// Splits a text into the words at its start, each before a separator, and the rest.
+/// Splits a text into the words at its start, each followed by a separator, and the rest.
 fn split_prefix(text: &str) -> (Vec<&str>, &str) {
     let mut words = vec![];
     let mut rest = text;
@@ -85,7 +85,7 @@ mod tests {
     const HEX: [&str; 2] = ["3f9a8c7712de", "40b6a1e58f07c2d9"];
 
     #[test]
-    fn words_before_random_text_make_a_token() {
+    fn words_followed_by_random_text_are_a_token() {
         let (random, hex) = (RANDOM.concat(), HEX.concat());
         for token in [
             format!("acme_{random}"),

@@ -75,8 +75,8 @@ async fn threads_do_not_share_files() {
 /// A command that prints one long line.
 const LONG_OUTPUT: &str = "head -c 100000 /dev/zero | tr '\\0' x";
 
-/// Returns limits that only [`LONG_OUTPUT`] exceeds. A short limit on the time would end other commands too if the machine
-/// is busy.
+/// Returns limits that only [`LONG_OUTPUT`] exceeds. A short time limit would also end other commands if the machine is
+/// busy.
 fn short_output() -> ExecLimits {
     let time = Duration::from_secs(600);
     ExecLimits { wall: time, cpu_time: time, output: 1000, ..ExecLimits::default() }

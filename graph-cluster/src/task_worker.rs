@@ -126,7 +126,7 @@ impl TaskSet {
         let (sent, lease) = (Instant::now(), runner.options.lease);
         let claimed = runner.store.claim_tasks(&filter, lease, free).await;
         match claimed {
-            // The answer came so late that another worker may have claimed the tasks, and may even have ended them.
+            // The answer came so late that another worker may already have claimed or even completed the tasks.
             Ok(claims) if sent.elapsed() >= lease && !claims.is_empty() => {
                 tracing::warn!("the leases of claimed tasks expired before the database answered");
             }

@@ -232,8 +232,8 @@ async fn report(runner: &LegRunner, draining: bool) -> Result<(), ClusterError> 
     runner.store.report_worker(&report, draining).await
 }
 
-/// Reports at intervals, and when the worker starts to drain, until it has finished. No report is dropped halfway, because
-/// the database might execute it after later statements, such as the removal of the worker.
+/// Reports at intervals, and when the worker starts to drain, until the worker has finished. A report is never cancelled
+/// while it is in flight, because the database might execute it after later statements, such as the removal of the worker.
 async fn keep_reporting(runner: &LegRunner, mut has_finished: oneshot::Receiver<()>) {
     let mut beats = interval(REPORT_INTERVAL);
     let mut is_draining = false;

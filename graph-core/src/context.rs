@@ -177,11 +177,11 @@ impl<C: ?Sized> Context<C> {
         self.task.checkpoint()
     }
 
-    /// Returns the id of the newest checkpoint that an input, an edit or a fork created, among the checkpoint that the
-    /// current step follows and its ancestors. Without a checkpointer, each run has its own id.
+    /// Returns the id of the checkpoint at which the current branch of the thread starts: the newest ancestor of the
+    /// current step that an input, an edit or a fork created. Without a checkpointer, each run has its own id.
     ///
-    /// A run that is interrupted, fails or is cancelled has the same id when it is resumed. Use it to recognise whether
-    /// data that the process holds outside the state belongs to the branch of the thread that is running.
+    /// A run that is interrupted, fails or is cancelled has the same id when it is resumed. Use the id to check whether
+    /// data that the process holds outside the state belongs to the current branch.
     pub fn origin(&self) -> CheckpointId {
         self.task.step.origin
     }

@@ -222,8 +222,8 @@ fn fork_bomb() -> io::Result<()> {
     }
 }
 
-/// Allocates more memory than the suite's guests may use, and holds it. The amount is limited, because a busy machine may
-/// notice late that the limit is exceeded.
+/// Allocates more memory than the suite's guests may use, and holds it. The amount is limited, because on a busy machine
+/// the agent may detect late that the limit is exceeded.
 fn eat_memory() -> io::Result<()> {
     let mut allocated = Vec::new();
     while allocated.len() < 1024 {

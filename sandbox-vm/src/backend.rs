@@ -110,7 +110,7 @@ mod tests {
     async fn reason_of_an_early_end_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");
-        // The host sends its first message after it has opened the process that the script calls the guest.
+        // The host sends its first message after it has opened the process that the script reports as the guest.
         let script = "sleep 1000 </dev/null >/dev/null 2>&1 & echo guest $!\nhead -c 1 >/dev/null\nexec 0</dev/null\n\
                       sleep 0.3\necho no such luck >&2";
         write_script(&program, script);

@@ -143,7 +143,7 @@ impl Cgroup {
         }
     }
 
-    /// Returns whether all processes of the group are stopped. The kernel stops them some time after it was asked to
+    /// Returns whether all processes of the group are stopped. The kernel stops them some time after the request to
     /// freeze the group.
     pub(crate) fn is_frozen(&self) -> bool {
         let Some(dir) = self.dirs.get(&Controller::Freezer) else { return false };

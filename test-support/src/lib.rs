@@ -1,4 +1,4 @@
-//! Helpers for the tests of several crates: programs that may not be installed, and processes that end with a test.
+//! Utilities for the tests of several crates: finding optional programs, and starting processes that end with a test.
 
 pub mod peers;
 pub mod process;

@@ -24,7 +24,7 @@ use graph_tests::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Time after which a condition that must become true is considered missed.
+/// Maximum time that a test waits for a condition.
 const DEADLINE: Duration = Duration::from_secs(180);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

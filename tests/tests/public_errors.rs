@@ -1,5 +1,5 @@
 //! Checks that a `main` that returns an error of a library prints its message and its causes, not its fields: the
-//! `Debug` form of these errors is written by `readable_debug!` or by hand.
+//! `Debug` form of these errors is implemented with `readable_debug!` or by hand.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{

@@ -17,7 +17,7 @@ export async function openProxy(target) {
       one.on("error", () => other.destroy());
       one.on("close", () => {
         open.delete(one);
-        // The other side still receives what was sent before.
+        // The other side still receives the data that was sent before.
         other.destroySoon();
       });
     }

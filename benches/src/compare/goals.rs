@@ -1,4 +1,4 @@
-//! The goals: ratios and times that one run of the benchmark must show.
+//! The goals: ratios and times that one run of the benchmark must reach.
 
 use super::{cell::Cell, cost::Cost, peer::Kind};
 
@@ -6,10 +6,10 @@ use super::{cell::Cell, cost::Cost, peer::Kind};
 #[derive(Clone, Copy, Debug)]
 pub struct Goal {
     pub workload: &'static str,
-    /// Size at which the goal counts; for a ratio, the largest measured one if it was not measured.
+    /// Size at which the goal applies. A ratio that was not measured at this size is taken from the largest smaller one.
     pub size: usize,
     /// The peers to compare with. The engine is compared with itself at a tenth of the size, where the cost of a unit
-    /// should be the same, unless the limit is a time.
+    /// should be the same. Ignored if the limit is a time.
     pub against: Kind,
     pub measure: Measure,
     pub limit: Limit,
@@ -29,7 +29,7 @@ pub enum Limit {
     AtLeast(f64),
     /// Ratio of the engine's cost to the peer's; at most this value.
     AtMost(f64),
-    /// Time of the engine for a unit, in nanoseconds; at most this value.
+    /// Time of the engine per unit, in nanoseconds; at most this value.
     Nanos(f64),
 }
 
@@ -91,8 +91,8 @@ pub struct Verdict {
 }
 
 impl Goal {
-    /// Returns the time at the goal's size, or the ratio at the goal's size or at the largest smaller size at which a peer
-    /// was measured.
+    /// Returns the measured value. A time is measured at the size of the goal; a ratio is measured at that size or, if no
+    /// peer was measured there, at the largest smaller size.
     pub fn verdict(&self, cells: &[Cell]) -> Option<Verdict> {
         if let Limit::Nanos(limit) = self.limit {
             let ours = self.cost(self.engine(cells, self.size)?);

@@ -63,7 +63,7 @@ fn swapped_links_never_lead_outside() {
     println!("{} swaps, {steps:?}", n_swaps.load(Ordering::Relaxed));
 }
 
-/// Numbers of steps of all workers.
+/// Number of steps of all workers, by result.
 #[derive(Debug, Default)]
 struct Steps {
     done: AtomicUsize,
@@ -76,13 +76,13 @@ impl Steps {
         steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Some steps must succeed and some must be refused, or the test would be meaningless.
+    /// Returns whether some steps have succeeded and some were refused. Otherwise, the test would be meaningless.
     fn suffice(&self) -> bool {
         [&self.done, &self.refused].into_iter().all(|it| it.load(Ordering::Relaxed) > 0)
     }
 }
 
-/// Works on one file until `end`, and longer if the steps do not suffice.
+/// Works on one file until `end`, and longer if no step has succeeded or none was refused.
 fn work(ws: &TestWorkspace, number: usize, end: Instant, steps: &Steps) {
     let name = format!("w{number}");
     let worker = ws.gate.worker(&name).unwrap();

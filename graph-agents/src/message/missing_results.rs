@@ -1,4 +1,4 @@
-//! Results for tool calls that have none.
+//! Adds results for tool calls that have none.
 
 use super::types::{AiMessage, Message, ToolMessage};
 

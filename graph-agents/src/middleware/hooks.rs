@@ -105,8 +105,9 @@ pub trait Middleware: fmt::Debug + Send + Sync {
         next.call(request).await
     }
 
-    /// Wraps a model: each model that the agent calls, inside [`wrap_model_call`](Self::wrap_model_call) of all
-    /// middleware, and the models that other middleware calls itself, for example to write summaries.
+    /// Wraps a model. Called for each model of the agent, whose calls are made inside
+    /// [`wrap_model_call`](Self::wrap_model_call) of all middleware, and for the models that other middleware calls
+    /// itself, for example to write summaries.
     fn wrap_model(&self, model: SharedModel) -> SharedModel {
         model
     }

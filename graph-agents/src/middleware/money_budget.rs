@@ -24,8 +24,8 @@ use crate::{
 /// its estimate. After the call, the reported usage replaces the reservation. A call that fails, is cancelled or has no
 /// reported usage is charged its full reservation.
 ///
-/// Every attempt counts if other middleware retries calls or switches models, wherever the budget is placed. A call that
-/// other middleware answers itself costs nothing.
+/// If other middleware retries calls or switches models, every attempt counts, regardless of the position of the budget
+/// among the middleware. A call that other middleware answers itself costs nothing.
 ///
 /// ```
 /// use graph_agents::middleware::MoneyBudget;

@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputMode {
     /// The last message. If it is a tool result, all messages from the newest AI message on, so that every result follows
-    /// its call. If it contains tool calls, an error for each of them follows.
+    /// its call. If it contains tool calls, it is followed by an error for each of them.
     #[default]
     LastMessage,
     /// All messages.

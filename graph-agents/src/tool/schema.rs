@@ -50,8 +50,8 @@ pub fn check(
     if checker.faults.is_empty() { Ok(converted) } else { Err(checker.faults) }
 }
 
-/// Maximum nesting depth of combined schemas, and maximum number of references that follow one another. A tool server
-/// may send a schema that would overflow the stack or whose references form a cycle.
+/// Maximum nesting depth of combined schemas, and maximum length of a chain of references. A tool server may send a schema
+/// that would overflow the stack or whose references form a cycle.
 const MAX_DEPTH: usize = 128;
 
 struct Checker<'a> {
@@ -61,7 +61,7 @@ struct Checker<'a> {
     /// Number of combined schemas that enclose the current part.
     depth: usize,
     /// Results of the checks inside combined schemas, by schema, value and depth. Several schemas may check the same
-    /// part of the value against the same schema; without the results, this would take exponential time.
+    /// part of the value against the same schema; without stored results, this would take exponential time.
     checked: HashMap<(*const Value, *const Value, usize), (Value, Vec<Fault>)>,
 }
 
@@ -123,15 +123,15 @@ impl<'a> Checker<'a> {
         (converted, mem::replace(&mut self.faults, others))
     }
 
-    /// Checks a value against a schema. `tried` contains the combined schemas that the value has not matched so far, so
-    /// the check of a schema whose alternatives refer to itself terminates.
+    /// Checks a value against a schema. `tried` contains the combined schemas that were already tried for the value, so
+    /// that the check of a schema whose alternatives refer to the schema itself terminates.
     fn untried(&mut self, schema: &'a Value, value: &Value, tried: &mut Vec<&'a Value>) -> Value {
         let Some(schema) = self.resolve(schema) else { return value.clone() };
         if !is_combined(schema) {
             return self.keywords(schema, value);
         }
         if self.depth == MAX_DEPTH || tried.iter().any(|it| ptr::eq(*it, schema)) {
-            let message = "The schema nests too many `anyOf`, `oneOf` or `allOf`";
+            let message = "The schema nests `anyOf`, `oneOf` or `allOf` too deeply";
             self.fault("recursion_loop", message);
             return value.clone();
         }
@@ -203,7 +203,7 @@ impl<'a> Checker<'a> {
         Value::Array(converted)
     }
 
-    /// Follows the references of a schema. Reports a fault and returns `None` if there are too many, as in a cycle.
+    /// Follows the references of a schema. Reports a fault and returns `None` if the chain is too long, as in a cycle.
     fn resolve(&mut self, mut schema: &'a Value) -> Option<&'a Value> {
         for _ in 0..MAX_DEPTH {
             let target = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#'));
@@ -212,7 +212,7 @@ impl<'a> Checker<'a> {
                 None => return Some(schema),
             }
         }
-        self.fault("recursion_loop", "The schema has too many references that follow one another");
+        self.fault("recursion_loop", "The chain of references in the schema is too long");
         None
     }
 
@@ -321,7 +321,7 @@ mod tests {
         }});
         assert_eq!(
             faults(&schema, &json!({"a": 1})),
-            ["a: The schema has too many references that follow one another"]
+            ["a: The chain of references in the schema is too long"]
         );
     }
 
@@ -354,7 +354,7 @@ mod tests {
         assert!(check(&schema, json!({"a": "x"}).as_object().unwrap()).is_ok());
         assert_eq!(
             faults(&schema, &json!({"a": 1})),
-            ["a: The schema nests too many `anyOf`, `oneOf` or `allOf`"]
+            ["a: The schema nests `anyOf`, `oneOf` or `allOf` too deeply"]
         );
     }
 
@@ -366,7 +366,7 @@ mod tests {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": chain});
         assert_eq!(
             faults(&schema, &json!({"a": 1})),
-            ["a: The schema nests too many `anyOf`, `oneOf` or `allOf`"]
+            ["a: The schema nests `anyOf`, `oneOf` or `allOf` too deeply"]
         );
     }
 

@@ -116,7 +116,7 @@ impl Middleware for EndAfterModel {
 }
 
 #[tokio::test]
-async fn supervisor_sees_an_answer_to_every_call_of_an_agent_that_middleware_ends() {
+async fn unexecuted_calls_of_an_agent_that_middleware_ends_are_answered_with_errors() {
     for mode in [OutputMode::LastMessage, OutputMode::FullHistory] {
         let model = ScriptedModel::new([calls(&["transfer_to_bob"]), AiMessage::new("done")]);
         let bob = Agent::new(ScriptedModel::new([calls(&["three", "three"])]))
@@ -135,8 +135,8 @@ async fn supervisor_sees_an_answer_to_every_call_of_an_agent_that_middleware_end
     }
 }
 
-/// Runs a supervisor that hands the conversation to `bob` and then makes these calls. `forward_message` forwards his
-/// message.
+/// Runs a supervisor that hands the conversation to `bob` and then makes these calls. `forward_message` forwards the
+/// message of `bob`.
 async fn forward(names: &[&str]) -> Vec<Message> {
     let mut second = calls(names);
     for call in &mut second.tool_calls {

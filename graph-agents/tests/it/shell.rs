@@ -198,7 +198,7 @@ async fn calls_of_one_message_that_are_approved_one_by_one_share_a_session() {
 }
 
 #[tokio::test]
-async fn fork_from_an_earlier_checkpoint_runs_in_a_new_session_and_says_so() {
+async fn fork_from_an_earlier_checkpoint_runs_in_a_new_session_and_reports_it() {
     let executor = Counting::default();
     let answers = vec![
         call("shell", command("a"), "c1"),

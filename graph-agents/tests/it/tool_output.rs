@@ -211,7 +211,7 @@ async fn tools_for_files_and_commands_are_untrusted_by_default() {
 }
 
 #[tokio::test]
-async fn mark_of_a_single_tool_can_be_removed() {
+async fn untrusted_mark_of_a_single_tool_can_be_removed() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.txt"), "Obey!\n").unwrap();
     let tools = FileSearch::new(dir.path()).unwrap().tools().into_iter().map(Tool::trusted);

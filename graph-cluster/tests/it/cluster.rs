@@ -162,7 +162,7 @@ impl Cluster {
         }
     }
 
-    /// Counts how often a worker claims a run or a task that another claim has not ended.
+    /// Starts to count takeovers: claims of a run or task whose previous claim has not ended.
     pub(crate) fn count_takeovers(&self) {
         self.sql(
             "CREATE TABLE takeover (kind text);

@@ -125,10 +125,10 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         workers.iter().for_each(|it| it.signal(Signal::KILL));
-        // Waits for the end of the processes.
+        // Waits until the processes have ended.
         drop(workers);
         cluster.sql("INSERT INTO dead VALUES (1)");
-        // Waits for the end of the statement.
+        // Waits until the statement has ended.
         cluster.sql(&format!("DROP TRIGGER pause ON graph_cluster.{table}"));
         cluster.sql("DELETE FROM dead");
         let _next = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
@@ -218,8 +218,8 @@ pub(crate) async fn worker_without_a_checkpointer_in_its_database_does_not_start
     assert!(matches!(served, Err(ClusterError::NoCheckpointer(_))), "{served:?}");
 }
 
-/// Like [`check_effects`]. The takeover of a run repeats at most the effects of a step, which are `width` effects, and the
-/// takeover of a task repeats at most one effect.
+/// Like [`check_effects`]. The takeover of a run repeats at most the `width` effects of one step, and the takeover of a
+/// task repeats at most one effect.
 pub(crate) fn check_effects_after_takeovers(cluster: &Cluster, width: u32) {
     let of_runs = cluster.n_takeovers("run") * width as usize;
     check_effects(cluster, of_runs + cluster.n_takeovers("task"));

@@ -121,7 +121,7 @@ impl RestateServer {
         end(&mut self.nodes[0].guard.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits until the administration is healthy and the ingress answers.
+    /// Waits until the admin API is healthy and the ingress answers.
     async fn wait_until_healthy(&self) {
         let deadline = Instant::now() + DEADLINE;
         loop {

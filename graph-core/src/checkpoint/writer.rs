@@ -207,13 +207,13 @@ impl Closer {
                 let _ = closed.await;
             }
         }
-        // Taken only now: if the caller is dropped while it waits, the lease is still held, and `drop` must report that.
+        // Cleared only now: if the caller is dropped while it waits, the lease is still held, and `drop` must record that.
         self.queue = None;
     }
 }
 
 impl Drop for Closer {
-    /// Called before [`close`](Self::close) has returned if the run is dropped.
+    /// Records the run in `ENDING` if it is dropped before [`close`](Self::close) has returned.
     fn drop(&mut self) {
         if let Some(QueueEnd { runtime, released, .. }) = self.queue.take() {
             let thread = std::mem::take(&mut self.thread);

@@ -35,8 +35,8 @@ impl Engine {
     /// the run, or if their step does not complete.
     ///
     /// With exit durability, the records of a step are dropped when the step is committed, so most results are never
-    /// stored as such. Stream readers and eager graphs need them at once. So does a JSON state: its fold can fail
-    /// halfway, after which the writes that it has consumed can no longer be recorded.
+    /// stored individually. Stream readers and eager graphs need the results immediately. So does a JSON state: if
+    /// applying the writes fails halfway, the writes that were already applied can no longer be recorded.
     pub(super) fn converts_when_stored(&self) -> bool {
         self.stores_at_exit()
             && self.scope.events.is_none()

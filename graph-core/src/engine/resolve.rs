@@ -22,7 +22,7 @@ use crate::{
     state::field::{Field, FieldWrite, Lifetime},
 };
 
-/// A run with the same id that the thread already has.
+/// An earlier run of the thread with the same id.
 struct EarlierRun {
     /// The input that the run started with, or `None` if it was not stored.
     input: Option<Vec<FieldWrite>>,
@@ -54,7 +54,7 @@ async fn earlier_run(
 /// Converts the input of a run on a thread that has a checkpoint: a whole state must not reset the thread's fields, the
 /// input of a run that has already started is not applied again, and input for a new thread is dropped.
 ///
-/// `run` is `None` if the caller has not chosen the run's id, so that no other run has it.
+/// `run` is `None` if the caller has not chosen the id of the run. No earlier run has a generated id.
 pub(super) async fn resolve_input(
     input: RunInput,
     graph: &Graph,

@@ -251,7 +251,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 
     /// Sets the maximum size of a checkpointed value, in bytes. A task that produces a larger value fails. The
     /// default is 256 MiB. With [`Durability::Exit`](crate::Durability::Exit), the results of completed steps are not
-    /// stored as such and may be larger.
+    /// stored individually and may be larger.
     pub fn max_stored_bytes(mut self, bytes: usize) -> Self {
         self.declaration.max_stored_bytes = bytes;
         self

@@ -71,7 +71,7 @@ async fn continuing_from_an_old_checkpoint_creates_a_branch() {
 }
 
 #[tokio::test]
-async fn the_origin_is_kept_by_a_resume_and_changed_by_a_branch() {
+async fn resume_keeps_the_origin_and_a_branch_changes_it() {
     async fn origin(_: &Trail, cx: &Context<Probe>) -> TrailUpdate {
         visited(&cx.origin().to_string())
     }

@@ -1,4 +1,4 @@
-//! The objects of one owner do not exist for other clients, on any route.
+//! The objects of one owner are invisible to other clients on all routes.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -70,7 +70,7 @@ pub(crate) fn numbers(found: &Value, ids: &[String]) -> Vec<usize> {
     numbers_by("thread_id", found, ids)
 }
 
-/// Returns the numbers of the objects that a search has found, whose ids are in the field `key`.
+/// Returns the positions in `ids` of the objects that a search has found. The field `key` contains the id of an object.
 pub(crate) fn numbers_by(key: &str, found: &Value, ids: &[String]) -> Vec<usize> {
     let number = |object: &Value| ids.iter().position(|id| object[key] == **id).unwrap();
     found.as_array().unwrap().iter().map(number).collect()
@@ -83,8 +83,8 @@ pub(crate) fn assistants(graph: &str) -> Vec<Value> {
     named.into_iter().map(request).collect()
 }
 
-/// Returns searches for the assistants above, and the numbers of those that they find, in order. The name of the graph
-/// must not contain the letter a.
+/// Returns searches for the assistants above, and the positions of the assistants that each search finds, in order. The
+/// name of the graph must not contain the letter a.
 pub(crate) fn assistant_cases(graph: &str) -> Vec<(Value, Vec<usize>)> {
     let by_name = json!({ "graph_id": graph, "name": "a", "sort_by": "name", "sort_order": "asc" });
     vec![
@@ -109,7 +109,7 @@ fn with(request: &Value, key: &str, value: &str) -> Value {
     request
 }
 
-/// Returns requests to create crons of an assistant. The second one has ended, and the first one has no end.
+/// Returns requests to create crons of an assistant. The second one has ended, and the first one has no end time.
 pub(crate) fn crons(assistant: &str) -> Vec<Value> {
     let cron =
         json!({ "assistant_id": assistant, "schedule": "0 0 1 1 *", "metadata": { "team": "a" } });
@@ -117,8 +117,8 @@ pub(crate) fn crons(assistant: &str) -> Vec<Value> {
     vec![cron.clone(), ended, with(&cron, "end_time", "2900-01-01T00:00:00")]
 }
 
-/// Returns searches for the crons above, and the numbers of those that they find, in order. The third one is disabled.
-/// `thread` is the id of a thread without crons.
+/// Returns searches for the crons above, and the positions of the crons that each search finds, in order. The third cron
+/// is disabled. `thread` is the id of a thread without crons.
 pub(crate) fn cron_cases(assistant: &str, thread: &str) -> Vec<(Value, Vec<usize>)> {
     vec![
         (json!({}), vec![2, 1, 0]),

@@ -77,7 +77,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the rounds at which runs are held; see [`held_job`].
+    /// Ends the rounds that wait for this call; see [`held_job`].
     pub(crate) fn release(&self) {
         fs::write(self.effects_file().with_extension("continue"), "").unwrap();
     }

@@ -23,7 +23,7 @@ use crate::error::OpenError;
 
 /// Maximum time for establishing a connection. A busy server may need several seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time after which a connection is lost if the server's machine does not acknowledge sent data.
+/// Time after which a connection is considered lost if the server's machine does not acknowledge sent data.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time that a statement waits for a free connection.
 const POOL_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
 //! The threads that a database handle and its clones have leased, and the session that holds their locks.
 //!
-//! A lease is released in the background, by a round trip to the server. Until the release has finished, the server
-//! refuses the thread to other database handles. Handles of this process wait for the release instead.
+//! A lease is released in the background, by a round trip to the server. Until the release has finished, the thread is
+//! busy for database handles of other processes. Other handles of this process wait for the release.
 
 use std::{
     collections::HashMap,

@@ -120,8 +120,8 @@ impl Drop for LeaseGuard {
         releasing().insert(self.token);
         self.database.owner().lock().remove(&self.thread);
         let (thread, token) = (std::mem::take(&mut self.thread), self.token);
-        // The row is deleted later. The next request of this handle follows in the queue; other handles of this process
-        // consult `RELEASING`.
+        // The row is deleted later. The queue executes later requests of this handle after the deletion; other handles
+        // of this process check `RELEASING`.
         self.database.writer().send(move |session| {
             release(session, &thread, token).map_err(Failure::<CheckpointError>::from)
         });

@@ -199,7 +199,7 @@ async fn starting_a_sandbox_is_retried() {
     assert!(executor.run("print(1)", &[], &job).await.unwrap().success());
     let mut again = std::pin::pin!(executor.run("print(2)", &[], &job));
     let again = tokio::select! {
-        // If both are due at once, the program comes back before the last attempt to start a sandbox.
+        // If both branches are ready, the program is renamed back before the last attempt to start a sandbox.
         biased;
         () = tokio::time::sleep(Duration::from_millis(250)) => {
             fs::rename(&away, &agent).unwrap();

@@ -61,7 +61,7 @@ async fn mounts_inside_the_image_are_read_only_nosuid_nodev() {
         return check_mounts().await;
     }
     if !rustix::process::geteuid().is_root() {
-        test_support::report_skipped("mounts in the image; only root can make one");
+        test_support::report_skipped("only root can create a mount in the image");
         return;
     }
     let script = format!("mount -t tmpfs tmpfs {MOUNTED} && exec \"$0\" \"$@\"");

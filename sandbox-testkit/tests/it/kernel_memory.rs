@@ -61,7 +61,7 @@ async fn inotify_instances_are_limited() {
     let is_writable = rustix::fs::statvfs(limit).is_ok_and(|it| !it.f_flag.contains(read_only));
     if !is_writable {
         test_support::report_skipped(&format!(
-            "the limit on inotify instances; {limit} cannot be written"
+            "cannot limit the inotify instances: {limit} is not writable"
         ));
         return;
     }

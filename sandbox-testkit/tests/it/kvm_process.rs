@@ -175,14 +175,10 @@ const GROUP: u32 = 54_321;
 fn members_of_the_devices_group_can_start_guests() {
     let test = "kvm_process::graph_trace_matches_in_process_trace";
     let Ok(device) = fs::metadata("/dev/kvm") else {
-        return test_support::report_skipped(
-            "members of the group of /dev/kvm; there is no such device",
-        );
+        return test_support::report_skipped("the device /dev/kvm does not exist");
     };
     if !rustix::process::geteuid().is_root() {
-        return test_support::report_skipped(
-            "members of the group of /dev/kvm; only root can set up the group",
-        );
+        return test_support::report_skipped("only root can change the group of /dev/kvm");
     }
     let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
     // Replace the device, in a separate mount namespace, with one that belongs to a group.

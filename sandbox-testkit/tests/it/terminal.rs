@@ -21,9 +21,7 @@ async fn guests_do_not_have_the_terminal_of_their_host() {
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).env(IN_TERMINAL, "1");
     match script.output() {
-        Err(error) => {
-            test_support::report_skipped(&format!("guests of a terminal; `script`: {error}"))
-        }
+        Err(error) => test_support::report_skipped(&format!("cannot run `script`: {error}")),
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && text.contains("1 passed"), "{text}");

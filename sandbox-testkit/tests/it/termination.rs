@@ -66,7 +66,7 @@ async fn unkillable_guest_does_not_block_expiry_of_others() {
     let healthy = sandboxes.get("healthy").unwrap();
     assert_eq!(until_terminated(&healthy).await, TerminationReason::Limit(ExceededLimit::Lifetime));
     until(|| sandboxes.list().is_empty()).await;
-    // The host gives up on the guest that cannot be killed after a minute.
+    // The host waits up to a minute for the guest that cannot be killed.
     assert!(started.elapsed() < Duration::from_secs(30));
 }
 
@@ -82,7 +82,7 @@ async fn deleting_an_unkillable_guest_takes_at_most_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn sandbox_expires_after_its_manager_is_dropped() {
     let (sandboxes, dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
-    // Shorter than the default idle time, and much longer than the sandbox below needs to be removed.
+    // Shorter than the default idle time, and much longer than the removal of the sandbox below takes.
     let lifetime = Duration::from_secs(600);
     let spec = |name: &str| Spec::new(name).lifetime(lifetime);
     let sandbox = sandboxes.create_if_not_exists(spec("referenced")).await.unwrap();

@@ -299,7 +299,7 @@ async fn drain_deadline(
     ended: &mut watch::Receiver<bool>,
     deadline: &mut Option<tokio::time::Instant>,
 ) {
-    // An error means that the sender is gone, because the program was cancelled.
+    // An error means that the sender was dropped, because the program was cancelled.
     let _ = ended.wait_for(|it| *it).await;
     let deadline = deadline.get_or_insert_with(|| tokio::time::Instant::now() + DRAIN_TIMEOUT);
     tokio::time::sleep_until(*deadline).await;

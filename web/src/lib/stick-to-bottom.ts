@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef } from "react";
 /** Distance in pixels from the end of the page that still counts as the end. */
 const TOLERANCE = 120;
 
-/** Keeps the page scrolled to its end while it grows, from when it is scrolled there until the user scrolls up. */
+/** Keeps the page at its end while it grows. Starts when the page is scrolled to its end, stops when it is scrolled up. */
 export function useStickToBottom(content: string | number): void {
   const isAtBottom = useRef(false);
   useEffect(() => {
@@ -27,6 +27,6 @@ export function useStickToBottom(content: string | number): void {
 /** Scrolls to the end of the page. */
 export function scrollToBottom(): void {
   window.scrollTo({ top: document.documentElement.scrollHeight });
-  // The browser reports the scroll with the next frame, before which the page may grow.
+  // The browser sends its scroll event with the next frame, and the page may grow before that.
   window.dispatchEvent(new Event("scroll"));
 }

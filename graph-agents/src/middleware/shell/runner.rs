@@ -1,4 +1,4 @@
-//! Execution of the calls of the tool.
+//! Executes the calls of the tool `shell`.
 
 use std::sync::Arc;
 

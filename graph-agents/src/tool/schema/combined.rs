@@ -9,7 +9,7 @@ pub(super) fn is_combined(schema: &Value) -> bool {
     ["anyOf", "oneOf", "allOf"].iter().any(|it| schema[it].is_array())
 }
 
-/// Keywords that a schema can have beside those that combine others.
+/// Keywords that are checked in addition to those that combine other schemas.
 const KEYWORDS: [&str; 6] = ["type", "enum", "const", "properties", "required", "items"];
 
 impl<'a> Checker<'a> {
@@ -26,7 +26,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks a value against the own keywords of a schema and against the schemas that it combines. Stops at the first
+    /// Checks a value against the other keywords of a schema and against the schemas that it combines. Stops at the first
     /// of them that the value does not match, because a schema that refers to itself could report exponentially many
     /// faults.
     pub(super) fn combined(
@@ -198,7 +198,7 @@ mod tests {
         let schema = json!({"properties": {"a": itself}, "$defs": {
             "loop": {"allOf": [itself, itself, {"type": "string"}]}
         }});
-        let expected = ["a: The schema nests too many `anyOf`, `oneOf` or `allOf`"];
+        let expected = ["a: The schema nests `anyOf`, `oneOf` or `allOf` too deeply"];
         assert_eq!(faults(&schema, &json!({"a": "x"})), expected);
     }
 

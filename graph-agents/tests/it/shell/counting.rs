@@ -1,4 +1,4 @@
-//! An executor without programs.
+//! A command executor that starts no programs.
 
 use std::sync::{
     Arc, Mutex,

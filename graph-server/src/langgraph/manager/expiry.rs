@@ -71,7 +71,7 @@ impl Manager {
     pub(in crate::langgraph) async fn set_ttl(&self, ttl: &ThreadTtl) -> ApiResult<()> {
         let mut decide = |entry: ThreadEntry| {
             check_not_reserved(ttl.thread_id, &entry)?;
-            // It belongs to the owner of the thread, who can differ from the client.
+            // The time to live belongs to the owner of the thread, who may not be the client that sets it.
             let row = to_row(ttl, entry.owner.as_deref())?;
             Ok(ThreadChange { put: vec![row], ..ThreadChange::default() })
         };

@@ -180,7 +180,7 @@ fn field(name: &str, value: &str) -> Map<String, Value> {
     Map::from_iter([(name.to_owned(), json!(value))])
 }
 
-/// Deletes the crons of an assistant, which could start no runs without it.
+/// Deletes the crons of an assistant, because they cannot start runs without the assistant.
 async fn delete_crons(manager: &Manager, assistant: &str) -> ApiResult<()> {
     let fields = field("assistant_id", assistant);
     let search = Search {

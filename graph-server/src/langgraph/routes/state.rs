@@ -167,7 +167,7 @@ async fn list_history(
     let thread = manager.thread(parse_id("thread", id)?).await?;
     let Some(graph) = thread.graph() else { return Ok(Vec::new()) };
     let metadata = &request.metadata;
-    // The filters are applied after the history is read, so the limit cannot be applied before.
+    // The filters are applied after the history is read, so the limit cannot be applied while it is read.
     let is_filtered = only.is_some() || !metadata.is_empty();
     let mut filter = HistoryFilter::from((!is_filtered).then(|| page.limit()));
     if let Some(before) = before {

@@ -105,7 +105,7 @@ async fn stalled_connect_times_out() {
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
     let mut waiting = vec![];
-    // On a busy machine, a connection that is accepted may take a while too.
+    // On a busy machine, a connection may also take a while if it is accepted.
     while let Ok(stream) = timeout(Duration::from_secs(5), TcpStream::connect(address)).await {
         waiting.push(stream.unwrap());
     }

@@ -20,7 +20,7 @@ async fn cached_response_costs_nothing() {
     let second = llm.generate("?").await.unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     assert_eq!((second.usage, second.cost), (Some(Usage::default()), Some(Money::ZERO)));
-    assert_ne!(second.latency, first.latency, "it is the time that the cache took");
+    assert_ne!(second.latency, first.latency, "the latency is that of the cache");
     let (usage, cost, latency) = (first.usage, first.cost, first.latency);
     assert_eq!(Response { usage, cost, latency, ..second }, first);
 }

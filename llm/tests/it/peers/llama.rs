@@ -178,7 +178,7 @@ async fn loading_server_is_a_retryable_error() {
     assert!(error.is_retryable() && error.message.contains("Loading model"), "{error:?}");
 }
 
-/// Time after which a test fails that waits for the server.
+/// Maximum time that a test waits for the server.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns a free port. It is below the range from which the system assigns ports, so that no other test receives it

@@ -226,7 +226,7 @@ fn parent_pid(pid: Pid) -> Option<u32> {
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Thaws a group again, so that a pause which fails or whose caller is dropped has no effect.
+/// Thaws a group when it is dropped, so that a pause that fails or whose caller is dropped has no effect.
 struct ThawOnDrop<'a>(Option<&'a Cgroup>);
 
 impl Drop for ThawOnDrop<'_> {

@@ -150,7 +150,7 @@ async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcErro
     let not_cancelable =
         |_| RpcError(NOT_CANCELABLE, format!("task `{run}` has ended and cannot be cancelled"));
     let live = manager.cancel(thread, run, cancellation).await.map_err(not_cancelable)?;
-    // The run may end by itself before it notices the cancellation.
+    // The run may end by itself before the cancellation takes effect.
     ended(manager, &Task { run, thread }, &live).await
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn search(
     filter: Filter<'_>,
 ) -> ApiResult<Found> {
     let conditions = conditions(search).to_string();
-    // As JSON, because a parameter cannot contain U+0000.
+    // Passed as JSON, because a text parameter cannot contain U+0000.
     let name = search.name.map(|it| json!(it).to_string());
     let limit = i64::try_from(search.limit).unwrap_or(i64::MAX);
     let offset = i64::try_from(search.offset).unwrap_or(i64::MAX);
