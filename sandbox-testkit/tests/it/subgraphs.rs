@@ -1,5 +1,5 @@
-//! Tests that a subgraph in a sandbox behaves like the same subgraph in the host's process, on every back end that this
-//! machine supports.
+//! Tests that a subgraph in a sandbox behaves like the same subgraph in the host's process. Most of them run on the back
+//! ends whose guests start fast; the trace of an interrupted run is compared on every back end that this machine supports.
 
 use std::{
     collections::BTreeMap,
@@ -19,18 +19,18 @@ use sandbox_testkit::inquiry::{
 };
 use sandbox_vm::{
     CallError, CallPolicy, HostFunctions, SandboxOptions, Sandboxes, Spec,
-    backend::{InProcess, Jail},
+    backend::{Backend, InProcess, Jail},
     guest::Host,
     sandboxed,
 };
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{HOSTILE, sandboxes};
+use crate::{HOSTILE, microvm::micro_vm, sandboxes, suite::gvisor};
 
 type Deps = Option<Host>;
 
-/// Opens sandboxes on every back end that this machine supports.
+/// Opens sandboxes on every back end that this machine supports and whose guests start fast.
 async fn backends() -> Vec<(Sandboxes, TempDir)> {
     let mut all = vec![
         sandboxes(InProcess::new(sandbox_testkit::agent)).await,
@@ -43,7 +43,7 @@ async fn backends() -> Vec<(Sandboxes, TempDir)> {
     all
 }
 
-/// Runs a check on every back end.
+/// Runs a check on each of [`backends`].
 async fn on_each_backend<F: Future<Output = ()>>(check: impl Fn(Sandboxes) -> F) {
     for (sandboxes, _dir) in backends().await {
         check(sandboxes.clone()).await;
@@ -151,6 +151,29 @@ async fn traces_match_those_of_ordinary_subgraphs() {
         }
     })
     .await;
+}
+
+/// Checks that a report whose inquiry is interrupted has the same trace and state on a back end as without a sandbox.
+pub(crate) async fn check_interrupted_run(backend: impl Backend + 'static) {
+    let (sandboxes, _dir) = sandboxes(backend).await;
+    let options = ReportOptions::default();
+    let expected = run(&reference(options), "interrupt").await;
+    let actual = run(&in_sandboxes(&sandboxes, plain_policy(), options), "interrupt").await;
+    assert_eq!(text(&actual), text(&expected), "{}", sandboxes.backend());
+    assert_eq!(actual.outcome.unwrap().state(), expected.outcome.unwrap().state());
+    assert_eq!(sandboxes.list().len(), 0, "{}: a sandbox is left", sandboxes.backend());
+}
+
+#[tokio::test]
+async fn interrupted_run_in_gvisor_has_the_same_trace() {
+    let Some(gvisor) = gvisor().await else { return };
+    check_interrupted_run(gvisor).await;
+}
+
+#[tokio::test]
+async fn interrupted_run_in_micro_vms_has_the_same_trace() {
+    let Some(vm) = micro_vm() else { return };
+    check_interrupted_run(vm).await;
 }
 
 #[tokio::test]
