@@ -361,6 +361,55 @@ fn sharing_the_hosts_kernel_is_reported_with_advice() {
     assert!(report.contains("jail (isolation: process, shares the host's kernel)"), "{report}");
 }
 
+/// Returns a command that runs like `command`, but cannot open `/dev/kvm`. Returns `None` if this user can open it and
+/// cannot hide it.
+fn without_kvm(command: Command) -> Option<Command> {
+    if fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
+        return Some(command);
+    }
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    // Not even root can open a device on a mount without devices.
+    let script = "mount --bind /dev/kvm /dev/kvm && mount -o remount,bind,nodev /dev/kvm && exec \"$0\" \"$@\"";
+    let mut hidden = Command::new("unshare");
+    hidden
+        .args(["--mount", "sh", "-c", script])
+        .arg(command.get_program())
+        .args(command.get_args());
+    hidden.current_dir(command.get_current_dir()?);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => hidden.env(name, value),
+            None => hidden.env_remove(name),
+        };
+    }
+    Some(hidden)
+}
+
+#[test]
+fn without_kvm_the_next_best_sandbox_is_used_and_a_command_for_vms_is_named() {
+    let workspace = Workspace::new();
+    let run = |options: &str| {
+        let line = format!("run ACME --config small.toml --as-of 2026-11-15 --rounds 1 {options}");
+        without_kvm(workspace.command(&line)).map(|mut it| it.output().unwrap())
+    };
+    let Some(output) = run("--out here --plain") else {
+        return test_support::report_skipped("a machine without KVM; only root can hide /dev/kvm");
+    };
+    let (_, err) = check(&output, 0);
+    let lines: Vec<&str> = err.lines().filter(|it| it.contains("debates run in ")).collect();
+    let [line] = lines.as_slice() else { panic!("{err}") };
+    assert!(line.contains("host's kernel)"), "{line}");
+    assert!(line.contains("for VMs, run `sudo "), "{line}");
+    let report: Value = serde_json::from_str(&read(&workspace.path("here/report.json"))).unwrap();
+    let level = &report["outcome"]["isolation"]["level"];
+    assert!(*level == "kernel" || *level == "process", "{level}");
+    // A required level fails closed.
+    let required = run("--out vm --quiet --isolation vm").unwrap();
+    check_fails(&required, 1, &["isolation `vm` is required", "/dev/kvm"]);
+}
+
 #[test]
 fn plans_estimate_calls_and_cost() {
     let workspace = Workspace::new();

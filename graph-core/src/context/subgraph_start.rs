@@ -52,7 +52,20 @@ impl SubgraphStart {
     /// Returns the stored namespace and the checkpoint for a subgraph that the run enters. Returns `None` for subgraphs
     /// that are not on the path, and for later invocations.
     pub(crate) fn enter(&self, namespace: &str) -> Option<(&str, CheckpointId)> {
-        let (_, index) = lock(&self.next).take_if(|(next, _)| next == namespace)?;
-        self.path.get(index).map(|(namespace, id)| (namespace.as_str(), *id))
+        self.enter_path(namespace).first().map(|(namespace, id)| (namespace.as_str(), *id))
+    }
+
+    /// Like [`enter`](Self::enter), but returns the whole path from the entered subgraph inwards. It is empty where `enter`
+    /// returns `None`.
+    pub(crate) fn enter_path(&self, namespace: &str) -> &[(String, CheckpointId)] {
+        let entered = lock(&self.next).take_if(|(next, _)| next == namespace);
+        entered.and_then(|(_, index)| self.path.get(index..)).unwrap_or_default()
+    }
+
+    /// Creates the data for a subgraph that runs in another process than the enclosing graphs, from its
+    /// [path](Self::enter_path) and the namespace under which the run enters it. Returns `None` if the path is empty.
+    pub(crate) fn from_path(path: Vec<(String, CheckpointId)>, namespace: &str) -> Option<Self> {
+        let next = Some((namespace.to_owned(), 0));
+        (!path.is_empty()).then(|| Self { path, next: Mutex::new(next) })
     }
 }

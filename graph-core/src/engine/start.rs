@@ -356,11 +356,6 @@ impl Engine {
             let Some(number) = first.and_then(|first| number_of(stored_in, &first)) else {
                 continue;
             };
-            if node.subgraph.as_ref().is_some_and(|it| it.remote.is_some()) {
-                return Err(error(
-                    "the subgraph runs in another process; start from a checkpoint of an enclosing graph",
-                ));
-            }
             let (origin, outer) = (self.history.origin, &self.scope.namespace);
             let task = task_id(origin, outer, self.step, node.label.as_str(), plan.kind);
             if let Some(namespace) = subgraph_namespace(graph, outer, plan.node, task) {

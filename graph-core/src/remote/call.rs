@@ -1,6 +1,7 @@
 //! The call of a subgraph that runs in another process, as its runner sees it.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, atomic::Ordering},
 };
@@ -72,8 +73,10 @@ impl RemoteCall {
         let parent_task = task.handled_task().unwrap_or_else(|| task.id());
         let events = scope.events.as_ref().and_then(|it| it.nested(&namespace, parent_task));
         let writer = scope.writer.clone().filter(|_| persistence != Persistence::None);
-        let InnerResumeValues { single, answered_interrupt, by_id } =
-            scope.resume_values.inside(|it| belongs_to(it, &namespace));
+        let checkpoints = match (&writer, &scope.subgraph_start) {
+            (Some(_), Some(start)) => start.enter_path(&namespace).to_vec(),
+            _ => Vec::new(),
+        };
         let settings = &scope.settings;
         let mut start = RemoteStart {
             run: scope.run.to_string(),
@@ -84,16 +87,22 @@ impl RemoteCall {
             input,
             tasks: RemoteTask::chain(task),
             settings: RemoteSettings::of(settings),
-            resume_value: single,
-            answered_interrupt,
-            resume_values: by_id,
+            resume_value: None,
+            answered_interrupt: None,
+            resume_values: BTreeMap::new(),
             replay: scope
                 .replay
                 .as_ref()
                 .map(|it| RemoteReplay { bound: it.bound(), visited: it.visited() }),
+            checkpoints,
             modes: events.as_ref().map(EventSender::modes).unwrap_or_default(),
             namespace,
         };
+        let is_inside = |it: &str| belongs_to(it, &start.namespace) || start.starts_from(it);
+        let InnerResumeValues { single, answered_interrupt, by_id } =
+            scope.resume_values.inside(is_inside);
+        (start.resume_value, start.answered_interrupt) = (single, answered_interrupt);
+        start.resume_values = by_id;
         if task.attempt.load(Ordering::Relaxed) > 1 {
             // An earlier attempt may have used the value already.
             start.bind_resume_value();
@@ -107,14 +116,21 @@ impl RemoteCall {
         &self.start
     }
 
-    /// Returns whether a namespace belongs to the subgraph or to a graph inside it. The other process must not access
-    /// other namespaces.
+    /// Returns whether a namespace belongs to the subgraph or to a graph inside it. The other process must not write to
+    /// other namespaces; see [`may_read`](Self::may_read) for reading.
     pub fn owns(&self, namespace: &str) -> bool {
         belongs_to(namespace, &self.start.namespace)
     }
 
+    /// Returns whether the other process may read checkpoints in a namespace. If the run starts from a checkpoint of the
+    /// subgraph, it may also read the namespace in which that checkpoint is stored, but not write to it.
+    pub fn may_read(&self, namespace: &str) -> bool {
+        self.owns(namespace) || self.start.starts_from(namespace)
+    }
+
     /// Returns the checkpointer for the subgraph, or `None` if its checkpoints are not stored. Its writes are stored in
-    /// order with the other writes of the run. It does not check namespaces: see [`owns`](Self::owns).
+    /// order with the other writes of the run. It does not check namespaces: see [`owns`](Self::owns) and
+    /// [`may_read`](Self::may_read).
     pub fn checkpointer(&self) -> Option<Arc<dyn Checkpointer>> {
         let writer = self.writer.clone()?;
         let newest = self.start.newest_checkpoint();

@@ -13,6 +13,7 @@ use crate::{
     },
     context::{
         resume::{Replay, ResumeValues},
+        subgraph_start::SubgraphStart,
         task::{Scope, TaskContext},
     },
     control::RunControl,
@@ -68,6 +69,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             Default::default(),
         ));
         let had_resume_value = resume_values.has_single();
+        let subgraph_start = SubgraphStart::from_path(start.checkpoints, &namespace).map(Arc::new);
         let replay = start.replay.map(|it| Arc::new(Replay::new(it.bound, it.visited)));
         let events_to_host = (!start.modes.is_empty())
             .then(|| EventSender::new(sender, &start.modes, true, run.clone()));
@@ -92,7 +94,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             writer: writer.clone(),
             resume_values: resume_values.clone(),
             replay: replay.clone(),
-            subgraph_start: None,
+            subgraph_start: subgraph_start.clone(),
             record_target: None,
             host: None,
         };

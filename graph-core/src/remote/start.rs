@@ -16,7 +16,7 @@ use crate::{
     },
     effects::Interceptor,
     label::Label,
-    namespace::Persistence,
+    namespace::{Persistence, belongs_to},
     state::field::FieldWrite,
     stream::StreamMode,
 };
@@ -42,6 +42,10 @@ pub struct RemoteStart {
     pub(super) answered_interrupt: Option<String>,
     pub(super) resume_values: BTreeMap<String, Value>,
     pub(super) replay: Option<RemoteReplay>,
+    /// The checkpoints from which the subgraph and the graphs inside it start, with the namespaces in which they are
+    /// stored, outermost first. Empty unless the run starts from a checkpoint of one of these graphs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) checkpoints: Vec<(String, CheckpointId)>,
     /// Kinds of events to send back. Empty if the run has no stream that includes subgraphs.
     pub(super) modes: Vec<StreamMode>,
 }
@@ -60,6 +64,12 @@ impl RemoteStart {
     /// Returns the newest checkpoint of the enclosing graphs.
     pub(super) fn newest_checkpoint(&self) -> Option<CheckpointId> {
         self.tasks.iter().map(|it| it.step.checkpoint).max()
+    }
+
+    /// Returns whether a namespace belongs to the subgraph with the checkpoint from which the run starts. Its task had
+    /// another id in the run that created the checkpoint, so the namespace may differ from that of the subgraph.
+    pub(super) fn starts_from(&self, namespace: &str) -> bool {
+        self.checkpoints.first().is_some_and(|(stored_in, _)| belongs_to(namespace, stored_in))
     }
 
     /// Returns whether the subgraph must report heartbeats, because a node that encloses it has an idle timeout.

@@ -25,7 +25,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::engine::FakeEngine;
-use crate::{HOSTILE, microvm::agent, pool::until, sandboxes};
+use crate::{HOSTILE, microvm::agent, pool::until, sandboxes, subgraphs::check_interrupted_run};
 
 /// Returns a back end and its fake container engine. The fake engine runs the suite's guest as an ordinary process,
 /// whatever agent it is given.
@@ -187,6 +187,12 @@ async fn docker_passes_suite() {
     eprintln!("docker: {report}");
     report.assert();
     assert!(report.passed() > 45, "{report}");
+}
+
+#[tokio::test]
+async fn interrupted_run_in_containers_has_the_same_trace() {
+    let Some((_, docker)) = real_engine().await else { return };
+    check_interrupted_run(docker).await;
 }
 
 /// Returns the process ids of all containers that the engine lists for these sandboxes.

@@ -1,6 +1,6 @@
-//! Tests of the isolation levels without an isolating back end, and of the mounts in a jail's root.
+//! Tests of the isolation levels without an isolating back end, and of a jail's namespaces and mounts.
 
-use std::{env, process::Command};
+use std::{env, fs, process::Command};
 
 use sandbox_vm::{
     Error, Image, Isolation, Program, Sandboxes, Spec,
@@ -47,6 +47,22 @@ async fn weaker_back_end_does_not_meet_a_required_level() {
     }
     let sandboxes = builder().isolation(Isolation::Process).open().await.unwrap();
     assert_eq!(sandboxes.level(), IsolationLevel::Process);
+}
+
+/// The suite checks the other namespaces on all back ends, but a container may share these two with the host.
+#[tokio::test]
+async fn jail_has_its_own_user_and_control_group_namespaces() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let spec = Spec::new("namespaces").image(Image::Python);
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    for kind in ["cgroup", "user"] {
+        let path = format!("/proc/self/ns/{kind}");
+        let of_host = fs::read_link(&path).unwrap();
+        let output = sandbox.exec(Program::new("readlink").arg(path)).await.unwrap();
+        let of_guest = String::from_utf8(output.stdout).unwrap();
+        assert!(of_guest.starts_with(&format!("{kind}:[")), "{kind}: {of_guest:?}");
+        assert_ne!(of_guest.trim_end(), of_host.to_str().unwrap());
+    }
 }
 
 /// Environment variable that is set when the test below reruns itself with a mount inside the jail's image.

@@ -1,5 +1,5 @@
-//! Tests that a subgraph in a sandbox behaves like the same subgraph in the host's process, on every back end that this
-//! machine supports.
+//! Tests that a subgraph in a sandbox behaves like the same subgraph in the host's process. Most of them run on the back
+//! ends whose guests start fast; the trace of an interrupted run is compared on every back end that this machine supports.
 
 use std::{
     collections::BTreeMap,
@@ -9,9 +9,9 @@ use std::{
 };
 
 use graph_core::{
-    Durability, Event, EventKind, Goto, Input, MemorySaver, NodeTimeoutError, Persistence,
-    RunControl, RunError, RunOptions, RunOutcome, START, StateGraph, StopReason, StreamMode,
-    SubgraphNode, Thread, subgraph_on_payload,
+    Durability, Event, EventKind, Goto, HistoryFilter, Input, MemorySaver, NodeTimeoutError,
+    Persistence, RunControl, RunError, RunOptions, RunOutcome, START, StateGraph, StopReason,
+    StreamMode, SubgraphNode, Thread, subgraph_on_payload,
 };
 use graph_trace::{Detail, RecordedRun, Recorder, TextOptions, record_thread};
 use sandbox_testkit::inquiry::{
@@ -19,18 +19,18 @@ use sandbox_testkit::inquiry::{
 };
 use sandbox_vm::{
     CallError, CallPolicy, HostFunctions, SandboxOptions, Sandboxes, Spec,
-    backend::{InProcess, Jail},
+    backend::{Backend, InProcess, Jail},
     guest::Host,
     sandboxed,
 };
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{HOSTILE, sandboxes};
+use crate::{HOSTILE, microvm::micro_vm, sandboxes, suite::gvisor};
 
 type Deps = Option<Host>;
 
-/// Opens sandboxes on every back end that this machine supports.
+/// Opens sandboxes on every back end that this machine supports and whose guests start fast.
 async fn backends() -> Vec<(Sandboxes, TempDir)> {
     let mut all = vec![
         sandboxes(InProcess::new(sandbox_testkit::agent)).await,
@@ -43,7 +43,7 @@ async fn backends() -> Vec<(Sandboxes, TempDir)> {
     all
 }
 
-/// Runs a check on every back end.
+/// Runs a check on each of [`backends`].
 async fn on_each_backend<F: Future<Output = ()>>(check: impl Fn(Sandboxes) -> F) {
     for (sandboxes, _dir) in backends().await {
         check(sandboxes.clone()).await;
@@ -153,6 +153,29 @@ async fn traces_match_those_of_ordinary_subgraphs() {
     .await;
 }
 
+/// Checks that a report whose inquiry is interrupted has the same trace and state on a back end as without a sandbox.
+pub(crate) async fn check_interrupted_run(backend: impl Backend + 'static) {
+    let (sandboxes, _dir) = sandboxes(backend).await;
+    let options = ReportOptions::default();
+    let expected = run(&reference(options), "interrupt").await;
+    let actual = run(&in_sandboxes(&sandboxes, plain_policy(), options), "interrupt").await;
+    assert_eq!(text(&actual), text(&expected), "{}", sandboxes.backend());
+    assert_eq!(actual.outcome.unwrap().state(), expected.outcome.unwrap().state());
+    assert_eq!(sandboxes.list().len(), 0, "{}: a sandbox is left", sandboxes.backend());
+}
+
+#[tokio::test]
+async fn interrupted_run_in_gvisor_has_the_same_trace() {
+    let Some(gvisor) = gvisor().await else { return };
+    check_interrupted_run(gvisor).await;
+}
+
+#[tokio::test]
+async fn interrupted_run_in_micro_vms_has_the_same_trace() {
+    let Some(vm) = micro_vm() else { return };
+    check_interrupted_run(vm).await;
+}
+
 #[tokio::test]
 async fn every_durability_stores_the_same_history() {
     on_each_backend(async |sandboxes| {
@@ -173,7 +196,7 @@ async fn every_durability_stores_the_same_history() {
 /// Returns the nodes that follow each checkpoint, with the state of the subgraphs, newest checkpoint first.
 async fn history(thread: &Thread<Report, Deps>) -> Vec<String> {
     let mut all = Vec::new();
-    for checkpoint in thread.history(graph_core::HistoryFilter::default()).await.unwrap() {
+    for checkpoint in thread.history(HistoryFilter::default()).await.unwrap() {
         let at = thread.at(checkpoint.id).state_with_subgraphs().await.unwrap().unwrap();
         let subgraphs = at.tasks.iter().map(|it| it.subgraph.as_ref().map(|it| it.values.clone()));
         all.push(format!("{:?} {:?}", at.next, subgraphs.collect::<Vec<_>>()));
@@ -193,7 +216,7 @@ async fn forks_and_time_travel_enter_the_subgraph() {
             let first = run(thread, "interrupt").await;
             assert!(first.outcome.as_ref().unwrap().is_done());
             // The checkpoint before the inquiry, whose task was interrupted in the middle.
-            let history = thread.history(graph_core::HistoryFilter::default()).await.unwrap();
+            let history = thread.history(HistoryFilter::default()).await.unwrap();
             let before = history.iter().find(|it| it.next == ["inquire"]).unwrap().id;
             let replayed = record_thread(&thread.at(before), Input::proceed()).await;
             let replayed = replayed.then(thread, Input::resume("another remark").unwrap()).await;
@@ -208,6 +231,42 @@ async fn forks_and_time_travel_enter_the_subgraph() {
         assert_eq!(traces[1], traces[0], "{}", sandboxes.backend());
     })
     .await;
+}
+
+#[tokio::test]
+async fn runs_start_from_checkpoints_inside_the_subgraph() {
+    on_each_backend(async |sandboxes| {
+        let calls = Calls::default();
+        let policy = calls.policy(|_| async {});
+        let thread = in_sandboxes(&sandboxes, policy, ReportOptions::default());
+        let expected = run_from_inside(&reference(ReportOptions::default())).await;
+        assert_eq!(run_from_inside(&thread).await, expected, "{}", sandboxes.backend());
+        // The first inquiry asks once, and the second one in each of the four runs.
+        assert_eq!(calls.made()["what is tea"], 1 + 4, "{:?}", calls.made());
+    })
+    .await;
+}
+
+/// Runs a report, and then again from checkpoints of its inquiry and of the graph inside the inquiry. Returns the findings
+/// of each run.
+async fn run_from_inside(thread: &Thread<Report, Deps>) -> Vec<Vec<String>> {
+    let mut findings = Vec::new();
+    let mut add = |outcome: RunOutcome<Report>| findings.push(outcome.state().findings.clone());
+    assert!(!thread.run(start("interrupt")).await.unwrap().interrupts().is_empty());
+    let state = thread.state().await.unwrap().unwrap();
+    let inquiry = thread.subgraph(state.tasks[0].subgraph_namespace.as_deref().unwrap()).unwrap();
+    let question = inquiry.at(inquiry.state().await.unwrap().unwrap().id);
+    add(thread.resume("no").await.unwrap());
+    let before = inquiry.history(HistoryFilter::new().next("polishing")).await.unwrap();
+    let polishing = before[0].tasks[0].subgraph_namespace.as_deref().unwrap();
+    let polishing = thread.subgraph(polishing).unwrap();
+    let polish = polishing.history(HistoryFilter::new().next("polish")).await.unwrap()[0].id;
+
+    add(question.run(Input::resume("another remark").unwrap()).await.unwrap());
+    assert!(!question.run(Input::proceed()).await.unwrap().interrupts().is_empty());
+    add(thread.resume("a third remark").await.unwrap());
+    add(polishing.at(polish).run(Input::proceed()).await.unwrap());
+    findings
 }
 
 #[tokio::test]

@@ -37,7 +37,21 @@ impl Access {
     }
 
     pub(super) fn check(&self, thread: &str, namespace: &str) -> Result<(), Fault> {
-        if thread == self.thread() && self.allows(namespace) {
+        self.refuse_unless(thread == self.thread() && self.allows(namespace))
+    }
+
+    /// Like [`check`](Self::check), for reading: a run that starts from an earlier checkpoint of a subgraph may read the
+    /// namespace in which that checkpoint is stored.
+    pub(super) fn check_read(&self, thread: &str, namespace: &str) -> Result<(), Fault> {
+        let is_readable = match self {
+            Self::Thread(_) => true,
+            Self::Subgraph(call) => call.may_read(namespace),
+        };
+        self.refuse_unless(thread == self.thread() && is_readable)
+    }
+
+    fn refuse_unless(&self, is_own: bool) -> Result<(), Fault> {
+        if is_own {
             return Ok(());
         }
         tracing::warn!(own = self.thread(), "a guest requested a checkpoint of another graph");

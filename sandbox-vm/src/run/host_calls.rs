@@ -133,11 +133,11 @@ impl HostCallHandler {
                 encode_reply(&())
             }
             HostCall::Get(lookup) => {
-                self.access.check(&lookup.thread, &lookup.namespace)?;
+                self.access.check_read(&lookup.thread, &lookup.namespace)?;
                 encode_reply(&self.saver()?.get(&lookup).await?)
             }
             HostCall::List(history) => {
-                self.access.check(&history.thread, &history.namespace)?;
+                self.access.check_read(&history.thread, &history.namespace)?;
                 encode_reply(&list_page(self.saver()?, history).await?)
             }
             HostCall::Namespaces => {

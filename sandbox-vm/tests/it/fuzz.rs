@@ -9,6 +9,7 @@ use graph_core::{
         CheckpointId, CheckpointKey, CheckpointWrite, HistoryQuery, Lookup, TaskEvent, TaskId,
         TaskRecord,
     },
+    remote::RemoteOutcome,
 };
 use sandbox_vm::protocol::{
     Assembler, Frame, Kind, ProtocolError, frame,
@@ -19,10 +20,10 @@ use sandbox_vm::protocol::{
     },
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The host's interpretation of a message.
-type Behaviour = Result<(Discriminant<GuestMessage>, [bool; 4]), String>;
+type Behaviour = Result<(Discriminant<GuestMessage>, [bool; 5]), String>;
 
 /// Parses bytes as the host does, until the first error. Returns what was parsed.
 fn target(mut bytes: &[u8]) -> Vec<Behaviour> {
@@ -42,7 +43,7 @@ fn target(mut bytes: &[u8]) -> Vec<Behaviour> {
             Ok(message) => {
                 let replies = match &message {
                     GuestMessage::Reply(_, payload) => decode_reply(payload),
-                    _ => [false; 4],
+                    _ => [false; 5],
                 };
                 behaviours.push(Ok((discriminant(&message), replies)));
             }
@@ -56,10 +57,11 @@ fn target(mut bytes: &[u8]) -> Vec<Behaviour> {
 }
 
 /// Returns as which of the types of replies a payload can be decoded.
-fn decode_reply(payload: &[u8]) -> [bool; 4] {
+fn decode_reply(payload: &[u8]) -> [bool; 5] {
     [
         from_guest::reply::<ExecResult>(payload).is_ok(),
         from_guest::reply::<GraphOutcome>(payload).is_ok(),
+        from_guest::reply::<RemoteOutcome>(payload).is_ok(),
         from_guest::reply::<Vec<Entry>>(payload).is_ok(),
         from_guest::reply::<FileContents>(payload).is_ok(),
     ]
@@ -72,6 +74,21 @@ fn kind(error: &ProtocolError) -> String {
 
 fn encoded(kind: Kind, id: u64, message: &impl Serialize) -> Vec<u8> {
     frame::encode(kind, id, &rmp_serde::to_vec_named(message).unwrap())
+}
+
+/// Returns the outcomes of sandboxed subgraphs, one for each way in which a subgraph ends.
+fn subgraph_outcomes() -> [Value; 5] {
+    let interrupt = json!({ "id": "i", "value": [1], "namespace": "a:1|b:2" });
+    let failure = json!({ "node": { "error": "no answer", "terminal": false } });
+    let goto = json!({ "to": "n", "payload": null });
+    let ends = [
+        json!({ "done": { "state": { "a": [true] }, "has_output": true } }),
+        json!({ "interrupted": [interrupt] }),
+        json!({ "stopped": "before" }),
+        json!({ "parent_command": { "updates": [[]], "gotos": [goto] } }),
+        json!({ "failed": failure }),
+    ];
+    ends.map(|end| json!({ "end": end, "took_resume_value": false, "visited": ["a"] }))
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -113,6 +130,7 @@ fn seeds() -> Vec<Vec<u8>> {
         call(HostCall::Heartbeat),
         call(HostCall::External(Box::new(external))),
     ];
+    seeds.extend(subgraph_outcomes().map(|it| encoded(Kind::Reply, 5, &it)));
     seeds.push(seeds.concat());
     seeds
 }
@@ -125,6 +143,10 @@ fn messages_of_a_guest_do_not_panic() {
     for seed in seeds() {
         let behaviours = target(&seed);
         assert!(!behaviours.is_empty() && behaviours.iter().all(Result::is_ok), "{behaviours:?}");
+    }
+    for outcome in subgraph_outcomes() {
+        let payload = rmp_serde::to_vec_named(&outcome).unwrap();
+        from_guest::reply::<RemoteOutcome>(&payload).unwrap();
     }
     let kinds = (1..=10).map(|kind| vec![kind]);
     let words = kinds.chain(MARKERS.map(|it| vec![it])).chain([vec![0xdd, 0xff, 0xff, 0xff, 0xff]]);
