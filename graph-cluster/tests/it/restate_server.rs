@@ -53,7 +53,7 @@ pub(crate) struct RestateServer {
     /// Address of the last node's ingress.
     pub(crate) ingress: String,
     /// Address of the last node's administration.
-    admin: String,
+    pub(crate) admin: String,
     pub(crate) workers: Balancer,
     program: PathBuf,
     nodes: Vec<Node>,
