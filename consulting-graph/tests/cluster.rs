@@ -131,6 +131,21 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
 }
 
 #[test]
+fn debates_are_spread_over_the_workers() {
+    let Some(cluster) = Cluster::start() else { return };
+    let workers = [cluster.worker("first", 60), cluster.worker("second", 60)];
+    // On a busy machine, a worker may miss a whole run.
+    for number in 0..5 {
+        let run = format!("{RUN} --out run-{number} --cluster --answer-ms 200");
+        check(&cluster.command(&run).output().unwrap(), 0);
+        if workers.iter().all(|it| it.n_debates() > 0) {
+            return;
+        }
+    }
+    panic!("one worker executed all debates of five runs");
+}
+
+#[test]
 fn reviewed_run_continues_on_the_cluster() {
     let Some(cluster) = Cluster::start() else { return };
     let _worker = cluster.worker("only", 60);

@@ -34,8 +34,8 @@ const ROUNDS: u32 = 60;
 const STEPS_PER_ROUND: u32 = 3;
 /// Number of tasks of a fan-out.
 const WIDTH: u32 = 1000;
-/// Time that each task of the fan-out waits.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Time that each task of the fan-out waits, as for the answer of a model.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Number of tasks that a worker executes at a time.
 const CAPACITY: usize = 32;
 /// Number of measurements of which the median counts.
@@ -45,6 +45,8 @@ const REPEATS: usize = 5;
 async fn main() {
     println!("| measurement | result |\n|---|---|");
     supersteps().await;
+    #[cfg(feature = "restate")]
+    supersteps_with_restate().await;
     spread_tasks().await;
     fan_out().await;
     recovery("`PostgresQueue`, lease of 1.5 s", SchedulerKind::Postgres).await;
@@ -125,6 +127,48 @@ async fn supersteps() {
     row("overhead of a superstep", &millis(remote.saturating_sub(local) / steps));
     let bytes = bytes[bytes.len() / 2] / u64::from(steps);
     row("further bytes in the log of PostgreSQL, per superstep", &bytes.to_string());
+}
+
+/// Measures the same run if Restate schedules it, and what the run leaves in Restate's journal.
+#[cfg(feature = "restate")]
+async fn supersteps_with_restate() {
+    let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
+    // The default limit of a leg instead of that of the tests.
+    let options = ["--fan-out", "1000000", "--leg-limit-ms", "60000"];
+    let _worker = cluster.worker_with(&options).await;
+    let mut times = Vec::new();
+    for number in 0..REPEATS {
+        let run = format!("run {number}");
+        times.push(execute(&cluster, &request(&run, ROUNDS, 1, Duration::ZERO)).await);
+    }
+    let steps = ROUNDS * STEPS_PER_ROUND;
+    row("a superstep on a worker, with Restate", &millis(median(times) / steps));
+    // The last entry of a run is written after its result.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (entries, bytes) = read_journal(&cluster).await;
+    let per_run = |total: u64| total as f64 / REPEATS as f64;
+    let bytes = per_run(bytes) / f64::from(steps);
+    row("bytes in the journal of Restate, per superstep", &format!("{bytes:.1}"));
+    row("entries in the journal of Restate, per run", &format!("{:.1}", per_run(entries)));
+}
+
+/// Returns the number of entries in the journals of all runs, and their size in bytes.
+#[cfg(feature = "restate")]
+async fn read_journal(cluster: &Cluster) -> (u64, u64) {
+    let server = cluster.restate.as_ref().expect("the cluster uses Restate");
+    let query = "SELECT count(*) AS entries, sum(raw_length) AS bytes FROM sys_journal";
+    let request = reqwest::Client::new()
+        .post(format!("{}/query", server.admin))
+        .header("content-type", "application/json")
+        .header("accept", "application/json")
+        .body(serde_json::json!({ "query": query }).to_string());
+    let answer = request.send().await.expect("the server is running").text().await;
+    let answer = answer.expect("the answer is text");
+    let rows: serde_json::Value = serde_json::from_str(&answer).expect("the answer is JSON");
+    let number = |name: &str| {
+        rows["rows"][0][name].as_u64().unwrap_or_else(|| panic!("no {name} in {answer}"))
+    };
+    (number("entries"), number("bytes"))
 }
 
 /// Compares tasks on the worker of the run with tasks that go through the database.

@@ -149,3 +149,33 @@ impl GraphRegistry {
         &self.served
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use graph_core::{NodeExt, START, StateGraph};
+
+    use super::*;
+
+    /// A state with a value that no other process can receive.
+    #[derive(State, Clone, Debug, Default)]
+    struct Open {
+        #[reduce(untracked)]
+        handle: u32,
+        seen: u32,
+    }
+
+    async fn use_handle(open: &Open) -> OpenUpdate {
+        Open::update().seen(open.handle)
+    }
+
+    #[test]
+    fn pool_of_a_node_that_cannot_move_is_refused() {
+        let graph = StateGraph::<Open>::new().node(use_handle.pool("gpu")).edge(START, use_handle);
+        let graph = graph.compile().expect("the graph is valid");
+        let refused = GraphRegistry::new(vec![RegisteredGraph::new("open", graph, || ())]);
+        let Err(ClusterError::ImmovableNode { graph, node }) = refused else {
+            panic!("the graph was registered");
+        };
+        assert_eq!((graph.as_str(), node.as_str()), ("open", "use_handle"));
+    }
+}

@@ -39,6 +39,8 @@ pub enum RunInput {
     Answer(Value),
     /// Answers interrupts by id.
     Answers(Vec<(String, Value)>),
+    /// Sets fields, runs nodes on the state, and answers the only pending interrupt.
+    Command { update: Map<String, Value>, goto: Vec<String>, resume: Option<Value> },
 }
 
 /// A run that has ended.

@@ -14,7 +14,7 @@ use crate::{
     answer::{self, Trace},
     build::{self, CaseDeps, Mode},
     built_graph::BuiltGraph,
-    case::{Call, Case, EditSpec, InputCommand},
+    case::{Call, Case, EditSpec, InputCommand, TargetSpec},
     error::CallError,
     executor::{CaseRun, ExecutedRun, RunExecutor, RunInput},
     expr::Env,
@@ -77,6 +77,17 @@ pub(crate) async fn answers(
         values.push(answer);
     }
     Answers { values, ran_ahead: session.deps.counters.ran_ahead() }
+}
+
+/// Returns the input of a run that executes a command, or `None` if the command has targets with payloads.
+fn run_command(command: &InputCommand) -> Option<RunInput> {
+    let name = |target: &Option<TargetSpec>| match target {
+        Some(TargetSpec::Name(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let goto = command.goto.iter().flatten().map(name).collect::<Option<_>>()?;
+    let update = command.update.clone().unwrap_or_default();
+    Some(RunInput::Command { update, goto, resume: command.resume.clone() })
 }
 
 /// Code of an error that an executor reported.
@@ -156,7 +167,10 @@ impl Session {
             return Ok(Err("the run has no thread"));
         };
         let input = match call {
-            Call { command: Some(_), .. } => return Ok(Err("the input is a command")),
+            Call { command: Some(command), .. } => match run_command(command) {
+                Some(input) => input,
+                None => return Ok(Err("the command sends payloads")),
+            },
             Call { resume_map: Some(questions), .. } => {
                 RunInput::Answers(self.pending_answers(call, questions).await?)
             }

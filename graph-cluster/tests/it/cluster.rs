@@ -43,7 +43,7 @@ pub(crate) struct Cluster {
     dir: TempDir,
     n_workers: Mutex<u32>,
     #[cfg(feature = "restate")]
-    restate: Option<RestateServer>,
+    pub(crate) restate: Option<RestateServer>,
 }
 
 impl Cluster {
@@ -113,13 +113,15 @@ impl Cluster {
             *number
         };
         let id = format!("worker-{number}");
-        let mut options: Vec<String> = further.iter().map(ToString::to_string).collect();
+        let mut options: Vec<String> = Vec::new();
         #[cfg(feature = "restate")]
         if let Some(server) = &self.restate {
             // With the short limit, most runs need several legs.
             options.extend(["--restate".into(), server.ingress.clone()]);
             options.extend(["--leg-limit-ms".into(), "200".into()]);
         }
+        // The last value of an option counts.
+        options.extend(further.iter().map(ToString::to_string));
         let mut worker = WorkerProcess::start(id, database, &self.effects_file(), &options);
         while !self.workers().await.contains(&worker.id) {
             assert!(worker.is_running(), "{} ended before it was ready", worker.id);

@@ -2,14 +2,20 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use graph_cluster::RunStatus;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
 
-use crate::cluster::{Cluster, DEADLINE};
+use crate::{
+    cluster::{Cluster, DEADLINE},
+    local::JobSpec,
+};
 
+/// The public key of the servers of the tests.
+const KEY_OF_SERVER: &str = "publickeyv1_GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB";
 /// A public key whose private key no server has.
 const KEY: &str = "publickeyv1_6x5SYnLroiN7WYq8NQYU9KHcH4YjpBbwpUfVu3EB7ieH";
 /// The status 200 as HTTP/2 encodes it.
@@ -26,6 +32,15 @@ pub(crate) async fn worker_with_a_key_refuses_unsigned_calls(cluster: &Cluster) 
     let locked = cluster.worker_with(&[options[0], options[1], "--identity-key", KEY]).await;
     let headers = timeout(DEADLINE, get_health(locked.address)).await.expect("the worker answers");
     assert!(headers.starts_with(&UNAUTHORIZED), "{headers:x?}");
+}
+
+/// The server signs the registration and the calls.
+pub(crate) async fn worker_with_the_key_of_its_server_accepts_calls(cluster: &Cluster) {
+    let _worker = cluster.worker_with(&["--identity-key", KEY_OF_SERVER]).await;
+    let job = JobSpec { rounds: 1, width: 1, pause_ms: 5, ask: false };
+    cluster.client.start(&job.request("r", "t")).await.expect("the run starts");
+    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the worker is called");
+    assert_eq!(run.expect("the run exists").status, RunStatus::Done);
 }
 
 /// Sends `GET /health` over HTTP/2 without a signature, and returns the encoded headers of the answer. They begin with the

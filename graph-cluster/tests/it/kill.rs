@@ -1,7 +1,7 @@
 //! Workers that are killed or disconnected.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -225,10 +225,16 @@ pub(crate) fn check_effects_after_takeovers(cluster: &Cluster, width: u32) {
     check_effects(cluster, of_runs + cluster.n_takeovers("task"));
 }
 
-/// Checks that no effect started again after its result was recorded, and that only effects in flight were repeated.
+/// Checks that no effect started again after its result was recorded, that only effects in flight were repeated, and that
+/// all workers saw the same idempotency key.
 pub(crate) fn check_effects(cluster: &Cluster, max_repeated: usize) {
     let (mut started, mut recorded, mut repeated) = (BTreeSet::new(), BTreeSet::new(), 0);
-    for Effect { is_start, key, .. } in cluster.effects().iter().map(|it| Effect::parse(it)) {
+    let mut tasks = BTreeMap::new();
+    for Effect { is_start, key, task, worker } in
+        cluster.effects().iter().map(|it| Effect::parse(it))
+    {
+        let first = tasks.entry(key.to_owned()).or_insert_with(|| task.to_owned());
+        assert_eq!(first, task, "the idempotency key of effect {key} differs on {worker}");
         if is_start {
             assert!(!recorded.contains(key), "effect {key} was repeated after it was recorded");
             repeated += usize::from(!started.insert(key.to_owned()));
@@ -243,15 +249,18 @@ pub(crate) fn check_effects(cluster: &Cluster, max_repeated: usize) {
 pub(crate) struct Effect<'a> {
     pub(crate) is_start: bool,
     pub(crate) key: &'a str,
+    /// Idempotency key of the task.
+    task: &'a str,
     pub(crate) worker: &'a str,
 }
 
 impl<'a> Effect<'a> {
     pub(crate) fn parse(line: &'a str) -> Self {
         let (rest, worker) = line.rsplit_once(' ').expect("a line ends with a worker");
+        let (rest, task) = rest.rsplit_once(' ').expect("the worker follows the task");
         match rest.split_once(' ') {
-            Some(("started", key)) => Self { is_start: true, key, worker },
-            Some(("recorded", key)) => Self { is_start: false, key, worker },
+            Some(("started", key)) => Self { is_start: true, key, task, worker },
+            Some(("recorded", key)) => Self { is_start: false, key, task, worker },
             _ => panic!("unexpected line in the effect log: {line}"),
         }
     }

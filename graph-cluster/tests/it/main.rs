@@ -50,6 +50,7 @@ suite!(
     super::SchedulerKind::Postgres,
     [
         scenarios::result_and_events_equal_a_local_run,
+        scenarios::run_does_not_wait_for_a_reader,
         scenarios::starting_twice_runs_once,
         scenarios::runs_of_a_thread_execute_one_after_the_other,
         scenarios::interrupted_run_holds_no_worker_and_resumes,
@@ -102,6 +103,7 @@ suite!(
     super::SchedulerKind::Restate,
     [
         scenarios::result_and_events_equal_a_local_run,
+        scenarios::run_does_not_wait_for_a_reader,
         scenarios::starting_twice_runs_once,
         scenarios::runs_of_a_thread_execute_one_after_the_other,
         scenarios::interrupted_run_holds_no_worker_and_resumes,
@@ -117,7 +119,17 @@ suite!(
         fan_out::wide_step_runs_on_several_workers,
         fan_out::pooled_nodes_run_only_on_workers_of_their_pool,
         fan_out::killed_workers_of_tasks_lose_nothing,
+        operations::limit_of_a_tenant_holds_for_concurrent_claims,
+        identity::worker_with_the_key_of_its_server_accepts_calls,
     ]
+);
+
+// Retries of a call reach other workers only if a load balancer distributes the calls.
+#[cfg(feature = "restate")]
+suite!(
+    restate_cluster,
+    super::SchedulerKind::RestateCluster,
+    [versions::run_stays_on_its_version,]
 );
 
 // These tests need the feature `restate` for its HTTP client or its workers, but no Restate server.

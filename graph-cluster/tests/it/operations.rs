@@ -39,11 +39,11 @@ pub(crate) async fn runs_of_a_limited_tenant_wait(cluster: &Cluster) {
 
 pub(crate) async fn limit_of_a_tenant_holds_for_concurrent_claims(cluster: &Cluster) {
     cluster.client.limit_tenant("acme", 2).await.expect("the database is running");
+    let _workers = (cluster.worker().await, cluster.worker().await, cluster.worker().await);
     for number in 0..12 {
         let run = format!("r{number}");
         start(cluster, &SMALL.request(&run, &run).tenant("acme")).await;
     }
-    let _workers = (cluster.worker().await, cluster.worker().await, cluster.worker().await);
     for number in 0..12 {
         let run = cluster.client.wait(&format!("r{number}")).await.expect("the run exists");
         assert_eq!(run.status, RunStatus::Done, "{run:?}");

@@ -24,6 +24,13 @@ use crate::cluster::DEADLINE;
 /// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
 const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";
 
+/// Private key with which the servers of the tests sign their calls. It consists of the byte 7, 32 times.
+const IDENTITY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH
+-----END PRIVATE KEY-----
+";
+
 /// Returns the path of the server's program. If it is not installed, prints that the test is skipped.
 fn program() -> Option<PathBuf> {
     if let Some(path) = env::var_os("GRAPH_RESTATE_SERVER") {
@@ -46,7 +53,7 @@ pub(crate) struct RestateServer {
     /// Address of the last node's ingress.
     pub(crate) ingress: String,
     /// Address of the last node's administration.
-    admin: String,
+    pub(crate) admin: String,
     pub(crate) workers: Balancer,
     program: PathBuf,
     nodes: Vec<Node>,
@@ -90,6 +97,8 @@ impl RestateServer {
             let dir = dir.expect("a directory");
             let config = node_config(&ports, index);
             fs::write(dir.path().join("restate.toml"), config).expect("the directory is writable");
+            fs::write(dir.path().join("identity.pem"), IDENTITY)
+                .expect("the directory is writable");
             Node { guard: Mutex::new(spawn(&program, dir.path())), dir }
         };
         let nodes: Vec<Node> = (0..n_nodes).map(start).collect();
@@ -179,7 +188,8 @@ fn node_config(ports: &[Ports], index: usize) -> String {
          node-name = \"node-{index}\"\nauto-provision = {}\nadvertised-address = {own}\n\
          bind-port = {node}\nlog-filter = \"warn\"\n\
          [ingress]\nbind-port = {ingress}\n[admin]\nbind-port = {admin}\n\
-         [metadata-client]\naddresses = [{addresses}]\n",
+         [metadata-client]\naddresses = [{addresses}]\n\
+         [worker.invoker]\nrequest-identity-private-key-pem-file = \"identity.pem\"\n",
         index == 0
     )
 }

@@ -28,6 +28,24 @@ pub(crate) async fn result_and_events_equal_a_local_run(cluster: &Cluster) {
     assert!(rest.next().await.expect("the database is running").is_none());
 }
 
+/// The reader has read one event when the run ends.
+pub(crate) async fn run_does_not_wait_for_a_reader(cluster: &Cluster) {
+    let _worker = cluster.worker().await;
+    let request = JobSpec { rounds: 20, width: 3, pause_ms: 0, ask: false }.request("r", "t");
+    cluster.client.start(&request).await.expect("the run starts");
+    let mut events = cluster.client.events("r", 0);
+    assert!(events.next().await.expect("the database is running").is_some());
+    let run = cluster.client.wait("r").await.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Done, "{run:?}");
+    let mut n_read = 1;
+    while let Some(event) = events.next().await.expect("the database is running") {
+        assert_eq!(event.seq, n_read);
+        n_read += 1;
+    }
+    let stored = cluster.sql("SELECT count(*) FROM graph_cluster.event WHERE run = 'r'");
+    assert_eq!(n_read.to_string(), stored);
+}
+
 /// Node and data of each event, in order.
 type Events = Vec<(Option<String>, Value)>;
 

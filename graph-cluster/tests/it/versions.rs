@@ -1,12 +1,18 @@
 //! Two versions of a graph in one cluster. The second version has renamed a node, added one, and renamed a field.
 
+#[cfg(feature = "restate")]
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+#[cfg(feature = "restate")]
+use graph_cluster::Restate;
 use graph_cluster::{PostgresQueue, RegisteredGraph, RunStatus, RunStore, StartRun, Worker};
 use graph_core::{
     CompiledGraph, Context, END, Migrations, NodeError, Route, START, State, StateGraph,
 };
 use graph_store::PostgresSaver;
+#[cfg(feature = "restate")]
+use graph_tests::ports::free_ports;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -101,7 +107,18 @@ impl Serving {
         let store = RunStore::connect(&cluster.database).await.expect("the database is running");
         let worker = Worker::new(store).id(id).lease(LONG_LEASE).register(graph).fan_out(2);
         let (stop, stopped) = oneshot::channel::<()>();
-        let serve = worker.serve(PostgresQueue::new(), async { drop(stopped.await) });
+        let stopped = async { drop(stopped.await) };
+        #[cfg(feature = "restate")]
+        if let Some(server) = &cluster.restate {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)[0]));
+            let restate = Restate::new(&server.ingress).expect("the address is valid");
+            let serve = worker.serve(restate.listen(address), stopped);
+            let task = tokio::spawn(async { serve.await.expect("the worker drains") });
+            server.workers.add(address);
+            server.register().await;
+            return Self { stop, task };
+        }
+        let serve = worker.serve(PostgresQueue::new(), stopped);
         let task = tokio::spawn(async { serve.await.expect("the worker drains") });
         while !cluster.workers().await.iter().any(|it| it == id) {
             tokio::task::yield_now().await;
@@ -158,7 +175,8 @@ pub(crate) async fn run_stays_on_its_version(cluster: &Cluster) {
     old.stop().await;
     let new = second(cluster, "new").await;
     answer(cluster, "a").await;
-    // The new worker claims runs in the order in which they were started, so it has skipped the first one.
+    // `PostgresQueue` claims runs in the order in which they were started, so the new worker has skipped the first one.
+    // With Restate, it refuses the calls of the first run.
     ask(cluster, "b").await;
     let waiting = cluster.client.run("a").await.expect("the run exists");
     assert_eq!((waiting.status, waiting.version.as_deref()), (RunStatus::Queued, Some("1")));

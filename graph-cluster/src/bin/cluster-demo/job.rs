@@ -35,8 +35,8 @@ pub(crate) struct Job {
     pub(crate) total: u64,
 }
 
-/// A file with a line for the start of each effect, and a line for each recorded result. Each line ends with the id of
-/// the worker.
+/// A file with a line for the start of each effect, and a line for each recorded result. Each line ends with the
+/// idempotency key of the task and the id of the worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EffectLog {
     pub(crate) path: Option<PathBuf>,
@@ -100,15 +100,15 @@ fn parcels(job: &Job) -> Parcels {
 
 async fn work(parcel: Parcel, cx: &Context<EffectLog>) -> Result<JobUpdate, NodeError> {
     let Parcel { key, pause_ms } = parcel;
-    let log = cx.deps();
+    let (log, task) = (cx.deps(), cx.idempotency_key());
     let value: u64 = cx
         .task("effect", &key, async {
-            log.append(&format!("started {key}"))?;
+            log.append(&format!("started {key} {task}"))?;
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             Ok(key.bytes().map(u64::from).sum())
         })
         .await?;
-    log.append(&format!("recorded {key}"))?;
+    log.append(&format!("recorded {key} {task}"))?;
     Ok(Job::update().total(value).log([format!("{key}: {value}")]))
 }
 
