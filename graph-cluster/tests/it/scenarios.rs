@@ -170,12 +170,14 @@ pub(crate) async fn draining_worker_hands_its_run_over(cluster: &Cluster) {
     let first = cluster.worker().await;
     let request = JobSpec { rounds: 12, width: 2, pause_ms: 40, ask: false }.request("r", "t");
     let expected = local::run(&request).await;
-    // One of the checkpoints is not stored before the worker drains.
-    cluster.sql(
+    // One of the checkpoints is not stored before the first worker drains.
+    cluster.sql(&format!(
         "CREATE SEQUENCE hits;
         CREATE FUNCTION wait_for_drain() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF nextval('public.hits') = 9 THEN
-                WHILE NOT EXISTS (SELECT FROM graph_cluster.worker WHERE draining) LOOP
+                WHILE EXISTS (
+                    SELECT FROM graph_cluster.worker WHERE id = '{}' AND NOT draining
+                ) LOOP
                     PERFORM pg_sleep(0.01);
                 END LOOP;
             END IF;
@@ -183,7 +185,8 @@ pub(crate) async fn draining_worker_hands_its_run_over(cluster: &Cluster) {
         END $$;
         CREATE TRIGGER wait_for_drain BEFORE INSERT ON graph_store.checkpoint
         FOR EACH ROW EXECUTE FUNCTION wait_for_drain()",
-    );
+        first.id
+    ));
     cluster.client.start(&request).await.expect("the run starts");
     cluster.wait_for_effects(4, "r").await;
     let second = cluster.worker().await;

@@ -217,7 +217,7 @@ impl Event {
 pub(crate) fn job(label: &str, rounds: u32, pause_ms: u64) -> Value {
     json!({
         "assistant_id": "jobs",
-        "input": { "label": label, "rounds": rounds, "pause": pause_ms },
+        "input": { "label": label, "rounds": rounds, "pause": pause_ms, "hold": 0 },
         "stream_mode": ["values", "custom"],
         "durability": "sync",
     })
