@@ -7,7 +7,11 @@ use std::{
     env,
     io::{self, Write},
     thread,
+    time::Duration,
 };
+
+/// Maximum time that a test waits for an event. It is long, because a busy machine may delay any event by many seconds.
+pub const DEADLINE: Duration = Duration::from_secs(180);
 
 /// Reports that the current test is skipped because something is missing.
 ///

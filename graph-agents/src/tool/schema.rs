@@ -11,7 +11,6 @@ use std::{collections::HashMap, fmt, mem, ptr};
 use serde_json::{Map, Value};
 
 use crate::notation;
-use combined::is_combined;
 
 /// A part of a value that does not match its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,6 +227,11 @@ fn ordered_names(schema: &Value) -> Vec<&str> {
     let names = schema["properties"].as_object().into_iter().flat_map(Map::keys);
     let others = names.map(String::as_str).filter(|it| !required.contains(it));
     required.iter().copied().chain(others).collect()
+}
+
+/// Returns whether a schema combines other schemas.
+fn is_combined(schema: &Value) -> bool {
+    ["anyOf", "oneOf", "allOf"].iter().any(|it| schema[it].is_array())
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {

@@ -11,9 +11,10 @@ use graph_core::{
 };
 use graph_store::PostgresSaver;
 use serde_json::json;
+use test_support::DEADLINE;
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::cluster::{Cluster, DEADLINE, LONG_LEASE};
+use crate::cluster::{Cluster, LONG_LEASE};
 
 #[derive(State, Clone, Debug, Default)]
 struct Survey {

@@ -21,9 +21,6 @@ pub(crate) const SHORT_LEASE: [&str; 2] = ["--lease-ms", "1500"];
 /// Lease of workers in this process. They must not lose runs on an overloaded machine.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(60);
 
-/// A run or a worker that takes longer is considered hung.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
-
 /// A scheduler under test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SchedulerKind {

@@ -8,9 +8,10 @@ use std::{
 use graph_cluster::{PostgresQueue, RunCommand, RunInfo, RunStatus, RunStore, StartRun, Worker};
 use graph_core::{CompiledGraph, Context, EventKind, NodeError, START, State, StateGraph};
 use graph_store::PostgresSaver;
+use test_support::DEADLINE;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::cluster::{Cluster, DEADLINE, LONG_LEASE};
+use crate::cluster::{Cluster, LONG_LEASE};
 
 const EVENTS: usize = 100;
 

@@ -6,10 +6,11 @@ use fastrand::Rng;
 use graph_cluster::RunStatus;
 use graph_tests::crash::{is_nightly, seed};
 use rustix::process::Signal;
+use test_support::DEADLINE;
 use tokio::time::timeout;
 
 use crate::{
-    cluster::{Cluster, DEADLINE, SHORT_LEASE},
+    cluster::{Cluster, SHORT_LEASE},
     kill::{Effect, check_effects, check_effects_after_takeovers},
     local::{self, JobSpec, to_value},
     scenarios::check_events,

@@ -3,16 +3,14 @@
 use std::{net::SocketAddr, time::Duration};
 
 use graph_cluster::RunStatus;
+use test_support::DEADLINE;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
 
-use crate::{
-    cluster::{Cluster, DEADLINE},
-    local::JobSpec,
-};
+use crate::{cluster::Cluster, local::JobSpec};
 
 /// The public key of the servers of the tests.
 const KEY_OF_SERVER: &str = "publickeyv1_GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB";

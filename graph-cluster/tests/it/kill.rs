@@ -10,13 +10,13 @@ use graph_cluster::{ClusterError, PostgresQueue, RunStatus, RunStore, Worker};
 use graph_tests::crash::{is_nightly, seed};
 use rustix::process::Signal;
 
+use test_support::DEADLINE;
+
 use crate::{
     cluster::{Cluster, SHORT_LEASE},
     local::{self, JobSpec, to_value},
 };
 
-/// Time within which a worker must have executed each kind of statement.
-const DEADLINE: Duration = Duration::from_secs(180);
 const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
 
 /// Kills a random worker at random points of several runs.

@@ -9,6 +9,7 @@ use std::{
 
 use graph_cluster::Worker;
 use rustix::process::{Pid, Signal, kill_process};
+use test_support::DEADLINE;
 use test_support::process::Process;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -16,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::cluster::{Cluster, DEADLINE};
+use crate::cluster::Cluster;
 
 const COMPOSE: &str = include_str!("../../deploy/compose.yaml");
 const KUBERNETES: &str = include_str!("../../deploy/kubernetes.yaml");

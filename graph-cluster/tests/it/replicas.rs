@@ -9,11 +9,12 @@ use fastrand::Rng;
 use graph_tests::crash::{is_nightly, seed};
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::DEADLINE;
 use test_support::process::Process;
 use tokio::time::timeout;
 
 use crate::{
-    cluster::{Cluster, DEADLINE},
+    cluster::Cluster,
     kill::check_effects,
     local::{self, JobSpec},
 };

@@ -15,11 +15,11 @@ use std::{
 
 use graph_tests::ports::free_ports;
 use tempfile::TempDir;
+use test_support::DEADLINE;
 use test_support::peers;
 use tokio::net::TcpStream;
 
 use self::haproxy::HaProxy;
-use crate::cluster::DEADLINE;
 
 /// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
 const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use graph_cluster::RunStatus;
 use serde_json::{Value, json};
+use test_support::DEADLINE;
 use tokio::time::timeout;
 
 use self::{
     api::{Api, SseEvent, names_and_data},
     talk_cluster::Cluster,
 };
-use crate::cluster::DEADLINE;
 
 fn talk(topic: &str) -> Value {
     json!({

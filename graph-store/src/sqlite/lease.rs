@@ -134,40 +134,8 @@ mod tests {
 
     use rusqlite::Connection;
 
-    use graph_core::{Checkpointer, checkpoint::CheckpointError};
-    use tokio::sync::oneshot;
-
-    use super::{Failure, acquire, is_current, release};
-    use crate::sqlite::{Sqlite, SqliteSaver, schema, thread_cache::ThreadCache, writer::Session};
-
-    #[tokio::test]
-    async fn another_handle_of_the_process_can_lease_a_thread_before_its_row_is_deleted() {
-        let dir = tempfile::tempdir().unwrap();
-        let [first, second] = [0, 1].map(|_| Sqlite::open(dir.path().join("threads.db")).unwrap());
-        let lease = SqliteSaver::new(&first).lease("thread").await.unwrap();
-        assert!(SqliteSaver::new(&second).lease("thread").await.is_err());
-        // The writer of the first handle cannot delete the row until `resume` is sent.
-        let (paused, is_paused) = oneshot::channel();
-        let (resume, resumed) = oneshot::channel();
-        let writer = first.clone();
-        let pause = std::thread::spawn(move || {
-            writer.writer().inspect_cache(|_| {
-                paused.send(()).unwrap();
-                resumed.blocking_recv().unwrap();
-                true
-            })
-        });
-        is_paused.await.unwrap();
-        drop(lease);
-        let taken = SqliteSaver::new(&second).lease("thread").await.unwrap();
-        resume.send(()).unwrap();
-        assert_eq!(pause.join().unwrap(), Some(true));
-        // The late release does not affect the new lease.
-        first.write(|_| Ok::<_, Failure<CheckpointError>>(())).await.unwrap();
-        assert!(SqliteSaver::new(&first).lease("thread").await.is_err());
-        drop(taken);
-        SqliteSaver::new(&first).lease("thread").await.unwrap();
-    }
+    use super::{acquire, is_current, release};
+    use crate::sqlite::{schema, thread_cache::ThreadCache, writer::Session};
 
     #[test]
     fn a_thread_is_leased_until_it_is_released() {

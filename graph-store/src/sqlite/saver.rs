@@ -341,6 +341,7 @@ mod tests {
 
     use graph_core::checkpoint::{Change, CheckpointId, CheckpointKey};
     use serde_json::json;
+    use tokio::sync::oneshot;
 
     use super::*;
     use crate::{
@@ -379,5 +380,34 @@ mod tests {
             cache.set_namespace(&key, NamespaceState { id: 1, newest: Some(newest) });
             assert_eq!(put.only_appends(&cache), only_appends, "{depth}");
         }
+    }
+
+    #[tokio::test]
+    async fn another_handle_of_the_process_can_lease_a_thread_before_its_row_is_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let [first, second] = [0, 1].map(|_| Sqlite::open(dir.path().join("threads.db")).unwrap());
+        let lease = SqliteSaver::new(&first).lease("thread").await.unwrap();
+        assert!(SqliteSaver::new(&second).lease("thread").await.is_err());
+        // The writer of the first handle cannot delete the row until `resume` is sent.
+        let (paused, is_paused) = oneshot::channel();
+        let (resume, resumed) = oneshot::channel();
+        let writer = first.clone();
+        let pause = std::thread::spawn(move || {
+            writer.writer().inspect_cache(|_| {
+                paused.send(()).unwrap();
+                resumed.blocking_recv().unwrap();
+                true
+            })
+        });
+        is_paused.await.unwrap();
+        drop(lease);
+        let taken = SqliteSaver::new(&second).lease("thread").await.unwrap();
+        resume.send(()).unwrap();
+        assert_eq!(pause.join().unwrap(), Some(true));
+        // The late release does not affect the new lease.
+        first.write(|_| Ok::<_, Failure<CheckpointError>>(())).await.unwrap();
+        assert!(SqliteSaver::new(&first).lease("thread").await.is_err());
+        drop(taken);
+        SqliteSaver::new(&first).lease("thread").await.unwrap();
     }
 }

@@ -4,11 +4,6 @@ use serde_json::{Map, Value};
 
 use super::Checker;
 
-/// Returns whether a schema combines other schemas.
-pub(super) fn is_combined(schema: &Value) -> bool {
-    ["anyOf", "oneOf", "allOf"].iter().any(|it| schema[it].is_array())
-}
-
 /// Keywords that are checked in addition to those that combine other schemas.
 const KEYWORDS: [&str; 6] = ["type", "enum", "const", "properties", "required", "items"];
 
