@@ -685,9 +685,12 @@ fn on_every_link(server: &Server, url: &str, statement: &str) {
 async fn end_lease_sessions(server: &Server, url: &str) {
     let ended = server.sql(
         url,
-        "SELECT string_agg(pid::text, ',') FROM pg_stat_activity
-         WHERE application_name = 'graph-store leases' AND datname = current_database()
-             AND pg_terminate_backend(pid)",
+        // The server may evaluate conditions in any order, so the sessions are selected first.
+        "WITH session AS MATERIALIZED (
+             SELECT pid FROM pg_stat_activity
+             WHERE application_name = 'graph-store leases' AND datname = current_database()
+         )
+         SELECT string_agg(pid::text, ',') FROM session WHERE pg_terminate_backend(pid)",
     );
     assert_ne!(ended, "");
     let left = format!("SELECT count(*) FROM pg_stat_activity WHERE pid IN ({ended})");

@@ -161,14 +161,15 @@ async fn batch_with_a_lost_connection_is_retried() {
     let (url, database) = open(server).await;
     let store = PostgresStore::new(&database);
     store.put(&["a"], "k", json!({})).await.unwrap();
+    server.sql(&url, "CREATE TABLE released (number int)");
     let address = url.clone();
     let locker = tokio::task::spawn_blocking(move || {
-        // Holds the lock until the table `released` exists.
+        // Holds the lock until the table `released` has a row.
         server.sql(
             &address,
             "DO $$ BEGIN
                  LOCK TABLE graph_store.item;
-                 WHILE to_regclass('public.released') IS NULL LOOP
+                 WHILE NOT EXISTS (SELECT FROM public.released) LOOP
                      PERFORM pg_sleep(0.01);
                  END LOOP;
              END $$",
@@ -188,7 +189,7 @@ async fn batch_with_a_lost_connection_is_retried() {
         "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     until(&format!("SELECT count(*) {waits}"));
     assert_eq!(server.sql(&url, &format!("SELECT pg_terminate_backend(pid) {waits}")), "t");
-    server.sql(&url, "CREATE TABLE released ()");
+    server.sql(&url, "INSERT INTO released VALUES (1)");
     batch.await.unwrap().unwrap();
     locker.await.unwrap();
     assert_eq!(store.search(Search::everything()).await.unwrap().len(), 3);
