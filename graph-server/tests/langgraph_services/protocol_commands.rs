@@ -193,8 +193,9 @@ async fn an_injected_message_is_answered_after_the_active_run() {
     let params = json!({ "message": text });
     let answer = command(&server, &other, "input.inject", params.clone()).await;
     assert_eq!(answer["error"], "no_such_run", "{answer}");
-    run(&server, "tiny", json!({ "value": "x" })).await;
-    let answer = command(&server, NEW_THREAD, "input.inject", params).await;
+    let start = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    command(&server, &other, "run.start", start).await;
+    let answer = command(&server, &other, "input.inject", params).await;
     assert_eq!(answer["error"], "not_supported", "the graph has no messages: {answer}");
 }
 
