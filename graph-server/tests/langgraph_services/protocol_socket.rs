@@ -159,8 +159,7 @@ async fn a_subscription_is_not_restored_if_missed_events_are_no_longer_kept() {
 async fn a_websocket_for_the_thread_of_another_owner_is_refused() {
     let server = auth::server().await;
     let (ada, bob) = (auth::user(&server, "ada"), auth::user(&server, "bob"));
-    let (_, thread) = ada.post("/threads", json!({})).await;
-    let path = format!("/threads/{}/stream/events", thread["thread_id"].as_str().unwrap());
+    let path = format!("{}/stream/events", ada.new_thread().await);
     assert_eq!(bob.status(&path).await, 404);
     // The thread is visible, but this is not the handshake of a WebSocket.
     assert_eq!(ada.status(&path).await, 400);
