@@ -23,6 +23,11 @@ fn at_exit() -> RunOptions {
     RunOptions::new().durability(Durability::Exit)
 }
 
+/// Adds edges that start the nodes `a` and `b` in the same step.
+fn start_both(graph: StateGraph<Trail, Probe>) -> StateGraph<Trail, Probe> {
+    graph.edge(START, "a").edge(START, "b")
+}
+
 /// Returns the nodes that run next in the thread.
 async fn next_of(thread: &Thread<Trail, Probe>) -> Vec<String> {
     let state = thread.state().await.expect("the thread is readable");
@@ -32,11 +37,7 @@ async fn next_of(thread: &Thread<Trail, Probe>) -> Vec<String> {
 #[tokio::test]
 async fn an_interrupt_keeps_the_writes_of_finished_siblings() {
     let probe = Probe::default();
-    let graph = with_nodes(["a", "c"])
-        .node_as("b", ask)
-        .edge(START, "a")
-        .edge(START, "b")
-        .join(["a", "b"], "c");
+    let graph = start_both(with_nodes(["a", "c"]).node_as("b", ask)).join(["a", "b"], "c");
     let thread = thread_of(graph, &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.interrupts().len(), 1);
@@ -52,10 +53,7 @@ async fn an_interrupt_keeps_the_writes_of_finished_siblings() {
 #[tokio::test]
 async fn a_failure_keeps_the_writes_and_payloads_of_finished_siblings() {
     let probe = Probe::default();
-    let graph = with_nodes(["a", "b"])
-        .node_as("work", work)
-        .edge(START, "a")
-        .edge(START, "b")
+    let graph = start_both(with_nodes(["a", "b"]).node_as("work", work))
         .branch("a", |_: &Trail| Goto::send("work", json!(7)));
     let thread = thread_of(graph, &probe);
     probe.fail_next("b", 1);

@@ -26,6 +26,12 @@ impl User<'_> {
         self.send(Method::POST, path, body).await
     }
 
+    /// Creates a thread and returns its path.
+    pub(crate) async fn new_thread(&self) -> String {
+        let (_, thread) = self.post("/threads", json!({})).await;
+        format!("/threads/{}", thread["thread_id"].as_str().unwrap())
+    }
+
     pub(crate) async fn status(&self, path: &str) -> u16 {
         self.send(Method::GET, path, json!({})).await.0
     }
@@ -108,8 +114,7 @@ async fn threads_and_runs_of_other_owners_are_invisible() {
 async fn a_run_that_an_admin_starts_belongs_to_the_owner_of_its_thread() {
     let server = server().await;
     let (ada, admin) = (user(&server, "ada"), user(&server, "admin"));
-    let (_, thread) = ada.post("/threads", json!({})).await;
-    let runs = format!("/threads/{}/runs", thread["thread_id"].as_str().unwrap());
+    let runs = format!("{}/runs", ada.new_thread().await);
     let body = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
     let (_, run) = admin.post(&runs, body).await;
     let path = format!("{runs}/{}/join", run["run_id"].as_str().unwrap());

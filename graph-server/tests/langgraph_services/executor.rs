@@ -17,12 +17,10 @@ use graph_server::langgraph::{
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use test_support::DEADLINE;
 use tokio::time::{sleep, timeout};
 
 use crate::server::Server;
-
-/// Maximum duration of an operation that must not wait for the executor.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Note {

@@ -10,6 +10,8 @@ mod executor;
 mod graphs;
 mod owners;
 mod protocol;
+mod protocol_commands;
+mod protocol_socket;
 mod rpc;
 mod runs;
 mod search;

@@ -113,6 +113,14 @@ impl Server {
         let (_, thread) = self.post("/threads", &json!({})).await;
         thread["thread_id"].as_str().unwrap().to_owned()
     }
+
+    /// Creates a thread and runs the graph `tiny` on it. Returns the path of the thread.
+    pub(crate) async fn run_tiny(&self) -> String {
+        let thread = format!("/threads/{}", self.new_thread().await);
+        let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+        self.post(&format!("{thread}/runs/wait"), &run).await;
+        thread
+    }
 }
 
 impl Drop for Server {
