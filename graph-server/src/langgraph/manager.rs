@@ -20,6 +20,7 @@ mod replica;
 mod start;
 mod thread_events;
 mod thread_feed;
+mod webhook_delivery;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

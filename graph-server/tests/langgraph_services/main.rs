@@ -20,4 +20,6 @@ mod subgraphs;
 mod system;
 mod threads;
 mod ui;
+#[path = "../support/webhook_receiver.rs"]
+mod webhook_receiver;
 mod webhooks;
