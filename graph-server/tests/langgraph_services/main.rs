@@ -4,6 +4,7 @@
 
 mod agent;
 mod auth;
+mod authorize;
 mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
