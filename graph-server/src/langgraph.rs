@@ -75,6 +75,7 @@ mod state_json;
 mod storage;
 mod stream;
 mod time;
+mod trace_context;
 mod webhook;
 
 use std::{path::Path, sync::Arc};

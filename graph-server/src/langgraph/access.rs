@@ -17,6 +17,7 @@ use super::{
     error::{ApiError, ApiResult},
     manager::Manager,
     required_access::required_access,
+    trace_context::trace_parent,
 };
 use crate::http::{Client, Scope, read_json};
 
@@ -35,8 +36,12 @@ impl FromRequestParts<Arc<Manager>> for Access {
         manager: &Arc<Manager>,
     ) -> Result<Self, ApiError> {
         let parts = &*parts;
+        let manager = match trace_parent(&parts.headers) {
+            Some(trace_parent) => manager.with_trace_parent(trace_parent),
+            None => manager.clone(),
+        };
         let Some(client) = parts.extensions.get::<Client>() else {
-            return Ok(Self(manager.clone()));
+            return Ok(Self(manager));
         };
         // The scope does not depend on the body, which is read only for an authorizer.
         let needed = needed_scope(required_access(&parts.method, &parts.uri, &Value::Null));

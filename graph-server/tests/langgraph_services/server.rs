@@ -56,7 +56,8 @@ impl Server {
         Self::start_with(options, guard, |graphs| graphs, |api| api).await
     }
 
-    async fn start_with(
+    /// Starts a server with these options, guard and further graphs.
+    pub(crate) async fn start_with(
         options: ApiOptions,
         guard: Guard,
         add: impl FnOnce(Graphs) -> Graphs,

@@ -185,6 +185,7 @@ impl Manager {
         let request = GraphRun {
             run: &live.facts.run.to_string(),
             thread: &live.facts.thread.to_string(),
+            owner: live.owner.as_deref(),
             at,
             kwargs: &run.kwargs,
             metadata: live.facts.to_metadata(),
