@@ -104,21 +104,28 @@ async fn authorize(parts: &Parts, client: &Client) -> ApiResult<Option<String>> 
     let Some(Authorization { authorizer, body }) = parts.extensions.get::<Authorization>() else {
         return Ok(None);
     };
-    let body: &Value = body;
+    // The elements of a batch are decided one by one.
+    let bodies = match &**body {
+        Value::Array(bodies) if !bodies.is_empty() => bodies.as_slice(),
+        body => std::slice::from_ref(body),
+    };
     let uri = parts.uri.path_and_query().map_or("", |it| it.as_str());
     let mut owners = Vec::new();
     for &(resource, action) in required_access(&parts.method, &parts.uri, body) {
-        let request = AccessRequest { uri, body, ..AccessRequest::new(client, resource, action) };
-        owners.push(match authorizer.authorize(&request).await {
-            Decision::Allow => None,
-            Decision::AllowAs(owner) => Some(owner),
-            Decision::Deny(reason) => return Err(ApiError::forbidden(reason)),
-        });
+        for body in bodies {
+            let request =
+                AccessRequest { uri, body, ..AccessRequest::new(client, resource, action) };
+            owners.push(match authorizer.authorize(&request).await {
+                Decision::Allow => None,
+                Decision::AllowAs(owner) => Some(owner),
+                Decision::Deny(reason) => return Err(ApiError::forbidden(reason)),
+            });
+        }
     }
     owners.dedup();
     match <[_; 1]>::try_from(owners) {
         Ok([owner]) => Ok(owner),
-        // A request that accesses several kinds of objects has one view.
+        // The handler of a request has one view.
         Err(_) => Err(ApiError::forbidden(
             "this server allows no request that accesses the objects of several owners",
         )),

@@ -60,6 +60,7 @@ pub struct AccessRequest<'a> {
     /// Path of the request, with its query parameters.
     pub uri: &'a str,
     /// JSON body of the request, with fields such as `metadata` and `assistant_id`. Null if the request has no JSON body.
+    /// In a request to start several runs, the parameters of one of them.
     pub body: &'a Value,
 }
 

@@ -57,9 +57,11 @@ async fn actions_are_denied_by_resource_action_and_body() {
     assert_eq!((status, detail(&refused)), (403, "threads cannot be deleted"));
     assert_eq!(ada.status(&thread).await, 200);
     let slow = json!({ "assistant_id": "slow", "input": {} });
-    let (status, refused) = ada.post(&format!("{thread}/runs/wait"), slow).await;
+    let (status, refused) = ada.post(&format!("{thread}/runs/wait"), slow.clone()).await;
     assert_eq!((status, detail(&refused)), (403, "`slow` is too expensive"));
     let tiny = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    assert_eq!(ada.post("/runs/batch", json!([tiny, slow])).await.0, 403);
+    assert_eq!(ada.post("/runs/batch", json!([tiny])).await.0, 200);
     let (status, values) = ada.post(&format!("{thread}/runs/wait"), tiny).await;
     assert_eq!((status, &values["value"]), (200, &json!("xab")), "the handler reads the body too");
 }

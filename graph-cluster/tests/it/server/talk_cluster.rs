@@ -80,8 +80,8 @@ impl Cluster {
             .lease(LONG_LEASE)
             .trace_parent({
                 let parents = trace_parents.clone();
-                move |_, parent| {
-                    parents.lock().expect("the lock is not poisoned").push(parent.to_owned())
+                move |_: &_, parent: &str| {
+                    parents.lock().expect("the lock is not poisoned").push(parent.to_owned());
                 }
             })
             .register(RegisteredGraph::with_context("talk", graph, deps));

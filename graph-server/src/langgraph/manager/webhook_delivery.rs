@@ -218,13 +218,13 @@ mod tests {
     #[tokio::test]
     async fn failed_attempts_are_stored_and_a_delivered_webhook_is_deleted() {
         let (manager, webhook, receiver) = manager_with_webhook().await;
-        let receive = async {
+        let receiving = async {
             answer(receive(&receiver, &webhook).await, "503 Service Unavailable").await;
             let second = receive(&receiver, &webhook).await;
             assert_eq!(stored(&manager).await[0].failures, 1);
             answer(second, "200 OK").await;
         };
-        tokio::join!(manager.deliver(webhook.clone()), receive);
+        tokio::join!(manager.deliver(webhook.clone()), receiving);
         assert!(stored(&manager).await.is_empty());
     }
 
@@ -233,10 +233,10 @@ mod tests {
         let (manager, mut webhook, receiver) = manager_with_webhook().await;
         webhook.failures = RETRY_DELAYS.len();
         manager.database.put(&webhook).await.unwrap();
-        let receive = async {
+        let receiving = async {
             answer(receive(&receiver, &webhook).await, "503 Service Unavailable").await;
         };
-        tokio::join!(manager.deliver(webhook.clone()), receive);
+        tokio::join!(manager.deliver(webhook.clone()), receiving);
         assert!(stored(&manager).await.is_empty());
     }
 
