@@ -37,15 +37,20 @@ impl User<'_> {
     }
 }
 
-/// Starts a server with the clients `ada`, `bob`, `admin`, and `reader`, which has read access to the objects of `bob`.
-pub(crate) async fn server() -> Server {
+/// Returns a guard with the clients `ada`, `bob`, `admin`, and `reader`, which has read access to the objects of `bob`.
+pub(crate) fn guard() -> Guard {
     let key = |name: &str| KeyHash::of(&format!("key of {name}"));
     let keys = ApiKeys::new()
         .add(key("ada"), Client::new("ada@example.org"))
         .add(key("bob"), Client::new("bob"))
         .add(key("reader"), Client::new("bob").with_scope(Scope::Read))
         .add(key("admin"), Client::new("root").with_scope(Scope::Admin));
-    Server::start_guarded(Guard::new().rate_limit(u32::MAX).authenticator(keys)).await
+    Guard::new().rate_limit(u32::MAX).authenticator(keys)
+}
+
+/// Starts a server with this guard.
+pub(crate) async fn server() -> Server {
+    Server::start_guarded(guard()).await
 }
 
 pub(crate) fn user<'a>(server: &'a Server, name: &str) -> User<'a> {

@@ -4,6 +4,7 @@
 
 mod agent;
 mod auth;
+mod authorize;
 mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
@@ -22,4 +23,6 @@ mod subgraphs;
 mod system;
 mod threads;
 mod ui;
+#[path = "../support/webhook_receiver.rs"]
+mod webhook_receiver;
 mod webhooks;
