@@ -152,6 +152,18 @@ impl Agent {
         self
     }
 
+    /// Adds the dependencies of another agent, except those of a type that this agent already has.
+    pub(crate) fn inherit_dependencies(mut self, from: &Self) -> Self {
+        self.dependencies = self.dependencies.or(&from.dependencies);
+        self
+    }
+
+    /// Replaces the model with the model that `wrap` returns.
+    pub(crate) fn map_model(mut self, wrap: impl FnOnce(SharedModel) -> SharedModel) -> Self {
+        self.model = wrap(self.model);
+        self
+    }
+
     /// Adds a field to the state, replacing a field with the same name.
     pub fn state_field(mut self, field: StateField) -> Self {
         self.fields.push(field);

@@ -14,6 +14,7 @@ mod middleware;
 mod middleware_budget;
 mod model_options;
 mod shell;
+mod teams;
 mod tool_output;
 mod tool_policy;
 mod tool_signatures;
