@@ -13,6 +13,7 @@ mod messages;
 mod middleware;
 mod middleware_budget;
 mod model_options;
+mod record_replay;
 mod shell;
 mod teams;
 mod tool_output;
