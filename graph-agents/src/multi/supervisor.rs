@@ -190,8 +190,7 @@ impl Supervisor {
 
     /// Compiles the supervisor and its agents into one graph.
     pub fn compile(self) -> Result<CompiledAgent, AgentError> {
-        let names = self.agents.iter().map(|it| agent_name::require(it).map(str::to_owned));
-        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+        let names = agent_name::names(&self.agents)?;
         let invalid = |error: &dyn std::fmt::Display| AgentError::value(error.to_string());
         let schema =
             JsonStateSchema::new([(MESSAGES, messages_field())]).map_err(|it| invalid(&it))?;
