@@ -57,7 +57,11 @@ impl Ids {
 }
 
 impl RecordedCall {
-    pub(super) fn new(answer: ToolAnswer, ids: Ids) -> Result<Self, NodeError> {
+    pub(super) fn new(answer: ToolAnswer, mut ids: Ids) -> Result<Self, NodeError> {
+        if matches!(answer, ToolAnswer::Message(_)) {
+            // Only commands can refer to messages in the state.
+            ids.messages.clear();
+        }
         Ok(Self { answer: RecordedAnswer::new(answer).map_err(NodeError::terminal)?, ids })
     }
 
@@ -80,13 +84,12 @@ impl RecordedAnswer {
         Ok(match answer {
             ToolAnswer::Message(message) => Self::Message(message),
             ToolAnswer::Command(Command { update, goto, parent }) => {
-                let update = match update {
-                    None => None,
-                    Some(CommandUpdate::Fields(update)) => Some(update.into_fields()),
-                    Some(CommandUpdate::Messages(messages)) => {
-                        Some(Update::new().messages(messages).into_fields())
+                let update = update.map(|it| match it {
+                    CommandUpdate::Fields(update) => update.into_fields(),
+                    CommandUpdate::Messages(messages) => {
+                        Update::new().messages(messages).into_fields()
                     }
-                };
+                });
                 let goto = goto.iter().map(RecordedGoto::new).collect::<Result<_, _>>()?;
                 Self::Command { update, goto, parent }
             }
