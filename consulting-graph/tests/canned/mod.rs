@@ -10,6 +10,10 @@ pub(crate) fn model() -> Llm {
         let prompt = request.prompt();
         if prompt.contains("Say what this document shows") {
             Reply::from(json!({ "findings": [finding(1), finding(2), finding(3)] }))
+        } else if prompt.contains("State one ") {
+            let known = prompt.matches("Observation ").count();
+            let other = (1..=3).nth(known).map(finding);
+            Reply::from(other.unwrap_or_else(|| json!({ "claim": "" })))
         } else if prompt.contains("strategic moves") {
             Reply::from(json!({ "moves": [a_move()] }))
         } else if prompt.contains("Metrics:") {

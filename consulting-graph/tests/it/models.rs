@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use consulting_graph::{
     event::{EventLog, NumberedEvent},
     offline,
+    report::Report,
     run::{ResumeOptions, Run, RunConfig},
 };
 use graph_trace::{Detail, TextOptions};
@@ -178,40 +179,111 @@ async fn late_readers_see_every_event_once() {
     assert_eq!(seen, events);
 }
 
+/// Returns a model whose first `lists` answers to requests for the findings of a document are unreadable, and, with
+/// `singles`, also all its answers to requests for one finding.
+fn unreadable_findings(lists: usize, singles: bool) -> ResumeOptions {
+    let model_override = reacting_model(move |_, request| {
+        let asks = |text: &str| request.messages.iter().any(|it| it.text().contains(text));
+        let answers = request.messages.iter().filter(|it| it.role == llm::Role::Assistant);
+        let is_unreadable = if asks("Say what this document shows") {
+            answers.count() < lists
+        } else {
+            singles && asks("State one ")
+        };
+        if is_unreadable {
+            return Reaction::Say("Well, hm.".to_owned());
+        }
+        Reaction::Delay(Duration::ZERO)
+    });
+    ResumeOptions { model_override, ..resume_options() }
+}
+
+/// Returns the warnings that findings were requested one at a time.
+fn one_at_a_time(report: &Report) -> Vec<&String> {
+    report.outcome.warnings.iter().filter(|it| it.contains("requested one at a time")).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_findings_are_requested_once_more() {
-    let unreadable = |times: usize| {
-        reacting_model(move |_, request| {
-            let asks = |it: &llm::Message| it.text().contains("Say what this document shows");
-            let answers = request.messages.iter().filter(|it| it.role == llm::Role::Assistant);
-            if request.messages.iter().any(asks) && answers.count() < times {
-                return Reaction::Say("Well, hm.".to_owned());
-            }
-            Reaction::Delay(Duration::ZERO)
-        })
-    };
     let folder = tempfile::tempdir().unwrap();
     let run = Run::create(folder.path().join("once"), run_config(1, 1)).unwrap();
-    let (report, _) =
-        finish(&run, ResumeOptions { model_override: unreadable(1), ..resume_options() }).await;
+    let (report, _) = finish(&run, unreadable_findings(1, false)).await;
     assert_eq!(report.outcome.findings.len(), 2);
-    let run = Run::create(folder.path().join("twice"), run_config(1, 1)).unwrap();
-    let ended = run
-        .resume(ResumeOptions { model_override: unreadable(2), ..resume_options() }, |_| {})
-        .await;
+    assert_eq!(one_at_a_time(&report), Vec::<&String>::new());
+    let run = Run::create(folder.path().join("always"), run_config(1, 1)).unwrap();
+    let ended = run.resume(unreadable_findings(2, true), |_| {}).await;
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("no finding could be read") && error.contains("layer_1"), "{error}");
     // Resuming the run requests the findings again.
-    finish(&run, ResumeOptions { model_override: unreadable(0), ..resume_options() }).await;
+    finish(&run, unreadable_findings(0, false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_are_requested_one_at_a_time_if_no_list_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, config) in [("whole", run_config(1, 1)), ("pieces", in_pieces(run_config(1, 1)))] {
+        let run = Run::create(folder.path().join(name), config).unwrap();
+        let (report, _) = finish(&run, unreadable_findings(2, false)).await;
+        assert_eq!(one_at_a_time(&report).len(), 2, "{name}: {:?}", report.outcome.warnings);
+        assert!(report.markdown().contains("requested one at a time"), "{name}");
+        for findings in &report.outcome.findings {
+            let claims: BTreeSet<&String> =
+                findings.findings.iter().map(|it| &it.draft.claim).collect();
+            match name {
+                "whole" => assert_eq!(claims.len(), 8, "{claims:?}"),
+                _ => assert!((2..=14).contains(&claims.len()), "{claims:?}"),
+            }
+            assert!(findings.findings.iter().all(|it| !it.draft.evidence.is_empty()), "{name}");
+        }
+        let replay = folder.path().join(format!("replay of {name}"));
+        let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
+        assert_eq!(replayed.report.json(), report.json(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn single_findings_are_not_paid_for_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    let inferences = &run.config().inferences;
+    let [f1, f2] = [&inferences.f1, &inferences.f2].map(|it| it.system_prompt.trim().to_owned());
+    let is_from = |request: &Request, prompt: &str| {
+        request.system.as_ref().is_some_and(|it| it.contains(prompt))
+    };
+    // F2 fails, so both inferences are executed again when the run is resumed.
+    let failing = reacting_model(move |_, request| {
+        let asks = |it: &llm::Message| it.text().contains("Say what this document shows");
+        if is_from(request, &f2) {
+            Reaction::Fail("the model is unavailable".to_owned())
+        } else if request.messages.iter().any(asks) {
+            Reaction::Say("Well, hm.".to_owned())
+        } else {
+            Reaction::Delay(Duration::ZERO)
+        }
+    });
+    let options = ResumeOptions { model_override: failing, ..resume_options() };
+    run.resume(options, |_| {}).await.unwrap_err();
+    let repeated = reacting_model(move |_, request| {
+        assert!(!is_from(request, &f1), "the answers about F1 are in the recording");
+        Reaction::Delay(Duration::ZERO)
+    });
+    let options = ResumeOptions { model_override: repeated, ..resume_options() };
+    let (report, _) = finish(&run, options).await;
+    let notices = one_at_a_time(&report);
+    assert!(matches!(notices.as_slice(), [it] if it.starts_with("F1: ")), "{notices:?}");
+}
+
+/// Returns the configuration of a run that reads documents in pieces.
+fn in_pieces(config: RunConfig) -> RunConfig {
+    let mut table: toml::Table = config.config_toml.parse().unwrap();
+    table["inferences"].as_table_mut().unwrap().insert("chunk_lines".to_owned(), 20.into());
+    RunConfig { config_toml: table.to_string(), ..config }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_are_read_in_pieces_if_configured() {
     let folder = tempfile::tempdir().unwrap();
-    let config = run_config(1, 1);
-    let mut table: toml::Table = config.config_toml.parse().unwrap();
-    table["inferences"].as_table_mut().unwrap().insert("chunk_lines".to_owned(), 20.into());
-    let config = RunConfig { config_toml: table.to_string(), ..config };
+    let config = in_pieces(run_config(1, 1));
     let run = Run::create(folder.path().join("run"), config).unwrap();
     let (report, _) = finish(&run, resume_options()).await;
     let prompts = recorded_prompts(run.dir());
