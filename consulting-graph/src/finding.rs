@@ -10,6 +10,7 @@ mod draft;
 mod id;
 mod markdown;
 mod numbered;
+mod shorten;
 mod stated;
 
 use crate::lenient_json;
@@ -22,6 +23,7 @@ pub use draft::{
 pub use id::{FindingId, FindingIdError, Inference, find_citations};
 pub use markdown::parse;
 pub use numbered::{Finding, Findings, Tension};
+pub(crate) use shorten::shorter_versions;
 
 /// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, the
 /// complete findings of JSON that is cut off, or Markdown. Never fails; [`violations`] reports what is missing.

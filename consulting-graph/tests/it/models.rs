@@ -16,7 +16,10 @@ use consulting_graph::{
     run::{ResumeOptions, Run, RunConfig},
 };
 use graph_trace::{Detail, TextOptions};
-use llm::{Error, ErrorKind, Listener, Llm, Model, ModelId, Part, Request, Response};
+use llm::{
+    Error, ErrorKind, Listener, Llm, Model, ModelId, Part, RecordMode, Recording, Request,
+    Response, overflow::estimate_tokens,
+};
 
 use crate::run::{
     finish, recorded_calls, recorded_prompts, recording_lines, resume_options, run_config,
@@ -29,6 +32,8 @@ pub(crate) enum Reaction {
     Delay(Duration),
     Say(String),
     Fail(String),
+    /// Rejects the request because it exceeds the context window.
+    TooLong,
 }
 
 /// The scripted model, except that `react` decides how it reacts to each call.
@@ -74,6 +79,10 @@ impl Model for ReactingModel {
                 Ok(Response { content: vec![Part::text(text)], ..response })
             }
             Reaction::Fail(why) => Err(Error::new(ErrorKind::Auth, self.id(), why)),
+            Reaction::TooLong => {
+                let why = "maximum context length".to_owned();
+                Err(Error::new(ErrorKind::RequestTooLong, self.id(), why))
+            }
         }
     }
 }
@@ -318,6 +327,60 @@ async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
         let recording = recording_lines(run.dir()).join("\n");
         assert_eq!(recording.contains("which is all you see of it"), in_pieces, "{answer_tokens}");
     }
+}
+
+/// Checks that the analyst of a run got findings without quotations, and that the report says so.
+async fn check_shortened_findings(run: &Run, options: ResumeOptions, replay: &Path) {
+    let (report, _) = finish(run, options).await;
+    let prompts = recorded_prompts(run.dir());
+    let of_analyst: Vec<&String> =
+        prompts.iter().filter(|it| it.contains("strategic moves for")).collect();
+    assert!(!of_analyst.is_empty());
+    for prompt in of_analyst {
+        assert!(prompt.contains("## F1-") && !prompt.contains("- Evidence, "), "{prompt}");
+    }
+    let notice = |it: &String| it.contains("got shortened findings");
+    assert!(report.outcome.warnings.iter().any(notice), "{:?}", report.outcome.warnings);
+    let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_that_exceed_the_context_window_of_an_analyst_are_shortened() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("whole"), run_config(1, 1)).unwrap();
+    finish(&run, resume_options()).await;
+    let recording = Recording::open(run.dir().join("calls.jsonl"), RecordMode::Replay).unwrap();
+    let mut requests = recording.answered_calls().map(|it| it.0);
+    let whole = requests.find(|it| last_message(it).contains("strategic moves for")).unwrap();
+    assert!(whole.messages[0].text().contains("- Evidence, "));
+
+    // A window for which a tenth of the prompt has to be omitted. A twentieth of the window stays free.
+    let tokens = estimate_tokens("scripted", &whole) * 9 / 10 + u64::from(whole.max_tokens);
+    let mut config = run_config(1, 1);
+    let mut table: toml::Table = config.config_toml.parse().unwrap();
+    let window = i64::try_from(tokens * 20 / 19).unwrap();
+    let analysts = table["models"]["analysts"].as_table_mut().unwrap();
+    analysts.insert("context_tokens".to_owned(), window.into());
+    config.config_toml = table.to_string();
+    let run = Run::create(folder.path().join("small"), config).unwrap();
+    check_shortened_findings(&run, resume_options(), &folder.path().join("replay")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_are_shortened_if_the_provider_rejects_the_prompt_as_too_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    let model_override = reacting_model(|_, request| {
+        let is_analyst = last_message(request).contains("strategic moves for");
+        if is_analyst && request.messages[0].text().contains("- Evidence, ") {
+            Reaction::TooLong
+        } else {
+            Reaction::Delay(Duration::ZERO)
+        }
+    });
+    let options = ResumeOptions { model_override, ..resume_options() };
+    check_shortened_findings(&run, options, &folder.path().join("replay")).await;
 }
 
 /// Searches all files below a directory and returns those that contain `text`.
