@@ -78,8 +78,9 @@ mod tests {
         assert_eq!(versions.iter().map(|it| ids(it).len()).collect::<Vec<_>>(), [12, 12, 8, 5, 3]);
         assert_eq!(ids(&versions[4]), [1, 2, 12]);
         assert_eq!(versions[4][0].tensions.len(), 1);
-        let quotations =
-            |it: &Vec<Findings>| it[0].findings.iter().map(|it| it.draft.evidence.len()).sum();
+        let quotations = |it: &Vec<Findings>| {
+            it[0].findings.iter().map(|it| it.draft.evidence.len()).sum::<usize>()
+        };
         let quotations: Vec<usize> = versions.iter().map(quotations).collect();
         assert_eq!(quotations, [12, 0, 0, 0, 0]);
     }
