@@ -75,7 +75,7 @@ fn delays<'a>(runs: impl Iterator<Item = &'a [Received]>) -> Vec<Duration> {
 }
 
 /// Checks that a reader received every event that the server stored, in order.
-fn check_order(dir: &Path, id: &str, received: &Received) {
+fn check_order(dir: &Path, id: &str, received: &[(u64, Instant)]) {
     let stored = fs::read_to_string(dir.join("runs").join(id).join("events.jsonl")).unwrap();
     let expected = 1..=stored.lines().count() as u64;
     assert!(received.iter().map(|it| it.0).eq(expected), "{id}: {received:?}");
