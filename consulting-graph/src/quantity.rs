@@ -9,3 +9,6 @@ mod word;
 
 pub use amount::{Quantity, Unit};
 pub use scan::{claims, parse_amount};
+
+#[cfg(test)]
+mod tests;

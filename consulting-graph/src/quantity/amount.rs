@@ -34,15 +34,6 @@ const APPROXIMATE_TOLERANCE: f64 = 0.05;
 impl Quantity {
     /// Returns whether this number from a source supports `claim`. The claim must equal this number rounded to the
     /// precision of the claim. A claim that is called approximate may differ by five percent.
-    ///
-    /// ```
-    /// use consulting_graph::quantity::claims;
-    ///
-    /// let source = &claims("Revenue was $12,345m.")[0];
-    /// assert!(source.supports(&claims("sales of $12.3 billion")[0]));
-    /// assert!(source.supports(&claims("about $12 billion")[0]));
-    /// assert!(!source.supports(&claims("sales of $12.4bn")[0]));
-    /// ```
     pub fn supports(&self, claim: &Self) -> bool {
         let near = |stated: f64, claimed: f64, step: f64| {
             let exact = step * 0.5;

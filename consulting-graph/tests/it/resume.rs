@@ -331,7 +331,7 @@ async fn the_manifest_lists_models_and_prompt_hashes() {
         let model = &run.manifest().models[role];
         assert!(model.max_tokens > 0 && model.temperature >= 0.0, "{model:?}");
     }
-    assert_eq!(run.manifest().tasks.len(), 15);
+    assert_eq!(run.manifest().tasks.len(), 16);
     assert!(text.contains("| task critic reply | "));
 
     let path = folder.path().join("run.json");

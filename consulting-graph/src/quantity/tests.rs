@@ -1,11 +1,11 @@
-//! Extraction of numbers from text.
-
-use consulting_graph::quantity::{Unit, claims, parse_amount};
 use proptest::prelude::*;
+
+use super::{Quantity, Unit, claims, parse_amount};
+use crate::data::number;
 
 /// Renders numbers as unit and value, with `~` before approximate ones.
 fn shown(text: &str) -> Vec<String> {
-    let show = |it: &consulting_graph::quantity::Quantity| {
+    let show = |it: &Quantity| {
         let unit = match it.unit {
             Unit::Percent => "%",
             Unit::Money => "$",
@@ -78,6 +78,15 @@ fn support_allows_for_rounding() {
     assert!(!supports("41.3%", "$41.3"));
     assert!(supports("$12,345m", "12,345"));
     assert!(!supports("$12,345m", "12,346"));
+    assert!(supports("$12,345m", "about $12 billion"));
+    assert!(!supports("$12,345m", "sales of $12.4bn"));
+}
+
+#[test]
+fn amounts_are_parsed() {
+    assert_eq!(parse_amount("$1.2bn"), Some(1.2e9));
+    assert_eq!(parse_amount("(45)"), Some(-45.0));
+    assert_eq!(parse_amount("n/a"), None);
 }
 
 proptest! {
@@ -94,7 +103,7 @@ proptest! {
 
     #[test]
     fn formatted_amounts_round_trip(millions in -9_999_999_i64..9_999_999) {
-        let text = consulting_graph::data::number::dollars(millions * 1_000_000);
+        let text = number::dollars(millions * 1_000_000);
         prop_assert_eq!(parse_amount(&text), Some(millions as f64 * 1e6));
     }
 }
