@@ -23,7 +23,6 @@ mod executor;
 pub mod expr;
 mod isolated;
 mod node;
-pub mod ports;
 pub mod postgres;
 pub mod postgres_tls;
 mod remote_tasks;
@@ -46,6 +45,7 @@ pub use executor::{CaseRun, ExecutedRun, RunExecutor, RunInput};
 pub use isolated::CaseError;
 pub use saver::{SaverError, SaverKind, UnknownSaverError};
 pub use script::Execution;
+pub use test_support::ports;
 
 /// The error returned when a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]

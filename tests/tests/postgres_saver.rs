@@ -22,10 +22,8 @@ use graph_tests::{
     postgres::{self, Server},
 };
 use serde_json::{Value, json};
+use test_support::DEADLINE;
 use tokio::task::JoinSet;
-
-/// Maximum time that a test waits for a condition.
-const DEADLINE: Duration = Duration::from_secs(180);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn saver_passes_the_conformance_suite() {
