@@ -7,8 +7,8 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, diamond, failed_node, graph, pass, trail, visited, with_nodes,
-    work,
+    Item, Probe, Trail, TrailUpdate, diamond, failed_node, graph, pass, thread_of, trail, visited,
+    with_nodes, work,
 };
 
 async fn run(graph: StateGraph<Trail, Probe>) -> (String, Result<Trail, RunError>) {
@@ -212,8 +212,7 @@ async fn a_deferred_node_runs_when_nothing_else_would() {
 async fn a_deferred_target_of_an_input_command_waits_for_another_step() {
     let probe = Probe::default();
     let graph = with_nodes(["a"]).node_as("last", pass.defer().command_only()).edge(START, "a");
-    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, probe.clone());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert_eq!(probe.trace(), "1: a");
     assert!(thread.run(Input::command().goto(Goto::node("last"))).await.unwrap().is_done());

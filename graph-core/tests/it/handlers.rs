@@ -10,6 +10,8 @@ use graph_core::{
     START, State, StateGraph,
 };
 
+use crate::support::thread_of;
+
 #[derive(State, Clone, Debug, Default)]
 struct Order {
     #[reduce(append)]
@@ -82,13 +84,8 @@ fn entry(_: &Order, calls: &Calls) -> Result<Next, NodeError> {
 #[tokio::test]
 async fn a_failing_entry_branch_keeps_the_input() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        let graph = StateGraph::<Order, Calls>::new()
-            .node(pass)
-            .branch(START, entry)
-            .checkpointer(MemorySaver::new())
-            .compile()
-            .unwrap();
-        let thread = graph.thread("t", Calls::default());
+        let graph = StateGraph::<Order, Calls>::new().node(pass).branch(START, entry);
+        let thread = thread_of(graph, Calls::default());
         let thread = thread.with_options(RunOptions::new().durability(durability));
         let input = Order { log: vec!["in".to_owned()] };
         assert!(matches!(thread.run(input).await, Err(RunError::Node { .. })), "{durability:?}");

@@ -9,6 +9,8 @@ use graph_core::{
     subgraph,
 };
 
+use crate::support::thread_of;
+
 #[derive(State, Clone, Debug, Default)]
 struct Note {
     #[reduce(append)]
@@ -86,13 +88,9 @@ async fn an_interrupt_in_a_subgraph_without_persistence_is_resumed_by_id() {
         |_: &Note| Note::default(),
         |it: Note| Note::update().lines(it.lines),
     );
-    let graph = StateGraph::<Note>::new()
-        .node(node.persistence(Persistence::None))
-        .edge(START, "inner")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph =
+        StateGraph::<Note>::new().node(node.persistence(Persistence::None)).edge(START, "inner");
+    let thread = thread_of(graph, ());
     let outcome = thread.run(Note::default()).await.unwrap();
     let id = outcome.interrupts()[0].id.clone();
     let outcome = thread.resume_by_id([(id, "yes".into())]).await.unwrap();

@@ -6,7 +6,7 @@ use graph_core::{
 };
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, chain, graph, pass, trail, visited, with_nodes,
+    Probe, Trail, TrailUpdate, ask, chain, graph, pass, thread_of, trail, visited, with_nodes,
 };
 
 fn path_of_inner(inner: Trail) -> TrailUpdate {
@@ -137,13 +137,8 @@ async fn run_interrupting_graph(_: &Trail, cx: &Context<Probe>) -> Result<TrailU
 #[tokio::test]
 async fn an_interrupt_in_a_graph_called_by_a_node_reaches_the_caller() {
     let probe = Probe::default();
-    let graph = graph()
-        .node(run_interrupting_graph)
-        .edge(START, run_interrupting_graph)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = graph().node(run_interrupting_graph).edge(START, run_interrupting_graph);
+    let thread = thread_of(graph, probe.clone());
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts()[0].value, "y?");
     probe.trace();
     assert_eq!(thread.resume("Y").await.unwrap().state(), &trail(["x+Y"]));

@@ -10,6 +10,8 @@ use graph_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::support::thread_of;
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Row {
     id: u32,
@@ -287,12 +289,8 @@ async fn step_scoped_values_are_cleared_after_the_next_step() {
 
 #[tokio::test]
 async fn checkpoints_store_step_scoped_but_not_untracked_fields() {
-    let graph = brief()
-        .stop_before(graph_core::Stops::at(["next", "later"]))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = brief().stop_before(graph_core::Stops::at(["next", "later"]));
+    let thread = thread_of(graph, ());
     assert!(!thread.run(Brief::default()).await.unwrap().is_done());
     let state = thread.state().await.unwrap().unwrap().values;
     assert_eq!(

@@ -13,7 +13,7 @@ use graph_core::{
 };
 use serde_json::json;
 
-use crate::support::{Probe, Trail, chain, diamond, graph, path_of, trail};
+use crate::support::{Probe, Trail, chain, diamond, graph, path_of, thread_of, trail};
 
 #[derive(State, Clone, Debug, Default, PartialEq)]
 struct Chat {
@@ -59,13 +59,8 @@ struct Log {
 
 #[tokio::test]
 async fn a_whole_state_with_reducers_only_is_an_update() {
-    let graph = StateGraph::<Log>::new()
-        .node_as("end", async |_: &Log| ())
-        .edge(START, "end")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = StateGraph::<Log>::new().node_as("end", async |_: &Log| ()).edge(START, "end");
+    let thread = thread_of(graph, ());
     for line in ["a", "b"] {
         assert!(thread.run(Log { lines: vec![line.into()] }).await.unwrap().is_done());
     }
@@ -391,11 +386,8 @@ async fn untracked_fields_need_no_serde() {
     let graph = StateGraph::<Job>::new()
         .node_as("open", async |_: &Job| Job::update().connection(Connection(7)).shown(1))
         .node_as("use", async |job: &Job| Job::update().done(job.connection.0))
-        .sequence(["open", "use"])
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let outcome = graph.thread("t", ()).run(Job::default()).await.unwrap();
+        .sequence(["open", "use"]);
+    let outcome = thread_of(graph, ()).run(Job::default()).await.unwrap();
     assert_eq!((outcome.state().done, outcome.state().connection.0), (7, 7));
     let job = outcome.into_state();
     // A serialisable value appears in streams.
