@@ -12,7 +12,6 @@ mod answer;
 mod build;
 mod built_graph;
 pub mod case;
-pub mod checkpoints;
 pub mod compare;
 mod counters;
 pub mod crash;

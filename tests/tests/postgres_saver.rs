@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use checkpoint_testkit::checkpointer;
+use checkpoint_testkit::{checkpointer, sample::next_checkpoint};
 use graph_core::checkpoint::{
     Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, CheckpointWrite,
     Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, TaskEvent, TaskId, TaskRecord,
@@ -17,10 +17,7 @@ use graph_store::{
     Keys, OpenError, Postgres, PostgresSaver,
     postgres::deadpool_postgres::{Manager, Pool, tokio_postgres::NoTls},
 };
-use graph_tests::{
-    checkpoints::next_checkpoint,
-    postgres::{self, Server},
-};
+use graph_tests::postgres::{self, Server};
 use serde_json::{Value, json};
 use test_support::DEADLINE;
 use tokio::task::JoinSet;

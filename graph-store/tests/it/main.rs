@@ -1,7 +1,6 @@
 //! Tests of the public API.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-mod checkpoints;
 mod sqlite;
 mod sqlite_cache;
 mod sqlite_schema;

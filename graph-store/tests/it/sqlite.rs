@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use checkpoint_testkit::checkpointer;
+use checkpoint_testkit::{checkpointer, sample::new_checkpoint};
 use graph_core::{
     CompiledGraph, Context, Durability, END, NodeError, Route, RunOptions, RunOutcome, START,
     State, StateGraph,
@@ -20,8 +20,6 @@ use graph_core::{
 use graph_store::{OpenError, Retention, RetentionRule, Sqlite, SqliteSaver, sqlite::Synchronous};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
-
-use crate::checkpoints::new_checkpoint;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_saver_passes_the_conformance_suite() {
