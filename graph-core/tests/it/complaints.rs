@@ -178,7 +178,7 @@ async fn tools_do_not_run_again_after_a_resume() {
         .node(&tool)
         .node_as("approve", approve)
         .branch(START, move |_: &Trail| calls.clone());
-    let thread = thread_of(graph, Probe::default());
+    let thread = thread_of(graph, &Probe::default());
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     assert_eq!(charged.load(Ordering::Relaxed), 2);
     assert_eq!(thread.resume("yes").await.unwrap().state(), &trail(["yes", "tool"]));
@@ -205,7 +205,7 @@ async fn an_interrupted_subgraph_resumes_where_it_stopped() {
         .compile()
         .unwrap();
     let graph = graph().node(&inner).edge(START, &inner);
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.interrupts()[0].value, "event?");
     assert_eq!(probe.trace(), "1: before | 2: beside");

@@ -53,7 +53,7 @@ async fn a_run_of_n_steps_needs_a_limit_of_n_plus_one() {
 #[tokio::test]
 async fn a_thread_continues_after_its_step_limit() {
     let probe = Probe::default();
-    let thread = thread_of(chain(["a", "b", "c", "d"]), probe.clone());
+    let thread = thread_of(chain(["a", "b", "c", "d"]), &probe);
     let error =
         thread.clone().with_options(RunOptions::new().step_limit(2)).run(Trail::default()).await;
     assert!(matches!(error, Err(RunError::StepLimit { .. })));
@@ -137,7 +137,7 @@ async fn the_result_does_not_depend_on_completion_order() {
 async fn a_step_timeout_fails_the_run() {
     let probe = Probe::default();
     let graph = diamond().step_timeout(Duration::from_secs(5));
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     probe.block("c");
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert!(
@@ -289,7 +289,7 @@ async fn a_busy_thread_rejects_a_second_run_until_the_first_ends() {
 #[tokio::test]
 async fn a_failed_run_releases_its_thread() {
     let probe = Probe::default();
-    let thread = thread_of(chain(["a"]), probe.clone());
+    let thread = thread_of(chain(["a"]), &probe);
     probe.fail_next("a", 1);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(failed_node(&error), "a");
@@ -300,7 +300,7 @@ async fn a_failed_run_releases_its_thread() {
 async fn a_thread_continues_past_static_stops() {
     let probe = Probe::default();
     let graph = chain(["a", "b", "c"]).stop_before(Stops::at(["b"])).stop_after(Stops::at(["b"]));
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert!(
         matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }),
@@ -342,7 +342,7 @@ async fn a_command_adds_targets_to_pending_tasks() {
         .node_as("x", pass.command_only())
         .sequence(["a", "b"])
         .stop_before(Stops::at(["b"]));
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     assert!(!thread.run(Trail::default()).await.unwrap().is_done());
     probe.trace();
     let input = graph_core::Input::command().goto(Goto::node("x")).with_update(visited("command"));

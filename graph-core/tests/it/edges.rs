@@ -212,7 +212,7 @@ async fn a_deferred_node_runs_when_nothing_else_would() {
 async fn a_deferred_target_of_an_input_command_waits_for_another_step() {
     let probe = Probe::default();
     let graph = with_nodes(["a"]).node_as("last", pass.defer().command_only()).edge(START, "a");
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert_eq!(probe.trace(), "1: a");
     assert!(thread.run(Input::command().goto(Goto::node("last"))).await.unwrap().is_done());

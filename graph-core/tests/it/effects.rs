@@ -86,7 +86,7 @@ async fn a_call_is_not_repeated_after_an_interrupt() {
 #[tokio::test]
 async fn a_failed_call_is_repeated() {
     let probe = Probe::default();
-    let thread = thread_of(paying(), probe.clone());
+    let thread = thread_of(paying(), &probe);
     probe.fail_next("charge/7", 1);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("charge/7".into())));
@@ -107,7 +107,7 @@ async fn several(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeErro
 async fn calls_are_matched_by_name_key_and_occurrence() {
     let probe = Probe::default();
     let graph = graph().node(several).edge(START, several);
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     probe.fail_next("several", 1);
     thread.run(Trail::default()).await.unwrap_err();
     assert!(thread.proceed().await.unwrap().is_done());
@@ -129,7 +129,7 @@ async fn tasks_do_not_share_their_journals() {
     let graph = graph()
         .node(pay_for)
         .branch(START, |_: &Trail| vec![send(pay_for, Item(1)), send(pay_for, Item(2))]);
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     probe.fail_next("item 2", 1);
     thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(probe.count("charge/0"), 2);
@@ -140,7 +140,7 @@ async fn tasks_do_not_share_their_journals() {
 #[tokio::test]
 async fn a_new_task_repeats_the_call() {
     let probe = Probe::default();
-    let thread = thread_of(paying(), probe.clone());
+    let thread = thread_of(paying(), &probe);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert!(thread.run(Trail::update()).await.unwrap().is_done());
     assert_eq!(probe.count("charge/7"), 2);
@@ -154,7 +154,7 @@ async fn a_call_inside_a_subgraph_is_not_repeated() {
     let graph = graph()
         .node(subgraph("inner", &inner, |_: &Trail| Trail::default(), path_update))
         .edge(START, "inner");
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     probe.fail_next("pay", 1);
     thread.run(Trail::default()).await.unwrap_err();
     let outcome = thread.proceed().await.unwrap();
@@ -178,7 +178,7 @@ async fn insist(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError
 async fn calls_that_fail_or_are_dropped_do_not_count() {
     let probe = Probe::default();
     let graph = graph().node(insist).edge(START, insist);
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     probe.fail_next("ask/1", 1);
     probe.fail_next("insist", 1);
     thread.run(Trail::default()).await.unwrap_err();
@@ -201,7 +201,7 @@ async fn changed(_: &Trail, cx: &Context<Probe>) -> Result<(), NodeError> {
 async fn a_journaled_result_of_another_type_is_an_error() {
     let probe = Probe::default();
     let graph = graph().node(changed).edge(START, changed);
-    let thread = thread_of(graph, probe);
+    let thread = thread_of(graph, &probe);
     thread.run(Trail::default()).await.unwrap_err();
     let error =
         thread.with_options(RunOptions::new().config("new", true)).proceed().await.unwrap_err();
@@ -220,7 +220,7 @@ async fn keyed(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError>
 async fn the_idempotency_key_survives_retries_and_runs() {
     let probe = Probe::default();
     let graph = graph().node(keyed.retry(retry_immediately(2))).edge(START, keyed);
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     probe.fail_next("keyed", 3);
     thread.run(Trail::default()).await.unwrap_err();
     let key = thread.proceed().await.unwrap().into_state().path.remove(0);

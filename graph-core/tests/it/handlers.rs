@@ -85,7 +85,7 @@ fn entry(_: &Order, calls: &Calls) -> Result<Next, NodeError> {
 async fn a_failing_entry_branch_keeps_the_input() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let graph = StateGraph::<Order, Calls>::new().node(pass).branch(START, entry);
-        let thread = thread_of(graph, Calls::default());
+        let thread = thread_of(graph, &Calls::default());
         let thread = thread.with_options(RunOptions::new().durability(durability));
         let input = Order { log: vec!["in".to_owned()] };
         assert!(matches!(thread.run(input).await, Err(RunError::Node { .. })), "{durability:?}");

@@ -109,7 +109,7 @@ async fn a_value_too_large_to_be_stored_fails_only_its_task() {
         .edge(START, "small")
         .edge(START, "large")
         .max_stored_bytes(1_000);
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     let error = thread.run(schema.input(json!({})).unwrap()).await.unwrap_err();
     assert!(error.to_string().contains("field `log`: the value takes about"), "{error}");
     let state = thread.state().await.unwrap().unwrap();
@@ -124,7 +124,7 @@ async fn command_writes_are_stored_with_the_next_input() {
         .graph()
         .node(json_node("a", |_, _| async { Ok(json!({"log": ["a"]})) }))
         .edge(START, "a");
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     let input = |it: Value| schema.input(it).unwrap();
     assert!(thread.run(input(json!({"log": ["in"]}))).await.unwrap().is_done());
     let command = schema.update(json!({"log": ["cmd"]})).unwrap();
@@ -144,7 +144,7 @@ async fn an_input_too_large_to_be_stored_is_rejected() {
         .node(json_node("a", |_, _| async { Ok(()) }))
         .edge(START, "a")
         .max_stored_bytes(1_000);
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     let input = schema.input(json!({"log": ["x".repeat(5_000)]})).unwrap();
     let error = thread.run(input).await.unwrap_err();
     assert!(error.to_string().contains("more than the limit of 1000"), "{error}");

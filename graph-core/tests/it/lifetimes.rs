@@ -90,7 +90,7 @@ async fn an_interrupt_in_a_subgraph_without_persistence_is_resumed_by_id() {
     );
     let graph =
         StateGraph::<Note>::new().node(node.persistence(Persistence::None)).edge(START, "inner");
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     let outcome = thread.run(Note::default()).await.unwrap();
     let id = outcome.interrupts()[0].id.clone();
     let outcome = thread.resume_by_id([(id, "yes".into())]).await.unwrap();

@@ -128,7 +128,7 @@ async fn after_a_failed_handler_only_the_handler_runs_again() {
     let probe = Probe::default();
     probe.fail_next("pass", 9);
     probe.fail_next("recover", 1);
-    let thread = thread_of(handled(), probe.clone());
+    let thread = thread_of(handled(), &probe);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("recover".into())));
     assert_eq!(probe.trace(), "1: pass pass recover");
@@ -160,7 +160,7 @@ async fn an_interrupt_does_not_run_the_error_handler() {
         .node(crate::support::ask.on_error(recover))
         .node_as("after", pass)
         .edge(START, crate::support::ask);
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     assert_eq!(probe.count("recover"), 0);
 }

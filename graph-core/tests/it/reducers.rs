@@ -290,7 +290,7 @@ async fn step_scoped_values_are_cleared_after_the_next_step() {
 #[tokio::test]
 async fn checkpoints_store_step_scoped_but_not_untracked_fields() {
     let graph = brief().stop_before(graph_core::Stops::at(["next", "later"]));
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     assert!(!thread.run(Brief::default()).await.unwrap().is_done());
     let state = thread.state().await.unwrap().unwrap().values;
     assert_eq!(

@@ -322,7 +322,7 @@ async fn invalid_checkpoint_of_the_process_fails_only_the_process() {
         Trip::update().stops([cx.failure().map(|it| it.error.clone()).unwrap_or_default()])
     }
     let graph = StateGraph::<Trip>::new().node(go.clone().on_error(recover)).edge(START, &go);
-    let outcome = thread_of(graph, ()).run(Trip::update().mode("")).await.unwrap();
+    let outcome = thread_of(graph, &()).run(Trip::update().mode("")).await.unwrap();
     let stops = &outcome.state().stops;
     assert!(stops.len() == 1 && stops[0].contains("checkpoint"), "{stops:?}");
 }

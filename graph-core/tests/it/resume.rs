@@ -15,7 +15,7 @@ use crate::support::{
 #[tokio::test]
 async fn proceed_skips_completed_tasks() {
     let probe = Probe::default();
-    let thread = thread_of(diamond(), probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
 
     let error = thread.run(Trail::default()).await.unwrap_err();
@@ -31,7 +31,7 @@ async fn proceed_skips_completed_tasks() {
 #[tokio::test]
 async fn start_or_continue_applies_its_input_once() {
     let probe = Probe::default();
-    let thread = thread_of(diamond(), probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
 
     let error = thread.start_or_continue(trail(["input"])).await.unwrap_err();
@@ -51,7 +51,7 @@ async fn start_or_continue_applies_its_input_once() {
 #[tokio::test]
 async fn start_or_continue_fails_while_another_run_holds_the_thread() {
     let probe = Probe::default();
-    let thread = thread_of(diamond(), probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.block("a");
     let other = thread.clone();
     let run = tokio::spawn(async move { other.start_or_continue(trail(["input"])).await });
@@ -150,7 +150,7 @@ async fn a_repeated_start_or_resume_with_the_same_run_id_answers_once() {
 #[tokio::test]
 async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
     let probe = Probe::default();
-    let thread = thread_of(diamond(), probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
 
@@ -166,7 +166,7 @@ async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
 #[tokio::test]
 async fn fresh_input_drops_pending_tasks() {
     let probe = Probe::default();
-    let thread = thread_of(diamond(), probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
     probe.trace();
@@ -179,7 +179,7 @@ async fn fresh_input_drops_pending_tasks() {
 #[tokio::test]
 async fn proceed_on_a_completed_thread_runs_nothing() {
     let probe = Probe::default();
-    let thread = thread_of(chain(["a"]), probe.clone());
+    let thread = thread_of(chain(["a"]), &probe);
     thread.run(Trail::default()).await.unwrap().into_state();
     probe.trace();
     let outcome = thread.proceed().await.unwrap();
@@ -190,7 +190,7 @@ async fn proceed_on_a_completed_thread_runs_nothing() {
 
 #[tokio::test]
 async fn a_new_thread_needs_input() {
-    let thread = thread_of(chain(["a"]), Probe::default());
+    let thread = thread_of(chain(["a"]), &Probe::default());
     assert!(matches!(thread.proceed().await, Err(RunError::EmptyInput)));
     assert!(matches!(thread.run(Input::command()).await, Err(RunError::EmptyInput)));
     assert!(thread.state().await.unwrap().is_none());
@@ -212,7 +212,7 @@ async fn threads_have_separate_states() {
 
 #[tokio::test]
 async fn an_unknown_checkpoint_is_an_error() {
-    let thread = thread_of(chain(["a"]), Probe::default());
+    let thread = thread_of(chain(["a"]), &Probe::default());
     thread.run(Trail::default()).await.unwrap().into_state();
     let unknown = CheckpointId::next();
     let error = thread.at(unknown).proceed().await.unwrap_err();
@@ -263,7 +263,7 @@ async fn two(_: &Single) -> SingleUpdate {
 #[tokio::test]
 async fn a_thread_is_readable_after_a_conflict() {
     let graph = StateGraph::<Single>::new().node(one).node(two).edge(START, one).edge(START, two);
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     let input = Single { value: 7, ..Single::default() };
     let RunError::Conflict(conflict) = thread.run(input).await.unwrap_err() else {
         panic!("both nodes write `value`");
@@ -350,7 +350,7 @@ async fn an_incomplete_join_is_kept_between_runs() {
             _ => graph_core::Goto::node("b"),
         })
         .join(["a", "b"], "c");
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     let input = |note: &str| Trail::update().note(note);
     assert!(thread.run(input("a")).await.unwrap().is_done());
     let state = thread.state().await.unwrap().unwrap();
@@ -368,6 +368,6 @@ async fn start_or_continue_starts_a_graph_that_a_node_calls() {
     }
     let probe = Probe::default();
     let graph = StateGraph::<Trail, Probe>::new().node(call).edge(START, call);
-    let outcome = thread_of(graph, probe).start_or_continue(Trail::default()).await.unwrap();
+    let outcome = thread_of(graph, &probe).start_or_continue(Trail::default()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["nested", "a", "b", "c", "d"]));
 }

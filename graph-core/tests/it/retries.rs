@@ -148,7 +148,7 @@ async fn a_panic_can_be_retried() {
 async fn an_interrupt_is_not_retried() {
     let probe = Probe::default();
     let graph = graph().node(crate::support::ask.retry(5)).edge(START, crate::support::ask);
-    let thread = thread_of(graph, probe.clone());
+    let thread = thread_of(graph, &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     assert_eq!(probe.count("ask"), 1);
     assert!(thread.resume("x").await.unwrap().is_done());

@@ -160,7 +160,7 @@ async fn a_resumed_subgraph_writes_the_changes_of_all_its_runs() {
         .compile()
         .unwrap();
     let graph = StateGraph::<All>::new().node(&inner).edge(START, &inner);
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     let outcome = thread.run(input()).await.unwrap();
     assert_eq!(outcome.interrupts()[0].value, "which?");
     let done = thread.resume("answer").await.unwrap().into_state();

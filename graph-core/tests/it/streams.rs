@@ -111,7 +111,7 @@ async fn task_events_include_input_and_result() {
 
 #[tokio::test]
 async fn checkpoints_are_streamed_as_they_are_created() {
-    let thread = thread_of(chain(["a"]), Probe::default());
+    let thread = thread_of(chain(["a"]), &Probe::default());
     let options = RunOptions::new().stream_modes([StreamMode::Checkpoints]);
     let mut stream = thread.clone().with_options(options).stream(Trail::default());
     let events = all(&mut stream).await;
@@ -275,7 +275,7 @@ async fn a_slow_reader_slows_the_run_down() {
 #[tokio::test]
 async fn dropping_the_stream_cancels_the_run() {
     let probe = Probe::default();
-    let thread = thread_of(chain(["a", "b", "c"]), probe.clone());
+    let thread = thread_of(chain(["a", "b", "c"]), &probe);
     let mut stream =
         thread.clone().with_options(RunOptions::new().event_buffer(1)).stream(Trail::default());
     assert_eq!(summary(&stream.next().await.unwrap()), "update a");

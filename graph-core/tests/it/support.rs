@@ -151,12 +151,12 @@ pub(crate) fn diamond() -> StateGraph<Trail, Probe> {
 }
 
 /// Compiles the graph with a new [`MemorySaver`], and returns its thread `t`.
-pub(crate) fn thread_of<S: State, C: Send + Sync + 'static>(
+pub(crate) fn thread_of<S: State, C: Clone + Send + Sync + 'static>(
     graph: StateGraph<S, C>,
-    deps: C,
+    deps: &C,
 ) -> Thread<S, C> {
     let graph = graph.checkpointer(MemorySaver::new()).compile();
-    graph.expect("the graph is valid").thread("t", deps)
+    graph.expect("the graph is valid").thread("t", deps.clone())
 }
 
 /// Yields until all other tasks of a single-threaded test are waiting.

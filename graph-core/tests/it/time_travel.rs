@@ -91,7 +91,7 @@ async fn resume_keeps_the_origin_and_a_branch_changes_it() {
 #[tokio::test]
 async fn continuing_from_an_old_checkpoint_reruns_finished_nodes() {
     let probe = Probe::default();
-    let thread = thread_of(diamond(), probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
     let failed = thread.state().await.unwrap().unwrap().id;
@@ -177,7 +177,7 @@ async fn checkpoints_are_found_by_run_and_metadata() {
 #[tokio::test]
 async fn a_reused_run_id_does_not_drop_new_input() {
     let probe = Probe::default();
-    let thread = thread_of(chain(["a"]), probe).with_options(RunOptions::new().run_id("same"));
+    let thread = thread_of(chain(["a"]), &probe).with_options(RunOptions::new().run_id("same"));
     assert!(thread.run(trail(["1"])).await.unwrap().is_done());
     let error = thread.run(trail(["2"])).await.unwrap_err();
     let message = "run id `same` was already used on thread `t` with another input; use a new id for a new run";

@@ -59,7 +59,7 @@ struct Log {
 #[tokio::test]
 async fn a_whole_state_with_reducers_only_is_an_update() {
     let graph = StateGraph::<Log>::new().node_as("end", async |_: &Log| ()).edge(START, "end");
-    let thread = thread_of(graph, ());
+    let thread = thread_of(graph, &());
     for line in ["a", "b"] {
         assert!(thread.run(Log { lines: vec![line.into()] }).await.unwrap().is_done());
     }
@@ -184,7 +184,7 @@ async fn untracked_fields_need_no_serde() {
         .node_as("open", async |_: &Job| Job::update().connection(Connection(7)).shown(1))
         .node_as("use", async |job: &Job| Job::update().done(job.connection.0))
         .sequence(["open", "use"]);
-    let outcome = thread_of(graph, ()).run(Job::default()).await.unwrap();
+    let outcome = thread_of(graph, &()).run(Job::default()).await.unwrap();
     assert_eq!((outcome.state().done, outcome.state().connection.0), (7, 7));
     let job = outcome.into_state();
     // A serialisable value appears in streams.

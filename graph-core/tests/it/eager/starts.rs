@@ -30,7 +30,7 @@ async fn fast_branch_does_not_wait_for_a_slow_task() {
     assert_eq!(result.both, "a1 | b1 b2 b3 ");
     assert_eq!(probe.trace(), "1: a1 b1 | 2: b2 | 3: b3 | 4: join");
 
-    let ordinary = thread_of(two_branches(), probe);
+    let ordinary = thread_of(two_branches(), &probe);
     assert_eq!(ordinary.invoke(Branches::default()).await.unwrap(), result);
     assert_eq!(history(&eager).await, history(&ordinary).await);
 }
