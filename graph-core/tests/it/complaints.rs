@@ -61,14 +61,9 @@ async fn the_results_of_concurrent_tasks_are_all_recorded() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         made.store(0, Ordering::Relaxed);
         let sends = sends.clone();
-        let graph = graph()
-            .node(&work)
-            .branch(START, move |_: &Trail| sends.clone())
-            .checkpointer(MemorySaver::new())
-            .compile()
-            .unwrap();
+        let graph = graph().node(&work).branch(START, move |_: &Trail| sends.clone());
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", Probe::default()).with_options(options);
+        let thread = thread_of(graph, &Probe::default()).with_options(options);
         thread.run(Trail::default()).await.unwrap_err();
         let state = thread.state().await.unwrap().unwrap();
         let done = state.tasks.iter().filter(|it| it.result.is_some()).count();

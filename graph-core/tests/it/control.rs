@@ -155,10 +155,9 @@ async fn a_step_timeout_fails_the_run() {
 async fn a_thread_continues_after_a_cancelled_run() {
     for durability in [Durability::Sync, Durability::Async] {
         let probe = Probe::default();
-        let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let control = RunControl::new();
         let options = RunOptions::new().durability(durability).control(control.clone());
-        let thread = graph.thread("t", probe.clone());
+        let thread = thread_of(diamond(), &probe);
         probe.block("c");
         let running = thread.clone().with_options(options);
         let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -192,9 +191,8 @@ async fn a_run_cancelled_in_advance_runs_nothing() {
 async fn a_thread_continues_after_a_dropped_run() {
     for durability in [Durability::Sync, Durability::Async] {
         let probe = Probe::default();
-        let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(diamond(), &probe).with_options(options);
         probe.block("c");
         let (running, watcher) = (thread.clone(), probe.clone());
         tokio::select! {
@@ -218,9 +216,8 @@ async fn a_thread_continues_after_a_dropped_run() {
 #[tokio::test]
 async fn a_drained_run_stops_at_the_end_of_its_step() {
     let probe = Probe::default();
-    let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
     let control = RunControl::new();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a", "b"]), &probe);
     probe.block("a");
     let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -320,13 +317,9 @@ async fn a_thread_continues_past_static_stops() {
 #[tokio::test]
 async fn stops_of_a_run_override_those_of_the_graph() {
     let probe = Probe::default();
-    let graph = chain(["a", "b"])
-        .stop_before(Stops::at(["b"]))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = chain(["a", "b"]).stop_before(Stops::at(["b"]));
     let unstopped = RunOptions::new().stop_before(Stops::None);
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, &probe);
     assert!(thread.clone().with_options(unstopped).run(Trail::default()).await.unwrap().is_done());
     probe.trace();
     let each = RunOptions::new().stop_before(Stops::All);

@@ -228,15 +228,8 @@ async fn an_unknown_target_is_reported_and_siblings_are_kept() {
         Ok(Goto::node(if cx.config("found").is_some() { "two" } else { "nowhere" }))
     }
     let probe = Probe::default();
-    let graph = choice_graph()
-        .name("maze")
-        .node(lost)
-        .edge(START, lost)
-        .edge(START, one)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = choice_graph().name("maze").node(lost).edge(START, lost).edge(START, one);
+    let thread = thread_of(graph, &probe);
     let error = thread.run(Trail::default()).await.unwrap_err();
     let RunError::UnknownTarget(target) = &error else { panic!("{error}") };
     assert_eq!(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use graph_core::{
-    Context, Durability, JournalError, MemorySaver, NodeError, NodeExt, RetryPolicy, RunOptions,
-    START, StateGraph, send, subgraph,
+    Context, Durability, JournalError, NodeError, NodeExt, RetryPolicy, RunOptions, START,
+    StateGraph, send, subgraph,
 };
 
 use crate::support::{
@@ -40,9 +40,8 @@ fn retry_immediately(attempts: u32) -> RetryPolicy {
 async fn a_call_is_not_repeated_after_a_failure() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let probe = Probe::default();
-        let graph = paying().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(paying(), &probe).with_options(options);
         probe.fail_next("pay", 2);
         thread.run(Trail::default()).await.unwrap_err();
         thread.proceed().await.unwrap_err();
@@ -73,9 +72,7 @@ async fn order(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError>
 #[tokio::test]
 async fn a_call_is_not_repeated_after_an_interrupt() {
     let probe = Probe::default();
-    let graph =
-        graph().node(order).edge(START, order).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph().node(order).edge(START, order), &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.interrupts().len(), 1);
     let outcome = thread.resume("Ada").await.unwrap();

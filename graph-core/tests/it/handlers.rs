@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use graph_core::{
-    Context, Durability, MemorySaver, NodeError, NodeExt, Route, RunError, RunOptions, RunOutcome,
-    START, State, StateGraph,
+    Context, Durability, NodeError, NodeExt, Route, RunError, RunOptions, RunOutcome, START, State,
+    StateGraph,
 };
 
 use crate::support::thread_of;
@@ -40,14 +40,9 @@ async fn refund(_: &Order, cx: &Context<Calls>) -> Result<OrderUpdate, NodeError
 
 #[tokio::test]
 async fn an_interrupted_handler_keeps_its_resume_values_and_journal() {
-    let graph = StateGraph::<Order, Calls>::new()
-        .node(buy.on_error(refund))
-        .edge(START, buy)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = StateGraph::<Order, Calls>::new().node(buy.on_error(refund)).edge(START, buy);
     let calls = Calls::default();
-    let thread = graph.thread("t", calls.clone());
+    let thread = thread_of(graph, &calls);
     assert_eq!(thread.run(Order::default()).await.unwrap().interrupts()[0].value, "first");
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(

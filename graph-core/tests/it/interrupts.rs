@@ -48,13 +48,8 @@ async fn fill(_: &Form, cx: &Context) -> Result<FormUpdate, NodeError> {
 }
 
 fn form() -> Thread<Form> {
-    let graph = StateGraph::<Form>::new()
-        .node(fill)
-        .edge(START, fill)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    graph.thread("t", ())
+    let graph = StateGraph::<Form>::new().node(fill).edge(START, fill);
+    thread_of(graph, &())
 }
 
 #[tokio::test]

@@ -28,14 +28,9 @@ async fn leak_context(_: &Note, cx: &Context<ContextSlot>) -> NoteUpdate {
 
 #[tokio::test]
 async fn a_leaked_context_does_not_block_the_thread() {
-    let graph = StateGraph::<Note, ContextSlot>::new()
-        .node(leak_context)
-        .edge(START, leak_context)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = StateGraph::<Note, ContextSlot>::new().node(leak_context).edge(START, leak_context);
     let slot = ContextSlot::default();
-    let thread = graph.thread("t", slot.clone());
+    let thread = thread_of(graph, &slot);
     let outcome = thread.stream(Note::default()).finish().await.unwrap();
     assert_eq!(outcome.state().lines, ["leaked"]);
     assert!(slot.0.lock().unwrap().is_some());

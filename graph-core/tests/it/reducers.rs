@@ -5,9 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::{
-    MemorySaver, Overwrite, RunError, START, State, StateGraph, Thread, reduce::Reducer,
-};
+use graph_core::{Overwrite, RunError, START, State, StateGraph, Thread, reduce::Reducer};
 use serde::{Deserialize, Serialize};
 
 use crate::support::thread_of;
@@ -120,15 +118,9 @@ async fn right(_: &All) -> AllUpdate {
 }
 
 fn both() -> Thread<All> {
-    let graph = StateGraph::<All>::new()
-        .node(left)
-        .node(right)
-        .edge(START, left)
-        .edge(START, right)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    graph.thread("t", ())
+    let graph =
+        StateGraph::<All>::new().node(left).node(right).edge(START, left).edge(START, right);
+    thread_of(graph, &())
 }
 
 fn folded() -> All {
@@ -207,13 +199,8 @@ fn board(nodes: [&'static str; 2]) -> Thread<Board> {
         "a" | "c" => graph.node_as(node, add).edge(START, node),
         _ => graph.node_as(node, wipe).edge(START, node),
     };
-    let graph = nodes
-        .into_iter()
-        .fold(StateGraph::new(), with_node)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    graph.thread("t", ())
+    let graph = nodes.into_iter().fold(StateGraph::new(), with_node);
+    thread_of(graph, &())
 }
 
 #[tokio::test]

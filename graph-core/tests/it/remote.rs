@@ -407,9 +407,8 @@ async fn answer_is_not_reused_for_another_interrupt_after_a_guest_dies() {
         let output = |trip: Trip| Trip::update().stops(trip.stops);
         let go = subgraph("go", &approval().remote(runner), input, output);
         let graph = StateGraph::<Trip>::new().node(go.clone().retry(2)).edge(START, &go);
-        let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(Durability::Sync);
-        let thread = graph.thread("t", ()).with_options(options);
+        let thread = thread_of(graph, &()).with_options(options);
         let outcome = thread.run(Trip::update().mode("")).await.unwrap();
         assert_eq!(outcome.interrupts()[0].value, "review");
         let outcome = thread.resume("yes").await.unwrap();

@@ -102,9 +102,8 @@ async fn start_or_resume_starts_a_new_thread_and_answers_an_interrupted_one() {
 
 #[tokio::test]
 async fn a_repeated_command_with_the_same_run_id_is_applied_once() {
-    let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
     let probe = Probe::default();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a", "b"]), &probe);
     let _ = thread.run(trail(["input"])).await.unwrap();
     let command = || {
         let update = Input::command().with_update(Trail::update().path(["command".to_owned()]));
@@ -292,9 +291,8 @@ async fn durability_decides_which_steps_are_stored() {
         ),
         (Durability::Exit, vec![(2, Source::Loop)]),
     ] {
-        let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", Probe::default()).with_options(options);
+        let thread = thread_of(chain(["a", "b"]), &Probe::default()).with_options(options);
         assert!(thread.run(Trail::default()).await.unwrap().is_done());
         let history = thread.history(None).await.unwrap();
         let found: Vec<_> = history.iter().map(|it| (it.step, it.source)).collect();
@@ -311,9 +309,8 @@ async fn durability_decides_which_steps_are_stored() {
 async fn every_durability_keeps_finished_tasks_of_a_failed_step() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let probe = Probe::default();
-        let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(diamond(), &probe).with_options(options);
         probe.fail_next("c", 1);
         thread.run(Trail::default()).await.unwrap_err();
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
@@ -328,9 +325,8 @@ async fn every_durability_keeps_finished_tasks_of_a_failed_step() {
 async fn sync_durability_stores_a_step_before_the_next_starts() {
     for (durability, stored) in [(Durability::Sync, 2), (Durability::Exit, 0)] {
         let probe = Probe::default();
-        let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(chain(["a", "b"]), &probe).with_options(options);
         probe.block("a");
         let watcher = thread.clone();
         let run = tokio::spawn(async move { thread.run(Trail::default()).await });

@@ -1,8 +1,8 @@
 //! Streams: modes, order of events, subgraphs and back-pressure.
 
 use graph_core::{
-    CachePolicy, Context, Event, EventKind, MemoryCache, MemorySaver, NodeError, NodeExt, RunError,
-    RunOptions, RunStream, START, State, StateGraph, StreamMode, checkpoint::Source, subgraph,
+    CachePolicy, Context, Event, EventKind, MemoryCache, NodeError, NodeExt, RunError, RunOptions,
+    RunStream, START, State, StateGraph, StreamMode, checkpoint::Source, subgraph,
 };
 use serde_json::json;
 
@@ -87,10 +87,9 @@ async fn nodes_send_custom_events_and_messages() {
 #[tokio::test]
 async fn task_events_include_input_and_result() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
     probe.fail_next("c", 1);
     let options = RunOptions::new().stream_modes([StreamMode::Tasks]);
-    let mut stream = graph.thread("t", probe).with_options(options).stream(Trail::default());
+    let mut stream = thread_of(diamond(), &probe).with_options(options).stream(Trail::default());
     let events = all(&mut stream).await;
     let summary: Vec<_> = events.iter().map(summary).collect();
     assert_eq!(summary[..2], ["start a", "end a"]);
@@ -159,8 +158,7 @@ async fn a_state_in_an_event_can_be_downcast() {
 
 #[tokio::test]
 async fn an_interrupt_is_an_event() {
-    let built = graph().node(ask).edge(START, ask).checkpointer(MemorySaver::new());
-    let thread = built.compile().unwrap().thread("t", Probe::default());
+    let thread = thread_of(graph().node(ask).edge(START, ask), &Probe::default());
     let mut stream = thread.stream(Trail::default());
     let events = all(&mut stream).await;
     assert_eq!(events.iter().map(summary).collect::<Vec<_>>(), ["interrupted 1"]);

@@ -14,9 +14,7 @@ async fn completed_thread<const N: usize>(
     names: [&'static str; N],
     probe: &Probe,
 ) -> Thread<Trail, Probe> {
-    let graph =
-        chain(names).checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(names), probe);
     let outcome = thread.run(Trail::default()).await.expect("no node fails");
     assert!(outcome.is_done());
     probe.trace();
@@ -76,8 +74,7 @@ async fn resume_keeps_the_origin_and_a_branch_changes_it() {
         visited(&cx.origin().to_string())
     }
     let graph = graph().node_as("a", origin).node_as("b", ask).node_as("c", origin);
-    let graph = graph.sequence(["a", "b", "c"]).checkpointer(MemorySaver::new());
-    let thread = graph.compile().unwrap().thread("t", Probe::default());
+    let thread = thread_of(graph.sequence(["a", "b", "c"]), &Probe::default());
     assert!(!thread.run(Trail::default()).await.unwrap().is_done());
     let first = thread.resume("yes").await.unwrap().into_state().path;
     assert_eq!(first[2], first[0]);
@@ -144,8 +141,7 @@ async fn an_old_checkpoint_can_be_edited() {
 #[tokio::test]
 async fn the_head_addressed_by_id_is_resumed_normally() {
     let probe = Probe::default();
-    let built = graph().node(ask).edge(START, ask).checkpointer(MemorySaver::new());
-    let thread = built.compile().unwrap().thread("t", probe);
+    let thread = thread_of(graph().node(ask).edge(START, ask), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     let head = thread.state().await.unwrap().unwrap().id;
     let outcome = thread.at(head).resume("x").await.unwrap();

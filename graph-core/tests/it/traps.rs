@@ -343,15 +343,10 @@ async fn concurrent_calls_with_equal_keys_are_matched_by_creation() {
         cx.deps().enter(cx.step(), "calls").await?;
         Ok::<_, NodeError>(Trail::update().path([a?, b?, c?].map(|it| it.to_string())))
     };
-    let graph = graph()
-        .node_as("calls", calls)
-        .edge(START, "calls")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = graph().node_as("calls", calls).edge(START, "calls");
     let probe = Probe::default();
     probe.fail_next("calls", 1);
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, &probe);
     thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(thread.proceed().await.unwrap().state(), &trail(["0", "1", "2"]));
 }
