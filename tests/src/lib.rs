@@ -12,7 +12,6 @@ mod answer;
 mod build;
 mod built_graph;
 pub mod case;
-pub mod checkpoints;
 pub mod compare;
 mod counters;
 pub mod crash;
@@ -23,7 +22,6 @@ mod executor;
 pub mod expr;
 mod isolated;
 mod node;
-pub mod ports;
 pub mod postgres;
 pub mod postgres_tls;
 mod remote_tasks;
@@ -46,6 +44,7 @@ pub use executor::{CaseRun, ExecutedRun, RunExecutor, RunInput};
 pub use isolated::CaseError;
 pub use saver::{SaverError, SaverKind, UnknownSaverError};
 pub use script::Execution;
+pub use test_support::ports;
 
 /// The error returned when a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -20,7 +20,9 @@ use graph_core::{
 };
 use serde_json::json;
 
-use crate::support::{Item, Probe, Trail, TrailUpdate, chain, graph, pass, path_of, trail};
+use crate::support::{
+    Item, Probe, Trail, TrailUpdate, chain, graph, pass, path_of, thread_of, trail,
+};
 
 /// Python issue 8796: two processes write one thread, and both succeed.
 #[tokio::test]
@@ -59,14 +61,9 @@ async fn the_results_of_concurrent_tasks_are_all_recorded() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         made.store(0, Ordering::Relaxed);
         let sends = sends.clone();
-        let graph = graph()
-            .node(&work)
-            .branch(START, move |_: &Trail| sends.clone())
-            .checkpointer(MemorySaver::new())
-            .compile()
-            .unwrap();
+        let graph = graph().node(&work).branch(START, move |_: &Trail| sends.clone());
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", Probe::default()).with_options(options);
+        let thread = thread_of(graph, &Probe::default()).with_options(options);
         thread.run(Trail::default()).await.unwrap_err();
         let state = thread.state().await.unwrap().unwrap();
         let done = state.tasks.iter().filter(|it| it.result.is_some()).count();
@@ -175,11 +172,8 @@ async fn tools_do_not_run_again_after_a_resume() {
     let graph = graph()
         .node(&tool)
         .node_as("approve", approve)
-        .branch(START, move |_: &Trail| calls.clone())
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", Probe::default());
+        .branch(START, move |_: &Trail| calls.clone());
+    let thread = thread_of(graph, &Probe::default());
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     assert_eq!(charged.load(Ordering::Relaxed), 2);
     assert_eq!(thread.resume("yes").await.unwrap().state(), &trail(["yes", "tool"]));
@@ -205,13 +199,8 @@ async fn an_interrupted_subgraph_resumes_where_it_stopped() {
         .edge("wait", "after")
         .compile()
         .unwrap();
-    let graph = graph()
-        .node(&inner)
-        .edge(START, &inner)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = graph().node(&inner).edge(START, &inner);
+    let thread = thread_of(graph, &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.interrupts()[0].value, "event?");
     assert_eq!(probe.trace(), "1: before | 2: beside");

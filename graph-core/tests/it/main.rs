@@ -27,6 +27,7 @@ mod retries;
 mod same_state;
 mod saver_failures;
 #[cfg(feature = "schema")]
+mod schema_changes;
 mod schemas;
 mod state;
 mod stored_threads;

@@ -6,14 +6,13 @@ use std::sync::{
 };
 
 use graph_core::{
-    AsNode, BuildProblem, Checkpointer, CompiledGraph, Context, Durability, Goto, HistoryFilter,
-    Input, MemoryCache, MemorySaver, Migrations, NodeError, RunError, RunOptions, START, State,
-    StateGraph, Stops, cache::Cache, checkpoint::Source, store::InMemoryStore, store::Store,
-    store::StoreError,
+    BuildProblem, Checkpointer, CompiledGraph, Context, Durability, Goto, HistoryFilter, Input,
+    MemoryCache, MemorySaver, NodeError, RunError, RunOptions, START, State, StateGraph, Stops,
+    cache::Cache, checkpoint::Source, store::InMemoryStore, store::Store, store::StoreError,
 };
 use serde_json::json;
 
-use crate::support::{Probe, Trail, chain, diamond, graph, path_of, trail};
+use crate::support::{Probe, Trail, chain, diamond, graph, path_of, thread_of, trail};
 
 #[derive(State, Clone, Debug, Default, PartialEq)]
 struct Chat {
@@ -59,13 +58,8 @@ struct Log {
 
 #[tokio::test]
 async fn a_whole_state_with_reducers_only_is_an_update() {
-    let graph = StateGraph::<Log>::new()
-        .node_as("end", async |_: &Log| ())
-        .edge(START, "end")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = StateGraph::<Log>::new().node_as("end", async |_: &Log| ()).edge(START, "end");
+    let thread = thread_of(graph, &());
     for line in ["a", "b"] {
         assert!(thread.run(Log { lines: vec![line.into()] }).await.unwrap().is_done());
     }
@@ -147,208 +141,6 @@ async fn a_run_cannot_stop_at_a_node_that_the_graph_lacks() {
     assert!(matches!(error, RunError::UnknownStop { .. }), "{error}");
 }
 
-/// Returns a thread that waits for an answer in the node `ask`, and the saver that stores it.
-async fn waiting_thread() -> MemorySaver {
-    let saver = MemorySaver::new();
-    let thread = asking("ask", saver.clone(), Migrations::new()).thread("t", ());
-    let outcome = thread.run(Chat::default()).await.expect("no node fails");
-    assert_eq!(outcome.interrupts().len(), 1);
-    saver
-}
-
-fn asking(node: &'static str, saver: MemorySaver, migrations: Migrations) -> CompiledGraph<Chat> {
-    let ask = async |_: &Chat, cx: &Context| {
-        Ok::<_, NodeError>(Chat::update().lines([cx.interrupt::<String>("name?")?]))
-    };
-    StateGraph::<Chat>::new()
-        .node_as(node, ask)
-        .edge(START, node)
-        .checkpointer(saver)
-        .migrations(migrations)
-        .compile()
-        .expect("the graph is valid")
-}
-
-#[tokio::test]
-async fn an_answer_for_a_removed_node_is_not_swallowed() {
-    let saver = waiting_thread().await;
-    let thread = asking("question", saver, Migrations::new()).thread("t", ());
-    let error = thread.resume("Ada").await.unwrap_err();
-    let message = error.to_string();
-    assert!(matches!(error, RunError::MissingNode { .. }), "{message}");
-    for part in ["thread `t`", "node `ask`", "nodes are: question", "Migrations::rename_node"] {
-        assert!(message.contains(part), "{message}");
-    }
-    // New input and an edit do not need the missing node.
-    assert_eq!(thread.run(Chat::update()).await.unwrap().interrupts().len(), 1);
-}
-
-#[tokio::test]
-async fn a_renamed_node_receives_its_answer() {
-    #[derive(State, Clone, Debug, Default)]
-    #[state(version = 2)]
-    struct Chat2 {
-        language: String,
-        #[reduce(append)]
-        lines: Vec<String>,
-    }
-    for by_id in [false, true] {
-        let ask = async |_: &Chat2, cx: &Context| {
-            Ok::<_, NodeError>(Chat2::update().lines([cx.interrupt::<String>("name?")?]))
-        };
-        let graph = StateGraph::<Chat2>::new()
-            .node_as("question", ask)
-            .edge(START, "question")
-            .checkpointer(waiting_thread().await)
-            .migrations(Migrations::new().rename_node(1, "ask", "question"))
-            .compile()
-            .unwrap();
-        let thread = graph.thread("t", ());
-        let state = thread.state().await.unwrap().unwrap();
-        let pending = state.interrupts()[0].id.clone();
-        let outcome = match by_id {
-            false => thread.resume("Ada").await.unwrap(),
-            true => thread.resume_by_id([(pending, json!("Ada"))]).await.unwrap(),
-        };
-        assert_eq!(outcome.state().lines, ["Ada"]);
-    }
-}
-
-#[tokio::test]
-async fn a_renamed_field_is_reported() {
-    #[derive(State, Clone, Debug, Default)]
-    struct Renamed {
-        tongue: String,
-        #[reduce(append)]
-        lines: Vec<String>,
-    }
-    let saver = waiting_thread().await;
-    let graph = StateGraph::<Renamed>::new()
-        .node_as("ask", async |_: &Renamed| ())
-        .edge(START, "ask")
-        .checkpointer(saver)
-        .compile()
-        .unwrap();
-    for error in [
-        graph.thread("t", ()).proceed().await.unwrap_err(),
-        graph.thread("t", ()).state().await.unwrap_err(),
-    ] {
-        let message = error.to_string();
-        for part in ["field `language`", "only tongue, lines", "`Migrations::rename`"] {
-            assert!(message.contains(part), "{message}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_changed_reducer_is_reported_until_the_version_increases() {
-    #[derive(State, Clone, Debug, Default)]
-    struct Replacing {
-        language: String,
-        lines: Vec<String>,
-    }
-    #[derive(State, Clone, Debug, Default)]
-    #[state(version = 2)]
-    struct Accepted {
-        language: String,
-        lines: Vec<String>,
-    }
-    let saver = waiting_thread().await;
-    let graph = StateGraph::<Replacing>::new()
-        .node_as("ask", async |_: &Replacing| ())
-        .edge(START, "ask")
-        .checkpointer(saver.clone())
-        .compile()
-        .unwrap();
-    for error in [
-        graph.thread("t", ()).proceed().await.unwrap_err(),
-        graph.thread("t", ()).state().await.unwrap_err(),
-    ] {
-        let message = error.to_string();
-        for part in ["field `lines`", "reducer `append`", "declares `last`", "`Migrations::retype`"]
-        {
-            assert!(message.contains(part), "{message}");
-        }
-    }
-    let graph = StateGraph::<Accepted>::new()
-        .node_as("ask", async |_: &Accepted| Accepted::update().lines(["new".to_owned()]))
-        .edge(START, "ask")
-        .checkpointer(saver)
-        .compile()
-        .unwrap();
-    assert_eq!(graph.thread("t", ()).proceed().await.unwrap().state().lines, ["new"]);
-}
-
-#[tokio::test]
-async fn a_changed_field_type_is_reported() {
-    #[derive(State, Clone, Debug, Default)]
-    struct Retyped {
-        language: u32,
-        #[reduce(append)]
-        lines: Vec<String>,
-    }
-    let graph = StateGraph::<Retyped>::new()
-        .node_as("ask", async |_: &Retyped| ())
-        .edge(START, "ask")
-        .checkpointer(waiting_thread().await)
-        .compile()
-        .unwrap();
-    let message = graph.thread("t", ()).proceed().await.unwrap_err().to_string();
-    for part in ["`language`", "is a string", "type of the field is `u32`", "`Migrations::retype`"]
-    {
-        assert!(message.contains(part), "{message}");
-    }
-}
-
-#[tokio::test]
-async fn a_removed_field_needs_a_migration() {
-    #[derive(State, Clone, Debug, Default)]
-    #[state(version = 2)]
-    struct Removed {
-        #[reduce(append)]
-        lines: Vec<String>,
-    }
-    let graph = StateGraph::<Removed>::new()
-        .node_as("ask", async |_: &Removed| Removed::update().lines(["new".to_owned()]))
-        .edge(START, "ask")
-        .checkpointer(waiting_thread().await)
-        .migrations(Migrations::new().remove(1, "language"))
-        .compile()
-        .unwrap();
-    let outcome = graph.thread("t", ()).proceed().await.unwrap();
-    assert_eq!(outcome.state().lines, ["new"]);
-    // The migrated checkpoint no longer contains the field.
-    assert!(graph.thread("t", ()).state().await.unwrap().unwrap().is_done());
-}
-
-#[tokio::test]
-async fn a_custom_migration_upgrades_pending_input() {
-    #[derive(State, Clone, Debug, Default)]
-    #[state(version = 2)]
-    struct Upper {
-        language: String,
-        #[reduce(append)]
-        lines: Vec<String>,
-    }
-    let saver = MemorySaver::new();
-    let old = asking("ask", saver.clone(), Migrations::new()).thread("t", ());
-    old.update_state(Chat::update().language("french"), AsNode::Input).await.unwrap();
-    let migrations = Migrations::new().custom(1, |fields| {
-        if let Some(language) = fields.get_mut("language") {
-            *language = json!(language.as_str().unwrap_or_default().to_uppercase());
-        }
-    });
-    let graph = StateGraph::<Upper>::new()
-        .node_as("ask", async |state: &Upper| Upper::update().lines([state.language.clone()]))
-        .edge(START, "ask")
-        .checkpointer(saver)
-        .migrations(migrations)
-        .compile()
-        .unwrap();
-    let outcome = graph.thread("t", ()).proceed().await.unwrap();
-    assert_eq!(outcome.state().lines, ["FRENCH"]);
-}
-
 #[tokio::test]
 async fn a_thread_whose_stream_was_dropped_can_continue_at_once() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
@@ -391,11 +183,8 @@ async fn untracked_fields_need_no_serde() {
     let graph = StateGraph::<Job>::new()
         .node_as("open", async |_: &Job| Job::update().connection(Connection(7)).shown(1))
         .node_as("use", async |job: &Job| Job::update().done(job.connection.0))
-        .sequence(["open", "use"])
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let outcome = graph.thread("t", ()).run(Job::default()).await.unwrap();
+        .sequence(["open", "use"]);
+    let outcome = thread_of(graph, &()).run(Job::default()).await.unwrap();
     assert_eq!((outcome.state().done, outcome.state().connection.0), (7, 7));
     let job = outcome.into_state();
     // A serialisable value appears in streams.
@@ -554,15 +343,10 @@ async fn concurrent_calls_with_equal_keys_are_matched_by_creation() {
         cx.deps().enter(cx.step(), "calls").await?;
         Ok::<_, NodeError>(Trail::update().path([a?, b?, c?].map(|it| it.to_string())))
     };
-    let graph = graph()
-        .node_as("calls", calls)
-        .edge(START, "calls")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = graph().node_as("calls", calls).edge(START, "calls");
     let probe = Probe::default();
     probe.fail_next("calls", 1);
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, &probe);
     thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(thread.proceed().await.unwrap().state(), &trail(["0", "1", "2"]));
 }
