@@ -54,6 +54,7 @@ mod store;
 mod task_execution;
 mod task_message;
 mod task_worker;
+mod task_writer;
 mod timer;
 mod worker;
 mod worker_options;

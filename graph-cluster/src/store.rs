@@ -12,6 +12,7 @@ mod requests;
 #[cfg(test)]
 mod simulation;
 mod status;
+mod task_writes;
 mod tasks;
 mod tenants;
 
@@ -19,6 +20,7 @@ pub(crate) use self::{
     claims::{Claim, Heartbeat},
     notices::Notice,
     status::WorkerReport,
+    task_writes::TaskWrite,
     tasks::{NewTask, TaskClaim, TaskFilter},
 };
 pub use self::{
