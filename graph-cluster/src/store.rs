@@ -15,6 +15,7 @@ mod status;
 mod task_writes;
 mod tasks;
 mod tenants;
+mod values;
 
 pub(crate) use self::{
     claims::{Claim, Heartbeat},

@@ -91,6 +91,7 @@ suite!(
         operations::runs_of_a_limited_tenant_wait,
         operations::limit_of_a_tenant_holds_for_concurrent_claims,
         operations::runs_are_deleted_unless_they_are_active,
+        operations::concurrent_updates_of_a_value_are_all_applied,
         operations::old_tables_are_updated_and_newer_ones_are_refused,
         operations::status_and_metrics_show_what_runs_where,
         manifests::commands_of_the_manifests_run,

@@ -1,7 +1,8 @@
-//! Operation of a cluster: limits of tenants, deletion of runs, status and metrics.
+//! Operation of a cluster: limits of tenants, shared values and deletion of runs, status and metrics.
 
-use std::{process::Command, time::Duration};
+use std::{collections::BTreeSet, process::Command, time::Duration};
 
+use futures_util::future::join_all;
 use graph_cluster::{ClusterError, RunStatus, RunStore, StartRun, status_routes};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -80,6 +81,28 @@ pub(crate) async fn runs_are_deleted_unless_they_are_active(cluster: &Cluster) {
     assert_eq!(client.delete_runs_of_thread("u").await.expect("the run waits"), 1);
     assert_eq!(cluster.sql("SELECT string_agg(id, ',') FROM graph_cluster.run"), "d");
     assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.event WHERE run <> 'd'"), "0");
+}
+
+pub(crate) async fn concurrent_updates_of_a_value_are_all_applied(cluster: &Cluster) {
+    start(cluster, &SMALL.request("r", "t")).await;
+    // Each store is a process with its own connections.
+    let stores = join_all((0..2).map(|_| RunStore::connect(&cluster.database))).await;
+    let stores: Vec<_> = stores.into_iter().map(|it| it.expect("the database runs")).collect();
+    let updates = (0..20).map(|number| {
+        let insert = move |values: &mut BTreeSet<usize>| values.insert(number);
+        stores[number % stores.len()].update_value("r", "numbers", insert)
+    });
+    for is_new in join_all(updates).await {
+        assert!(is_new.expect("the database runs"));
+    }
+    let numbers: Option<BTreeSet<usize>> =
+        stores[0].read_value("r", "numbers").await.expect("the database runs");
+    assert_eq!(numbers, Some((0..20).collect()));
+    cluster.client.cancel("r").await.expect("the run is queued");
+    cluster.client.delete("r").await.expect("the run has ended");
+    let deleted: Option<BTreeSet<usize>> =
+        stores[0].read_value("r", "numbers").await.expect("the database runs");
+    assert_eq!(deleted, None);
 }
 
 pub(crate) async fn old_tables_are_updated_and_newer_ones_are_refused(cluster: &Cluster) {
