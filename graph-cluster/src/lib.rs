@@ -48,6 +48,8 @@ mod scheduler;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(feature = "http")]
+mod status_page;
+#[cfg(feature = "http")]
 mod status_server;
 mod status_text;
 mod store;

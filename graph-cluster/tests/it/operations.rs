@@ -149,6 +149,8 @@ pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     }
     let status = get("/status").await;
     assert!(status.contains("\"run\":\"endless\""), "{status}");
+    let page = get("/").await;
+    assert!(page.contains("<td>endless</td><td>job</td><td>t</td>"), "{page}");
     assert!(get("/health").await.starts_with("HTTP/1.1 200"));
     let program = Command::new(env!("CARGO_BIN_EXE_cluster"))
         .arg("status")
