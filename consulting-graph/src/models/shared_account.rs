@@ -79,7 +79,7 @@ impl SharedAccount {
 
     /// Returns why a turn of a debate has to be refused.
     fn turn_refusal(&self, turn: PlannedCall, makers: u64) -> Option<&'static str> {
-        let debates = self.shares.n_unfinished();
+        let debates = self.shares.n_running(turn.move_id);
         if self.limit.must_reserve_for_scoring(self.spent, turn.max_cost, makers, debates) {
             return Some("the rest of the budget is reserved for scoring");
         }
@@ -167,7 +167,7 @@ mod tests {
             turn_of: Some(2),
             ..call(tokens)
         };
-        // Each of the two debates needs five such calls, and has a share of 50.
+        // A debate needs five such calls, and has a share of 50.
         assert_eq!(account.admit("a", turn(10, 1)), Admission::Admitted);
         assert!(matches!(account.admit("b", turn(12, 2)), Admission::Refused(_)));
         account.settle("a", [10, 7]);

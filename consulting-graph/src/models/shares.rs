@@ -41,10 +41,11 @@ impl Shares {
         self.unfinished.remove(&move_id);
     }
 
-    /// Returns the number of debates that have not ended.
+    /// Returns the number of debates that have started and not ended, including this one.
     #[cfg(feature = "cluster")]
-    pub(super) fn n_unfinished(&self) -> u64 {
-        self.unfinished.len() as u64
+    pub(super) fn n_running(&self, move_id: Option<MoveId>) -> u64 {
+        let is_running = |it: &&MoveId| self.spent.contains_key(*it) || Some(**it) == move_id;
+        self.unfinished.iter().filter(is_running).count() as u64
     }
 
     /// Returns why a debate may not take another turn, if its share does not cover `needed`, the maximum amounts of the
