@@ -60,12 +60,30 @@ fn next_batch(
     batch
 }
 
-async fn store_batch(store: &RunStore, mut batch: Vec<PendingWrite>) {
+/// Stores writes. If the database rejects the statement, stores each write alone, so that only the task with the invalid
+/// one fails.
+async fn store_batch(store: &RunStore, batch: Vec<PendingWrite>) {
+    let Err((batch, _)) = store_together(store, batch).await else { return };
+    for pending in batch {
+        let Err((rejected, error)) = store_together(store, vec![pending]).await else { continue };
+        if let Some(pending) = rejected.into_iter().next() {
+            // The execution may have been aborted.
+            let _ = pending.reply.send(Err(error));
+        }
+    }
+}
+
+/// Stores writes in one statement, and replies to their executions. Waits while the database is unreachable. Returns the
+/// writes if the database rejects the statement.
+async fn store_together(
+    store: &RunStore,
+    mut batch: Vec<PendingWrite>,
+) -> Result<(), (Vec<PendingWrite>, ClusterError)> {
     loop {
         // Executions that were aborted do not wait any more.
         batch.retain(|it| !it.reply.is_closed());
         if batch.is_empty() {
-            return;
+            return Ok(());
         }
         let writes: Vec<&TaskWrite> = batch.iter().map(|it| &it.write).collect();
         match store.write_tasks(&writes).await {
@@ -74,26 +92,13 @@ async fn store_batch(store: &RunStore, mut batch: Vec<PendingWrite>) {
                     // The execution may have been aborted.
                     let _ = pending.reply.send(Ok(is_held));
                 }
-                return;
+                return Ok(());
             }
             Err(error @ ClusterError::Database(_)) => {
                 tracing::warn!(%error, "cannot store messages of tasks; trying again");
                 sleep(RETRY_DELAY).await;
             }
-            Err(error) => return reject(store, batch, error).await,
+            Err(error) => return Err((batch, error)),
         }
-    }
-}
-
-/// Reports that the database has rejected a write. If there are several, stores each one alone, so that only the task
-/// with the invalid write fails.
-async fn reject(store: &RunStore, mut batch: Vec<PendingWrite>, error: ClusterError) {
-    if batch.len() > 1 {
-        for pending in batch {
-            Box::pin(store_batch(store, vec![pending])).await;
-        }
-    } else if let Some(pending) = batch.pop() {
-        // The execution may have been aborted.
-        let _ = pending.reply.send(Err(error));
     }
 }
