@@ -37,19 +37,16 @@ const LEASE: Duration = Duration::from_secs(60);
 pub struct CaseCluster {
     url: String,
     store: RunStore,
-    /// Distinguishes the schemas and runs of this cluster from earlier ones in the same database.
-    prefix: String,
     n_cases: AtomicU64,
     counts: Arc<RunCounts>,
 }
 
 impl CaseCluster {
-    /// Connects to a PostgreSQL database, in which each case creates a schema.
+    /// Connects to an empty PostgreSQL database, in which each case creates a schema.
     pub async fn connect(url: &str) -> Result<Self, ClusterError> {
         Ok(Self {
             url: url.to_owned(),
             store: RunStore::connect(url).await?,
-            prefix: format!("case_{:08x}", fastrand::u32(..)),
             n_cases: AtomicU64::new(0),
             counts: Arc::default(),
         })
@@ -62,7 +59,7 @@ impl CaseCluster {
     /// Panics if the database fails or the worker does not start.
     pub async fn run(&self, case: &Case) -> Result<Vec<Value>, OpenError> {
         let number = self.n_cases.fetch_add(1, Ordering::Relaxed);
-        let schema = format!("{}_{number}", self.prefix);
+        let schema = format!("case_{number}");
         let database = Postgres::settings().schema(&schema).connect(&self.url).await?;
         let saver: Arc<dyn Checkpointer> = Arc::new(PostgresSaver::new(&database));
         let executor = ClusterExecutor {

@@ -27,7 +27,7 @@ Run conformance cases on the engine and compare the answers with the recorded on
   --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
   --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
   --cluster     Run the cases on a cluster, with a new PostgreSQL server (feature `cluster`)
-  --database URL  With --cluster, use this PostgreSQL database
+  --database URL  With --cluster, use this empty PostgreSQL database
   --case ID     Run only the case with this id
   -v            Print the graph, the call and both answers of each difference; with --eager, how each case ran"
         );
@@ -52,7 +52,7 @@ struct Options {
     saver: SaverKind,
     execution: Execution,
     cluster: bool,
-    /// URL of the database of the cluster. `None`: a new server.
+    /// URL of an empty database for the cluster. `None`: a new server.
     database: Option<String>,
     case: Option<String>,
     verbose: bool,
