@@ -13,7 +13,7 @@ The environment variable DATABASE_URL contains the URL of the cluster's database
 commands:
   status [--json]               Print what runs where
   metrics                       Print metrics in the text format of Prometheus
-  serve ADDRESS                 Serve /status, /metrics and /health on ADDRESS, without authentication
+  serve ADDRESS                 Serve a page, /status, /metrics and /health on ADDRESS, without authentication
   run ID                        Print a run as JSON
   cancel ID                     Cancel a run
   delete ID                     Delete a run that is not active, with its events

@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use graph_tests::ports::free_ports;
+use test_support::ports::free_ports;
 use tempfile::TempDir;
 
 /// A load balancer. It is restarted when a worker is added.

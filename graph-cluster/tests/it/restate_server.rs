@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use graph_tests::ports::free_ports;
+use test_support::ports::free_ports;
 use tempfile::TempDir;
 use test_support::DEADLINE;
 use test_support::peers;

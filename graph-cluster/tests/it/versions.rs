@@ -12,7 +12,7 @@ use graph_core::{
 };
 use graph_store::PostgresSaver;
 #[cfg(feature = "restate")]
-use graph_tests::ports::free_ports;
+use test_support::ports::free_ports;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
