@@ -1,6 +1,6 @@
 //! Costs of a cluster: per superstep, per spread task, per worker of a fan-out, and of a lost worker.
 //!
-//! `cargo xtask bench cluster` runs it with worker processes of the same build and a PostgreSQL server of its own. The
+//! `cargo xtask bench cluster` runs it with worker processes of the same build and a separate PostgreSQL server. The
 //! times include the polling and the notifications of the client.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 

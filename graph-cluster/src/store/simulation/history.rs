@@ -259,7 +259,7 @@ impl History {
     ) -> Result<(), Violation> {
         let TaskClaim { run, id, .. } = claim;
         check(!is_stored || self.is_task_holder(claim, serial), || {
-            format!("a worker stored messages of task {id} of {run} after it had lost it")
+            format!("a worker stored messages of task {id} of {run} after it had lost the task")
         })
     }
 
