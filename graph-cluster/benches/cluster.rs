@@ -38,7 +38,7 @@ const WIDTH: u32 = 1000;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Number of tasks that a worker executes at a time.
 const CAPACITY: usize = 32;
-/// Number of measurements of which the median counts.
+/// Number of measurements. Their median is the result.
 const REPEATS: usize = 5;
 
 #[tokio::main(worker_threads = 2)]

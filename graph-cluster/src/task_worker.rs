@@ -125,7 +125,7 @@ impl TaskSet {
         self.claim_share(held).await;
     }
 
-    /// Claims the share of this worker, of which it has claimed `held` tasks already.
+    /// Claims the fair share of this worker, minus `held` tasks.
     async fn claim_share(&mut self, held: usize) {
         let runner = &self.runner;
         let free = runner.options.task_capacity.saturating_sub(self.executions.len());

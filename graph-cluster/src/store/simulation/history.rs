@@ -37,7 +37,7 @@ pub(super) struct RunHistory {
     is_cancel_requested: bool,
     n_events: i64,
     ended_legs: BTreeSet<i32>,
-    /// Last step of which tasks were posted.
+    /// Last step whose tasks were posted.
     step: i64,
 }
 
