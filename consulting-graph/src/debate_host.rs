@@ -356,7 +356,7 @@ impl DebateHost {
             .label("run", &*self.run_id)
     }
 
-    /// Returns the state with which a debate starts that no earlier execution has begun.
+    /// Returns the initial state of a debate that no earlier execution has started.
     fn first_state(&self, debate: &DebateRequest) -> SandboxState {
         SandboxState {
             brief: Brief::new(&debate.the_move, &debate.findings),

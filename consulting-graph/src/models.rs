@@ -129,7 +129,8 @@ impl Models {
         })
     }
 
-    /// Returns the same models with a budget that the workers of a run share. They share the limit on concurrent calls.
+    /// Returns the same models with a budget that the workers of a run share. The limit on concurrent calls applies to
+    /// the returned models and these models together.
     #[cfg(feature = "cluster")]
     pub(crate) fn with_shared_budget(&self, budget: SharedBudget) -> Self {
         let budget = Arc::new(budget);
@@ -233,7 +234,8 @@ impl Models {
         }
     }
 
-    /// Returns the unspent share of a debate on a cluster to the other debates. Elsewhere, [`ScoringReserve`] does so.
+    /// Returns the unspent share of a debate on a cluster to the other debates. In a local run, [`ScoringReserve`]
+    /// returns it.
     #[cfg(feature = "cluster")]
     pub(crate) async fn end_debate(&self, move_id: MoveId) {
         if let Some(budget) = &self.shared_budget {

@@ -52,7 +52,7 @@ pub enum ChatError {
 
 graph_core::readable_debug!(ChatError);
 
-/// A chat with an agent, with a choice of the conversation, the input and the output; see [`chat`].
+/// A chat with an agent whose conversation, input and output can be set; see [`chat`].
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, Chat, ScriptedModel};

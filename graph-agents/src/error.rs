@@ -15,7 +15,7 @@ use crate::notation;
 pub struct AgentError {
     name: Cow<'static, str>,
     message: String,
-    /// Whether the error refuses the decision of a reviewer, which can be replaced.
+    /// Whether the error rejects the decision of a reviewer, who can then make another decision.
     refuses_decision: bool,
 }
 

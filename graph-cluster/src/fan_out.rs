@@ -32,8 +32,8 @@ use crate::{
     task_message::TaskMessage,
 };
 
-/// Minimum and maximum time to wait for further notifications before the tables are read. In between, the wait takes as
-/// long as the last reading: of the tables of a wide step, each reading then delivers the results of many tasks.
+/// Minimum and maximum time to wait for further notifications before the tables are read. Within these limits, the wait
+/// is as long as the last read took. In a wide step, each read then returns the results of many tasks.
 const COLLECT_TIME: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
 
 /// Determines which tasks of a run are executed by other workers.

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::{status_text::seconds, store::ClusterStatus};
+use crate::{status_text::format_seconds, store::ClusterStatus};
 
 /// Time in seconds after which a browser loads the page again.
 const RELOAD_SECONDS: u32 = 5;
@@ -22,7 +22,7 @@ pub(crate) fn status_page(status: &ClusterStatus) -> String {
     );
     let workers = status.workers.iter().map(|it| {
         let state = if it.draining { "draining" } else { "working" };
-        let (tasks, seen) = (it.tasks.to_string(), seconds(it.seen_ms_ago));
+        let (tasks, seen) = (it.tasks.to_string(), format_seconds(it.seen_ms_ago));
         [it.id.clone(), state.into(), seen, tasks, it.graphs.join(", "), it.pools.join(", ")]
     });
     let columns = ["id", "state", "seen", "tasks", "graphs", "pools"];
@@ -30,7 +30,7 @@ pub(crate) fn status_page(status: &ClusterStatus) -> String {
     let executing = status.workers.iter().flat_map(|worker| {
         worker.runs.iter().map(|it| {
             let (run, graph, thread) = (it.run.clone(), it.graph.clone(), it.thread.clone());
-            let (time, claim) = (seconds(it.running_ms), it.claims.to_string());
+            let (time, claim) = (format_seconds(it.running_ms), it.claims.to_string());
             [run, graph, thread, worker.id.clone(), time, claim]
         })
     });

@@ -27,14 +27,14 @@ impl fmt::Display for ClusterStatus {
 fn write_worker(f: &mut fmt::Formatter<'_>, worker: &WorkerStatus) -> fmt::Result {
     let state = if worker.draining { "draining" } else { "working" };
     let (id, graphs) = (&worker.id, worker.graphs.join(", "));
-    let (tasks, seen) = (worker.tasks, seconds(worker.seen_ms_ago));
+    let (tasks, seen) = (worker.tasks, format_seconds(worker.seen_ms_ago));
     write!(f, "{id}: {state}, seen {seen} ago, {tasks} tasks, graphs: {graphs}")?;
     match worker.pools.is_empty() {
         true => writeln!(f)?,
         false => writeln!(f, ", pools: {}", worker.pools.join(", "))?,
     }
     for run in &worker.runs {
-        let (graph, thread, time) = (&run.graph, &run.thread, seconds(run.running_ms));
+        let (graph, thread, time) = (&run.graph, &run.thread, format_seconds(run.running_ms));
         writeln!(
             f,
             "    run {} of {graph} on thread {thread}, for {time}, claim {}",
@@ -44,8 +44,8 @@ fn write_worker(f: &mut fmt::Formatter<'_>, worker: &WorkerStatus) -> fmt::Resul
     Ok(())
 }
 
-/// Formats a duration in milliseconds.
-pub(crate) fn seconds(millis: i64) -> String {
+/// Formats a duration, given in milliseconds, in seconds.
+pub(crate) fn format_seconds(millis: i64) -> String {
     format!("{:.1} s", millis as f64 / 1000.0)
 }
 

@@ -49,7 +49,7 @@ impl From<ClusterError> for TaskError {
 /// Executes a claimed task and stores its outcome.
 pub(crate) async fn execute(runner: &LegRunner, writer: &TaskWriter, claim: &TaskClaim) {
     let TaskClaim { run, id, graph, .. } = claim;
-    let (worker, number) = (&runner.worker, claim.number());
+    let (worker, number) = (&runner.worker, claim.claim_count());
     let span = info_span!("task", run, task = id, graph, worker, claim = number);
     runner.options.set_parent(&span, claim.trace_parent.as_deref());
     execute_in_span(runner, writer, claim).instrument(span).await;
@@ -124,7 +124,7 @@ async fn run(
     let request: StartRun = serde_json::from_str(&claim.request).map_err(unreadable)?;
     let mut next_seq = 0;
     let mut effects = BTreeMap::new();
-    if claim.number() > 1 {
+    if claim.claim_count() > 1 {
         for (seq, body) in retry(claim, || runner.store.task_history(claim)).await? {
             next_seq = seq + 1;
             if let Ok(TaskMessage::Effect { key, result }) = serde_json::from_str(&body) {

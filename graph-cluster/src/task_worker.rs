@@ -16,7 +16,7 @@ use crate::{
     task_writer::TaskWriter,
 };
 
-/// Maximum time for which a free slot waits for others.
+/// Maximum time to wait for further slots to become free before tasks are claimed.
 const MAX_REFILL_DELAY: Duration = Duration::from_millis(50);
 
 /// A task that this worker executes.
@@ -42,7 +42,7 @@ pub(crate) async fn work(runner: Arc<LegRunner>, mut legs_ended: oneshot::Receiv
                 tasks.extend_leases().await;
                 tasks.claim_stalled().await;
             }
-            // A free slot may take one of the remaining tasks.
+            // A slot is free, so a further task may be claimed.
             () = tasks.join_next() => tasks.refill().await,
             notice = notices.recv() => match notice {
                 Ok(Notice::Task) => tasks.claim().await,
@@ -125,7 +125,7 @@ impl TaskSet {
         self.claim_share(held).await;
     }
 
-    /// Claims the share of this worker, of which it has claimed `held` tasks already.
+    /// Claims the fair share of this worker, minus `held` tasks.
     async fn claim_share(&mut self, held: usize) {
         let runner = &self.runner;
         let free = runner.options.task_capacity.saturating_sub(self.executions.len());

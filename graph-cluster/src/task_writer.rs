@@ -12,13 +12,14 @@ use crate::{
     store::{RunStore, TaskWrite},
 };
 
-/// A write whose execution waits until it is stored.
+/// A write, and the channel on which the execution of its task waits for the result.
 struct PendingWrite {
     write: TaskWrite,
     reply: oneshot::Sender<Result<bool, ClusterError>>,
 }
 
-/// Passes writes to the task that stores them. The channel has no limit, because each execution waits for its reply.
+/// Passes writes to the task that stores them. The channel needs no limit, because each execution waits for the reply
+/// to its write.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskWriter(mpsc::UnboundedSender<PendingWrite>);
 
@@ -43,7 +44,7 @@ impl TaskWriter {
     }
 }
 
-/// Returns a write together with those that are already waiting.
+/// Returns a write and the writes that are already waiting, up to the limits of a batch.
 fn next_batch(
     first: PendingWrite,
     pending: &mut mpsc::UnboundedReceiver<PendingWrite>,
@@ -60,8 +61,8 @@ fn next_batch(
     batch
 }
 
-/// Stores writes. If the database rejects the statement, stores each write alone, so that only the task with the invalid
-/// one fails.
+/// Stores writes. If the database rejects the statement, stores each write separately, so that only the task with the
+/// invalid write fails.
 async fn store_batch(store: &RunStore, batch: Vec<PendingWrite>) {
     let Err((batch, _)) = store_together(store, batch).await else { return };
     for pending in batch {
@@ -80,7 +81,7 @@ async fn store_together(
     mut batch: Vec<PendingWrite>,
 ) -> Result<(), (Vec<PendingWrite>, ClusterError)> {
     loop {
-        // Executions that were aborted do not wait any more.
+        // Drop the writes of executions that were aborted.
         batch.retain(|it| !it.reply.is_closed());
         if batch.is_empty() {
             return Ok(());

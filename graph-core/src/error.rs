@@ -281,7 +281,10 @@ pub enum RunError {
         id: String,
     },
     /// A node of a top-level graph sent a command to a parent graph.
-    #[error("node `{node}` sent a command to its parent graph, but its graph is not a subgraph")]
+    #[error(
+        "node `{node}` sent a command to its parent graph, but its graph is not a subgraph; send the command to a node \
+         of this graph, or run the graph as a subgraph"
+    )]
     NoParent {
         /// Name of the node.
         node: String,

@@ -82,7 +82,7 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 
     let stages = vec![
         Stage::sequence(install),
-        // Guests are compiled into another directory than everything else, so neither build waits for the other.
+        // Guests have their own target directory, so neither build waits for the other.
         Stage::parallel(vec![guests, page, vec![lint::format(), lint::clippy()]]),
         Stage::sequence([tests]),
         Stage::parallel(vec![vec![lint::doc(), book::render()], after_tests]),

@@ -36,7 +36,7 @@ pub struct FindingDraft {
 }
 
 /// A model's answer to a request for one finding.
-// It has no lists, for models that cannot write a `FindingsDraft`.
+// Contains no lists, because some models cannot write a `FindingsDraft`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SingleFinding {
     /// The conclusion, in one sentence with figures, without a recommendation. Empty if the document shows nothing

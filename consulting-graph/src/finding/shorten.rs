@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 
 use super::numbered::{Finding, Findings};
 
-/// Numbers of findings per set that are kept in the shortest versions.
+/// Numbers of findings per set that the shortest versions contain.
 const KEPT: [usize; 3] = [8, 5, 3];
 
-/// Returns versions of the findings, from the longest to the shortest: unchanged, without the quotations, and without
-/// quotations only the strongest ones. Findings keep their ids. There is at least one version, and no two are equal.
+/// Returns versions of the findings, from the longest to the shortest: all findings unchanged, all findings without
+/// quotations, and only the strongest findings without quotations. Findings keep their ids. There is at least one
+/// version, and no two are equal.
 pub(crate) fn shorter_versions(findings: &[Findings]) -> Vec<Vec<Findings>> {
     let without_quotations: Vec<Findings> =
         findings.iter().cloned().map(Findings::without_evidence).collect();

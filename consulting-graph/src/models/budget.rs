@@ -61,7 +61,7 @@ impl Limit {
         [self.tokens, self.money.map(|it| it.nanos())]
     }
 
-    /// Returns what is left of the limit.
+    /// Returns the part of the limit that is not spent.
     pub(super) fn remaining(self, spent: Spent) -> Amounts {
         let [tokens, money] = self.amounts();
         let left = |limit: Option<u64>, spent| limit.map(|it| it.saturating_sub(spent));
@@ -190,7 +190,7 @@ impl RunBudget {
     }
 }
 
-/// Calls that a model with a budget answers.
+/// Kind of calls that a model with a budget answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     /// Turns of debates.

@@ -1,4 +1,5 @@
-//! The account of a run whose workers share a budget: its limit, and what its calls have cost and may cost.
+//! The account of a run whose workers share a budget: the limit, the cost of past calls, and the maximum cost of the
+//! calls in flight.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::moves::MoveId;
 
-/// Time in seconds after which a call in flight has ended, or its worker has died.
+/// Maximum duration of a call in seconds. If a call is in flight for longer, its worker has died.
 const MAX_CALL_SECONDS: u64 = 900;
 
 /// The account of a run. All updates are idempotent.
@@ -19,7 +20,7 @@ pub(super) struct SharedAccount {
     pub(super) limit: Limit,
     /// Cost of the calls that have ended.
     spent: Spent,
-    /// Calls in flight by id. The calls of a dead worker stay here, and count with their maximum cost.
+    /// Calls in flight by id. The calls of a dead worker stay in the map, and their maximum cost counts as spent.
     in_flight: BTreeMap<String, CallInFlight>,
     shares: Shares,
 }
@@ -32,13 +33,13 @@ struct CallInFlight {
     started_at: u64,
 }
 
-/// A call that is to be made.
+/// A call that a worker wants to make.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlannedCall {
     pub(super) max_cost: Spent,
     pub(super) move_id: Option<MoveId>,
     /// Number of decision makers, if the call is a turn of a debate.
-    pub(super) turn_of: Option<u64>,
+    pub(super) makers_of_turn: Option<u64>,
     /// Current time in seconds since 1970.
     pub(super) now: u64,
 }
@@ -58,13 +59,14 @@ impl SharedAccount {
         if self.in_flight.contains_key(id) {
             return Admission::Admitted;
         }
-        if let Some(reason) = call.turn_of.and_then(|makers| self.turn_refusal(call, makers)) {
+        if let Some(reason) = call.makers_of_turn.and_then(|makers| self.turn_refusal(call, makers))
+        {
             return Admission::Refused(reason);
         }
-        let is_over = |it: &&CallInFlight| it.started_at + MAX_CALL_SECONDS < call.now;
-        let over = self.in_flight.values().filter(is_over).map(|it| it.max_cost);
-        let made = over.fold(self.spent, plus);
-        if self.limit.is_exceeded_by(plus(made, call.max_cost)) {
+        let is_lost = |it: &&CallInFlight| it.started_at + MAX_CALL_SECONDS < call.now;
+        let lost = self.in_flight.values().filter(is_lost).map(|it| it.max_cost);
+        let spent = lost.fold(self.spent, plus);
+        if self.limit.is_exceeded_by(plus(spent, call.max_cost)) {
             return Admission::Refused("the budget does not cover the maximum cost of the call");
         }
         let reserved = self.in_flight.values().map(|it| it.max_cost).fold(self.spent, plus);
@@ -88,7 +90,7 @@ impl SharedAccount {
         self.shares.refusal(turn.move_id?, needed)
     }
 
-    /// Replaces the reservation of a call by its cost.
+    /// Replaces the reservation of a call with its actual cost.
     pub(super) fn settle(&mut self, id: &str, cost: Spent) {
         let Some(call) = self.in_flight.remove(id) else { return };
         self.spent = plus(self.spent, cost);
@@ -130,7 +132,7 @@ mod tests {
     }
 
     fn call(tokens: u64) -> PlannedCall {
-        PlannedCall { max_cost: [tokens, 7], move_id: None, turn_of: None, now: 1000 }
+        PlannedCall { max_cost: [tokens, 7], move_id: None, makers_of_turn: None, now: 1000 }
     }
 
     #[test]
@@ -164,7 +166,7 @@ mod tests {
         account.share(&[MoveId(1), MoveId(2)]);
         let turn = |tokens, number| PlannedCall {
             move_id: Some(MoveId(number)),
-            turn_of: Some(2),
+            makers_of_turn: Some(2),
             ..call(tokens)
         };
         // A debate needs five such calls, and has a share of 50.

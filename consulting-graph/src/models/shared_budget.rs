@@ -153,7 +153,7 @@ impl SharedBudgetModel {
         PlannedCall {
             max_cost: to_spent(max_cost),
             move_id: request.attached::<Task>().and_then(Task::move_id),
-            turn_of: (self.calls == Calls::Turns).then_some(self.budget.makers),
+            makers_of_turn: (self.calls == Calls::Turns).then_some(self.budget.makers),
             now: 0,
         }
     }

@@ -24,9 +24,9 @@ use crate::{
 
 const LAYER: Layer = Layer::Number(2);
 
-/// Warning about an analyst that did not get all findings with their quotations.
+/// Warning about an analyst that did not receive all findings with their quotations.
 const SHORTENED: &str =
-    "got shortened findings, because all of them exceed the context window of the model";
+    "received shortened findings, because the full findings exceed the context window of the model";
 
 /// Input of one analyst.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -21,8 +21,8 @@ use crate::{
 const LAYER: Layer = Layer::Number(1);
 
 /// Warning about findings that were requested one at a time.
-const ONE_AT_A_TIME: &str = "findings were requested one at a time, because the model gave no readable list; their \
-                             strengths and the contradictions between them are not known";
+const ONE_AT_A_TIME: &str = "findings were requested one at a time, because the model returned no list that could be \
+                             parsed; their strengths and the contradictions between them are not known";
 
 /// Input of one inference agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]

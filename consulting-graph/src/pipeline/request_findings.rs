@@ -1,6 +1,6 @@
-//! Asks an inference agent for the findings in a document. The document is sent as a whole, or in pieces if it does not
-//! fit the agent's context window or the configuration sets `chunk_lines`. If the agent gives no readable list of
-//! findings, it is asked for one finding at a time.
+//! Asks an inference agent for the findings in a document. The document is sent as a whole, or in chunks if it does not
+//! fit the agent's context window or the configuration sets `chunk_lines`. If the answer contains no list of findings
+//! that can be parsed, the agent is asked for one finding at a time.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::{
     prompt::{self, Chunk},
 };
 
-/// Default number of lines per piece, for documents that do not fit the context window.
-const DEFAULT_PIECE_LINES: u32 = 20;
+/// Default number of lines per chunk, for documents that do not fit the context window.
+const DEFAULT_CHUNK_LINES: u32 = 20;
 
-/// Maximum number of concurrent calls for the pieces of one document.
-const CONCURRENT_PIECES: usize = 2;
+/// Maximum number of concurrent calls for the chunks of one document.
+const CONCURRENT_CHUNKS: usize = 2;
 
 /// Maximum number of findings that are requested one at a time from a whole document. A list should have at least as
 /// many.
 const MAX_SINGLE: usize = 8;
 
-/// Maximum number of findings that are requested one at a time from a piece of a document.
-const MAX_SINGLE_PER_PIECE: usize = 2;
+/// Maximum number of findings that are requested one at a time from a chunk of a document.
+const MAX_SINGLE_PER_CHUNK: usize = 2;
 
 /// A document and the agent that draws findings from it.
 pub(super) struct InferenceTask<'a> {
@@ -52,8 +52,8 @@ pub(super) struct FindingsResult {
     pub(super) failure: Option<CallFailure>,
 }
 
-/// Asks for the findings in a document. If the call for one piece fails, the whole document fails. The answers for the
-/// other pieces are journaled, so a resumed run makes only the missing calls.
+/// Asks for the findings in a document. If the call for one chunk fails, the whole document fails. The answers for the
+/// other chunks are journaled, so a resumed run makes only the missing calls.
 pub(super) async fn request_findings(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
@@ -62,18 +62,18 @@ pub(super) async fn request_findings(
     let configured_lines = cx.deps().config.inferences.chunk_lines;
     let settings = cx.deps().models.call_settings(Group::Inferences, &task.persona.id);
     let fits = || settings.window.as_ref().is_none_or(|it| it.fits(&settings.apply(whole.clone())));
-    match configured_lines.or_else(|| (!fits()).then_some(DEFAULT_PIECE_LINES)) {
+    match configured_lines.or_else(|| (!fits()).then_some(DEFAULT_CHUNK_LINES)) {
         None => {
             let result = ask_whole(cx, task, whole).await?;
             match &result.failure {
                 // The context window is unknown, or the estimate of the tokens is too low.
                 Some(it) if it.kind == FailureKind::TooLong => {
-                    ask_pieces(cx, task, DEFAULT_PIECE_LINES).await
+                    ask_chunks(cx, task, DEFAULT_CHUNK_LINES).await
                 }
                 _ => Ok(result),
             }
         }
-        Some(lines) => ask_pieces(cx, task, lines).await,
+        Some(lines) => ask_chunks(cx, task, lines).await,
     }
 }
 
@@ -125,19 +125,19 @@ async fn ask_singly(
     Ok(found)
 }
 
-async fn ask_pieces(
+async fn ask_chunks(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
     lines: u32,
 ) -> Result<FindingsResult, NodeError> {
-    let pieces = finding::chunks(task.document, usize::try_from(lines).unwrap_or(usize::MAX));
-    let numbered: Vec<(usize, &String)> = (1..).zip(&pieces).collect();
-    let of = pieces.len();
+    let chunks = finding::chunks(task.document, usize::try_from(lines).unwrap_or(usize::MAX));
+    let numbered: Vec<(usize, &String)> = (1..).zip(&chunks).collect();
+    let of = chunks.len();
     let (mut result, mut drafts) = (FindingsResult::default(), Vec::new());
-    for pair in numbered.chunks(CONCURRENT_PIECES) {
+    for pair in numbered.chunks(CONCURRENT_CHUNKS) {
         let calls = pair.iter().map(|(number, text)| async move {
-            let piece = Chunk { number: *number, of };
-            let request = task.request(cx, text, Some(piece));
+            let chunk = Chunk { number: *number, of };
+            let request = task.request(cx, text, Some(chunk));
             task.ask(cx, &format!("findings {number}"), request).await
         });
         for ((number, text), outcome) in pair.iter().zip(join_all(calls).await) {
@@ -147,7 +147,7 @@ async fn ask_pieces(
             if is_unreadable && result.failure.is_none() {
                 let key = format!("findings {number}");
                 draft.findings =
-                    ask_singly(cx, task, &key, text, MAX_SINGLE_PER_PIECE, &mut result).await?;
+                    ask_singly(cx, task, &key, text, MAX_SINGLE_PER_CHUNK, &mut result).await?;
             }
             drafts.push(draft);
         }
@@ -160,9 +160,9 @@ async fn ask_pieces(
 }
 
 impl InferenceTask<'_> {
-    fn request(&self, cx: &Context<Deps>, text: &str, piece: Option<Chunk>) -> Request {
+    fn request(&self, cx: &Context<Deps>, text: &str, chunk: Option<Chunk>) -> Request {
         let (persona, fence) = (self.persona, &cx.deps().fence);
-        let request = prompt::inference(persona, self.ticker, self.inference, text, piece, fence);
+        let request = prompt::inference(persona, self.ticker, self.inference, text, chunk, fence);
         let (inference, text) = (self.inference, text.to_owned());
         self.with_task(request.schema(Schema::of::<FindingsDraft>()), |company| Work::Findings {
             inference,

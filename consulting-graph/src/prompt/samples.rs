@@ -50,7 +50,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
         ("synthesizer trend", synthesizer(&one, &ticker, Subject::Trend, "Data.", &fence)),
         ("inference F1", findings(Inference::F1, None)),
         ("inference F2", findings(Inference::F2, None)),
-        ("inference piece", findings(Inference::F1, chunk)),
+        ("inference chunk", findings(Inference::F1, chunk)),
         ("inference again", inference_retry(&findings(Inference::F1, None), "Hm.")),
         (
             "inference single",

@@ -55,7 +55,7 @@ async fn execute(run: &Run, provider: &StandIn) -> Result<Report, RunError> {
     }
 }
 
-/// Returns the report as JSON without its history: the spending, which includes calls that were paid for in vain,
+/// Returns the report as JSON without its history: the spending, which includes calls whose answers were not used,
 /// whether scores were read from a second answer, and whether findings were requested one at a time.
 pub(crate) fn without_spending(report: &Report) -> String {
     let mut report = report.clone();

@@ -179,7 +179,7 @@ proptest! {
 }
 
 #[test]
-fn findings_of_pieces_are_merged_by_strength() {
+fn findings_of_chunks_are_merged_by_strength() {
     let finding = |claim: &str, strength| FindingDraft {
         claim: claim.to_owned(),
         evidence: Vec::new(),

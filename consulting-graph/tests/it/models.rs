@@ -230,7 +230,7 @@ async fn unreadable_findings_are_requested_once_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn findings_are_requested_one_at_a_time_if_no_list_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, config) in [("whole", run_config(1, 1)), ("pieces", in_pieces(run_config(1, 1)))] {
+    for (name, config) in [("whole", run_config(1, 1)), ("chunks", in_chunks(run_config(1, 1)))] {
         let run = Run::create(folder.path().join(name), config).unwrap();
         let (report, _) = finish(&run, unreadable_findings(2, false)).await;
         assert_eq!(one_at_a_time(&report).len(), 2, "{name}: {:?}", report.outcome.warnings);
@@ -282,26 +282,26 @@ async fn single_findings_are_not_paid_for_twice() {
     assert!(matches!(notices.as_slice(), [it] if it.starts_with("F1: ")), "{notices:?}");
 }
 
-/// Returns the configuration of a run that reads documents in pieces.
-fn in_pieces(config: RunConfig) -> RunConfig {
+/// Returns the configuration of a run that reads documents in chunks.
+fn in_chunks(config: RunConfig) -> RunConfig {
     let mut table: toml::Table = config.config_toml.parse().unwrap();
     table["inferences"].as_table_mut().unwrap().insert("chunk_lines".to_owned(), 20.into());
     RunConfig { config_toml: table.to_string(), ..config }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_read_in_pieces_if_configured() {
+async fn documents_are_read_in_chunks_if_configured() {
     let folder = tempfile::tempdir().unwrap();
-    let config = in_pieces(run_config(1, 1));
+    let config = in_chunks(run_config(1, 1));
     let run = Run::create(folder.path().join("run"), config).unwrap();
     let (report, _) = finish(&run, resume_options()).await;
     let prompts = recorded_prompts(run.dir());
-    let pieces = prompts.iter().filter(|it| it.contains("which is all you see of it")).count();
+    let chunks = prompts.iter().filter(|it| it.contains("which is all you see of it")).count();
     let lines = |name: &str| {
         let text = fs::read_to_string(run.dir().join(name)).unwrap();
         text.lines().count().div_ceil(20)
     };
-    assert_eq!(pieces, lines("financial.md") + lines("news.md"));
+    assert_eq!(chunks, lines("financial.md") + lines("news.md"));
     for findings in &report.outcome.findings {
         let n_findings = findings.findings.len();
         assert!((8..=14).contains(&n_findings), "{} {n_findings}", findings.inference);
@@ -311,11 +311,11 @@ async fn documents_are_read_in_pieces_if_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
+async fn documents_that_exceed_the_context_window_are_read_in_chunks() {
     let folder = tempfile::tempdir().unwrap();
     // The context window of this model has 131,072 tokens. The first value is the number of tokens reserved for the
-    // answer, and the second is whether the document is then read in pieces.
-    for (answer_tokens, in_pieces) in [(4096, false), (121_500, true)] {
+    // answer, and the second is whether the document is then read in chunks.
+    for (answer_tokens, in_chunks) in [(4096, false), (121_500, true)] {
         let mut run_config = run_config(1, 1);
         let mut table: toml::Table = run_config.config_toml.parse().unwrap();
         table["models"]["inferences"]["max_tokens"] = answer_tokens.into();
@@ -325,11 +325,11 @@ async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
         let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
         finish(&run, ResumeOptions { model_override: slow_model(1), ..resume_options() }).await;
         let recording = recording_lines(run.dir()).join("\n");
-        assert_eq!(recording.contains("which is all you see of it"), in_pieces, "{answer_tokens}");
+        assert_eq!(recording.contains("which is all you see of it"), in_chunks, "{answer_tokens}");
     }
 }
 
-/// Checks that the analyst of a run got findings without quotations, and that the report says so.
+/// Checks that the analyst of a run received findings without quotations, and that the report contains a warning.
 async fn check_shortened_findings(run: &Run, options: ResumeOptions, replay: &Path) {
     let (report, _) = finish(run, options).await;
     let prompts = recorded_prompts(run.dir());
@@ -339,7 +339,7 @@ async fn check_shortened_findings(run: &Run, options: ResumeOptions, replay: &Pa
     for prompt in of_analyst {
         assert!(prompt.contains("## F1-") && !prompt.contains("- Evidence, "), "{prompt}");
     }
-    let notice = |it: &String| it.contains("got shortened findings");
+    let notice = |it: &String| it.contains("received shortened findings");
     assert!(report.outcome.warnings.iter().any(notice), "{:?}", report.outcome.warnings);
     let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
     assert_eq!(replayed.report.json(), report.json());

@@ -50,7 +50,7 @@ async fn measure(runs: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_after_load_is_at_most_twice_the_idle_figure() {
+async fn memory_after_load_is_at_most_twice_the_memory_when_idle() {
     if !is_nightly() {
         println!("skipped; set GRAPH_NIGHTLY=1 to measure, which takes minutes");
         return;

@@ -181,8 +181,8 @@ impl Supervisor {
         self
     }
 
-    /// Sets the long-term store: a value, an `Arc` of it, or an `Arc<dyn Store>`. Agents without a store of their own
-    /// also use it.
+    /// Sets the long-term store: a value, an `Arc` of it, or an `Arc<dyn Store>`. Agents that have no store also use
+    /// it.
     pub fn store<M>(mut self, store: impl IntoShared<dyn Store, M>) -> Self {
         self.store = Some(store.into_shared());
         self

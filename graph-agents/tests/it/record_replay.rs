@@ -43,8 +43,8 @@ fn texts(messages: &[Message]) -> Vec<String> {
     messages.iter().map(Message::text).collect()
 }
 
-/// Runs an agent that records its calls, and another one that replays them. `agent` creates them; its first argument
-/// tells which of the two. Returns the final texts and states.
+/// Runs an agent that records its calls, and another one that replays them. `agent` creates both; its first argument is
+/// `true` for the agent that records. Returns the final texts and states of both.
 async fn record_and_replay(
     agent: impl Fn(bool, RecordReplay) -> CompiledAgent,
     messages: Vec<Message>,

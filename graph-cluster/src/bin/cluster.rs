@@ -1,4 +1,4 @@
-//! Shows and controls the runs of a cluster, whatever graphs its workers execute.
+//! Shows and controls the runs of a cluster. Works with all graphs, because it needs only the database.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 
 use std::{env, error::Error, process::ExitCode, time::Duration};

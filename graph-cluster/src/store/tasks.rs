@@ -47,7 +47,7 @@ pub(crate) struct TaskClaim {
 
 impl TaskClaim {
     /// Returns the number of claims of the task so far, including this one.
-    pub(crate) fn number(&self) -> i64 {
+    pub(crate) fn claim_count(&self) -> i64 {
         self.fence & ((1_i64 << COUNT_BITS) - 1)
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks that are executed by other workers than their run.
+//! Tasks that are executed by workers other than the worker of their run.
 
 use std::{collections::BTreeSet, time::Duration};
 

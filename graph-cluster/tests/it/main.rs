@@ -66,7 +66,7 @@ suite!(
         kill::workers_killed_during_a_statement_lose_nothing,
         kill::cut_off_worker_cannot_write,
         kill::cancelling_the_run_of_a_cut_off_worker_frees_its_thread,
-        kill::leg_that_ends_its_workers_fails,
+        kill::leg_that_crashes_its_workers_fails,
         kill::worker_without_a_checkpointer_in_its_database_does_not_start,
         fan_out::wide_step_runs_on_several_workers,
         fan_out::spread_tasks_have_the_trace_of_a_local_run,

@@ -70,7 +70,9 @@ pub enum BuildProblem {
     #[error("an edge cannot lead {0}")]
     InvalidEndpoint(&'static str),
     /// A static stop is set at a node that does not exist.
-    #[error("a static stop is set at `{0}`, which is not a node")]
+    #[error(
+        "a static stop is set at `{0}`, which is not a node; add the node, or correct the name"
+    )]
     UnknownStop(Label),
     /// An edge leads to a node that takes a payload.
     #[error(
@@ -83,7 +85,7 @@ pub enum BuildProblem {
         to: Label,
     },
     /// Two branches of one node have the same name.
-    #[error("`{node}` has two branches named `{branch}`")]
+    #[error("`{node}` has two branches named `{branch}`; remove or rename one of them")]
     DuplicateBranch {
         /// Name of the node.
         node: Label,
@@ -98,7 +100,8 @@ pub enum BuildProblem {
     Unreachable(Label),
     /// A join waits for two sources that are alternatives of one branch.
     #[error(
-        "the join into `{to}` waits for both `{first}` and `{second}`, but `{branch}` leads to only one of them"
+        "the join into `{to}` waits for both `{first}` and `{second}`, but `{branch}` leads to only one of them, so \
+         `{to}` never runs; replace the join with one edge per node"
     )]
     ExclusiveJoin {
         /// Target of the join.
@@ -112,7 +115,8 @@ pub enum BuildProblem {
     },
     /// Two nodes that run in the same step declare writes to a field that accepts one write per step.
     #[error(
-        "`{first}` and `{second}` run in the same step and both declare writes to `{field}`, which accepts one write per step"
+        "`{first}` and `{second}` run in the same step and both declare writes to `{field}`, which accepts one write \
+         per step; add a reducer to the field, or run the nodes in different steps"
     )]
     ParallelWrite {
         /// Name of the field.
@@ -123,7 +127,10 @@ pub enum BuildProblem {
         second: Label,
     },
     /// A node declares that it reads or writes a field that does not exist.
-    #[error("`{node}` declares the field `{field}`, which is not a field of the state")]
+    #[error(
+        "`{node}` declares the field `{field}`, which is not a field of the state; correct the name in `.reads([..])` \
+         or `.writes([..])`"
+    )]
     UnknownField {
         /// Name of the node.
         node: Label,

@@ -1,4 +1,5 @@
-//! Paths through a graph: nodes that no path leads to, and joins that wait for alternatives.
+//! Paths through a graph. Finds nodes that no path leads to, and joins that wait for nodes of which a branch selects
+//! only one.
 
 use petgraph::{
     Direction,

@@ -2,7 +2,7 @@
 
 mod build;
 mod closures;
-mod complaints;
+mod common_mistakes;
 mod contexts;
 mod control;
 mod eager;
@@ -14,6 +14,7 @@ mod exit_durability;
 mod handlers;
 mod interrupts;
 mod json_graphs;
+mod langgraph_issues;
 mod lifetimes;
 mod nested;
 mod node_options;
@@ -26,8 +27,8 @@ mod resume;
 mod retries;
 mod same_state;
 mod saver_failures;
-#[cfg(feature = "schema")]
 mod schema_changes;
+#[cfg(feature = "schema")]
 mod schemas;
 mod state;
 mod stored_threads;
@@ -36,4 +37,3 @@ mod subgraph_threads;
 mod subgraphs;
 mod support;
 mod time_travel;
-mod traps;

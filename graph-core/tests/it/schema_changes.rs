@@ -1,5 +1,5 @@
-//! Threads that were stored before the state or the nodes of their graph changed: they are migrated, or refused with the
-//! fix.
+//! Threads that were stored before the state or the nodes of their graph changed: they are migrated, or the run fails
+//! with an error that names the fix.
 
 use graph_core::{
     AsNode, CompiledGraph, Context, MemorySaver, Migrations, NodeError, RunError, START, State,
@@ -43,7 +43,7 @@ fn asking(node: &'static str, saver: MemorySaver) -> CompiledGraph<Chat> {
 }
 
 #[tokio::test]
-async fn an_answer_for_a_removed_node_is_not_swallowed() {
+async fn an_answer_for_a_removed_node_is_an_error() {
     let saver = waiting_thread().await;
     let thread = asking("question", saver).thread("t", ());
     let error = thread.resume("Ada").await.unwrap_err();

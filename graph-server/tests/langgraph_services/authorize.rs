@@ -67,7 +67,7 @@ async fn actions_are_denied_by_resource_action_and_body() {
 }
 
 #[tokio::test]
-async fn a_client_can_be_given_the_objects_of_another_owner() {
+async fn authorizer_can_give_a_client_access_to_the_objects_of_another_owner() {
     let server = Server::start_authorized(guard(), TeamRules).await;
     let (ada, bob, admin) = (user(&server, "ada"), user(&server, "bob"), user(&server, "admin"));
     let thread = new_thread(&ada).await;
@@ -101,7 +101,7 @@ impl Authorize for DenyAll {
 }
 
 #[tokio::test]
-async fn every_route_asks_the_authorizer() {
+async fn every_route_calls_the_authorizer() {
     let server = Server::start_authorized(guard(), DenyAll).await;
     let admin = user(&server, "admin");
     let (_, document) = server.get("/openapi.json").await;
@@ -126,7 +126,7 @@ async fn every_route_asks_the_authorizer() {
 }
 
 #[tokio::test]
-async fn the_operator_is_not_asked_about() {
+async fn authorizer_is_not_called_for_the_operator() {
     let guard = guard().key(KeyHash::of("key of operator"));
     let server = Server::start_authorized(guard, DenyAll).await;
     assert_eq!(user(&server, "operator").post("/threads", json!({})).await.0, 200);

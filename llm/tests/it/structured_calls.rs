@@ -60,7 +60,7 @@ async fn tool_calls_are_not_repaired() {
 }
 
 #[tokio::test]
-async fn default_is_the_last_resort() {
+async fn default_is_used_if_no_reply_can_be_parsed() {
     let llm = model(["No."; 4]);
     let five = Score {
         impact: 5,

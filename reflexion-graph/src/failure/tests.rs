@@ -87,7 +87,7 @@ fn error_is_the_line_of_the_last_exception() {
 }
 
 #[test]
-fn equal_failures_are_grouped_and_two_in_a_row_are_stuck() {
+fn equal_failures_are_grouped_and_two_consecutive_ones_count_as_stuck() {
     let attempts = [
         attempt(1, "ValueError: got 17"),
         attempt(2, "KeyError: 'a'"),

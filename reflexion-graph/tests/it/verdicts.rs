@@ -1,5 +1,5 @@
-//! Tests that the verdict on a program depends only on its tests: a wrong program cannot pass them, whatever it does to its
-//! interpreter, to the test framework or to the process that runs its tests.
+//! Tests that the verdict on a program depends only on its tests: a wrong program cannot pass them, even if it
+//! manipulates its interpreter, the test framework or the process that runs its tests.
 
 use reflexion_graph::{Job, Limits, execution::Execution, executor::Options, language::by_name};
 
@@ -30,10 +30,10 @@ fn check(cases: &[(&str, &str)], executions: &[Execution], success: bool) {
     }
 }
 
-/// Tests that `ASSERTION` stands for in the files of cases. They fail for every wrong program.
+/// Tests that replace `ASSERTION` in the case files. They fail for every wrong program.
 const ASSERTION: &str = "assert double(1) == 2\n";
 
-/// Tests that `UNITTEST` stands for. They fail for every wrong program.
+/// Tests that replace `UNITTEST` in the case files. They fail for every wrong program.
 const UNITTEST: &str = "import unittest
 class T(unittest.TestCase):
     def test_it(self): self.assertEqual(double(1), 2)

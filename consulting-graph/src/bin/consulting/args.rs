@@ -651,7 +651,7 @@ impl ExecutionArgs {
 
 /// Parses the value of `--isolation`.
 fn isolation_level(text: &str) -> Result<Isolation, String> {
-    const LEVELS: &str = "vm (a virtual machine), kernel (a kernel of its own), process (a confined process that \
+    const LEVELS: &str = "vm (a virtual machine), kernel (a separate kernel), process (a confined process that \
                           shares the host's kernel) or off";
     match text {
         "vm" => Ok(Isolation::Vm),

@@ -95,7 +95,7 @@ impl View {
         }
     }
 
-    /// Returns whether to print a line about the wait, which happens once per long wait.
+    /// Returns whether to print a line about the current wait. Returns `true` at most once per wait.
     fn announces_wait(&mut self) -> bool {
         let (since, is_announced) = self.last_event;
         let is_due = !is_announced && since.elapsed() >= LONG_WAIT;

@@ -133,7 +133,7 @@ async fn handle(_: &Trail, cx: &Context<Probe>) -> Command<Trail, Goto> {
     Trail::update().path([error]).goto(Goto::end())
 }
 
-/// Python issues 8277 and 8608: a handled error is raised all the same if other tasks run in the step, or if the run is
+/// Python issues 8277 and 8608: a handled error is raised anyway if other tasks run in the step, or if the run is
 /// streamed with subgraphs.
 #[tokio::test]
 async fn a_handled_error_is_not_raised_beside_other_tasks_or_in_a_stream() {

@@ -1,4 +1,4 @@
-//! Mistakes that are easy to make: each is refused with the fix, or has no effect.
+//! Mistakes that are easy to make: each fails with an error that names the fix, or has no effect.
 
 use std::sync::{
     Arc,
