@@ -6,8 +6,10 @@ use regex::Regex;
 
 use crate::{
     file_kind::FileKind,
+    literal::{MAX_VALUE, OpenQuotes, ValueForm, quoted, until},
     markup::{element_text, is_tag, list_value, tag_text},
     secret_words::{SecretKind, kind_of_name},
+    sentence::value_in_sentence,
 };
 
 /// A value that a line assigns to a name for secrets.
@@ -19,21 +21,6 @@ pub(crate) struct Assignment<'a> {
     pub(crate) value: &'a str,
     pub(crate) form: ValueForm,
 }
-
-/// How a value is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ValueForm {
-    /// In quotes, between tags, or unquoted in a file whose unquoted values are text.
-    Literal,
-    /// In quotes, as an argument or an operand of a comparison. The value may also be a name or a label.
-    Argument,
-    /// Unquoted, so that it may also be an expression or a word of a sentence.
-    Unquoted,
-}
-
-/// Maximum length of the text after a name that is examined, in bytes. Longer values are truncated; their first bytes are
-/// enough to recognize a secret.
-const MAX_VALUE: usize = 1 << 10;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     // Latin, Cyrillic, Japanese, Chinese and Korean letters.
@@ -70,35 +57,11 @@ static DECODER: LazyLock<Regex> = LazyLock::new(|| {
 static DEFAULT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test uses the pattern"));
 
-/// Words between a name and its value in a sentence.
-static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|for \w+ is|for [^\s:]{1,40}:)\s*:?\s+)?(["'`*]{0,2})"#,
-    )
-    .expect("a test uses the pattern")
-});
-
 /// Another attribute of the same XML element, or another field of the same object, that contains the value.
 static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?i)^(?:\s+|\s*[,{]\s*)["']?(?:value|content|default)["']?\s*[=:]\s*"#)
         .expect("a test uses the pattern")
 });
-
-/// First words of settings in which a password follows a host or user name.
-const OWNERS: [&str; 8] = [
-    "machine",
-    "default",
-    "login",
-    "user",
-    "username",
-    "userlist",
-    "proxy_set_header",
-    "add_header",
-];
-
-/// nginx directives that name an upstream server.
-const SERVER_DIRECTIVES: [&str; 6] =
-    ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 /// The length of an array, as in `char password[32] = "x"`.
 static ARRAY: LazyLock<Regex> =
@@ -126,28 +89,6 @@ pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
         }
     }
     found
-}
-
-/// Counts quotes up to a position of a line.
-#[derive(Default)]
-struct OpenQuotes {
-    at: usize,
-    is_open: [bool; 3],
-}
-
-impl OpenQuotes {
-    fn advance(&mut self, line: &str, to: usize) {
-        for byte in &line.as_bytes()[self.at..to] {
-            for (quote, is_open) in [b'"', b'\'', b'`'].iter().zip(&mut self.is_open) {
-                *is_open ^= byte == quote;
-            }
-        }
-        self.at = to;
-    }
-
-    fn is_in_string(&self) -> bool {
-        self.is_open.contains(&true)
-    }
 }
 
 /// Returns the value that follows a name.
@@ -263,77 +204,4 @@ fn settings_value(value: &str) -> &str {
     let end = value.find(" #").or_else(|| value.find(" ;")).unwrap_or(value.len());
     let value = &value[..end];
     value[..NEXT_FIELD.find(value).map_or(value.len(), |it| it.start())].trim()
-}
-
-/// Returns the value in texts such as `PASSWORD 'x'` (SQL), ``the password `x` `` and `the password is x`.
-fn value_in_sentence<'a>(
-    before: &str,
-    name: &str,
-    after: &'a str,
-    file: FileKind,
-) -> Option<(&'a str, ValueForm)> {
-    let found = SENTENCE.captures(after)?;
-    let whole = found.get(0)?;
-    let quote = found.get(1)?.as_str();
-    let value = &after[whole.end()..];
-    if let Some(quote) = quote.chars().next() {
-        let (value, _) = value.split_once(quote)?;
-        return Some((value, ValueForm::Argument));
-    }
-    let value = until(value, &[' ', '\t', ',', ')', '"', '\'']).trim_end_matches(['.', ';']);
-    if takes_argument(before, name, file) && !value.starts_with('[') {
-        return Some((value, ValueForm::Argument));
-    }
-    let says_is = whole.as_str().trim().len() > 1;
-    (says_is && file != FileKind::Code).then_some((value, ValueForm::Unquoted))
-}
-
-/// Returns whether the word after a name is its value: commands such as `ENV PASSWORD x` and settings such as `bindpw x`
-/// have arguments without a separator.
-fn takes_argument(before: &str, name: &str, file: FileKind) -> bool {
-    match file {
-        FileKind::Shell => !before.trim_start().starts_with('#') && !before.contains(" #"),
-        FileKind::Settings => {
-            before.split_whitespace().next().is_none_or(|it| OWNERS.contains(&it))
-                && !SERVER_DIRECTIVES.contains(&name)
-        }
-        FileKind::Code | FileKind::Prose => false,
-    }
-}
-
-/// Returns the content of the string literal with which a text starts. A long literal without an end was truncated.
-fn quoted(text: &str) -> Option<&str> {
-    match literal(text)? {
-        (inner, Some(end)) => Some(&inner[..end]),
-        (inner, None) => (inner.len() >= MAX_VALUE / 2).then_some(inner),
-    }
-}
-
-/// Returns the text after the opening quote of the string literal with which a text starts, and the position of the
-/// closing quote in it, if the literal ends.
-pub(crate) fn literal(text: &str) -> Option<(&str, Option<usize>)> {
-    let prefix = text.len()
-        - text
-            .trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', 'N', 'L', '@', '#', '&'])
-            .len();
-    let text = if prefix <= 3 { &text[prefix..] } else { text };
-    // A string literal inside another one, with escaped quotes.
-    for quote in ["\\\"", "\\'"] {
-        if let Some(inner) = text.strip_prefix(quote) {
-            return Some((inner, inner.find(quote)));
-        }
-    }
-    let quote = text.chars().next().filter(|it| matches!(it, '"' | '\'' | '`'))?;
-    let inner = &text[1..];
-    let mut is_escaped = false;
-    let end = inner.char_indices().find(|(_, char)| {
-        let is_end = *char == quote && !is_escaped;
-        is_escaped = *char == '\\' && !is_escaped;
-        is_end
-    });
-    Some((inner, end.map(|it| it.0)))
-}
-
-fn until<'a>(text: &'a str, ends: &[char]) -> &'a str {
-    &text[..text.find(ends).unwrap_or(text.len())]
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::{assignment::literal, file_kind::FileKind};
+use crate::{file_kind::FileKind, literal::literal};
 
 /// Maximum length of each of the two lines that are joined, in bytes.
 const MAX_LINE: usize = 1 << 10;
