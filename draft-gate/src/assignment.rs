@@ -53,6 +53,14 @@ static DECODER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a test uses the pattern")
 });
 
+/// A function that converts the literal in its argument to another type of string, as in `[]byte("x")`.
+static CONSTRUCTOR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"^(?:new\s+)?(?:\[\]byte|bytes|bytearray|(?:[\w:]+::)?(?:String|SecretString|SecretBox|SecretVec|Secret|SecureString|Zeroizing)(?:::(?:new|from))?|Some|str|Just|Optional\.of)\(\s*",
+    )
+    .expect("a test uses the pattern")
+});
+
 /// The name of an argument for a value that is used if a setting is missing.
 static DEFAULT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test uses the pattern"));
@@ -83,6 +91,10 @@ pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
         let after = &line[end..line.floor_char_boundary(end + MAX_VALUE)];
         quotes.advance(line, name.start());
         let before = &line[..name.start()];
+        // A hash that changes with a secret, in annotations of Kubernetes.
+        if before.ends_with("checksum/") {
+            continue;
+        }
         let is_in_string = quotes.is_in_string();
         if let Some((value, form)) = value_after(before, text, after, file, is_in_string) {
             found.push(Assignment { kind, name_at: name.start(), value, form });
@@ -112,6 +124,8 @@ fn value_after<'a>(
     let closers: &[char] = &['"', '\'', '`', ']', '\\'];
     let rest = after.trim_start_matches(closers);
     let is_quoted_name = rest.len() < after.len();
+    // The quote before the name is that of the name.
+    let is_in_string = is_in_string && !(is_quoted_name && before.ends_with(['"', '\'', '`']));
     if let Some(found) = VALUE_ATTRIBUTE.find(rest)
         && (is_quoted_name || file == FileKind::Settings)
     {
@@ -131,7 +145,7 @@ fn value_after<'a>(
     let trimmed = rest.trim_start();
     let separator = [
         "===", "!==", "==", "!=", ":=", "=>", "?=", "||=", "||", "??", "::", "=~", "<-", "=", ":",
-        ",", "(",
+        ",", "(", "{",
     ]
     .into_iter()
     .find(|it| trimmed.starts_with(it));
@@ -142,7 +156,7 @@ fn value_after<'a>(
     let value = trimmed[separator.len()..].trim_start_matches('*').trim_start();
     match separator {
         "::" | "=~" => None,
-        "===" | "!==" | "==" | "!=" | "(" => {
+        "===" | "!==" | "==" | "!=" | "(" | "{" => {
             quoted(value).map(|value| (value, ValueForm::Argument))
         }
         "||" | "??" => quoted(value).map(|value| (value, ValueForm::Literal)),
@@ -174,6 +188,11 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
         return Some((value, ValueForm::Literal));
     }
     if let Some(found) = ALTERNATIVE.find(value)
+        && let Some(value) = quoted(&value[found.end()..])
+    {
+        return Some((value, ValueForm::Literal));
+    }
+    if let Some(found) = CONSTRUCTOR.find(value)
         && let Some(value) = quoted(&value[found.end()..])
     {
         return Some((value, ValueForm::Literal));

@@ -6,7 +6,7 @@ use regex::Regex;
 
 /// The rest of an XML tag, with its attributes, and the text after it.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*>([^<]*)<"#)
+    Regex::new(r#"^(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*>(?:\s*<(?i:value)>)?([^<]*)<"#)
         .expect("a test uses the pattern")
 });
 

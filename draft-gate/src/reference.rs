@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::{
     random_text::is_generated,
-    secret_words::{is_ordinary, is_placeholder},
+    secret_words::{is_ordinary, is_placeholder, is_published_example},
 };
 
 /// Values that are references to other values as a whole. Passwords may start with the same characters, so the complete
@@ -29,6 +29,10 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
         r"\$(?:\d|2[abxy]|y|apr1|argon2\w*)\$.*",
         // Types and rules for validation: `string | null`, `required|min:8`.
         r"\??[A-Za-z_.<>\[\]]+(?::[\w,.]*)?(?:\s*\|\s*[A-Za-z_.<>\[\]]+(?::[\w,.]*)?)+",
+        // Encrypted values: of SOPS, of Vault, and of sealed secrets of Kubernetes.
+        r"ENC\[[A-Z0-9_]+,.*\]",
+        r"vault:v\d+:[A-Za-z0-9+/=]+",
+        r"Ag[A-D][A-Za-z0-9+/]{200,}={0,2}",
         // Names of permissions: `s3:GetObject`.
         r"[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+)+\*?",
     ];
@@ -67,6 +71,7 @@ pub(crate) fn is_literal(value: &str) -> bool {
         && !is_variable
         && !is_call
         && !is_placeholder(value)
+        && !is_published_example(value)
         && !is_ordinary(value)
 }
 

@@ -11,6 +11,7 @@ use crate::{
     random_text::{entropy, is_generated, is_random},
     reference::is_literal,
     secret_value::{is_mixed_literal, is_strong_literal, password_cell, password_severity},
+    secret_words::is_published_example,
 };
 
 /// The rules, with an index of their keywords.
@@ -133,8 +134,13 @@ impl Rule {
         self.pattern.replace("WORDS", &words.join("|"))
     }
 
-    /// Returns the value that the rule matches in a line, if any, and its severity.
-    pub(crate) fn search<'a>(&self, line: &'a str, work: &mut u64) -> Option<(&'a str, Severity)> {
+    /// Returns the first value that the rule matches in a line and that ends after a position, and its severity.
+    pub(crate) fn search<'a>(
+        &self,
+        line: &'a str,
+        after: usize,
+        work: &mut u64,
+    ) -> Option<(&'a str, Severity)> {
         let pattern = self.compiled.get_or_init(|| {
             Regex::new(&self.full_pattern()).expect("a test compiles all patterns")
         });
@@ -144,8 +150,12 @@ impl Rule {
             let whole = captures.get(0)?;
             // The search continues after each match, so every match is counted as another search.
             *work += (line.len() - whole.start()) as u64;
-            let found = captures.iter().skip(1).flatten().last().unwrap_or(whole).as_str();
-            if entropy(found) < self.entropy {
+            let found = captures.iter().skip(1).flatten().last().unwrap_or(whole);
+            if found.end() <= after {
+                return None;
+            }
+            let found = found.as_str();
+            if entropy(found) < self.entropy || is_published_example(found) {
                 return None;
             }
             match self.check {

@@ -10,10 +10,12 @@
 
 use crate::{
     assignment::{Assignment, assignments},
-    continuation,
+    context::Context,
+    continuation::Joined,
     escape::{escape_invisible, escape_non_ascii},
     file_kind::FileKind,
     finding::{Finding, Severity},
+    fold::fold,
     rules::{Kind, RULES},
     secret_value::severity_of,
     secret_words::SecretKind,
@@ -54,24 +56,23 @@ pub fn scan(path: &str, lines: &[(u32, String)]) -> Vec<Finding> {
     let mut findings = vec![];
     let mut n_omitted = 0;
     let mut work = 0;
-    for (at, (number, line)) in lines.iter().enumerate() {
+    let mut context = Context::new(path, lines);
+    for (number, line) in lines {
         if work > MAX_WORK {
             let text = "scanning the file takes too long; this line and the following ones were not scanned";
             findings.push(Finding::new("scan-limit", Severity::Escalate, text).at_line(*number));
             break;
         }
-        let before = at
-            .checked_sub(1)
-            .map(|it| &lines[it])
-            .filter(|it| it.0.checked_add(1) == Some(*number));
         let mut found = scan_line(line, file, &mut work);
-        let continued = before.and_then(|it| scan_continued(&it.1, line, file, &mut work));
-        // The line alone may already be a reason for the same finding.
-        let is_known = |new: &Finding| {
-            found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
-        };
-        let continued = continued.filter(|it| !is_known(it));
-        found.extend(continued);
+        for joined in context.advance(*number, line) {
+            let new = scan_joined(&joined, line, file, &mut work);
+            // The line alone may already be a reason for the same finding.
+            let is_known = |new: &Finding| {
+                found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
+            };
+            let new = new.filter(|it| !is_known(it));
+            found.extend(new);
+        }
         findings.extend(found.into_iter().map(|it| it.at_line(*number)));
         if findings.len() > 2 * MAX_FINDINGS {
             n_omitted += keep_most_severe(&mut findings);
@@ -146,19 +147,37 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding if the previous line names a secret and this line contains its value.
-fn scan_continued(previous: &str, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
-    let (text, start) = continuation::join(previous, line, file)?;
+/// Returns a finding if a line contains a secret whose name or first part is in an earlier line.
+fn scan_joined(joined: &Joined, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
+    let Joined { text, start, is_statement } = joined;
     *work += text.len() as u64;
+    let mut hits = vec![];
+    if *is_statement {
+        let folded = fold(text, file);
+        let text = folded.as_deref().unwrap_or(text);
+        let start = if folded.is_some() { 0 } else { *start };
+        let rules = RULES.of(text).filter(|it| it.kind == Kind::Secret);
+        for rule in rules {
+            if let Some((_, severity)) = rule.search(text, start, work) {
+                hits.push((rule.id.as_str(), rule.what.as_str(), severity));
+            }
+        }
+        let assigned = assignments(text, file).into_iter();
+        let assigned = assigned.filter_map(|it| assigned_hit(&it, file, work));
+        hits.extend(
+            assigned.filter(|_| folded.is_some()).map(|it| (it.rule, it.what, it.severity)),
+        );
+    }
     let is_continued =
-        |it: &Assignment<'_>| it.name_at < start && it.value.as_ptr() >= text[start..].as_ptr();
-    let hits = assignments(&text, file).into_iter().filter(is_continued);
-    let hits = hits.filter_map(|it| assigned_hit(&it, file, work)).collect::<Vec<_>>();
-    let hit = hits.into_iter().max_by_key(|it| it.severity)?;
-    let (severity, request) = apply_exception(line, hit.severity);
-    let text =
-        format!("{}: {}, whose name is in the line before{request}", hit.kind.describe(), hit.what);
-    Some(Finding::new(hit.rule, severity, text))
+        |it: &Assignment<'_>| it.name_at < *start && it.value.as_ptr() >= text[*start..].as_ptr();
+    let assigned = assignments(text, file).into_iter().filter(is_continued);
+    let assigned = assigned.filter_map(|it| assigned_hit(&it, file, work));
+    hits.extend(assigned.map(|it| (it.rule, it.what, it.severity)));
+    let (rule, what, severity) = hits.into_iter().max_by_key(|it| it.2)?;
+    let (severity, request) = apply_exception(line, severity);
+    let description = Kind::Secret.describe();
+    let text = format!("{description}: {what}, which starts in an earlier line{request}");
+    Some(Finding::new(rule, severity, text))
 }
 
 /// Returns the severity of a finding in a line that may request an exception, and the text that says so.
@@ -178,21 +197,26 @@ struct Hit<'a> {
     severity: Severity,
 }
 
+impl Hit<'_> {
+    /// Returns the match as one in another text.
+    fn found_in(self, found: &str) -> Hit<'_> {
+        Hit { rule: self.rule, kind: self.kind, what: self.what, found, severity: self.severity }
+    }
+}
+
 /// Returns the matches of all rules in a part of a line.
 fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
-    let mut hits: Vec<Hit<'a>> = vec![];
-    *work += part.len() as u64;
-    for rule in RULES.of(part) {
-        if let Some((found, severity)) = rule.search(part, work) {
-            hits.push(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity });
-        }
+    let mut hits = text_hits(part, file, work);
+    if let Some(folded) = fold(part, file) {
+        let folded = text_hits(&folded, file, work).into_iter();
+        hits.extend(folded.filter(|it| it.kind == Kind::Secret).map(|it| it.found_in(part)));
     }
-    hits.extend(assignments(part, file).iter().filter_map(|it| assigned_hit(it, file, work)));
-    *work += part.len() as u64;
-    if let Some(found) = unlisted_token(part) {
-        let (rule, what) = ("unlisted-token", "possible token of a service");
-        let severity = Severity::Escalate;
-        hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });
+    // Comments in programs are prose.
+    if let Some(comment) = comment(part).filter(|_| file == FileKind::Code) {
+        let prose = FileKind::Prose;
+        hits.extend(
+            assignments(comment, prose).iter().filter_map(|it| assigned_hit(it, prose, work)),
+        );
     }
     // A match of a general rule is dropped if another rule for secrets matches too.
     for general in ["unlisted-token", "token-literal", "password-literal"] {
@@ -201,6 +225,35 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
         }
     }
     hits
+}
+
+/// Returns the matches of all rules in a text.
+fn text_hits<'a>(text: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
+    let mut hits: Vec<Hit<'a>> = vec![];
+    *work += text.len() as u64;
+    for rule in RULES.of(text) {
+        if let Some((found, severity)) = rule.search(text, 0, work) {
+            hits.push(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity });
+        }
+    }
+    hits.extend(assignments(text, file).iter().filter_map(|it| assigned_hit(it, file, work)));
+    *work += text.len() as u64;
+    if let Some(found) = unlisted_token(text) {
+        let (rule, what) = ("unlisted-token", "possible token of a service");
+        let severity = Severity::Escalate;
+        hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });
+    }
+    hits
+}
+
+/// Returns the text of a comment in a line of a program.
+fn comment(line: &str) -> Option<&str> {
+    let start = line.trim_start();
+    let marks = ["//", "#", "/*", "--", "* ", ";", "<!--", "%", "'"];
+    if let Some(text) = marks.iter().find_map(|it| start.strip_prefix(it)) {
+        return Some(text);
+    }
+    [" //", " # ", "\t//", " /*", " --"].iter().find_map(|it| Some(line.split_once(it)?.1))
 }
 
 /// Returns the match of an assignment, if its value is a secret.

@@ -16,6 +16,12 @@ const MIN_LETTERS: usize = 20;
 /// Minimum number of words of a passphrase.
 const MIN_WORDS: usize = 3;
 
+/// Minimum number of words of a passphrase in place of a generated key.
+const MIN_KEY_WORDS: usize = 4;
+
+/// Minimum length of a password in place of a generated key.
+const MIN_PASSWORD: usize = 8;
+
 /// Minimum length of a value that counts as the key of a service.
 const MIN_SERVICE_KEY: usize = 20;
 
@@ -23,7 +29,8 @@ const MIN_SERVICE_KEY: usize = 20;
 const MIN_ONE_CASE_KEY: usize = 20;
 
 /// The first characters of public keys, in the formats of OpenSSH and DER.
-const PUBLIC_KEYS: [&str; 11] = [
+const PUBLIC_KEYS: [&str; 12] = [
+    "pk.eyJ",
     "AAAAB3Nza",
     "AAAAC3Nza",
     "AAAAE2Vj",
@@ -85,8 +92,9 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
         (SecretKind::Generated, ValueForm::Literal) => {
             let is_one_word = !value.contains(['-', '_', '.', '/', ':', ',']);
             let is_long = value.chars().count() >= MIN_KEY;
-            let is_key = (is_long && is_strong(value)) || is_random_letters(value);
-            (is_one_word && is_key).then_some(Severity::Escalate)
+            let is_password = value.chars().count() >= MIN_PASSWORD && is_strong_literal(value);
+            let is_key = (is_long && is_strong(value)) || is_password || is_random_letters(value);
+            (is_one_word && is_key || is_passphrase(value)).then_some(Severity::Escalate)
         }
         (SecretKind::Generated, _) => is_generated(value).then_some(Severity::Escalate),
     }
@@ -109,9 +117,12 @@ pub(crate) fn password_severity(value: &str) -> Option<Severity> {
     if is_strong(value) || n_parts >= MIN_WORDS {
         return Some(Severity::Reject);
     }
-    let is_plain = |it: char| it.is_alphanumeric() || it == '-' || it == '_';
     // The value may also be encoded in base64.
     let word = value.trim_end_matches('=');
+    let is_base64 = word.len() < value.len();
+    let is_plain = |it: char| {
+        it.is_alphanumeric() || matches!(it, '-' | '_') || (is_base64 && matches!(it, '+' | '/'))
+    };
     let is_guessable = word.chars().count() >= 4 && word.chars().all(is_plain);
     is_guessable.then_some(Severity::Escalate)
 }
@@ -124,6 +135,14 @@ fn is_recovery_phrase(value: &str) -> bool {
         && value.split_whitespace().all(is_word)
 }
 
+/// Returns whether a value consists of lower-case words that are not a sentence.
+fn is_passphrase(value: &str) -> bool {
+    let is_word = |it: &str| it.len() >= 2 && it.bytes().all(|it| it.is_ascii_lowercase());
+    (MIN_KEY_WORDS..=24).contains(&value.split_whitespace().count())
+        && value.split_whitespace().all(is_word)
+        && !is_sentence(value)
+}
+
 /// Returns whether a value consists of many different letters of one case.
 fn is_random_letters(value: &str) -> bool {
     let is_one_case = value.bytes().all(|it| it.is_ascii_lowercase())
@@ -133,6 +152,10 @@ fn is_random_letters(value: &str) -> bool {
 
 /// Returns whether an unquoted value is an expression of a program: a name, a member, a call or a number.
 fn is_expression(value: &str, file: FileKind) -> bool {
+    // Names alternate between letters of both cases and digits less often than random text.
+    if value.len() >= MIN_SERVICE_KEY && is_random(value) && !value.contains(['(', '[', '{', '<']) {
+        return false;
+    }
     let is_name = value.bytes().all(|it| it.is_ascii_alphanumeric() || b"_.:&*?!".contains(&it));
     match file {
         FileKind::Code => is_name || value.contains(['(', '[', '{', '<', '>']),

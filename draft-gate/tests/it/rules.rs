@@ -417,11 +417,11 @@ fn only_a_name_in_the_line_before_is_reported_as_such() {
     ] {
         let found = texts(path, [before, &line]);
         assert!(!found.is_empty(), "{path}");
-        assert!(found.iter().all(|it| !it.contains("line before")), "{path}: {found:?}");
+        assert!(found.iter().all(|it| !it.contains("earlier line")), "{path}: {found:?}");
     }
     let line = format!("    \"{value}\"  # draft-gate:allow");
     let found = texts("a.py", ["API_KEY = (", &line]);
     assert_eq!(found.len(), 1, "{found:?}");
-    let end = "whose name is in the line before; the line requests an exception";
+    let end = "which starts in an earlier line; the line requests an exception";
     assert!(found[0].ends_with(end), "{found:?}");
 }
