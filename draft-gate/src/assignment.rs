@@ -9,7 +9,7 @@ use crate::{
     literal::{MAX_VALUE, OpenQuotes, ValueForm, quoted, until},
     markup::{element_text, is_tag, list_value, tag_text},
     secret_words::{SecretKind, kind_of_name},
-    sentence::value_in_sentence,
+    sentence::{is_verb, value_in_sentence},
 };
 
 /// A value that a line assigns to a name for secrets.
@@ -156,6 +156,10 @@ fn value_after<'a>(
     let value = trimmed[separator.len()..].trim_start_matches('*').trim_start();
     match separator {
         "::" | "=~" => None,
+        // A function that does something else with a secret, as in `password.encode("x")`.
+        "(" if kind_of_name(last_part(name)).is_none() => None,
+        // A step of a test that passes.
+        "(" if is_verb(name) => None,
         "===" | "!==" | "==" | "!=" | "(" | "{" => {
             quoted(value).map(|value| (value, ValueForm::Argument))
         }
@@ -164,7 +168,13 @@ fn value_after<'a>(
         "," if !is_quoted_name && !before.ends_with('{') => None,
         "," => {
             let start = DEFAULT.find(value).map_or(0, |it| it.end());
-            quoted(&value[start..]).map(|value| (value, ValueForm::Literal))
+            // The name and the value are the first arguments of a call, or elements of a list.
+            let opener = before.trim_end_matches(closers).trim_end();
+            let form = match opener.ends_with(['(', '{', '[']) && !is_verb(name) {
+                true => ValueForm::Literal,
+                false => ValueForm::Argument,
+            };
+            quoted(&value[start..]).map(|value| (value, form))
         }
         ":" => match TYPE.find(trimmed) {
             Some(found) if quoted(&trimmed[found.end()..]).is_some() => {
@@ -174,6 +184,11 @@ fn value_after<'a>(
         },
         _ => assigned_value(value, file, is_in_string),
     }
+}
+
+/// Returns the part of a name after its last separator.
+fn last_part(name: &str) -> &str {
+    name.rsplit(['_', '.', '-']).next().unwrap_or(name)
 }
 
 /// Returns the value after a type, as in `Const PASSWORD As String = "x"`.
@@ -212,7 +227,7 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
             (until(value, &[' ', '\t', ';', '&', '|', '"', '\'', '`']), ValueForm::Literal)
         }
         FileKind::Code | FileKind::Prose => {
-            (until(value, &[' ', '\t', ';', ',', '"', '\'', '`', '<']), ValueForm::Unquoted)
+            (until(value, &[' ', '\t', ';', ',', '"', '\'', '`', '<', ')']), ValueForm::Unquoted)
         }
     };
     (!value.is_empty()).then_some((value, form))

@@ -136,7 +136,11 @@ impl Context {
         });
         let is_tag = text.starts_with('<') && !text.starts_with("</") && text.ends_with('>');
         let heading = text.trim_matches(['#', '*', '_', ':', ' ', '<', '>']);
+        let is_text = heading.chars().all(|it| it.is_alphanumeric() || " _-".contains(it));
+        let is_marked = heading.len() < text.len() || heading.starts_with(char::is_uppercase);
         let is_heading = (self.file == FileKind::Prose || is_tag)
+            && is_text
+            && is_marked
             && heading.split_whitespace().count() <= 3
             && matches!(kind_of_name(heading), Some(SecretKind::Password | SecretKind::Generated));
         self.heading = if PASSWORD_INPUT.is_match(&text[..text.floor_char_boundary(MAX_STATEMENT)])

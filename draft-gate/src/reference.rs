@@ -33,6 +33,8 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
         r"ENC\[[A-Z0-9_]+,.*\]",
         r"vault:v\d+:[A-Za-z0-9+/=]+",
         r"Ag[A-D][A-Za-z0-9+/]{200,}={0,2}",
+        // Text in HTML: `&lt;password&gt;`.
+        r"&(?:#x?[0-9A-Fa-f]+|lt|gt|quot|amp);.*",
         // Names of permissions: `s3:GetObject`.
         r"[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+)+\*?",
     ];
@@ -53,7 +55,8 @@ const MIN_DIGITS_OF_PASSWORD: usize = 3;
 pub(crate) fn is_literal(value: &str) -> bool {
     const REFERENCES: [&str; 2] = ["env:", "arn:"];
     const INNER_REFERENCES: [&str; 6] = ["${", "{{", "$(", "<%", "#{", "%s"];
-    const PATHS: [&str; 8] = ["/", "./", "../", "~/", "http://", "https://", "file:", "C:\\"];
+    const PATHS: [&str; 10] =
+        ["/", "%2F", ".%2F", "./", "../", "~/", "http://", "https://", "file:", "C:\\"];
     let is_variable = value.contains('_')
         && value.bytes().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit() || it == b'_')
         && value.split('_').all(|it| it.len() < 20);

@@ -190,7 +190,22 @@ pub(crate) fn is_strong_literal(value: &str) -> bool {
     let is_mixed = has(char::is_ascii_uppercase)
         && (has(|it| it.is_ascii_punctuation() && !matches!(it, '-' | '_')) || is_generated(value))
         || has(|it| "!@#^&*+~%".contains(*it));
-    is_literal(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
+    is_literal(value)
+        && has(char::is_ascii_lowercase)
+        && has(char::is_ascii_digit)
+        && is_mixed
+        && !is_link(value)
+}
+
+/// Returns whether a value is a URL or a link to a section of a page.
+fn is_link(value: &str) -> bool {
+    let is_section = |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-');
+    value.contains("://")
+        || value.split_once('#').is_some_and(|(page, section)| {
+            (page.is_empty() || page.ends_with(".html") || page.ends_with(".md"))
+                && section.contains('-')
+                && is_section(section)
+        })
 }
 
 /// Returns the cell of a table row that is almost certainly a password. E-mail addresses and names of algorithms, such

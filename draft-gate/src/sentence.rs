@@ -44,6 +44,10 @@ pub(crate) fn value_in_sentence<'a>(
     let whole = found.get(0)?;
     let quote = found.get(1)?.as_str();
     let value = &after[whole.end()..];
+    let says_is = whole.as_str().trim_matches([' ', '\t', '"', '\'', '`', '*']).len() > 1;
+    if is_verb(name) && !says_is && matches!(file, FileKind::Code | FileKind::Prose) {
+        return None;
+    }
     if let Some(quote) = quote.chars().next() {
         let (value, _) = value.split_once(quote)?;
         return Some((value, ValueForm::Argument));
@@ -52,8 +56,12 @@ pub(crate) fn value_in_sentence<'a>(
     if takes_argument(before, name, file) && !value.starts_with('[') {
         return Some((value, ValueForm::Argument));
     }
-    let says_is = whole.as_str().trim().len() > 1;
     (says_is && file != FileKind::Code).then_some((value, ValueForm::Unquoted))
+}
+
+/// Returns whether a name is also a common verb.
+pub(crate) fn is_verb(name: &str) -> bool {
+    name.eq_ignore_ascii_case("pass")
 }
 
 /// Returns whether the word after a name is its value: commands such as `ENV PASSWORD x` and settings such as `bindpw x`

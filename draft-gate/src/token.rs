@@ -24,6 +24,9 @@ const MIN_ONE_CASE: usize = 24;
 /// Maximum number of words before the random text.
 const MAX_WORDS: usize = 5;
 
+/// Texts before a hash, as in the lists of files in Python packages.
+const HASHES: [&str; 5] = ["md5=", "sha1=", "sha256=", "sha384=", "sha512="];
+
 /// Text that may be a token.
 static CANDIDATE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("[A-Za-z0-9_.-]{20,}").expect("a test uses the pattern"));
@@ -32,8 +35,10 @@ static CANDIDATE: LazyLock<Regex> =
 pub(crate) fn unlisted_token(text: &str) -> Option<&str> {
     CANDIDATE.find_iter(text).find_map(|found| {
         // Parts of paths and URLs are not tokens.
-        let is_part = text[..found.start()].ends_with(['/', '@', '#', '\\', '%', '&']);
-        (!is_part && is_token(found.as_str())).then_some(found.as_str())
+        let before = &text[..found.start()];
+        let is_part = before.ends_with(['/', '@', '#', '\\', '%', '&']);
+        let is_hash = HASHES.iter().any(|it| before.ends_with(it));
+        (!is_part && !is_hash && is_token(found.as_str())).then_some(found.as_str())
     })
 }
 
@@ -103,6 +108,7 @@ mod tests {
             format!("acme_{hex}"),
             format!("cache_key_{hex}"),
             format!("/acme_{random}"),
+            format!("a.py,sha256=k5-{random}"),
             random,
             "acme_secret_configurationofthecluster".to_owned(),
             "acme_test_parseHttpHeaderOfFirstResponse".to_owned(),
