@@ -22,6 +22,9 @@ pub(crate) struct Assignment<'a> {
     pub(crate) form: ValueForm,
 }
 
+/// Number of bytes before a name in which the start of a list is searched.
+const MAX_LIST: usize = 200;
+
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     // Latin, Cyrillic, Japanese, Chinese and Korean letters.
     let letters =
@@ -56,9 +59,14 @@ static DECODER: LazyLock<Regex> = LazyLock::new(|| {
 /// A function that converts the literal in its argument to another type of string, as in `[]byte("x")`.
 static CONSTRUCTOR: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"^(?:new\s+)?(?:\[\]byte|bytes|bytearray|(?:[\w:]+::)?(?:String|SecretString|SecretBox|SecretVec|Secret|SecureString|Zeroizing)(?:::(?:new|from))?|Some|str|Just|Optional\.of)\(\s*",
+        r"^(?:new\s+)?(?:\[\]byte|bytes|bytearray|(?:[\w:]+::)?(?:String|SecretString|SecretBox|SecretVec|Secret|SecureString|Zeroizing)(?:::(?:new|from))?|Some|str|Just|Optional\.of|(?:\w+\.)?(?:unsafePlainText|plainText|fromString))\(\s*",
     )
     .expect("a test uses the pattern")
+});
+
+/// The start of an object with one value for each case, as in `apiKey: { mainnet: "x" }`.
+static NESTED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^\{\s*["']?\w{1,40}["']?\s*[:=]\s*"#).expect("a test uses the pattern")
 });
 
 /// The name of an argument for a value that is used if a setting is missing.
@@ -150,7 +158,8 @@ fn value_after<'a>(
     .into_iter()
     .find(|it| trimmed.starts_with(it));
     let Some(separator) = separator else {
-        return declared_value(rest).or_else(|| value_in_sentence(before, name, after, file));
+        return declared_value(rest)
+            .or_else(|| value_in_sentence(before, name, after, file, is_in_string));
     };
     // In `**Password:** x`, the name is in bold type.
     let value = trimmed[separator.len()..].trim_start_matches('*').trim_start();
@@ -170,11 +179,11 @@ fn value_after<'a>(
             let start = DEFAULT.find(value).map_or(0, |it| it.end());
             // The name and the value are the first arguments of a call, or elements of a list.
             let opener = before.trim_end_matches(closers).trim_end();
-            let form = match opener.ends_with(['(', '{', '[']) && !is_verb(name) {
-                true => ValueForm::Literal,
-                false => ValueForm::Argument,
-            };
-            quoted(&value[start..]).map(|value| (value, form))
+            let value = quoted(&value[start..])?;
+            match opener.ends_with(['(', '{', '[']) && !is_verb(name) {
+                true => Some((value, ValueForm::Literal)),
+                false => (!is_in_list(opener)).then_some((value, ValueForm::Argument)),
+            }
         }
         ":" => match TYPE.find(trimmed) {
             Some(found) if quoted(&trimmed[found.end()..]).is_some() => {
@@ -184,6 +193,21 @@ fn value_after<'a>(
         },
         _ => assigned_value(value, file, is_in_string),
     }
+}
+
+/// Returns whether the end of a text is within square brackets or braces, whose elements are not pairs.
+fn is_in_list(text: &str) -> bool {
+    let mut depth = 0_u32;
+    for byte in text.bytes().rev().take(MAX_LIST) {
+        match byte {
+            b')' | b']' | b'}' => depth += 1,
+            b'(' | b'[' | b'{' if depth > 0 => depth -= 1,
+            b'(' => return false,
+            b'[' | b'{' => return true,
+            _ => (),
+        }
+    }
+    false
 }
 
 /// Returns the part of a name after its last separator.
@@ -213,6 +237,11 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
         return Some((value, ValueForm::Literal));
     }
     if let Some(found) = DECODER.find(value)
+        && let Some(value) = quoted(&value[found.end()..])
+    {
+        return Some((value, ValueForm::Argument));
+    }
+    if let Some(found) = NESTED.find(value)
         && let Some(value) = quoted(&value[found.end()..])
     {
         return Some((value, ValueForm::Argument));

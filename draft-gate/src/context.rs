@@ -100,7 +100,7 @@ impl Context {
         let continued = continuation::join(&self.statement, line, self.file);
         // A statement of several lines is kept from its start, which has the name of a variable or command.
         self.statement = match &continued {
-            Some(it) if it.is_statement && it.text.len() < MAX_STATEMENT => it.text.clone(),
+            Some(it) if it.text.len() < MAX_STATEMENT => it.text.clone(),
             _ => {
                 line[line.ceil_char_boundary(line.len().saturating_sub(MAX_STATEMENT))..].to_owned()
             }

@@ -26,7 +26,7 @@ static ELEMENT_TEXT: LazyLock<Regex> = LazyLock::new(|| {
 /// user-visible texts.
 static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)^<(?:entry|property|setting|param|add|(data|string))\s(?:[^>]*\s)?(?:key|name)\s*=\s*["'][^"'>]*$"#,
+        r#"(?i)^<(?:entry|property|setting|param|add|stringprop|attribute|field|item|arg|variable|env|(data|string))\s(?:[^>]*\s)?(?:key|name)\s*=\s*["'][^"'>]*$"#,
     )
     .expect("a test uses the pattern")
 });

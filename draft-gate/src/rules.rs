@@ -10,7 +10,10 @@ use crate::{
     finding::Severity,
     random_text::{entropy, is_generated, is_random},
     reference::is_literal,
-    secret_value::{is_mixed_literal, is_strong_literal, password_cell, password_severity},
+    secret_value::{
+        is_likely_password, is_mixed_literal, is_strong_literal, password_argument, password_cell,
+        password_severity,
+    },
     secret_words::is_published_example,
 };
 
@@ -61,6 +64,10 @@ enum ValueCheck {
     Generated,
     /// The value has letters of both cases and digits that alternate as often as in random text.
     Random,
+    /// The value looks like a password that people make up.
+    Likely,
+    /// The value is a list of arguments, and one after the first literal looks like a password.
+    Arguments,
     /// The value is a table row, and one of its cells has letters of both cases, digits and symbols.
     Cell,
 }
@@ -169,6 +176,8 @@ impl Rule {
                     (has_digit && is_generated(found) && is_literal(found)).then_some((found, own))
                 }
                 Some(ValueCheck::Random) => is_random(found).then_some((found, own)),
+                Some(ValueCheck::Likely) => is_likely_password(found).then_some((found, own)),
+                Some(ValueCheck::Arguments) => Some((password_argument(found)?, own)),
                 Some(ValueCheck::Cell) => Some((password_cell(found)?, own)),
             }
         })

@@ -4,7 +4,7 @@ use crate::{
     assignment::Assignment,
     file_kind::FileKind,
     finding::Severity,
-    literal::ValueForm,
+    literal::{ValueForm, literal},
     random_text::{MIN_KEY, entropy, is_generated, is_one_case_random, is_random},
     reference::is_literal,
     secret_words::{SecretKind, is_ordinary, is_sentence},
@@ -92,9 +92,12 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
         (SecretKind::Generated, ValueForm::Literal) => {
             let is_one_word = !value.contains(['-', '_', '.', '/', ':', ',']);
             let is_long = value.chars().count() >= MIN_KEY;
-            let is_password = value.chars().count() >= MIN_PASSWORD && is_strong_literal(value);
-            let is_key = (is_long && is_strong(value)) || is_password || is_random_letters(value);
-            (is_one_word && is_key || is_passphrase(value)).then_some(Severity::Escalate)
+            let is_password = value.chars().count() >= MIN_PASSWORD
+                && is_strong_literal(value)
+                && !value.contains(['.', '/', ':', ',']);
+            let is_key = (is_long && is_strong(value)) || is_random_letters(value);
+            (is_one_word && is_key || is_password || is_passphrase(value))
+                .then_some(Severity::Escalate)
         }
         (SecretKind::Generated, _) => is_generated(value).then_some(Severity::Escalate),
     }
@@ -208,15 +211,46 @@ fn is_link(value: &str) -> bool {
         })
 }
 
+/// Returns whether a value looks like a password that people make up: it has letters, and several digits or a symbol.
+pub(crate) fn is_likely_password(value: &str) -> bool {
+    let n_digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let has_symbol = value.contains(['!', '@', '#', '^', '&', '*', '+', '~', '%']);
+    (6..=64).contains(&value.len())
+        && is_mixed_literal(value)
+        && (n_digits >= 2 || has_symbol)
+        && !value.contains(|it: char| "/.:\\,;()[]{}<>".contains(it))
+}
+
+/// Returns the argument of a call that is probably a password. The first argument is a host or a user.
+pub(crate) fn password_argument(arguments: &str) -> Option<&str> {
+    let mut rest = arguments;
+    let mut n_literals = 0;
+    while let Some(start) = rest.find(['"', '\'']) {
+        let (inner, end) = literal(&rest[start..])?;
+        let value = &inner[..end?];
+        n_literals += 1;
+        if n_literals > 1 && is_likely_password(value) && !value.contains('@') {
+            return Some(value);
+        }
+        if n_literals > 1 && value.contains('@') && is_strong_literal(value) && !is_address(value) {
+            return Some(value);
+        }
+        rest = &inner[end? + 1..];
+    }
+    None
+}
+
+/// Returns whether a value is an e-mail address.
+fn is_address(value: &str) -> bool {
+    let is_host = |it: char| it.is_ascii_alphanumeric() || it == '.' || it == '-';
+    value.split_once('@').is_some_and(|(_, host)| {
+        host.contains('.') && host.chars().all(is_host) && host.ends_with(char::is_alphabetic)
+    })
+}
+
 /// Returns the cell of a table row that is almost certainly a password. E-mail addresses and names of algorithms, such
 /// as `Sha256+Salt`, do not count.
 pub(crate) fn password_cell(row: &str) -> Option<&str> {
-    let is_address = |it: &str| {
-        let is_host = |it: char| it.is_ascii_alphanumeric() || it == '.' || it == '-';
-        it.split_once('@').is_some_and(|(_, host)| {
-            host.contains('.') && host.chars().all(is_host) && host.ends_with(char::is_alphabetic)
-        })
-    };
     let is_algorithm = |it: &str| it.split(|it: char| !it.is_alphanumeric()).any(is_ordinary);
     row.split('|').map(str::trim).find(|it| {
         (5..=120).contains(&it.len())

@@ -12,7 +12,7 @@ use crate::{
 /// Words between a name and its value in a sentence.
 static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|for \w+ is|for [^\s:]{1,40}:)\s*:?\s+)?(["'`*]{0,2})"#,
+        r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|[-–—→]|->|for \w+ is|for [^\s:]{1,40}:)\s*:?\s+)?(["'`*]{0,2})"#,
     )
     .expect("a test uses the pattern")
 });
@@ -39,12 +39,13 @@ pub(crate) fn value_in_sentence<'a>(
     name: &str,
     after: &'a str,
     file: FileKind,
+    is_in_string: bool,
 ) -> Option<(&'a str, ValueForm)> {
     let found = SENTENCE.captures(after)?;
     let whole = found.get(0)?;
     let quote = found.get(1)?.as_str();
     let value = &after[whole.end()..];
-    let says_is = whole.as_str().trim_matches([' ', '\t', '"', '\'', '`', '*']).len() > 1;
+    let says_is = whole.as_str().trim_matches([' ', '\t', '"', '\'', '`', '*']) != "";
     if is_verb(name) && !says_is && matches!(file, FileKind::Code | FileKind::Prose) {
         return None;
     }
@@ -56,7 +57,11 @@ pub(crate) fn value_in_sentence<'a>(
     if takes_argument(before, name, file) && !value.starts_with('[') {
         return Some((value, ValueForm::Argument));
     }
-    (says_is && file != FileKind::Code).then_some((value, ValueForm::Unquoted))
+    // A string of a program may be a sentence.
+    if file == FileKind::Code {
+        return (says_is && is_in_string).then_some((value, ValueForm::Argument));
+    }
+    says_is.then_some((value, ValueForm::Unquoted))
 }
 
 /// Returns whether a name is also a common verb.
