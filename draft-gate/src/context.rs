@@ -15,6 +15,9 @@ use crate::{
 /// Number of lines after a name in which its value may follow.
 const MAX_NAME_LINES: u8 = 4;
 
+/// Maximum length of a heading that names a secret, in bytes.
+const MAX_HEADING: usize = 30;
+
 /// Maximum length of a statement that continues over several lines, in bytes.
 const MAX_STATEMENT: usize = 1 << 10;
 
@@ -100,7 +103,11 @@ impl Context {
         let continued = continuation::join(&self.statement, line, self.file);
         // A statement of several lines is kept from its start, which has the name of a variable or command.
         self.statement = match &continued {
-            Some(it) if it.text.len() < MAX_STATEMENT => it.text.clone(),
+            Some(it)
+                if it.text.len() < MAX_STATEMENT && (it.is_statement || it.ends_with_literal()) =>
+            {
+                it.text.clone()
+            }
             _ => {
                 line[line.ceil_char_boundary(line.len().saturating_sub(MAX_STATEMENT))..].to_owned()
             }
@@ -141,6 +148,7 @@ impl Context {
         let is_heading = (self.file == FileKind::Prose || is_tag)
             && is_text
             && is_marked
+            && heading.len() <= MAX_HEADING
             && heading.split_whitespace().count() <= 3
             && matches!(kind_of_name(heading), Some(SecretKind::Password | SecretKind::Generated));
         self.heading = if PASSWORD_INPUT.is_match(&text[..text.floor_char_boundary(MAX_STATEMENT)])

@@ -43,6 +43,11 @@ impl Joined {
         Self { text: format!("{before}{line}"), start: before.len(), is_statement }
     }
 
+    /// Returns whether the text ends with a string literal, which the next line may continue.
+    pub(crate) fn ends_with_literal(&self) -> bool {
+        self.text.trim_end().ends_with(['"', '\''])
+    }
+
     /// Joins a name with a value that consists of one word. As in a comparison, the value may also be a name or a label.
     pub(crate) fn compared(name: &str, value: &str) -> Option<Self> {
         let is_word = !value.is_empty()

@@ -22,6 +22,7 @@ mod contract;
 mod decide;
 mod diff;
 mod digest;
+mod disguise;
 mod error;
 mod error_chain;
 mod escape;

@@ -156,13 +156,38 @@ fn is_device_name(name: &str) -> bool {
 }
 
 /// Directories that workers may not access, at any depth.
-const PROTECTED_DIRS: [&str; 11] = [
-    ".git", ".hg", ".svn", ".jj", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".codex",
+const PROTECTED_DIRS: [&str; 17] = [
+    ".git",
+    ".hg",
+    ".svn",
+    ".jj",
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".gcloud",
+    ".oci",
+    ".kube",
+    ".docker",
+    ".terraform.d",
+    ".password-store",
+    ".vault",
+    ".codex",
     "_handoff",
 ];
 
 /// Names of files that contain credentials.
-const CREDENTIAL_FILES: [&str; 16] = [
+const CREDENTIAL_FILES: [&str; 26] = [
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".claude.json",
+    "kubeconfig",
+    "authinfo",
+    ".authinfo",
+    "wallet.dat",
+    "id_ecdsa_sk",
+    "id_ed25519_sk",
+    "service-account.json",
     ".vault-token",
     ".s3cfg",
     ".boto",
@@ -182,8 +207,25 @@ const CREDENTIAL_FILES: [&str; 16] = [
 ];
 
 /// Extensions of files that contain cryptographic keys or credentials.
-const KEY_EXTENSIONS: [&str; 10] =
-    [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".tfvars"];
+const KEY_EXTENSIONS: [&str; 17] = [
+    ".pem",
+    ".key",
+    ".p12",
+    ".p8",
+    ".pfx",
+    ".jks",
+    ".keystore",
+    ".keytab",
+    ".kdbx",
+    ".kdb",
+    ".ppk",
+    ".asc",
+    ".agekey",
+    ".ovpn",
+    ".kubeconfig",
+    ".tfvars",
+    ".tfstate",
+];
 
 /// Suffixes that mark backup copies.
 const BACKUP_SUFFIXES: [&str; 7] = ["~", ".bak", ".old", ".orig", ".save", ".swp", ".copy"];
@@ -224,7 +266,8 @@ fn protection(component: &str) -> Option<&'static str> {
     }
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut words = name.split(|it: char| !it.is_alphanumeric());
-    (DATA_EXTENSIONS.contains(&ending) && words.any(|it| CREDENTIAL_WORDS.contains(&it)))
+    let is_data = DATA_EXTENSIONS.contains(&ending) || CREDENTIAL_WORDS.contains(&ending);
+    (is_data && words.any(|it| CREDENTIAL_WORDS.contains(&it)))
         .then_some("files with this name contain credentials")
 }
 
@@ -362,6 +405,14 @@ mod tests {
             "client_secret_7.json",
             "passwords.txt",
             "credentials",
+            ".credentials",
+            "prod.secrets",
+            "a/service-account.json",
+            "apple.p8",
+            "krb5.keytab",
+            "vpn.ovpn",
+            "prod.tfstate",
+            "kubeconfig",
             ".npmrc",
         ] {
             check(

@@ -12,6 +12,7 @@ use crate::{
     assignment::{Assignment, assignments},
     context::Context,
     continuation::Joined,
+    disguise::{disguised_url, hides_behind_blanks},
     escape::{escape_invisible, escape_non_ascii},
     file_kind::FileKind,
     finding::{Finding, Severity},
@@ -113,6 +114,18 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
     if hides_characters(line.strip_suffix('\r').unwrap_or(line), file == FileKind::Prose) {
         let text = "the line has control, invisible, blank or bidirectional formatting characters";
         findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
+    }
+    if hides_behind_blanks(line) {
+        let text = "the line has text behind many blanks, where a reader does not see it";
+        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
+    }
+    if let Some(url) = disguised_url(line) {
+        let start: String = url.chars().take(40).collect();
+        let text = format!(
+            "the host of the URL `{}` has a character that looks like a separator",
+            escape_non_ascii(&start)
+        );
+        findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
     }
     if let Some(word) = confusable_word(line).or_else(|| lookalike_word(line)) {
         let start: String = word.chars().take(20).collect();

@@ -45,7 +45,7 @@ pub(crate) fn value_in_sentence<'a>(
     let whole = found.get(0)?;
     let quote = found.get(1)?.as_str();
     let value = &after[whole.end()..];
-    let says_is = whole.as_str().trim_matches([' ', '\t', '"', '\'', '`', '*']) != "";
+    let says_is = !whole.as_str().trim_matches([' ', '\t', '"', '\'', '`', '*']).is_empty();
     if is_verb(name) && !says_is && matches!(file, FileKind::Code | FileKind::Prose) {
         return None;
     }

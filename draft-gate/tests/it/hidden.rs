@@ -55,6 +55,8 @@ fn invisible_and_confusable_characters_are_escalated() {
         ("hidden-characters", "a\u{180e}b = 1"),
         ("hidden-characters", "a\u{fe00}b = 1"),
         ("hidden-characters", "a\u{a0}= 1"),
+        ("hidden-characters", &format!("x = 1{}; y = 2", " ".repeat(200))),
+        ("confusable-characters", "# https://a.com\u{2215}x.org"),
         ("confusable-characters", "if \u{430}dmin:"),
         ("confusable-characters", "s\u{441}ope = 1"),
         ("confusable-characters", "𝐚dmin = 1"),
