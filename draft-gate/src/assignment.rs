@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::{
     file_kind::FileKind,
     literal::{MAX_VALUE, OpenQuotes, ValueForm, quoted, until},
-    markup::{element_text, is_tag, list_value, tag_text},
+    markup::{cell_value, element_text, is_tag, list_value, tag_text},
     secret_words::{SecretKind, kind_of_name},
     sentence::{is_verb, value_in_sentence},
 };
@@ -125,7 +125,7 @@ fn value_after<'a>(
     if let Some(value) = list_value(after) {
         return Some((value, ValueForm::Literal));
     }
-    if let Some(value) = element_text(before, after) {
+    if let Some(value) = cell_value(after).or_else(|| element_text(before, after)) {
         return Some((value, ValueForm::Argument));
     }
     let after = &after[ARRAY.find(after).map_or(0, |it| it.end())..];

@@ -1,6 +1,10 @@
-//! Text that readers overlook or misread although all its characters are visible.
+//! Text that readers overlook or misread: invisible and confusable characters, text behind blanks, and disguised hosts.
 
-use crate::unicode::looks_special_in_paths;
+use crate::{
+    escape::escape_non_ascii,
+    finding::{Finding, Severity},
+    unicode::{confusable_word, hides_characters, lookalike_word, looks_special_in_paths},
+};
 
 /// Number of blanks in a row after which most editors show nothing of a line.
 const MIN_BLANKS: usize = 100;
@@ -8,8 +12,39 @@ const MIN_BLANKS: usize = 100;
 /// Number of blanks at the start of a line that no indentation has.
 const MIN_INDENT: usize = 300;
 
+/// Returns findings for text in a line that readers overlook or misread. `is_prose` allows the special spaces of written
+/// languages.
+pub(crate) fn disguises(line: &str, is_prose: bool) -> Vec<Finding> {
+    let mut findings = vec![];
+    if hides_characters(line.strip_suffix('\r').unwrap_or(line), is_prose) {
+        let text = "the line has control, invisible, blank or bidirectional formatting characters";
+        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
+    }
+    if hides_behind_blanks(line) {
+        let text = "the line has text behind many blanks, where a reader does not see it";
+        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
+    }
+    if let Some(url) = disguised_url(line) {
+        let start: String = url.chars().take(40).collect();
+        let text = format!(
+            "the host of the URL `{}` has a character that looks like a separator",
+            escape_non_ascii(&start)
+        );
+        findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
+    }
+    if let Some(word) = confusable_word(line).or_else(|| lookalike_word(line)) {
+        let start: String = word.chars().take(20).collect();
+        let text = format!(
+            "the word `{}` mixes scripts or looks like ASCII text but is not",
+            escape_non_ascii(&start)
+        );
+        findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
+    }
+    findings
+}
+
 /// Returns whether a line has text behind so many blanks that a reader does not see it.
-pub(crate) fn hides_behind_blanks(line: &str) -> bool {
+fn hides_behind_blanks(line: &str) -> bool {
     let mut n_blanks = 0;
     let mut has_text = false;
     for byte in line.trim_end().bytes() {
@@ -27,7 +62,7 @@ pub(crate) fn hides_behind_blanks(line: &str) -> bool {
 
 /// Returns the first URL whose host contains a character that looks like a separator, as in `https://a.com∕x.org`. The
 /// host is another one than a reader sees.
-pub(crate) fn disguised_url(line: &str) -> Option<&str> {
+fn disguised_url(line: &str) -> Option<&str> {
     if line.is_ascii() {
         return None;
     }

@@ -47,6 +47,7 @@ mod pattern;
 mod project_checks;
 mod propose;
 mod proposed_file;
+mod protection;
 mod prune;
 mod random_text;
 mod recheck;

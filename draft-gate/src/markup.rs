@@ -16,6 +16,12 @@ static LIST_VALUE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test uses the pattern")
 });
 
+/// The value after the name in a table or a list of HTML: `<td>Password</td><td>x</td>`.
+static CELL_VALUE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^:?</(?:td|th|dt|b|strong)>:?\s*<(?:td|dd|code)[^<>]*>(?:<code>)?([^<\s]+)</")
+        .expect("a test uses the pattern")
+});
+
 /// The text of the XML element that an attribute names: `<entry key="password">x</entry>`.
 static ELEMENT_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^["'](?:\s+[\w:.-]+\s*=\s*"[^"]*")*\s*>(?:\s*<value>)?([^<]+)</"#)
@@ -46,6 +52,11 @@ pub(crate) fn tag_text(after: &str) -> Option<&str> {
 /// Returns the value of the property list key that precedes `after`.
 pub(crate) fn list_value(after: &str) -> Option<&str> {
     LIST_VALUE.captures(after)?.get(1).map(|it| it.as_str())
+}
+
+/// Returns the value of the cell of HTML that follows the cell with the name.
+pub(crate) fn cell_value(after: &str) -> Option<&str> {
+    CELL_VALUE.captures(after)?.get(1).map(|it| it.as_str())
 }
 
 /// Returns the text of the XML element that has the name in an attribute.

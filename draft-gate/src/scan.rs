@@ -12,16 +12,15 @@ use crate::{
     assignment::{Assignment, assignments},
     context::Context,
     continuation::Joined,
-    disguise::{disguised_url, hides_behind_blanks},
-    escape::{escape_invisible, escape_non_ascii},
+    disguise::disguises,
+    escape::escape_invisible,
     file_kind::FileKind,
     finding::{Finding, Severity},
     fold::fold,
     rules::{Kind, RULES},
     secret_value::severity_of,
     secret_words::SecretKind,
-    token::unlisted_token,
-    unicode::{confusable_word, hides_characters, lookalike_word},
+    token::{random_literal, unlisted_token},
 };
 
 /// Comment that requests an exception for a line. It only turns a rejection into an escalation, because workers can
@@ -107,34 +106,10 @@ fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
 }
 
 fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
-    let mut findings = vec![];
     if !line.is_ascii() {
         *work += WORK_PER_UNICODE_BYTE * line.len() as u64;
     }
-    if hides_characters(line.strip_suffix('\r').unwrap_or(line), file == FileKind::Prose) {
-        let text = "the line has control, invisible, blank or bidirectional formatting characters";
-        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
-    }
-    if hides_behind_blanks(line) {
-        let text = "the line has text behind many blanks, where a reader does not see it";
-        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
-    }
-    if let Some(url) = disguised_url(line) {
-        let start: String = url.chars().take(40).collect();
-        let text = format!(
-            "the host of the URL `{}` has a character that looks like a separator",
-            escape_non_ascii(&start)
-        );
-        findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
-    }
-    if let Some(word) = confusable_word(line).or_else(|| lookalike_word(line)) {
-        let start: String = word.chars().take(20).collect();
-        let text = format!(
-            "the word `{}` mixes scripts or looks like ASCII text but is not",
-            escape_non_ascii(&start)
-        );
-        findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
-    }
+    let mut findings = disguises(line, file == FileKind::Prose);
     if line.len() > CHUNK_BYTES {
         let text = "the line is too long to review";
         findings.push(Finding::new("long-line", Severity::Escalate, text));
@@ -251,7 +226,8 @@ fn text_hits<'a>(text: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
     }
     hits.extend(assignments(text, file).iter().filter_map(|it| assigned_hit(it, file, work)));
     *work += text.len() as u64;
-    if let Some(found) = unlisted_token(text) {
+    let literal = || random_literal(text).filter(|_| file == FileKind::Code);
+    if let Some(found) = unlisted_token(text).or_else(literal) {
         let (rule, what) = ("unlisted-token", "possible token of a service");
         let severity = Severity::Escalate;
         hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });

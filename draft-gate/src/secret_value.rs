@@ -217,7 +217,7 @@ pub(crate) fn is_likely_password(value: &str) -> bool {
     let has_symbol = value.contains(['!', '@', '#', '^', '&', '*', '+', '~', '%']);
     (6..=64).contains(&value.len())
         && is_mixed_literal(value)
-        && (n_digits >= 2 || has_symbol)
+        && (n_digits >= 2 || has_symbol || is_strong_literal(value))
         && !value.contains(|it: char| "/.:\\,;()[]{}<>".contains(it))
 }
 

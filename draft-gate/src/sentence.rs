@@ -61,7 +61,10 @@ pub(crate) fn value_in_sentence<'a>(
     if file == FileKind::Code {
         return (says_is && is_in_string).then_some((value, ValueForm::Argument));
     }
-    says_is.then_some((value, ValueForm::Unquoted))
+    // Without a verb, the next word is a value only if it has digits or symbols, as in `user a, password x12`.
+    let has_symbol = value.contains(['!', '@', '#', '^', '*', '+', '~', '%']);
+    let is_value = has_symbol || value.bytes().filter(u8::is_ascii_digit).count() >= 2;
+    (says_is || (is_value && file == FileKind::Prose)).then_some((value, ValueForm::Unquoted))
 }
 
 /// Returns whether a name is also a common verb.
