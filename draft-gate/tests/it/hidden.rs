@@ -19,6 +19,8 @@ fn secrets_in_paths_and_task_ids_are_rejected() {
         "notes/password=hunter2Xk9.txt".to_owned(),
         "notes/db_password_Xk29sLmQ8zRt.txt".to_owned(),
         "notes/api-key-9f8e7d6c5b4a39281706f5e4.txt".to_owned(),
+        "notes/api-key-9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0.txt".to_owned(),
+        "notes/token-9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0.txt".to_owned(),
     ] {
         let error = worker.request(&DraftRequest::create(&path, "t")).unwrap_err();
         assert!(matches!(error, Error::SecretInName { .. }), "{path}: {error}");
@@ -39,6 +41,10 @@ fn secrets_in_paths_and_task_ids_are_rejected() {
         ("src/token_bucket.rs", "phase10_version_flag"),
         ("docs/secret-management-2024.md", "fix-password-reset-v2"),
         ("src/api_key_v2_handler.py", "task-20240131"),
+        (
+            "runs/9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0.txt",
+            "run-9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0",
+        ),
     ] {
         worker.request(&DraftRequest::create(path, task)).unwrap();
     }
