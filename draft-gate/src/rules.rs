@@ -79,13 +79,15 @@ pub(crate) enum Kind {
     Path,
     Placeholder,
     Stub,
+    /// Code that decides the result of a check that runs it.
+    Verdict,
 }
 
 impl Kind {
     fn severity(self) -> Severity {
         match self {
             Self::Secret | Self::Path | Self::Placeholder => Severity::Reject,
-            Self::Stub => Severity::Escalate,
+            Self::Stub | Self::Verdict => Severity::Escalate,
         }
     }
 
@@ -95,6 +97,7 @@ impl Kind {
             Self::Path => "hard-coded path",
             Self::Placeholder => "placeholder instead of content",
             Self::Stub => "unfinished",
+            Self::Verdict => "may decide the result of a check",
         }
     }
 }
