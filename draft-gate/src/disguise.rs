@@ -60,8 +60,8 @@ fn hides_behind_blanks(line: &str) -> bool {
     false
 }
 
-/// Returns the first URL whose host contains a character that looks like a separator, as in `https://a.com∕x.org`. The
-/// host is another one than a reader sees.
+/// Returns the first URL whose host contains a character that looks like a separator, such as
+/// `U+2215`. The host is another one than a reader sees.
 fn disguised_url(line: &str) -> Option<&str> {
     if line.is_ascii() {
         return None;

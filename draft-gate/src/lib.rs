@@ -42,6 +42,7 @@ mod line_diff;
 mod literal;
 mod log_head;
 mod markup;
+mod password;
 mod path;
 mod pattern;
 mod project_checks;

@@ -8,12 +8,12 @@ use serde::Deserialize;
 
 use crate::{
     finding::Severity,
+    password::{
+        is_likely_password, is_mixed_literal, is_strong_literal, password_argument, password_cell,
+    },
     random_text::{entropy, is_generated, is_random},
     reference::is_literal,
-    secret_value::{
-        is_likely_password, is_mixed_literal, is_strong_literal, password_argument, password_cell,
-        password_severity,
-    },
+    secret_value::password_severity,
     secret_words::is_published_example,
 };
 

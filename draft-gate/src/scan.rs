@@ -47,6 +47,10 @@ const WORK_PER_NAME: u64 = 1 << 10;
 /// each of its characters.
 const WORK_PER_UNICODE_BYTE: u64 = 16;
 
+/// Work that is counted for each byte of a line that is joined with earlier lines, because the joined text is searched
+/// several times.
+const WORK_PER_JOINED_BYTE: u64 = 6;
+
 /// Scans lines of the file at this path and returns the findings, most severe first.
 ///
 /// Unless the limit on the work is reached, all lines are scanned. An omitted finding is never more severe than the
@@ -138,23 +142,19 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
 /// Returns a finding if a line contains a secret whose name or first part is in an earlier line.
 fn scan_joined(joined: &Joined, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
     let Joined { text, start, is_statement } = joined;
-    *work += text.len() as u64;
+    *work += WORK_PER_JOINED_BYTE * text.len() as u64;
     let mut hits = vec![];
     if *is_statement {
         let folded = fold(text, file);
-        let text = folded.as_deref().unwrap_or(text);
-        let start = if folded.is_some() { 0 } else { *start };
-        let rules = RULES.of(text).filter(|it| it.kind == Kind::Secret);
-        for rule in rules {
-            if let Some((_, severity)) = rule.search(text, start, work) {
+        let (whole, after) = folded.as_deref().map_or((text.as_str(), *start), |it| (it, 0));
+        for rule in RULES.of(whole).filter(|it| it.kind == Kind::Secret) {
+            if let Some((_, severity)) = rule.search(whole, after, work) {
                 hits.push((rule.id.as_str(), rule.what.as_str(), severity));
             }
         }
-        let assigned = assignments(text, file).into_iter();
-        let assigned = assigned.filter_map(|it| assigned_hit(&it, file, work));
-        hits.extend(
-            assigned.filter(|_| folded.is_some()).map(|it| (it.rule, it.what, it.severity)),
-        );
+        let assigned = if folded.is_some() { assignments(whole, file) } else { vec![] };
+        let assigned = assigned.iter().filter_map(|it| assigned_hit(it, file, work));
+        hits.extend(assigned.map(|it| (it.rule, it.what, it.severity)));
     }
     let is_continued =
         |it: &Assignment<'_>| it.name_at < *start && it.value.as_ptr() >= text[*start..].as_ptr();

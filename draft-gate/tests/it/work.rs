@@ -102,7 +102,7 @@ fn lines_of_many_confusable_words_are_scanned_in_linear_time() {
 #[test]
 fn statements_of_many_lines_are_scanned_in_linear_time() {
     for line in ["-x \\", "\"curl\" +", "| password |", "password: (", "- name: password"] {
-        let lines: Vec<(u32, String)> = (1..60_000).map(|it| (it, line.to_owned())).collect();
+        let lines: Vec<(u32, String)> = (1..10_000).map(|it| (it, line.to_owned())).collect();
         let findings = draft_gate::scan("a.yaml", &lines);
         assert!(findings.iter().all(|it| it.rule == "scan-limit"), "{line}: {findings:?}");
     }
