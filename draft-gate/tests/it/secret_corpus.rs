@@ -2,8 +2,8 @@
 //!
 //! The corpus consists of templates in `corpus`. A seeded generator fills in passwords, keys and names, so it contains no
 //! real secrets. The templates of the part `held_out` were written before the rules that they measure, and those of the
-//! parts `unseen` without regard to the rules; the rules were extended afterwards. New templates are added to the part
-//! `developed`.
+//! parts `unseen` before they were measured; the first measurement is noted in each file, and the rules were extended
+//! afterwards. New templates are added to the part `developed`.
 
 use draft_gate::{Finding, scan};
 
