@@ -6,8 +6,10 @@ use regex::Regex;
 
 use crate::{
     file_kind::FileKind,
-    markup::{element_text, is_tag, list_value, tag_text},
+    literal::{MAX_VALUE, OpenQuotes, ValueForm, quoted, until},
+    markup::{cell_value, element_text, is_tag, list_value, tag_text},
     secret_words::{SecretKind, kind_of_name},
+    sentence::{is_verb, value_in_sentence},
 };
 
 /// A value that a line assigns to a name for secrets.
@@ -20,20 +22,8 @@ pub(crate) struct Assignment<'a> {
     pub(crate) form: ValueForm,
 }
 
-/// How a value is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ValueForm {
-    /// In quotes, between tags, or unquoted in a file whose unquoted values are text.
-    Literal,
-    /// In quotes, as an argument or an operand of a comparison. The value may also be a name or a label.
-    Argument,
-    /// Unquoted, so that it may also be an expression or a word of a sentence.
-    Unquoted,
-}
-
-/// Maximum length of the text after a name that is examined, in bytes. Longer values are truncated; their first bytes are
-/// enough to recognize a secret.
-const MAX_VALUE: usize = 1 << 10;
+/// Number of bytes before a name in which the start of a list is searched.
+const MAX_LIST: usize = 200;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     // Latin, Cyrillic, Japanese, Chinese and Korean letters.
@@ -66,39 +56,28 @@ static DECODER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a test uses the pattern")
 });
 
-/// The name of an argument for a value that is used if a setting is missing.
-static DEFAULT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test uses the pattern"));
-
-/// Words between a name and its value in a sentence.
-static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
+/// A function that converts the literal in its argument to another type of string, as in `[]byte("x")`.
+static CONSTRUCTOR: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|for \w+ is|for [^\s:]{1,40}:)\s*:?\s+)?(["'`*]{0,2})"#,
+        r"^(?:new\s+)?(?:\[\]byte|bytes|bytearray|(?:[\w:]+::)?(?:String|SecretString|SecretBox|SecretVec|Secret|SecureString|Zeroizing)(?:::(?:new|from))?|Some|str|Just|Optional\.of|(?:\w+\.)?(?:unsafePlainText|plainText|fromString))\(\s*",
     )
     .expect("a test uses the pattern")
 });
+
+/// The start of an object with one value for each case, as in `apiKey: { mainnet: "x" }`.
+static NESTED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^\{\s*["']?\w{1,40}["']?\s*[:=]\s*"#).expect("a test uses the pattern")
+});
+
+/// The name of an argument for a value that is used if a setting is missing.
+static DEFAULT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test uses the pattern"));
 
 /// Another attribute of the same XML element, or another field of the same object, that contains the value.
 static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?i)^(?:\s+|\s*[,{]\s*)["']?(?:value|content|default)["']?\s*[=:]\s*"#)
         .expect("a test uses the pattern")
 });
-
-/// First words of settings in which a password follows a host or user name.
-const OWNERS: [&str; 8] = [
-    "machine",
-    "default",
-    "login",
-    "user",
-    "username",
-    "userlist",
-    "proxy_set_header",
-    "add_header",
-];
-
-/// nginx directives that name an upstream server.
-const SERVER_DIRECTIVES: [&str; 6] =
-    ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 /// The length of an array, as in `char password[32] = "x"`.
 static ARRAY: LazyLock<Regex> =
@@ -120,34 +99,16 @@ pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
         let after = &line[end..line.floor_char_boundary(end + MAX_VALUE)];
         quotes.advance(line, name.start());
         let before = &line[..name.start()];
+        // A hash that changes with a secret, in annotations of Kubernetes.
+        if before.ends_with("checksum/") {
+            continue;
+        }
         let is_in_string = quotes.is_in_string();
         if let Some((value, form)) = value_after(before, text, after, file, is_in_string) {
             found.push(Assignment { kind, name_at: name.start(), value, form });
         }
     }
     found
-}
-
-/// Counts quotes up to a position of a line.
-#[derive(Default)]
-struct OpenQuotes {
-    at: usize,
-    is_open: [bool; 3],
-}
-
-impl OpenQuotes {
-    fn advance(&mut self, line: &str, to: usize) {
-        for byte in &line.as_bytes()[self.at..to] {
-            for (quote, is_open) in [b'"', b'\'', b'`'].iter().zip(&mut self.is_open) {
-                *is_open ^= byte == quote;
-            }
-        }
-        self.at = to;
-    }
-
-    fn is_in_string(&self) -> bool {
-        self.is_open.contains(&true)
-    }
 }
 
 /// Returns the value that follows a name.
@@ -164,13 +125,15 @@ fn value_after<'a>(
     if let Some(value) = list_value(after) {
         return Some((value, ValueForm::Literal));
     }
-    if let Some(value) = element_text(before, after) {
+    if let Some(value) = cell_value(after).or_else(|| element_text(before, after)) {
         return Some((value, ValueForm::Argument));
     }
     let after = &after[ARRAY.find(after).map_or(0, |it| it.end())..];
     let closers: &[char] = &['"', '\'', '`', ']', '\\'];
     let rest = after.trim_start_matches(closers);
     let is_quoted_name = rest.len() < after.len();
+    // The quote before the name is that of the name.
+    let is_in_string = is_in_string && !(is_quoted_name && before.ends_with(['"', '\'', '`']));
     if let Some(found) = VALUE_ATTRIBUTE.find(rest)
         && (is_quoted_name || file == FileKind::Settings)
     {
@@ -190,18 +153,23 @@ fn value_after<'a>(
     let trimmed = rest.trim_start();
     let separator = [
         "===", "!==", "==", "!=", ":=", "=>", "?=", "||=", "||", "??", "::", "=~", "<-", "=", ":",
-        ",", "(",
+        ",", "(", "{",
     ]
     .into_iter()
     .find(|it| trimmed.starts_with(it));
     let Some(separator) = separator else {
-        return declared_value(rest).or_else(|| value_in_sentence(before, name, after, file));
+        return declared_value(rest)
+            .or_else(|| value_in_sentence(before, name, after, file, is_in_string));
     };
     // In `**Password:** x`, the name is in bold type.
     let value = trimmed[separator.len()..].trim_start_matches('*').trim_start();
     match separator {
         "::" | "=~" => None,
-        "===" | "!==" | "==" | "!=" | "(" => {
+        // A function that does something else with a secret, as in `password.encode("x")`.
+        "(" if kind_of_name(last_part(name)).is_none() => None,
+        // A step of a test that passes.
+        "(" if is_verb(name) => None,
+        "===" | "!==" | "==" | "!=" | "(" | "{" => {
             quoted(value).map(|value| (value, ValueForm::Argument))
         }
         "||" | "??" => quoted(value).map(|value| (value, ValueForm::Literal)),
@@ -209,7 +177,13 @@ fn value_after<'a>(
         "," if !is_quoted_name && !before.ends_with('{') => None,
         "," => {
             let start = DEFAULT.find(value).map_or(0, |it| it.end());
-            quoted(&value[start..]).map(|value| (value, ValueForm::Literal))
+            // The name and the value are the first arguments of a call, or elements of a list.
+            let opener = before.trim_end_matches(closers).trim_end();
+            let value = quoted(&value[start..])?;
+            match opener.ends_with(['(', '{', '[']) && !is_verb(name) {
+                true => Some((value, ValueForm::Literal)),
+                false => (!is_in_list(opener)).then_some((value, ValueForm::Argument)),
+            }
         }
         ":" => match TYPE.find(trimmed) {
             Some(found) if quoted(&trimmed[found.end()..]).is_some() => {
@@ -219,6 +193,26 @@ fn value_after<'a>(
         },
         _ => assigned_value(value, file, is_in_string),
     }
+}
+
+/// Returns whether the end of a text is within square brackets or braces, whose elements are not pairs.
+fn is_in_list(text: &str) -> bool {
+    let mut depth = 0_u32;
+    for byte in text.bytes().rev().take(MAX_LIST) {
+        match byte {
+            b')' | b']' | b'}' => depth += 1,
+            b'(' | b'[' | b'{' if depth > 0 => depth -= 1,
+            b'(' => return false,
+            b'[' | b'{' => return true,
+            _ => (),
+        }
+    }
+    false
+}
+
+/// Returns the part of a name after its last separator.
+fn last_part(name: &str) -> &str {
+    name.rsplit(['_', '.', '-']).next().unwrap_or(name)
 }
 
 /// Returns the value after a type, as in `Const PASSWORD As String = "x"`.
@@ -237,7 +231,17 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
     {
         return Some((value, ValueForm::Literal));
     }
+    if let Some(found) = CONSTRUCTOR.find(value)
+        && let Some(value) = quoted(&value[found.end()..])
+    {
+        return Some((value, ValueForm::Literal));
+    }
     if let Some(found) = DECODER.find(value)
+        && let Some(value) = quoted(&value[found.end()..])
+    {
+        return Some((value, ValueForm::Argument));
+    }
+    if let Some(found) = NESTED.find(value)
         && let Some(value) = quoted(&value[found.end()..])
     {
         return Some((value, ValueForm::Argument));
@@ -252,7 +256,7 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
             (until(value, &[' ', '\t', ';', '&', '|', '"', '\'', '`']), ValueForm::Literal)
         }
         FileKind::Code | FileKind::Prose => {
-            (until(value, &[' ', '\t', ';', ',', '"', '\'', '`', '<']), ValueForm::Unquoted)
+            (until(value, &[' ', '\t', ';', ',', '"', '\'', '`', '<', ')']), ValueForm::Unquoted)
         }
     };
     (!value.is_empty()).then_some((value, form))
@@ -263,77 +267,4 @@ fn settings_value(value: &str) -> &str {
     let end = value.find(" #").or_else(|| value.find(" ;")).unwrap_or(value.len());
     let value = &value[..end];
     value[..NEXT_FIELD.find(value).map_or(value.len(), |it| it.start())].trim()
-}
-
-/// Returns the value in texts such as `PASSWORD 'x'` (SQL), ``the password `x` `` and `the password is x`.
-fn value_in_sentence<'a>(
-    before: &str,
-    name: &str,
-    after: &'a str,
-    file: FileKind,
-) -> Option<(&'a str, ValueForm)> {
-    let found = SENTENCE.captures(after)?;
-    let whole = found.get(0)?;
-    let quote = found.get(1)?.as_str();
-    let value = &after[whole.end()..];
-    if let Some(quote) = quote.chars().next() {
-        let (value, _) = value.split_once(quote)?;
-        return Some((value, ValueForm::Argument));
-    }
-    let value = until(value, &[' ', '\t', ',', ')', '"', '\'']).trim_end_matches(['.', ';']);
-    if takes_argument(before, name, file) && !value.starts_with('[') {
-        return Some((value, ValueForm::Argument));
-    }
-    let says_is = whole.as_str().trim().len() > 1;
-    (says_is && file != FileKind::Code).then_some((value, ValueForm::Unquoted))
-}
-
-/// Returns whether the word after a name is its value: commands such as `ENV PASSWORD x` and settings such as `bindpw x`
-/// have arguments without a separator.
-fn takes_argument(before: &str, name: &str, file: FileKind) -> bool {
-    match file {
-        FileKind::Shell => !before.trim_start().starts_with('#') && !before.contains(" #"),
-        FileKind::Settings => {
-            before.split_whitespace().next().is_none_or(|it| OWNERS.contains(&it))
-                && !SERVER_DIRECTIVES.contains(&name)
-        }
-        FileKind::Code | FileKind::Prose => false,
-    }
-}
-
-/// Returns the content of the string literal with which a text starts. A long literal without an end was truncated.
-fn quoted(text: &str) -> Option<&str> {
-    match literal(text)? {
-        (inner, Some(end)) => Some(&inner[..end]),
-        (inner, None) => (inner.len() >= MAX_VALUE / 2).then_some(inner),
-    }
-}
-
-/// Returns the text after the opening quote of the string literal with which a text starts, and the position of the
-/// closing quote in it, if the literal ends.
-pub(crate) fn literal(text: &str) -> Option<(&str, Option<usize>)> {
-    let prefix = text.len()
-        - text
-            .trim_start_matches(['b', 'r', 'u', 'f', 'B', 'R', 'U', 'F', 'N', 'L', '@', '#', '&'])
-            .len();
-    let text = if prefix <= 3 { &text[prefix..] } else { text };
-    // A string literal inside another one, with escaped quotes.
-    for quote in ["\\\"", "\\'"] {
-        if let Some(inner) = text.strip_prefix(quote) {
-            return Some((inner, inner.find(quote)));
-        }
-    }
-    let quote = text.chars().next().filter(|it| matches!(it, '"' | '\'' | '`'))?;
-    let inner = &text[1..];
-    let mut is_escaped = false;
-    let end = inner.char_indices().find(|(_, char)| {
-        let is_end = *char == quote && !is_escaped;
-        is_escaped = *char == '\\' && !is_escaped;
-        is_end
-    });
-    Some((inner, end.map(|it| it.0)))
-}
-
-fn until<'a>(text: &'a str, ends: &[char]) -> &'a str {
-    &text[..text.find(ends).unwrap_or(text.len())]
 }

@@ -17,6 +17,18 @@ pub(crate) enum FileKind {
 const SUFFIXES: [&str; 10] =
     [".example", ".sample", ".dist", ".template", ".tmpl", ".tpl", ".j2", ".erb", ".bak", ".in"];
 
+/// Extensions of files whose unquoted values are expressions.
+const PROGRAMS: [&str; 96] = [
+    "asm", "bas", "bicep", "c", "cc", "cjs", "clj", "cljs", "cob", "coffee", "cpp", "cr", "cs",
+    "css", "csx", "cxx", "d", "dart", "el", "elm", "erl", "ex", "exp", "exs", "f90", "fs", "fsx",
+    "go", "gradle", "graphql", "groovy", "h", "hcl", "hpp", "hrl", "hs", "ino", "ipynb", "java",
+    "jl", "js", "json", "json5", "jsonc", "jsonl", "jsx", "kt", "kts", "less", "lisp", "lua", "m",
+    "mjs", "ml", "mli", "mm", "mts", "nim", "nix", "pas", "php", "pl", "pm", "prisma", "proto",
+    "pxd", "py", "pyi", "pyx", "r", "rb", "rkt", "rs", "s", "sbt", "sc", "scala", "scm", "scss",
+    "sol", "sql", "sv", "svelte", "swift", "tcl", "tf", "ts", "tsx", "v", "vb", "vba", "vcl",
+    "vue", "vy", "wat", "zig",
+];
+
 impl FileKind {
     pub(crate) fn of(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
@@ -37,15 +49,15 @@ impl FileKind {
             "yaml" | "yml" | "ini" | "cfg" | "conf" | "config" | "properties" | "cnf"
             | "desktop" | "kubeconfig" | "toml" | "tfvars" | "ovpn" | "netrc" | "npmrc"
             | "yarnrc" | "pypirc" | "s3cfg" | "boto" | "gitconfig" | "pgpass" | "curlrc"
-            | "wgetrc" | "condarc" | "gemrc" | "nmconnection" | "netdev" | "http" | "rest" => {
+            | "wgetrc" | "condarc" | "gemrc" | "ldif" | "sls" | "reg" | "nmconnection"
+            | "netdev" | "http" | "rest" => Self::Settings,
+            "" if name.ends_with("rc")
+                || ["credentials", "config", "kubeconfig", "_netrc"].contains(&name) =>
+            {
                 Self::Settings
             }
-            "" if ["credentials", "config", "kubeconfig", "_netrc"].contains(&name) => {
-                Self::Settings
-            }
-            "md" | "markdown" | "txt" | "rst" | "adoc" | "html" | "htm" | "tex" | "org" | "log"
-            | "xml" | "plist" | "" => Self::Prose,
-            _ => Self::Code,
+            _ if PROGRAMS.contains(&extension) => Self::Code,
+            _ => Self::Prose,
         }
     }
 }
@@ -74,6 +86,10 @@ mod tests {
             ("login.http", FileKind::Settings),
             ("a.xml", FileKind::Prose),
             ("example", FileKind::Prose),
+            ("mail.eml", FileKind::Prose),
+            ("home/muttrc", FileKind::Settings),
+            ("users.ldif", FileKind::Settings),
+            ("main.tf", FileKind::Code),
         ] {
             assert_eq!(FileKind::of(path), expect, "{path}");
         }

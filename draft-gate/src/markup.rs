@@ -6,13 +6,19 @@ use regex::Regex;
 
 /// The rest of an XML tag, with its attributes, and the text after it.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*>([^<]*)<"#)
+    Regex::new(r#"^(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*>(?:\s*<(?i:value)>)?([^<]*)<"#)
         .expect("a test uses the pattern")
 });
 
 /// The value after the name in a property list: `<key>password</key><string>x</string>`.
 static LIST_VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^</(?:key|string|name)>\s*<(?:string|value)>([^<]+)</")
+        .expect("a test uses the pattern")
+});
+
+/// The value after the name in a table or a list of HTML: `<td>Password</td><td>x</td>`.
+static CELL_VALUE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^:?</(?:td|th|dt|b|strong)>:?\s*<(?:td|dd|code)[^<>]*>(?:<code>)?([^<\s]+)</")
         .expect("a test uses the pattern")
 });
 
@@ -26,7 +32,7 @@ static ELEMENT_TEXT: LazyLock<Regex> = LazyLock::new(|| {
 /// user-visible texts.
 static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)^<(?:entry|property|setting|param|add|(data|string))\s(?:[^>]*\s)?(?:key|name)\s*=\s*["'][^"'>]*$"#,
+        r#"(?i)^<(?:entry|property|setting|param|add|stringprop|attribute|field|item|arg|variable|env|(data|string))\s(?:[^>]*\s)?(?:key|name)\s*=\s*["'][^"'>]*$"#,
     )
     .expect("a test uses the pattern")
 });
@@ -46,6 +52,11 @@ pub(crate) fn tag_text(after: &str) -> Option<&str> {
 /// Returns the value of the property list key that precedes `after`.
 pub(crate) fn list_value(after: &str) -> Option<&str> {
     LIST_VALUE.captures(after)?.get(1).map(|it| it.as_str())
+}
+
+/// Returns the value of the cell of HTML that follows the cell with the name.
+pub(crate) fn cell_value(after: &str) -> Option<&str> {
+    CELL_VALUE.captures(after)?.get(1).map(|it| it.as_str())
 }
 
 /// Returns the text of the XML element that has the name in an attribute.

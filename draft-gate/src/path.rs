@@ -12,6 +12,7 @@ use unicode_normalization::is_nfc;
 use crate::{
     error::Error,
     escape::escape_for_message,
+    protection::reason_for_protection,
     unicode::{confusable_word, is_invisible, is_special_space, looks_special_in_paths},
 };
 
@@ -57,7 +58,7 @@ impl WorkspacePath {
 
     /// Fails if workers may not read or change the file.
     pub(crate) fn ensure_unprotected(self) -> Result<Self, Error> {
-        match self.0.split('/').find_map(protection) {
+        match self.0.split('/').find_map(reason_for_protection) {
             Some(why) => Err(Error::Protected { path: self.0, why }),
             None => Ok(self),
         }
@@ -153,87 +154,6 @@ fn is_device_name(name: &str) -> bool {
     matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")
         || is_numbered("com")
         || is_numbered("lpt")
-}
-
-/// Directories that workers may not access, at any depth.
-const PROTECTED_DIRS: [&str; 11] = [
-    ".git", ".hg", ".svn", ".jj", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".codex",
-    "_handoff",
-];
-
-/// Names of files that contain credentials.
-const CREDENTIAL_FILES: [&str; 16] = [
-    ".vault-token",
-    ".s3cfg",
-    ".boto",
-    "terraform.tfstate",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".htpasswd",
-    ".git-credentials",
-    ".dockercfg",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-];
-
-/// Extensions of files that contain cryptographic keys or credentials.
-const KEY_EXTENSIONS: [&str; 10] =
-    [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".tfvars"];
-
-/// Suffixes that mark backup copies.
-const BACKUP_SUFFIXES: [&str; 7] = ["~", ".bak", ".old", ".orig", ".save", ".swp", ".copy"];
-
-/// Words that indicate credentials if they occur in the name of a data file. Source files may have such names.
-const CREDENTIAL_WORDS: [&str; 6] =
-    ["secret", "secrets", "credential", "credentials", "password", "passwords"];
-
-/// Extensions of data files.
-const DATA_EXTENSIONS: [&str; 13] = [
-    "",
-    "json",
-    "yaml",
-    "yml",
-    "toml",
-    "ini",
-    "cfg",
-    "conf",
-    "txt",
-    "xml",
-    "properties",
-    "csv",
-    "enc",
-];
-
-fn protection(component: &str) -> Option<&'static str> {
-    let name = component.to_lowercase();
-    if PROTECTED_DIRS.contains(&name.as_str()) {
-        return Some("it is in a directory that belongs to a tool or to the gate");
-    }
-    let name = strip_backup_suffixes(&name);
-    let is_env = name.starts_with(".env") || name.ends_with(".env") || name == ".flaskenv";
-    if is_env
-        || CREDENTIAL_FILES.contains(&name)
-        || KEY_EXTENSIONS.iter().any(|it| name.ends_with(it))
-    {
-        return Some("files of this kind contain credentials");
-    }
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let mut words = name.split(|it: char| !it.is_alphanumeric());
-    (DATA_EXTENSIONS.contains(&ending) && words.any(|it| CREDENTIAL_WORDS.contains(&it)))
-        .then_some("files with this name contain credentials")
-}
-
-/// Strips backup suffixes, because a copy is as sensitive as its original.
-fn strip_backup_suffixes(mut name: &str) -> &str {
-    while let Some(inner) = BACKUP_SUFFIXES.iter().find_map(|it| name.strip_suffix(it)) {
-        name = inner;
-    }
-    name
 }
 
 #[cfg(test)]
@@ -362,6 +282,14 @@ mod tests {
             "client_secret_7.json",
             "passwords.txt",
             "credentials",
+            ".credentials",
+            "prod.secrets",
+            "a/service-account.json",
+            "apple.p8",
+            "krb5.keytab",
+            "vpn.ovpn",
+            "prod.tfstate",
+            "kubeconfig",
             ".npmrc",
         ] {
             check(

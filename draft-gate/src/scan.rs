@@ -8,26 +8,19 @@
 //! The work is counted in bytes that are searched with a pattern. When the limit is reached, the remaining lines are not
 //! scanned, and a person decides.
 
-use std::sync::{LazyLock, OnceLock};
-
-use aho_corasick::{AhoCorasick, MatchKind};
-use regex::Regex;
-use serde::Deserialize;
-
 use crate::{
     assignment::{Assignment, assignments},
-    continuation,
-    escape::{escape_invisible, escape_non_ascii},
+    context::Context,
+    continuation::Joined,
+    disguise::disguises,
+    escape::escape_invisible,
     file_kind::FileKind,
     finding::{Finding, Severity},
-    random_text::{entropy, is_generated, is_random},
-    secret_value::{
-        is_literal, is_mixed_literal, is_strong_literal, password_cell, password_severity,
-        severity_of,
-    },
+    fold::fold,
+    rules::{Kind, RULES},
+    secret_value::severity_of,
     secret_words::SecretKind,
-    token::unlisted_token,
-    unicode::{confusable_word, hides_characters, lookalike_word},
+    token::{random_literal, unlisted_token},
 };
 
 /// Comment that requests an exception for a line. It only turns a rejection into an escalation, because workers can
@@ -54,6 +47,10 @@ const WORK_PER_NAME: u64 = 1 << 10;
 /// each of its characters.
 const WORK_PER_UNICODE_BYTE: u64 = 16;
 
+/// Work that is counted for each byte of a line that is joined with earlier lines, because the joined text is searched
+/// several times.
+const WORK_PER_JOINED_BYTE: u64 = 6;
+
 /// Scans lines of the file at this path and returns the findings, most severe first.
 ///
 /// Unless the limit on the work is reached, all lines are scanned. An omitted finding is never more severe than the
@@ -63,24 +60,23 @@ pub fn scan(path: &str, lines: &[(u32, String)]) -> Vec<Finding> {
     let mut findings = vec![];
     let mut n_omitted = 0;
     let mut work = 0;
-    for (at, (number, line)) in lines.iter().enumerate() {
+    let mut context = Context::new(path, lines);
+    for (number, line) in lines {
         if work > MAX_WORK {
             let text = "scanning the file takes too long; this line and the following ones were not scanned";
             findings.push(Finding::new("scan-limit", Severity::Escalate, text).at_line(*number));
             break;
         }
-        let before = at
-            .checked_sub(1)
-            .map(|it| &lines[it])
-            .filter(|it| it.0.checked_add(1) == Some(*number));
         let mut found = scan_line(line, file, &mut work);
-        let continued = before.and_then(|it| scan_continued(&it.1, line, file, &mut work));
-        // The line alone may already be a reason for the same finding.
-        let is_known = |new: &Finding| {
-            found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
-        };
-        let continued = continued.filter(|it| !is_known(it));
-        found.extend(continued);
+        for joined in context.advance(*number, line) {
+            let new = scan_joined(&joined, line, file, &mut work);
+            // The line alone may already be a reason for the same finding.
+            let is_known = |new: &Finding| {
+                found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
+            };
+            let new = new.filter(|it| !is_known(it));
+            found.extend(new);
+        }
         findings.extend(found.into_iter().map(|it| it.at_line(*number)));
         if findings.len() > 2 * MAX_FINDINGS {
             n_omitted += keep_most_severe(&mut findings);
@@ -114,22 +110,10 @@ fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
 }
 
 fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
-    let mut findings = vec![];
     if !line.is_ascii() {
         *work += WORK_PER_UNICODE_BYTE * line.len() as u64;
     }
-    if hides_characters(line.strip_suffix('\r').unwrap_or(line), file == FileKind::Prose) {
-        let text = "the line has control, invisible, blank or bidirectional formatting characters";
-        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
-    }
-    if let Some(word) = confusable_word(line).or_else(|| lookalike_word(line)) {
-        let start: String = word.chars().take(20).collect();
-        let text = format!(
-            "the word `{}` mixes scripts or looks like ASCII text but is not",
-            escape_non_ascii(&start)
-        );
-        findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
-    }
+    let mut findings = disguises(line, file == FileKind::Prose);
     if line.len() > CHUNK_BYTES {
         let text = "the line is too long to review";
         findings.push(Finding::new("long-line", Severity::Escalate, text));
@@ -155,19 +139,33 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding if the previous line names a secret and this line contains its value.
-fn scan_continued(previous: &str, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
-    let (text, start) = continuation::join(previous, line, file)?;
-    *work += text.len() as u64;
+/// Returns a finding if a line contains a secret whose name or first part is in an earlier line.
+fn scan_joined(joined: &Joined, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
+    let Joined { text, start, is_statement } = joined;
+    *work += WORK_PER_JOINED_BYTE * text.len() as u64;
+    let mut hits = vec![];
+    if *is_statement {
+        let folded = fold(text, file);
+        let (whole, after) = folded.as_deref().map_or((text.as_str(), *start), |it| (it, 0));
+        for rule in RULES.of(whole).filter(|it| it.kind == Kind::Secret) {
+            if let Some((_, severity)) = rule.search(whole, after, work) {
+                hits.push((rule.id.as_str(), rule.what.as_str(), severity));
+            }
+        }
+        let assigned = if folded.is_some() { assignments(whole, file) } else { vec![] };
+        let assigned = assigned.iter().filter_map(|it| assigned_hit(it, file, work));
+        hits.extend(assigned.map(|it| (it.rule, it.what, it.severity)));
+    }
     let is_continued =
-        |it: &Assignment<'_>| it.name_at < start && it.value.as_ptr() >= text[start..].as_ptr();
-    let hits = assignments(&text, file).into_iter().filter(is_continued);
-    let hits = hits.filter_map(|it| assigned_hit(&it, file, work)).collect::<Vec<_>>();
-    let hit = hits.into_iter().max_by_key(|it| it.severity)?;
-    let (severity, request) = apply_exception(line, hit.severity);
-    let text =
-        format!("{}: {}, whose name is in the line before{request}", hit.kind.describe(), hit.what);
-    Some(Finding::new(hit.rule, severity, text))
+        |it: &Assignment<'_>| it.name_at < *start && it.value.as_ptr() >= text[*start..].as_ptr();
+    let assigned = assignments(text, file).into_iter().filter(is_continued);
+    let assigned = assigned.filter_map(|it| assigned_hit(&it, file, work));
+    hits.extend(assigned.map(|it| (it.rule, it.what, it.severity)));
+    let (rule, what, severity) = hits.into_iter().max_by_key(|it| it.2)?;
+    let (severity, request) = apply_exception(line, severity);
+    let description = Kind::Secret.describe();
+    let text = format!("{description}: {what}, which starts in an earlier line{request}");
+    Some(Finding::new(rule, severity, text))
 }
 
 /// Returns the severity of a finding in a line that may request an exception, and the text that says so.
@@ -187,21 +185,26 @@ struct Hit<'a> {
     severity: Severity,
 }
 
+impl Hit<'_> {
+    /// Returns the match as one in another text.
+    fn found_in(self, found: &str) -> Hit<'_> {
+        Hit { rule: self.rule, kind: self.kind, what: self.what, found, severity: self.severity }
+    }
+}
+
 /// Returns the matches of all rules in a part of a line.
 fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
-    let mut hits: Vec<Hit<'a>> = vec![];
-    *work += part.len() as u64;
-    for rule in RULES.of(part) {
-        if let Some((found, severity)) = rule.search(part, work) {
-            hits.push(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity });
-        }
+    let mut hits = text_hits(part, file, work);
+    if let Some(folded) = fold(part, file) {
+        let folded = text_hits(&folded, file, work).into_iter();
+        hits.extend(folded.filter(|it| it.kind == Kind::Secret).map(|it| it.found_in(part)));
     }
-    hits.extend(assignments(part, file).iter().filter_map(|it| assigned_hit(it, file, work)));
-    *work += part.len() as u64;
-    if let Some(found) = unlisted_token(part) {
-        let (rule, what) = ("unlisted-token", "possible token of a service");
-        let severity = Severity::Escalate;
-        hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });
+    // Comments in programs are prose.
+    if let Some(comment) = comment(part).filter(|_| file == FileKind::Code) {
+        let prose = FileKind::Prose;
+        hits.extend(
+            assignments(comment, prose).iter().filter_map(|it| assigned_hit(it, prose, work)),
+        );
     }
     // A match of a general rule is dropped if another rule for secrets matches too.
     for general in ["unlisted-token", "token-literal", "password-literal"] {
@@ -210,6 +213,36 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
         }
     }
     hits
+}
+
+/// Returns the matches of all rules in a text.
+fn text_hits<'a>(text: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
+    let mut hits: Vec<Hit<'a>> = vec![];
+    *work += text.len() as u64;
+    for rule in RULES.of(text) {
+        if let Some((found, severity)) = rule.search(text, 0, work) {
+            hits.push(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity });
+        }
+    }
+    hits.extend(assignments(text, file).iter().filter_map(|it| assigned_hit(it, file, work)));
+    *work += text.len() as u64;
+    let literal = || random_literal(text).filter(|_| file == FileKind::Code);
+    if let Some(found) = unlisted_token(text).or_else(literal) {
+        let (rule, what) = ("unlisted-token", "possible token of a service");
+        let severity = Severity::Escalate;
+        hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });
+    }
+    hits
+}
+
+/// Returns the text of a comment in a line of a program.
+fn comment(line: &str) -> Option<&str> {
+    let start = line.trim_start();
+    let marks = ["//", "#", "/*", "--", "* ", ";", "<!--", "%", "'"];
+    if let Some(text) = marks.iter().find_map(|it| start.strip_prefix(it)) {
+        return Some(text);
+    }
+    [" //", " # ", "\t//", " /*", " --"].iter().find_map(|it| Some(line.split_once(it)?.1))
 }
 
 /// Returns the match of an assignment, if its value is a secret.
@@ -243,156 +276,4 @@ fn parts(line: &str) -> impl Iterator<Item = &str> {
 fn quoted(found: &str) -> String {
     let start: String = found.trim().chars().take(60).collect();
     format!(" (`{}`)", escape_invisible(&start))
-}
-
-/// The rules, with an index of their keywords.
-#[derive(Debug)]
-struct Rules {
-    rules: Vec<Rule>,
-    words: AhoCorasick,
-    /// For each keyword, the index of the rule that it belongs to.
-    owners: Vec<usize>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rule {
-    id: String,
-    kind: Kind,
-    /// Severity of the rule, if it differs from that of its kind.
-    severity: Option<Severity>,
-    /// Description of what was found.
-    what: String,
-    words: Vec<String>,
-    /// Regular expression. The value whose entropy is measured is its last matching group or, if no group matches, the
-    /// whole match.
-    pattern: String,
-    /// Minimum Shannon entropy of the value, in bits per byte.
-    #[serde(default)]
-    entropy: f64,
-    /// Further condition on the value.
-    check: Option<ValueCheck>,
-    #[serde(skip)]
-    compiled: OnceLock<Regex>,
-}
-
-/// Condition on a value that a pattern has matched.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ValueCheck {
-    /// The value is not a placeholder or a reference to another value.
-    Literal,
-    /// The value is a password. Passwords that are ordinary words are escalated.
-    Password,
-    /// The value has letters together with digits or symbols.
-    Mixed,
-    /// The value has letters of both cases, digits and symbols.
-    Strong,
-    /// The value is a literal with letters and digits that alternate.
-    Generated,
-    /// The value has letters of both cases and digits that alternate as often as in random text.
-    Random,
-    /// The value is a table row, and one of its cells has letters of both cases, digits and symbols.
-    Cell,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    Secret,
-    Path,
-    Placeholder,
-    Stub,
-}
-
-impl Kind {
-    fn severity(self) -> Severity {
-        match self {
-            Self::Secret | Self::Path | Self::Placeholder => Severity::Reject,
-            Self::Stub => Severity::Escalate,
-        }
-    }
-
-    fn describe(self) -> &'static str {
-        match self {
-            Self::Secret => "looks like a secret",
-            Self::Path => "hard-coded path",
-            Self::Placeholder => "placeholder instead of content",
-            Self::Stub => "unfinished",
-        }
-    }
-}
-
-static RULES: LazyLock<Rules> = LazyLock::new(Rules::load);
-
-impl Rules {
-    fn load() -> Self {
-        #[derive(Deserialize)]
-        struct File {
-            rule: Vec<Rule>,
-        }
-        let File { rule: rules } =
-            toml::from_str(include_str!("../data/rules.toml")).expect("a test parses the rules");
-        let (mut words, mut owners) = (vec![], vec![]);
-        for (at, rule) in rules.iter().enumerate() {
-            words.extend(rule.words.iter());
-            owners.extend(rule.words.iter().map(|_| at));
-        }
-        let words = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::Standard)
-            .build(words);
-        Self { words: words.expect("a test parses the rules"), owners, rules }
-    }
-
-    /// Returns the rules that have at least one keyword in the line, in the order of the rules file.
-    fn of<'a>(&'a self, line: &str) -> impl Iterator<Item = &'a Rule> + use<'a> {
-        let mut found: Vec<usize> = self
-            .words
-            .find_overlapping_iter(line)
-            .map(|it| self.owners[it.pattern().as_usize()])
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        found.into_iter().map(|it| &self.rules[it])
-    }
-}
-
-impl Rule {
-    /// Returns the regular expression, in which `WORDS` is replaced with the keywords.
-    fn full_pattern(&self) -> String {
-        let words: Vec<String> = self.words.iter().map(|it| regex::escape(it)).collect();
-        self.pattern.replace("WORDS", &words.join("|"))
-    }
-
-    /// Returns the value that the rule matches in a line, if any, and its severity.
-    fn search<'a>(&self, line: &'a str, work: &mut u64) -> Option<(&'a str, Severity)> {
-        let pattern = self.compiled.get_or_init(|| {
-            Regex::new(&self.full_pattern()).expect("a test compiles all patterns")
-        });
-        let own = self.severity.unwrap_or(self.kind.severity());
-        *work += line.len() as u64;
-        pattern.captures_iter(line).find_map(|captures| {
-            let whole = captures.get(0)?;
-            // The search continues after each match, so every match is counted as another search.
-            *work += (line.len() - whole.start()) as u64;
-            let found = captures.iter().skip(1).flatten().last().unwrap_or(whole).as_str();
-            if entropy(found) < self.entropy {
-                return None;
-            }
-            match self.check {
-                None => Some((found, own)),
-                Some(ValueCheck::Literal) => is_literal(found).then_some((found, own)),
-                Some(ValueCheck::Password) => Some((found, own.min(password_severity(found)?))),
-                Some(ValueCheck::Mixed) => is_mixed_literal(found).then_some((found, own)),
-                Some(ValueCheck::Strong) => is_strong_literal(found).then_some((found, own)),
-                Some(ValueCheck::Generated) => {
-                    let has_digit = found.bytes().any(|it| it.is_ascii_digit());
-                    (has_digit && is_generated(found) && is_literal(found)).then_some((found, own))
-                }
-                Some(ValueCheck::Random) => is_random(found).then_some((found, own)),
-                Some(ValueCheck::Cell) => Some((password_cell(found)?, own)),
-            }
-        })
-    }
 }

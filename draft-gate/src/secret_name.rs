@@ -2,9 +2,9 @@
 
 use crate::{
     error::Error,
+    password::is_strong_literal,
     random_text::is_generated,
     scan::contains_secret,
-    secret_value::is_strong_literal,
     secret_words::{SecretKind, kind_of_name},
 };
 

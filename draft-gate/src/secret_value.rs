@@ -1,15 +1,14 @@
 //! Decides whether an assigned value is a secret, or a placeholder, a reference, a type or a label.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use crate::{
-    assignment::{Assignment, ValueForm},
+    assignment::Assignment,
     file_kind::FileKind,
     finding::Severity,
+    literal::ValueForm,
+    password::{is_strong, is_strong_literal},
     random_text::{MIN_KEY, entropy, is_generated, is_one_case_random, is_random},
-    secret_words::{SecretKind, is_ordinary, is_placeholder, is_sentence},
+    reference::is_literal,
+    secret_words::{SecretKind, is_sentence},
 };
 
 /// Minimum length of a value of letters of one case that counts as a generated key.
@@ -18,6 +17,12 @@ const MIN_LETTERS: usize = 20;
 /// Minimum number of words of a passphrase.
 const MIN_WORDS: usize = 3;
 
+/// Minimum number of words of a passphrase in place of a generated key.
+const MIN_KEY_WORDS: usize = 4;
+
+/// Minimum length of a password in place of a generated key.
+const MIN_PASSWORD: usize = 8;
+
 /// Minimum length of a value that counts as the key of a service.
 const MIN_SERVICE_KEY: usize = 20;
 
@@ -25,7 +30,8 @@ const MIN_SERVICE_KEY: usize = 20;
 const MIN_ONE_CASE_KEY: usize = 20;
 
 /// The first characters of public keys, in the formats of OpenSSH and DER.
-const PUBLIC_KEYS: [&str; 11] = [
+const PUBLIC_KEYS: [&str; 12] = [
+    "pk.eyJ",
     "AAAAB3Nza",
     "AAAAC3Nza",
     "AAAAE2Vj",
@@ -38,41 +44,6 @@ const PUBLIC_KEYS: [&str; 11] = [
     "ssh-",
     "public",
 ];
-
-/// Values that are references to other values as a whole. Passwords may start with the same characters, so the complete
-/// form is compared.
-static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
-    let forms = [
-        // Variables: `$NAME`, `$config['x']`, `$this->name`, `$env:NAME`, `$USER-$HOST`.
-        r"\$[A-Za-z_][\w.]*(?:\[[^\]]*\]|->\w+|:\w+|[-/:@.]?\$[A-Za-z_]\w*)*",
-        // Fields to be filled in: `<password>`, `{name}`, `{{ name }}`, `%(name)s`, `%{name}`, `@{name}`.
-        r"<[^<>]*>",
-        r"\{.*\}",
-        r"\{\s.*",
-        r"%\(\w+\)s.*",
-        r"[%@]\{[^{}]*\}.*",
-        // Parameters of statements: `:name`, `:'name'`.
-        r"::?'?[a-z_]\w*'?",
-        // Tags of YAML: `!vault name`.
-        r"!{1,2}[A-Za-z][\w:/.-]*\s.*",
-        // Hashes of passwords, which another rule detects.
-        r"\$(?:\d|2[abxy]|y|apr1|argon2\w*)\$.*",
-        // Types and rules for validation: `string | null`, `required|min:8`.
-        r"\??[A-Za-z_.<>\[\]]+(?::[\w,.]*)?(?:\s*\|\s*[A-Za-z_.<>\[\]]+(?::[\w,.]*)?)+",
-        // Names of permissions: `s3:GetObject`.
-        r"[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+)+\*?",
-    ];
-    Regex::new(&format!("^(?:{})$", forms.join("|"))).expect("a test uses the pattern")
-});
-
-/// Replacement fields within a text, such as `{}`, `{name}` and `{name.field:>8}`.
-static FIELD: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\{\s*(?:\w[\w.()\[\], :+<>=-]*(?:![a-z])?)?\s*\}")
-        .expect("a test uses the pattern")
-});
-
-/// Minimum number of digits by which a text such as `$ummer2024` is a password and not the name of a variable.
-const MIN_DIGITS_OF_PASSWORD: usize = 3;
 
 /// Returns how severe it is that a line assigns this value, or `None` if the value is not a secret.
 pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option<Severity> {
@@ -122,8 +93,12 @@ pub(crate) fn severity_of(assignment: &Assignment<'_>, file: FileKind) -> Option
         (SecretKind::Generated, ValueForm::Literal) => {
             let is_one_word = !value.contains(['-', '_', '.', '/', ':', ',']);
             let is_long = value.chars().count() >= MIN_KEY;
+            let is_password = value.chars().count() >= MIN_PASSWORD
+                && is_strong_literal(value)
+                && !value.contains(['.', '/', ':', ',']);
             let is_key = (is_long && is_strong(value)) || is_random_letters(value);
-            (is_one_word && is_key).then_some(Severity::Escalate)
+            (is_one_word && is_key || is_password || is_passphrase(value))
+                .then_some(Severity::Escalate)
         }
         (SecretKind::Generated, _) => is_generated(value).then_some(Severity::Escalate),
     }
@@ -146,46 +121,14 @@ pub(crate) fn password_severity(value: &str) -> Option<Severity> {
     if is_strong(value) || n_parts >= MIN_WORDS {
         return Some(Severity::Reject);
     }
-    let is_plain = |it: char| it.is_alphanumeric() || it == '-' || it == '_';
     // The value may also be encoded in base64.
     let word = value.trim_end_matches('=');
+    let is_base64 = word.len() < value.len();
+    let is_plain = |it: char| {
+        it.is_alphanumeric() || matches!(it, '-' | '_') || (is_base64 && matches!(it, '+' | '/'))
+    };
     let is_guessable = word.chars().count() >= 4 && word.chars().all(is_plain);
     is_guessable.then_some(Severity::Escalate)
-}
-
-/// Returns whether a value is a literal: neither empty nor a reference to another value, a path, a placeholder, a type
-/// or a validation rule.
-pub(crate) fn is_literal(value: &str) -> bool {
-    const REFERENCES: [&str; 2] = ["env:", "arn:"];
-    const INNER_REFERENCES: [&str; 6] = ["${", "{{", "$(", "<%", "#{", "%s"];
-    const PATHS: [&str; 8] = ["/", "./", "../", "~/", "http://", "https://", "file:", "C:\\"];
-    let is_variable = value.contains('_')
-        && value.bytes().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit() || it == b'_')
-        && value.split('_').all(|it| it.len() < 20);
-    let is_call = value.ends_with(')')
-        && value.split_once('(').is_some_and(|(name, _)| {
-            !name.is_empty()
-                && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'.')
-        });
-    !value.is_empty()
-        && !REFERENCES.iter().any(|it| value.starts_with(it))
-        && !INNER_REFERENCES.iter().any(|it| value.contains(it))
-        && !is_reference(value)
-        && !FIELD.is_match(value)
-        && !is_path(value, &PATHS)
-        && !is_variable
-        && !is_call
-        && !is_placeholder(value)
-        && !is_ordinary(value)
-}
-
-/// Returns whether a value as a whole refers to another value.
-fn is_reference(value: &str) -> bool {
-    let is_password = value.strip_prefix('$').is_some_and(|name| {
-        let n_digits = name.bytes().filter(u8::is_ascii_digit).count();
-        n_digits >= MIN_DIGITS_OF_PASSWORD && name.bytes().all(|it| it.is_ascii_alphanumeric())
-    });
-    !is_password && REFERENCE.is_match(value)
 }
 
 /// Returns whether a value consists of as many words as the recovery phrase of a wallet, each with a permitted length.
@@ -196,6 +139,14 @@ fn is_recovery_phrase(value: &str) -> bool {
         && value.split_whitespace().all(is_word)
 }
 
+/// Returns whether a value consists of lower-case words that are not a sentence.
+fn is_passphrase(value: &str) -> bool {
+    let is_word = |it: &str| it.len() >= 2 && it.bytes().all(|it| it.is_ascii_lowercase());
+    (MIN_KEY_WORDS..=24).contains(&value.split_whitespace().count())
+        && value.split_whitespace().all(is_word)
+        && !is_sentence(value)
+}
+
 /// Returns whether a value consists of many different letters of one case.
 fn is_random_letters(value: &str) -> bool {
     let is_one_case = value.bytes().all(|it| it.is_ascii_lowercase())
@@ -203,13 +154,12 @@ fn is_random_letters(value: &str) -> bool {
     value.len() >= MIN_LETTERS && is_one_case && entropy(value) >= 3.5
 }
 
-/// Returns whether a value is a path. Random text in base64 may start with a slash too.
-fn is_path(value: &str, starts: &[&str]) -> bool {
-    starts.iter().any(|it| value.starts_with(it)) && !(value.len() >= 30 && is_generated(value))
-}
-
 /// Returns whether an unquoted value is an expression of a program: a name, a member, a call or a number.
 fn is_expression(value: &str, file: FileKind) -> bool {
+    // Names alternate between letters of both cases and digits less often than random text.
+    if value.len() >= MIN_SERVICE_KEY && is_random(value) && !value.contains(['(', '[', '{', '<']) {
+        return false;
+    }
     let is_name = value.bytes().all(|it| it.is_ascii_alphanumeric() || b"_.:&*?!".contains(&it));
     match file {
         FileKind::Code => is_name || value.contains(['(', '[', '{', '<', '>']),
@@ -219,51 +169,6 @@ fn is_expression(value: &str, file: FileKind) -> bool {
             value.contains(['(', ')', '[', '{', '<', '.', '/']) || !has_both
         }
     }
-}
-
-/// Returns whether a value has letters together with digits or symbols, as passwords do.
-fn is_strong(value: &str) -> bool {
-    let has = |test: fn(char) -> bool| value.chars().any(test);
-    let is_symbol = |it: char| "!@#^&*+~%=?$".contains(it);
-    let inner = value.trim_end_matches(['!', '?', '*', ':', '=']);
-    value.chars().count() >= 5
-        && has(char::is_alphabetic)
-        && (has(|it| it.is_ascii_digit()) || inner.chars().any(is_symbol))
-        && !value.contains(char::is_whitespace)
-}
-
-/// Returns whether a value is a literal that has letters together with digits or symbols.
-pub(crate) fn is_mixed_literal(value: &str) -> bool {
-    is_literal(value) && is_strong(value)
-}
-
-/// Returns whether a value is almost certainly a password: it has lowercase letters and digits, together with uppercase
-/// letters or symbols. Hyphens and underscores do not count, because they also separate the words of names.
-pub(crate) fn is_strong_literal(value: &str) -> bool {
-    let has = |test: fn(&char) -> bool| value.chars().any(|it| test(&it));
-    let is_mixed = has(char::is_ascii_uppercase)
-        && (has(|it| it.is_ascii_punctuation() && !matches!(it, '-' | '_')) || is_generated(value))
-        || has(|it| "!@#^&*+~%".contains(*it));
-    is_literal(value) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) && is_mixed
-}
-
-/// Returns the cell of a table row that is almost certainly a password. E-mail addresses and names of algorithms, such
-/// as `Sha256+Salt`, do not count.
-pub(crate) fn password_cell(row: &str) -> Option<&str> {
-    let is_address = |it: &str| {
-        let is_host = |it: char| it.is_ascii_alphanumeric() || it == '.' || it == '-';
-        it.split_once('@').is_some_and(|(_, host)| {
-            host.contains('.') && host.chars().all(is_host) && host.ends_with(char::is_alphabetic)
-        })
-    };
-    let is_algorithm = |it: &str| it.split(|it: char| !it.is_alphanumeric()).any(is_ordinary);
-    row.split('|').map(str::trim).find(|it| {
-        (5..=120).contains(&it.len())
-            && !it.contains(|it: char| it.is_whitespace() || "`'\"()[]<>$".contains(it))
-            && !is_address(it)
-            && !is_algorithm(it)
-            && is_strong_literal(it)
-    })
 }
 
 /// Returns a credential without the name of its scheme, as in `Bearer x`.
@@ -282,24 +187,4 @@ fn is_hyphenated(value: &str) -> bool {
 
 fn is_service_key(value: &str) -> bool {
     value.len() >= MIN_SERVICE_KEY && !value.contains(char::is_whitespace) && is_random(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::password_cell;
-
-    #[test]
-    fn any_cell_of_a_row_may_be_a_password() {
-        assert_eq!(password_cell("| db1 | admin | Fa1con!wing |"), Some("Fa1con!wing"));
-        assert_eq!(password_cell("|Fa1con!wing|admin|"), Some("Fa1con!wing"));
-        for row in [
-            "| password | Sha256+Salt |",
-            "| owner | Jane.Doe1@example.com |",
-            "| password | My-Service_release2 |",
-            "| see the section Fa1con!wing |",
-            "|",
-        ] {
-            assert_eq!(password_cell(row), None, "{row}");
-        }
-    }
 }

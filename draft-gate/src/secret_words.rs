@@ -30,6 +30,7 @@ struct Words {
     record_keys: HashSet<String>,
     identifiers: HashSet<String>,
     token_words: HashSet<String>,
+    published_examples: HashSet<String>,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -57,7 +58,9 @@ pub(crate) fn kind_of_name(name: &str) -> Option<SecretKind> {
     let is_password = |it: &str| {
         WORDS.password.contains(it) || WORDS.password_endings.iter().any(|end| it.ends_with(end))
     };
-    if is_password(last) {
+    let ends_with_password =
+        words.len() >= 2 && WORDS.password.contains(&words[words.len() - 2..].join(" "));
+    if is_password(last) || ends_with_password {
         return Some(SecretKind::Password);
     }
     let ends_with_secret = (1..=3.min(words.len()))
@@ -94,6 +97,11 @@ pub(crate) fn names_record_key(word: &str) -> bool {
 /// Returns whether a word occurs in the prefixes of tokens, such as `live` in `acme_live_`.
 pub(crate) fn is_token_word(word: &str) -> bool {
     WORDS.token_words.contains(&word.to_lowercase())
+}
+
+/// Returns whether a value is an example that the issuer of a kind of key publishes in its documentation.
+pub(crate) fn is_published_example(value: &str) -> bool {
+    WORDS.published_examples.contains(value)
 }
 
 /// Returns whether a value consists of placeholder words and short numbers, or of a repeated character.
@@ -188,6 +196,7 @@ mod tests {
             ("DB_PASSWORD", Some(Password)),
             ("PGPASSWORD", Some(Password)),
             ("smtp_pass", Some(Password)),
+            ("pass_phrase", Some(Password)),
             ("password2", Some(Password)),
             ("spring.datasource.password", Some(Password)),
             ("apiKey", Some(Generated)),

@@ -24,16 +24,35 @@ const MIN_ONE_CASE: usize = 24;
 /// Maximum number of words before the random text.
 const MAX_WORDS: usize = 5;
 
+/// Texts before a hash, as in the lists of files in Python packages.
+const HASHES: [&str; 5] = ["md5=", "sha1=", "sha256=", "sha384=", "sha512="];
+
 /// Text that may be a token.
 static CANDIDATE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("[A-Za-z0-9_.-]{20,}").expect("a test uses the pattern"));
+
+/// A string literal of letters and digits that is an argument or an element of a list. Longer ones are probably encoded
+/// data.
+static RANDOM_LITERAL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"[(,\[]\s*["'`]([A-Za-z0-9]{32,64})["'`]"#).expect("a test uses the pattern")
+});
 
 /// Returns the first token of an unknown service in a text.
 pub(crate) fn unlisted_token(text: &str) -> Option<&str> {
     CANDIDATE.find_iter(text).find_map(|found| {
         // Parts of paths and URLs are not tokens.
-        let is_part = text[..found.start()].ends_with(['/', '@', '#', '\\', '%', '&']);
-        (!is_part && is_token(found.as_str())).then_some(found.as_str())
+        let before = &text[..found.start()];
+        let is_part = before.ends_with(['/', '@', '#', '\\', '%', '&']);
+        let is_hash = HASHES.iter().any(|it| before.ends_with(it));
+        (!is_part && !is_hash && is_token(found.as_str())).then_some(found.as_str())
+    })
+}
+
+/// Returns the first string literal of a program that consists of random letters and digits.
+pub(crate) fn random_literal(text: &str) -> Option<&str> {
+    RANDOM_LITERAL.captures_iter(text).find_map(|found| {
+        let value = found.get(1)?.as_str();
+        is_random(value).then_some(value)
     })
 }
 
@@ -78,11 +97,20 @@ fn is_word(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::unlisted_token;
+    use super::{random_literal, unlisted_token};
 
     /// Concatenated, so that secret scanners do not report this file.
     const RANDOM: [&str; 2] = ["x7Kp2mQ9vR4tZ1", "bN8cW3yL6hD5sJ0f"];
     const HEX: [&str; 2] = ["3f9a8c7712de", "40b6a1e58f07c2d9"];
+
+    #[test]
+    fn random_arguments_are_reported() {
+        let value = RANDOM.concat() + &RANDOM[0][..6];
+        assert_eq!(random_literal(&format!("f(a, '{value}')")), Some(value.as_str()));
+        for text in [format!("id = \"{value}\""), format!("f(\"{}\")", HEX.concat().repeat(2))] {
+            assert_eq!(random_literal(&text), None, "{text}");
+        }
+    }
 
     #[test]
     fn words_followed_by_random_text_are_a_token() {
@@ -103,6 +131,7 @@ mod tests {
             format!("acme_{hex}"),
             format!("cache_key_{hex}"),
             format!("/acme_{random}"),
+            format!("a.py,sha256=k5-{random}"),
             random,
             "acme_secret_configurationofthecluster".to_owned(),
             "acme_test_parseHttpHeaderOfFirstResponse".to_owned(),

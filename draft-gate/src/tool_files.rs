@@ -109,6 +109,18 @@ mod tests {
             "etc/udev/90-usb.rules",
             "etc/profile.d/path.txt",
             "lib/evil.pth",
+            "web/node_modules/left/index.js",
+            "venv/lib/site-packages/x.py",
+            "dotfiles/zshrc",
+            "dotfiles/gitconfig",
+            "ci/build.gitlab-ci.yml",
+            "AMAZONQ.md",
+            "review.skill.md",
+            "rust-project.json",
+            "nvim/init.lua",
+            "deb/postinst",
+            "config.nims",
+            "pylintrc",
         ] {
             assert!(reason(path, None).is_some(), "{path}");
             assert!(reason(path, Some("x")).is_some(), "{path}");
@@ -144,6 +156,14 @@ mod tests {
             "Pipfile",
             "tsconfig.build.json",
             "buf.gen.yaml",
+            "docs/conf.py",
+            "book.toml",
+            "mypy.ini",
+            "build.js",
+            "x.webloc",
+            "a.nimble",
+            "pip.conf",
+            "PKGBUILD",
         ] {
             assert_eq!(reason(path, None), None, "{path}");
             assert!(reason(path, Some("x")).is_some(), "{path}");

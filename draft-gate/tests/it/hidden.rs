@@ -19,6 +19,8 @@ fn secrets_in_paths_and_task_ids_are_rejected() {
         "notes/password=hunter2Xk9.txt".to_owned(),
         "notes/db_password_Xk29sLmQ8zRt.txt".to_owned(),
         "notes/api-key-9f8e7d6c5b4a39281706f5e4.txt".to_owned(),
+        "notes/api-key-9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0.txt".to_owned(),
+        "notes/token-9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0.txt".to_owned(),
     ] {
         let error = worker.request(&DraftRequest::create(&path, "t")).unwrap_err();
         assert!(matches!(error, Error::SecretInName { .. }), "{path}: {error}");
@@ -39,6 +41,10 @@ fn secrets_in_paths_and_task_ids_are_rejected() {
         ("src/token_bucket.rs", "phase10_version_flag"),
         ("docs/secret-management-2024.md", "fix-password-reset-v2"),
         ("src/api_key_v2_handler.py", "task-20240131"),
+        (
+            "runs/9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0.txt",
+            "run-9f8e7d6c-5b4a-4928-a706-f5e4d3c2b1a0",
+        ),
     ] {
         worker.request(&DraftRequest::create(path, task)).unwrap();
     }
@@ -55,6 +61,8 @@ fn invisible_and_confusable_characters_are_escalated() {
         ("hidden-characters", "a\u{180e}b = 1"),
         ("hidden-characters", "a\u{fe00}b = 1"),
         ("hidden-characters", "a\u{a0}= 1"),
+        ("hidden-characters", &format!("x = 1{}; y = 2", " ".repeat(200))),
+        ("confusable-characters", "# https://a.com\u{2215}x.org"),
         ("confusable-characters", "if \u{430}dmin:"),
         ("confusable-characters", "s\u{441}ope = 1"),
         ("confusable-characters", "𝐚dmin = 1"),

@@ -268,6 +268,13 @@ fn paths_placeholders_and_stubs_are_detected() {
         ("unfinished-code", concat!("to", "do!()")),
         ("unfinished-code", "# TODO: write this"),
         ("unfinished-code", "raise NotImplementedError()"),
+        ("abrupt-exit", "    os._exit(0)"),
+        ("abrupt-exit", "Runtime.getRuntime().halt(0);"),
+        ("abrupt-exit", "process.exitCode = 0;"),
+        ("test-runner-override", "def pytest_sessionfinish(session, exitstatus):"),
+        ("test-runner-override", "session.exitstatus = 0"),
+        ("test-runner-override", "pytest.skip(\"x\", allow_module_level=True)"),
+        ("test-runner-override", "sys.exit = lambda code: None"),
         ("hidden-characters", "a\u{200b}b"),
         ("hidden-characters", "\u{1b}[2J"),
         ("long-line", &"x".repeat(20_000)),
@@ -308,6 +315,13 @@ fn ordinary_lines_have_no_findings() {
         "cache_key = \"9f86d081884c7d659a2feaa0c55ad015\"",
         "task-key-name",
         "risk-assessment",
+        "sys.exit(0)",
+        "if process.exit == handler:",
+        "fn login(user: &str, password: &str) -> Token {",
+        "KEYWORDS = ['pass', 'return', 'yield']",
+        "you can pass `spec=True` to it",
+        "records are identified by their name",
+        "a.py,sha256=K5-S0H72KHZH9WPAcHL5jCtcNyoBZSMe7VmxGn8x",
     ] {
         assert_eq!(found(line), Vec::<String>::new(), "{line}");
     }
@@ -417,11 +431,45 @@ fn only_a_name_in_the_line_before_is_reported_as_such() {
     ] {
         let found = texts(path, [before, &line]);
         assert!(!found.is_empty(), "{path}");
-        assert!(found.iter().all(|it| !it.contains("line before")), "{path}: {found:?}");
+        assert!(found.iter().all(|it| !it.contains("earlier line")), "{path}: {found:?}");
     }
     let line = format!("    \"{value}\"  # draft-gate:allow");
     let found = texts("a.py", ["API_KEY = (", &line]);
     assert_eq!(found.len(), 1, "{found:?}");
-    let end = "whose name is in the line before; the line requests an exception";
+    let end = "which starts in an earlier line; the line requests an exception";
     assert!(found[0].ends_with(end), "{found:?}");
+}
+
+/// A value may follow its name after other lines of the same statement, object, table or section.
+#[test]
+fn secrets_some_lines_after_their_name_are_detected() {
+    let value = random(24, MIXED) + "7a";
+    let count = |path: &str, text: &str| {
+        let lines: Vec<_> =
+            (1..).zip(text.replace("VALUE", &value).lines().map(str::to_owned)).collect();
+        scan(path, &lines).len()
+    };
+    for (path, text) in [
+        ("a.tf", "variable \"db_password\" {\n  type = string\n  default = \"VALUE\"\n}"),
+        ("a.json", "{\"name\": \"API_TOKEN\",\n \"value\": \"VALUE\"}"),
+        ("a.xml", "<password>\n  VALUE\n</password>"),
+        ("a.md", "## Password\n\nVALUE"),
+        ("a.md", "| User | Password |\n|---|---|\n| a | VALUE |"),
+        ("a.csv", "user,password\na,VALUE"),
+        ("a.sh", "curl -X POST \\\n  --fail \\\n  -u user:VALUE \\\n  https://x.example"),
+        ("a.sh", "passwd user <<EOF\nVALUE\nEOF"),
+        ("a.yaml", "apiVersion: v1\ndata:\n  x: VALUE\nkind: Secret"),
+        ("a.py", "token = (\n    \"ghp_\"\n    \"VALUE0123456789\"\n)"),
+    ] {
+        assert_eq!(count(path, text), 1, "{path}: {text}");
+    }
+    for (path, text) in [
+        ("a.tf", "variable \"db_password\" {\n}\n  default = \"VALUE\""),
+        ("a.md", "## Password\n\nSome text.\n\nVALUE"),
+        ("a.md", "| User | Password |\n\n| a | VALUE |"),
+        ("a.yaml", "data:\n  x: VALUE\nkind: ConfigMap"),
+        ("a.yaml", "kind: Secret\n---\nkind: ConfigMap\ndata:\n  x: VALUE"),
+    ] {
+        assert_eq!(count(path, text), 0, "{path}: {text}");
+    }
 }

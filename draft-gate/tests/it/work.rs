@@ -98,6 +98,16 @@ fn lines_of_many_confusable_words_are_scanned_in_linear_time() {
     assert_eq!(rules, ["long-line"]);
 }
 
+/// Every line continues the statement before it. The statement must not be scanned from its start for each line.
+#[test]
+fn statements_of_many_lines_are_scanned_in_linear_time() {
+    for line in ["-x \\", "\"curl\" +", "| password |", "password: (", "- name: password"] {
+        let lines: Vec<(u32, String)> = (1..10_000).map(|it| (it, line.to_owned())).collect();
+        let findings = draft_gate::scan("a.yaml", &lines);
+        assert!(findings.iter().all(|it| it.rule == "scan-limit"), "{line}: {findings:?}");
+    }
+}
+
 #[test]
 fn texts_with_too_many_files_are_not_extracted() {
     let text: String = (0..201).map(|it| format!("```py f{it}.py\nx = 1\n```\n")).collect();
