@@ -171,7 +171,8 @@ pub(crate) async fn task_whose_messages_are_rejected_fails(cluster: &Cluster) {
         "CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             RAISE EXCEPTION 'the table is closed';
         END $$;
-        CREATE TRIGGER reject BEFORE INSERT ON graph_cluster.task_message EXECUTE FUNCTION reject()",
+        CREATE TRIGGER reject BEFORE INSERT ON graph_cluster.task_message
+            FOR EACH ROW EXECUTE FUNCTION reject()",
     );
     cluster.client.start(&WIDE.request("r", "t")).await.expect("the run starts");
     let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run fails");
