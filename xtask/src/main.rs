@@ -13,6 +13,7 @@ mod bench;
 mod book;
 mod callgrind;
 mod error;
+mod examples;
 mod guest_image;
 mod lint;
 mod model;

@@ -1,10 +1,11 @@
 //! `cargo xtask test`: runs all CI checks.
 
-use std::{fs, io, path::Path};
+use std::path::Path;
 
 use crate::{
     book,
     error::Error,
+    examples::{Example, examples},
     guest_image, lint,
     needs::{Availability, DOCKER, KVM, NEEDS, QEMU, Rights},
     package,
@@ -101,7 +102,7 @@ fn is_download(availability: Availability) -> bool {
 fn other_checks(machine: &Machine, depth: Depth) -> Vec<Step> {
     let mut steps = vec![lint::clippy(), lint::doc(), book::render()];
     steps.extend([conformance(), eager_conformance()]);
-    steps.extend(machine.examples.iter().map(example));
+    steps.extend(machine.examples.iter().map(Example::step));
     steps.extend(deny());
     steps.push(package::package(depth));
     steps.extend(machine.minimum_rust.then(package::minimum_rust));
@@ -172,20 +173,6 @@ fn fuzzing() -> Step {
         .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
 }
 
-/// An example program.
-#[derive(Debug, PartialEq)]
-struct Example {
-    name: String,
-    /// Texts that the program prints, in this order. They are the lines of the file `NAME.expected` next to its source.
-    expected: Vec<String>,
-}
-
-fn example(example: &Example) -> Step {
-    let Example { name, expected } = example;
-    let step = Step::built(format!("example {name}"), &format!("debug/examples/{name}"), "");
-    step.expect(expected.clone())
-}
-
 /// Returns the step that installs cargo-deny. Its own release profile optimises across crates, which takes minutes.
 fn install_cargo_deny() -> Step {
     let step = Step::cargo("cargo-deny", "install cargo-deny --locked --no-default-features");
@@ -206,57 +193,15 @@ fn deny() -> [Step; 2] {
     ]
 }
 
-/// Crates whose example programs are run.
-const PACKAGES: [&str; 7] =
-    ["graph-core", "graph-store", "graph-trace", "llm", "graph-agents", "sandbox-vm", "draft-gate"];
-
-fn examples(root: &Path) -> Result<Vec<Example>, Error> {
-    let mut examples = vec![];
-    for package in PACKAGES {
-        let dir = root.join(package).join("examples");
-        let found = examples_in(&dir);
-        examples.extend(found.map_err(|source| Error::File { path: dir, source })?);
-    }
-    Ok(examples)
-}
-
-fn examples_in(dir: &Path) -> io::Result<Vec<Example>> {
-    if !dir.exists() {
-        return Ok(vec![]);
-    }
-    let mut names = vec![];
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "rs") {
-            names.extend(path.file_stem().map(|it| it.to_string_lossy().into_owned()));
-        }
-    }
-    // The `measure` programs are benchmarks, which need an otherwise idle machine.
-    names.retain(|it| it != "measure");
-    names.sort();
-    let example = |name: String| match fs::read_to_string(dir.join(format!("{name}.expected"))) {
-        Ok(text) => Ok(Example { name, expected: text.lines().map(str::to_owned).collect() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Example { name, expected: vec![] })
-        }
-        Err(error) => Err(error),
-    };
-    names.into_iter().map(example).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::env;
+    use std::fs;
 
     use super::*;
 
     fn machine(needs: [Availability; NEEDS.len()]) -> Machine {
         let examples = vec![];
         Machine { examples, cargo_deny: true, mdbook: true, minimum_rust: true, node: false, needs }
-    }
-
-    fn named(name: &str) -> Example {
-        Example { name: name.to_owned(), expected: vec![] }
     }
 
     fn lines(plan: &Plan) -> Vec<String> {
@@ -334,7 +279,7 @@ nice -n 19 {}",
     #[test]
     fn nightly_plan_with_all_programs() {
         let full = Machine {
-            examples: ["a", "b"].map(named).into(),
+            examples: ["a", "b"].map(Example::named).into(),
             node: true,
             ..machine([Availability::Installed; NEEDS.len()])
         };
@@ -443,30 +388,5 @@ FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RE
         assert!(line(&lines, "apt-get").contains("runsc"), "{lines:#?}");
         assert!(plan.skipped.iter().any(|it| it.title == "gVisor tests"));
         assert!(line(&lines, "run-tests").starts_with("cargo xtask run-tests"), "{lines:#?}");
-    }
-
-    #[test]
-    fn examples_are_sorted_and_may_be_absent() {
-        let dir = env::temp_dir().join(format!("xtask-examples-{}", std::process::id()));
-        assert!(examples_in(&dir).unwrap().is_empty());
-        fs::create_dir_all(&dir).unwrap();
-        for name in ["two.rs", "one.rs", "notes.md"] {
-            fs::write(dir.join(name), "").unwrap();
-        }
-        fs::write(dir.join("two.expected"), "first\nsecond\n").unwrap();
-        let expected = ["first", "second"].map(str::to_owned).into();
-        let two = Example { expected, ..named("two") };
-        assert_eq!(examples_in(&dir).unwrap(), [named("one"), two]);
-        fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn output_of_all_agent_examples_is_checked() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let examples = examples_in(&root.join("graph-agents/examples")).unwrap();
-        assert!(!examples.is_empty());
-        for example in examples {
-            assert!(!example.expected.is_empty(), "{}.expected is missing", example.name);
-        }
     }
 }
