@@ -59,7 +59,7 @@ fn spec(cx: &TestContext) -> Spec {
 }
 
 /// Returns time limits that a program reaches, even on a busy machine, only if it does not exceed another limit first.
-fn long_exec_limits() -> ExecLimits {
+pub(crate) fn long_exec_limits() -> ExecLimits {
     let time = Duration::from_secs(240);
     ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() }
 }
