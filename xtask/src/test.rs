@@ -56,7 +56,8 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 
     // Everything besides the tests waits for downloads or is built into other directories, so no build waits for another.
     let build = Stage::parallel(vec![
-        vec![lint::format(), build_tests(depth)],
+        vec![build_tests(depth)],
+        vec![lint::format()],
         system_packages_and_guests(machine),
         downloads(machine, depth),
         if machine.node { web::steps().into() } else { vec![] },
@@ -252,8 +253,8 @@ mod tests {
             lines(&plan).join("\n"),
             format!(
                 "\
-cargo fmt --all -- --check
 cargo test --workspace --no-run --features {FEATURES}
+cargo fmt --all -- --check
 {deny}
 {mdbook}
 cargo xtask run-tests --features {FEATURES}
@@ -291,8 +292,8 @@ nice -n 19 {}",
             lines(&plan).join("\n"),
             format!(
                 "\
-cargo fmt --all -- --check
 cargo test --workspace --no-run --all-features
+cargo fmt --all -- --check
 {agents}
 {images}
 cargo xtask model
