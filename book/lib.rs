@@ -47,8 +47,7 @@ mod chapters {
     chapter!(threat_model, "threat-model.md");
 }
 
-/// The READMEs of crates that do not test them themselves, because a README uses crates that its own crate does not
-/// depend on.
+/// READMEs whose crates cannot test them, because their examples use crates that the crate does not depend on.
 #[cfg(doctest)]
 mod readmes {
     #[doc = include_str!("../graph-core/README.md")]

@@ -63,7 +63,7 @@ pub struct EventLog<E> {
 
 /// The error returned when an event log cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use event log {}: {source}", path.display())]
+#[error("cannot read or write the event log {}: {source}", path.display())]
 pub struct EventLogError {
     path: PathBuf,
     source: io::Error,

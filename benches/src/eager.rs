@@ -142,7 +142,7 @@ pub struct Report {
     pub step: [f64; 2],
 }
 
-/// Measures both graphs in rounds. Durations are sums over all rounds, each of which has other latencies.
+/// Measures both graphs in rounds. Durations are sums over all rounds, each of which has different latencies.
 pub fn measure(rounds: usize, runtime: &Handle) -> Report {
     let [eager, ordinary] = [Mode::Eager, Mode::Ordinary].map(graph);
     let mut seconds = [0.0; 3];

@@ -28,8 +28,8 @@ use self::{
 };
 use crate::{data, langgraph::LangGraph};
 
-/// Measures the barest durable step: overwriting some bytes of a file and syncing them.
-pub fn barest_fsync(dir: &Path) -> io::Result<Duration> {
+/// Measures the simplest durable step: overwriting some bytes of a file and syncing them.
+pub fn simplest_fsync(dir: &Path) -> io::Result<Duration> {
     let commits = CommitProfile { count: 200, bytes: data::MESSAGE_SIZE };
     let time = Floor::new(&dir.join("fsync"), commits, FileSpace::Preallocated)?.run()?;
     Ok(time / commits.count as u32)

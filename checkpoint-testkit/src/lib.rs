@@ -33,6 +33,7 @@
 pub mod checkpointer;
 mod hooked_saver;
 mod report;
+pub mod sample;
 pub mod store;
 
 pub use hooked_saver::{HookedSaver, WriteHook};

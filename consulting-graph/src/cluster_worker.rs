@@ -20,7 +20,7 @@ use crate::{
     config::Config,
     debate_host::{DebateHost, DebateQueue, MonitoredSaver, SandboxReuse, SandboxSupply},
     fence::Fence,
-    models::{CallLimits, Limit, ModelChoice, Models},
+    models::{CallLimits, Limit, ModelChoice, Models, SharedBudget},
     pipeline::{self, Deps},
     run::{RunConfig, RunError, fallback_sandboxes, open_sandboxes},
 };
@@ -54,8 +54,10 @@ pub async fn work(
 ) -> Result<(), RunError> {
     let isolation = options.isolation.unwrap_or(Isolation::Preferred);
     let saver = Arc::new(PostgresSaver::connect(&options.url).await?);
+    let store = RunStore::connect(&options.url).await?;
     let resources = Arc::new(WorkerResources {
         saver: saver.clone(),
+        store: store.clone(),
         isolation,
         sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
         fallback: fallback_sandboxes(isolation).await?,
@@ -66,10 +68,10 @@ pub async fn work(
     let version = format!("{}-{}", env!("CARGO_PKG_VERSION"), graph.fingerprint());
     let deps = move |context| {
         let resources = resources.clone();
-        async move { resources.deps(context) }
+        async move { resources.deps(context).await }
     };
     let graph = RegisteredGraph::with_context(pipeline::GRAPH, graph, deps).version(version);
-    let mut worker = Worker::new(RunStore::connect(&options.url).await?)
+    let mut worker = Worker::new(store)
         .register(graph)
         .fan_out(MIN_SPREAD_TASKS)
         .task_capacity(options.concurrency)
@@ -83,6 +85,7 @@ pub async fn work(
 /// Resources that all runs on a worker share.
 struct WorkerResources {
     saver: Arc<PostgresSaver>,
+    store: RunStore,
     isolation: Isolation,
     sandboxes: Sandboxes,
     fallback: Option<Sandboxes>,
@@ -91,11 +94,17 @@ struct WorkerResources {
 
 impl WorkerResources {
     /// Creates the dependencies of a leg or a task from the configuration of its run.
-    fn deps(&self, run_config: Value) -> Result<Deps, NodeError> {
+    async fn deps(&self, run_config: Value) -> Result<Deps, NodeError> {
         let run_config: RunConfig =
             serde_json::from_value(run_config).map_err(NodeError::terminal)?;
         let config = Config::parse(&run_config.config_toml).map_err(NodeError::terminal)?;
         let models = self.models.get(&config, &run_config.config_toml, run_config.choice)?;
+        let makers = config.decision_makers.len();
+        let budget = SharedBudget::open(&self.store, &run_config.run_id, makers).await;
+        let models = match budget.map_err(NodeError::terminal)? {
+            Some(budget) => Arc::new(models.with_shared_budget(budget)),
+            None => models,
+        };
         let fence = Fence::new(&run_config.nonce);
         let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
         // The client writes the result files; those of the worker are deleted with the dependencies.

@@ -141,9 +141,8 @@ impl DebateHost {
     }
 
     /// Sets the moves whose debates are to be run. They share what is left of the budget.
-    pub(crate) fn set_unfinished(&self, moves: impl IntoIterator<Item = MoveId>) {
-        let moves: Vec<MoveId> = moves.into_iter().collect();
-        self.models.share_budget(moves.iter().copied());
+    pub(crate) async fn set_unfinished(&self, moves: Vec<MoveId>) {
+        self.models.share_budget(&moves).await;
         self.queue.set_unfinished(moves);
     }
 
@@ -162,6 +161,8 @@ impl DebateHost {
             }
             None => self.run_in_sandbox(debate, earlier, cx).await?,
         };
+        #[cfg(feature = "cluster")]
+        self.models.end_debate(move_id).await;
         if let Some(record) = self.recorded_isolation.iter().find(|it| it.move_id == move_id) {
             (result.backend, result.level) = (record.backend.clone(), record.level);
         }
@@ -355,7 +356,7 @@ impl DebateHost {
             .label("run", &*self.run_id)
     }
 
-    /// Returns the state with which a debate starts that no earlier execution has begun.
+    /// Returns the initial state of a debate that no earlier execution has started.
     fn first_state(&self, debate: &DebateRequest) -> SandboxState {
         SandboxState {
             brief: Brief::new(&debate.the_move, &debate.findings),

@@ -10,26 +10,47 @@ mod draft;
 mod id;
 mod markdown;
 mod numbered;
+mod shorten;
 mod stated;
 
 use crate::lenient_json;
 
 pub use check::{FindingViolation, find_recommendation, violations};
 pub use chunk::{chunks, merge};
-pub use draft::{Direction, Evidence, FindingDraft, FindingsDraft, Kind, TensionDraft};
+pub use draft::{
+    Direction, Evidence, FindingDraft, FindingsDraft, Kind, SingleFinding, TensionDraft,
+};
 pub use id::{FindingId, FindingIdError, Inference, find_citations};
 pub use markdown::parse;
 pub use numbered::{Finding, Findings, Tension};
+pub(crate) use shorten::shorter_versions;
 
-/// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, or
-/// Markdown. Never fails; [`violations`] reports what is missing.
+/// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, the
+/// complete findings of JSON that is cut off, or Markdown. Never fails; [`violations`] reports what is missing.
 pub fn read(answer: &str) -> FindingsDraft {
     let object = lenient_json::find(answer, |it: &FindingsDraft| !it.findings.is_empty());
     let list = || {
-        let findings = lenient_json::find(answer, |it: &Vec<FindingDraft>| !it.is_empty())?;
-        Some(FindingsDraft { findings, tensions: Vec::new() })
+        let list = lenient_json::find(answer, |it: &Vec<FindingDraft>| !it.is_empty());
+        let findings = list.unwrap_or_else(|| lenient_json::find_all(answer));
+        (!findings.is_empty()).then_some(FindingsDraft { findings, tensions: Vec::new() })
     };
     object.or_else(list).unwrap_or_else(|| parse(answer))
+}
+
+/// Returns whether an answer is a list without findings, which is valid for a document that shows nothing.
+pub(crate) fn is_empty_list(answer: &str) -> bool {
+    lenient_json::find(answer, |it: &FindingsDraft| it.findings.is_empty()).is_some()
+}
+
+/// Reads a model's answer to a request for one finding. Returns `None` if the answer cannot be read, or if it says that
+/// the document shows nothing else.
+pub fn read_single(answer: &str) -> Option<FindingDraft> {
+    let has_claim = |claim: &str| !claim.trim().is_empty();
+    let listed = read(answer).findings.into_iter().find(|it| has_claim(&it.claim));
+    listed.or_else(|| {
+        let single = lenient_json::find(answer, |it: &SingleFinding| has_claim(&it.claim));
+        single.map(FindingDraft::from)
+    })
 }
 
 /// Renders the findings with the given ids as Markdown, sorted by id. Prompts of a debate contain this excerpt instead

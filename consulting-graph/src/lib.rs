@@ -20,7 +20,7 @@
 //! | findings and moves | [`finding`], [`moves`] |
 //! | debate transcripts | [`transcript`] |
 //! | scoring and ranking | [`score`], [`rank`] |
-//! | rule-based checks of citations, numbers and debates | [`citation`], [`quantity`], [`watch`] |
+//! | rule-based checks of citations, numbers and debates | [`citation`], [`watch`] |
 //! | the report | [`report`] |
 //! | cost estimate, spending so far, comparison of two runs | [`plan`], [`spending`], [`diff`] |
 //! | the ablation: whether debating helps | [`ablate`] |
@@ -55,7 +55,7 @@ pub mod offline;
 pub mod pipeline;
 pub mod plan;
 pub mod prompt;
-pub mod quantity;
+mod quantity;
 pub mod rank;
 pub mod report;
 pub mod run;

@@ -4,6 +4,10 @@ mod alias;
 mod budget;
 mod choice;
 mod limits;
+#[cfg(feature = "cluster")]
+mod shared_account;
+#[cfg(feature = "cluster")]
+mod shared_budget;
 mod shares;
 
 use std::{
@@ -29,6 +33,10 @@ use budget::{BudgetedModel, Calls, RunBudget};
 pub use choice::{ModelChoice, ModelChoiceError};
 use limits::MIN_REDACTED_KEY;
 pub use limits::{CallLimits, RESPONSE_LIMITS};
+#[cfg(feature = "cluster")]
+pub(crate) use shared_budget::SharedBudget;
+#[cfg(feature = "cluster")]
+use shared_budget::SharedBudgetModel;
 
 /// Maximum number of concurrent calls to one provider.
 pub(crate) const MAX_CONCURRENT_CALLS: usize = 16;
@@ -40,6 +48,12 @@ pub struct Models {
     /// Every model that the configuration uses, with its layers.
     llms: BTreeMap<ModelId, LayeredModel>,
     budget: Option<Arc<RunBudget>>,
+    /// Budget of a run on a cluster.
+    #[cfg(feature = "cluster")]
+    shared_budget: Option<Arc<SharedBudget>>,
+    /// Retries of calls with a shared budget.
+    #[cfg(feature = "cluster")]
+    backoff: Backoff,
     /// Recording of all calls. It also redacts secrets.
     recording: Recording,
     /// Error of the first call that a replay did not find in its recording.
@@ -50,6 +64,9 @@ pub struct Models {
 
 #[derive(Debug)]
 struct LayeredModel {
+    /// Model with a rate limit, without the other layers.
+    #[cfg(feature = "cluster")]
+    limited: Llm,
     /// Model for debate turns and summaries. It refuses calls that would use the budget reserved for scoring.
     turns: Llm,
     /// Model for all other calls.
@@ -86,15 +103,59 @@ impl Models {
                 None => choice.build_model(&id, &recording, call_limits.timeouts)?,
             };
             let model = if recording.is_replay() {
-                LayeredModel { turns: bare.clone(), others: bare }
+                LayeredModel {
+                    #[cfg(feature = "cluster")]
+                    limited: bare.clone(),
+                    turns: bare.clone(),
+                    others: bare,
+                }
             } else {
                 with_layers(bare, &limiter, budget.as_ref(), &recording, &call_limits.backoff)
             };
             llms.insert(id, model);
         }
-        let (config, unrecorded_call, storage_failure) =
-            (config.clone(), OnceLock::new(), OnceLock::new());
-        Ok(Self { config, choice, llms, budget, recording, unrecorded_call, storage_failure })
+        Ok(Self {
+            config: config.clone(),
+            choice,
+            llms,
+            budget,
+            #[cfg(feature = "cluster")]
+            shared_budget: None,
+            #[cfg(feature = "cluster")]
+            backoff: call_limits.backoff.clone(),
+            recording,
+            unrecorded_call: OnceLock::new(),
+            storage_failure: OnceLock::new(),
+        })
+    }
+
+    /// Returns the same models with a budget that the workers of a run share. The limit on concurrent calls applies to
+    /// the returned models and these models together.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with_shared_budget(&self, budget: SharedBudget) -> Self {
+        let budget = Arc::new(budget);
+        let layered = |limited: &Llm, calls| {
+            let (inner, budget) = (limited.clone(), budget.clone());
+            let llm = Llm::new(SharedBudgetModel { inner, budget, calls });
+            llm.retry(self.backoff.clone()).record(&self.recording)
+        };
+        let llms = self.llms.iter().map(|(id, model)| {
+            let limited = model.limited.clone();
+            let turns = layered(&limited, Calls::Turns);
+            let others = layered(&limited, Calls::Others);
+            (id.clone(), LayeredModel { limited, turns, others })
+        });
+        Self {
+            llms: llms.collect(),
+            config: self.config.clone(),
+            choice: self.choice.clone(),
+            budget: None,
+            shared_budget: Some(budget),
+            backoff: self.backoff.clone(),
+            recording: self.recording.clone(),
+            unrecorded_call: OnceLock::new(),
+            storage_failure: OnceLock::new(),
+        }
     }
 
     /// Returns the choice of provider and model.
@@ -163,9 +224,22 @@ impl Models {
     }
 
     /// Divides the remaining budget among the debates about these moves.
-    pub(crate) fn share_budget(&self, moves: impl IntoIterator<Item = MoveId>) {
+    pub(crate) async fn share_budget(&self, moves: &[MoveId]) {
         if let Some(budget) = &self.budget {
-            budget.share(moves);
+            budget.share(moves.iter().copied());
+        }
+        #[cfg(feature = "cluster")]
+        if let Some(budget) = &self.shared_budget {
+            budget.share(moves).await;
+        }
+    }
+
+    /// Returns the unspent share of a debate on a cluster to the other debates. In a local run, [`ScoringReserve`]
+    /// returns it.
+    #[cfg(feature = "cluster")]
+    pub(crate) async fn end_debate(&self, move_id: MoveId) {
+        if let Some(budget) = &self.shared_budget {
+            budget.end_debate(move_id).await;
         }
     }
 
@@ -180,6 +254,10 @@ impl Models {
 
     /// Returns how much of the budget is used, in percent. Returns `None` if the run has no budget.
     pub(crate) fn budget_used_percent(&self) -> Option<u64> {
+        #[cfg(feature = "cluster")]
+        if let Some(budget) = &self.shared_budget {
+            return Some(budget.used_percent());
+        }
         self.budget.as_ref()?.used_percent()
     }
 }
@@ -203,15 +281,25 @@ fn with_layers(
 ) -> LayeredModel {
     let limited = bare.rate_limit(limiter);
     let Some(budget) = budget else {
-        let llm = limited.retry(backoff.clone()).record(recording);
-        return LayeredModel { turns: llm.clone(), others: llm };
+        let llm = limited.clone().retry(backoff.clone()).record(recording);
+        return LayeredModel {
+            #[cfg(feature = "cluster")]
+            limited,
+            turns: llm.clone(),
+            others: llm,
+        };
     };
-    let inner = limited.budget(budget.shared()).retry(backoff.clone());
+    let inner = limited.clone().budget(budget.shared()).retry(backoff.clone());
     let layered = |calls| {
         let (inner, budget) = (inner.clone(), budget.clone());
         Llm::new(BudgetedModel { inner, budget, calls }).record(recording)
     };
-    LayeredModel { turns: layered(Calls::Turns), others: layered(Calls::Others) }
+    LayeredModel {
+        #[cfg(feature = "cluster")]
+        limited,
+        turns: layered(Calls::Turns),
+        others: layered(Calls::Others),
+    }
 }
 
 /// Budget reserved for the scoring of one debate.

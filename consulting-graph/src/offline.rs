@@ -19,6 +19,7 @@ use std::time::Duration;
 use llm::{ErrorKind, Llm, Reply, Request, Role, Scripted};
 
 use self::writer::Writer;
+use crate::finding::SingleFinding;
 
 pub use self::task::{DebatedMove, Task, Work};
 
@@ -81,6 +82,14 @@ impl Board {
             Work::Findings { inference, company, text } => {
                 let writer = writer(company.ticker.as_str(), 0);
                 json(&findings::draft(*inference, company, text, &writer))
+            }
+            Work::SingleFinding { inference, company, text, known } => {
+                // All requests about a document get the same draft, so that no finding is given twice.
+                let topic = format!("{}\n{}", self.seed, company.ticker);
+                let writer = Writer::new(topic, 0, "single finding", self.mistakes);
+                let draft = findings::draft(*inference, company, text, &writer);
+                let other = draft.findings.iter().find(|it| !known.contains(&it.claim));
+                json(&other.map(SingleFinding::from).unwrap_or_default())
             }
             Work::Moves { findings } => {
                 let is_retry = messages.iter().any(|it| it.role == Role::Assistant);

@@ -16,7 +16,7 @@ pub use brief::Brief;
 pub(crate) use debate::maker_conversation;
 pub use debate::{critic_opening, critic_reply, maker_reply, summary};
 pub(crate) use layers::inference_retry;
-pub use layers::{Chunk, analyst, analyst_retry, inference, synthesizer};
+pub use layers::{Chunk, analyst, analyst_retry, inference, single_finding, synthesizer};
 pub(crate) use request::request_for;
 pub(crate) use samples::samples;
 pub use scoring::{baseline, repair, score};

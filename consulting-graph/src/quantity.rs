@@ -7,5 +7,8 @@ mod amount;
 mod scan;
 mod word;
 
-pub use amount::{Quantity, Unit};
-pub use scan::{claims, parse_amount};
+pub(crate) use amount::{Quantity, Unit};
+pub(crate) use scan::{claims, parse_amount};
+
+#[cfg(test)]
+mod tests;

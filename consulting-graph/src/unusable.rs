@@ -69,13 +69,14 @@ fn is_refusal(text: &str) -> bool {
 
 /// Returns the recording, set up to make the calls again whose answers could not be used: those with a
 /// [`problem`], and those that are not what the request asks for. An unreadable answer that the model replaced with a
-/// readable one on a second request is kept.
+/// readable one on a second request, or with single findings, is kept.
 pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recording {
     let calls: Vec<(Request, String)> =
         recording.answered_calls().map(|(request, it)| (request, it.text())).collect();
     let is_corrected = |request: &Request, text: &str| {
         calls.iter().any(|(later, corrected)| {
-            is_follow_up(later, request, text) && !is_unusable(later, corrected, config)
+            (is_follow_up(later, request, text) || is_single_finding_instead(later, request))
+                && !is_unusable(later, corrected, config)
         })
     };
     recording.repeat(|request, response| {
@@ -85,11 +86,11 @@ pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recordin
 }
 
 fn is_unusable(request: &Request, text: &str, config: &Config) -> bool {
-    let schema = request.schema.as_ref().map_or("", |it| it.name.as_str());
     problem(text).is_some()
-        || match schema {
+        || match schema_name(request) {
             "Scores" => MakerScore::parse(text, &config.metric_ids()).is_none(),
             "FindingsDraft" => finding::read(text).findings.is_empty(),
+            "SingleFinding" => finding::read_single(text).is_none(),
             "MovesDraft" => moves::read(text).len() < config.moves_per_analyst.into(),
             _ => false,
         }
@@ -101,6 +102,16 @@ fn is_follow_up(later: &Request, request: &Request, text: &str) -> bool {
     let is_answer = |it: &Message| it.role == Role::Assistant && it.text() == text;
     later.messages.get(..n) == Some(&request.messages)
         && later.messages.get(n).is_some_and(is_answer)
+}
+
+/// Returns whether `later` asks for a single finding of the document whose findings `request` asks for.
+fn is_single_finding_instead(later: &Request, request: &Request) -> bool {
+    (schema_name(later), schema_name(request)) == ("SingleFinding", "FindingsDraft")
+        && later.messages.first() == request.messages.first()
+}
+
+fn schema_name(request: &Request) -> &str {
+    request.schema.as_ref().map_or("", |it| it.name.as_str())
 }
 
 /// Minimum length of a narration, in bytes.

@@ -532,7 +532,7 @@ fn the_context_window_that_a_server_states_is_stored_and_used() {
     check_fails(&run.output().unwrap(), 1, &["no finding could be read"]);
     let manifest: Value = serde_json::from_str(&read(&workspace.path("made/run.json"))).unwrap();
     assert_eq!(manifest["choice"]["context_tokens"], json!({ "openai-compatible/m": 8000 }));
-    // The documents do not fit, so they are read in pieces.
+    // The documents do not fit, so they are read in chunks.
     let recording = read_recording(&workspace.path("made/calls.jsonl"));
     assert!(recording.contains("which is all you see of it"), "{recording}");
 }

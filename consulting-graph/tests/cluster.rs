@@ -92,6 +92,15 @@ fn result(dir: &Path, name: &str) -> String {
     text.replace(manifest["run_id"].as_str().unwrap(), "RUN")
 }
 
+/// Returns the number of tokens that a run spent.
+fn tokens(dir: &Path) -> u64 {
+    let report = fs::read_to_string(dir.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let spending = report["outcome"]["spending"].as_array().unwrap();
+    let number = |it: &Value, name: &str| it[name].as_u64().unwrap();
+    spending.iter().map(|it| number(it, "input_tokens") + number(it, "output_tokens")).sum()
+}
+
 fn check_same_results(cluster: &Cluster) {
     for name in ["report.json", "report.md", "scores.csv", "F1.md", "logs/m1/i1.md"] {
         let (local, remote) =
@@ -143,6 +152,21 @@ fn debates_are_spread_over_the_workers() {
         }
     }
     panic!("one worker executed all debates of five runs");
+}
+
+#[test]
+fn workers_share_the_spending_limit_of_a_run() {
+    let Some(cluster) = Cluster::start() else { return };
+    let _workers = [cluster.worker("first", 60), cluster.worker("second", 60)];
+    let whole = format!("{RUN} --out whole --cluster --max-tokens 900000000");
+    check(&cluster.command(&whole).output().unwrap(), 0);
+    let limit = tokens(&cluster.path("whole")) / 2;
+    let limited = format!("{RUN} --out limited --cluster --max-tokens {limit}");
+    check(&cluster.command(&limited).output().unwrap(), 4);
+    let spent = tokens(&cluster.path("limited"));
+    assert!(spent > 0 && spent <= limit, "{spent} of {limit}");
+    let report = fs::read_to_string(cluster.path("limited/report.md")).unwrap();
+    assert!(report.contains("raise the limit"), "{report}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Kills a run at every model call and checks that no call is paid for twice.
+//! Runs of the program with a provider over HTTP: kills a run at every model call and checks that no call is paid for
+//! twice.
 #![expect(
     clippy::unwrap_used,
     reason = "helper functions of tests are not covered by the allow-in-tests setting"
@@ -6,9 +7,16 @@
 
 mod canned;
 
-use std::{path::Path, process::Stdio};
+use std::{
+    path::Path,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use llm::testkit::FakeProvider;
+use llm::{Llm, Reply, Request, Scripted, testkit::FakeProvider};
 use tokio::process::{Child, Command};
 
 const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
@@ -57,6 +65,39 @@ async fn short_api_keys_do_not_corrupt_a_run() {
     assert!(errors.contains("fewer than 8 characters"), "{errors}");
     let report = std::fs::read_to_string(folder.path().join("run/report.md")).unwrap();
     assert!(report.contains("Run a small pilot") && !report.contains("[secret]"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rescore_requests_only_the_scores_that_could_not_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.toml"), config()).unwrap();
+    let is_weak = Arc::new(AtomicBool::new(true));
+    let weak = is_weak.clone();
+    let model = Llm::new(Scripted::new("board", move |request: &Request| {
+        let is_d1 = request.system.as_ref().is_some_and(|it| it.contains("growth strategist"));
+        if weak.load(Ordering::Relaxed) && is_d1 && request.prompt().contains("Metrics:") {
+            Reply::from("I liked it.")
+        } else {
+            canned::answer(request)
+        }
+    }));
+    let provider = FakeProvider::start(model).await.unwrap();
+    let first = run(folder.path(), &provider).wait_with_output().await.unwrap();
+    assert_eq!(first.status.code(), Some(4), "{}", String::from_utf8_lossy(&first.stderr));
+    let calls = provider.answered();
+
+    is_weak.store(false, Ordering::Relaxed);
+    let rescore = || start(&["rescore", "run"], folder.path(), &provider).wait_with_output();
+    let second = rescore().await.unwrap();
+    assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
+    // One decision maker scores two moves.
+    assert_eq!(provider.answered() - calls, 2);
+
+    let third = rescore().await.unwrap();
+    let errors = String::from_utf8_lossy(&third.stderr);
+    assert_eq!(third.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("all scores of the run could be read"), "{errors}");
+    assert_eq!(provider.answered() - calls, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@
 )]
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
     process::Command,
@@ -23,7 +24,7 @@ use std::{
 
 use consulting_graph::config::DEFAULT;
 use graph_tests::crash::is_nightly;
-use llm::{RecordMode, Recording};
+use llm::{RecordMode, Recording, Request, Response, read_json_as};
 use test_support::peers;
 
 /// Maximum number of tokens of an answer, by group.
@@ -36,8 +37,12 @@ const MAX_TOKENS: [(&str, u32); 5] = [
 ];
 
 /// Texts that identify a request after an unusable answer.
-const SECOND_REQUESTS: [&str; 3] =
-    ["could not be read", "No findings could be read", "This answer cannot be used yet:"];
+const SECOND_REQUESTS: [&str; 4] = [
+    "could not be read",
+    "No findings could be read",
+    "This answer cannot be used yet:",
+    "State one ",
+];
 
 /// Returns the path of the model, or `None` if no model is requested.
 fn model() -> Option<PathBuf> {
@@ -61,18 +66,33 @@ fn config() -> String {
     config.to_string()
 }
 
-/// Prints how many answers were usable at the first attempt, and how many requests followed an unusable answer.
+/// Prints by which method the answers to each kind of request can be parsed, and how many requests followed an unusable
+/// answer. Texts, such as the turns of a debate, need not be parsed.
 fn print_shares(run: &Path) {
     let recording = Recording::open(run.join("calls.jsonl"), RecordMode::Replay).unwrap();
-    let is_second = |request: &str| SECOND_REQUESTS.iter().any(|it| request.contains(it));
-    let requests: Vec<String> =
-        recording.answered_calls().map(|it| serde_json::to_string(&it.0).unwrap()).collect();
-    let n_second = requests.iter().filter(|it| is_second(it)).count();
-    println!(
-        "{} answers: {} to first requests, {n_second} to requests after an unusable answer",
-        requests.len(),
-        requests.len() - n_second
-    );
+    let calls: Vec<(Request, Response)> = recording.answered_calls().collect();
+    let mut shares: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for (request, response) in &calls {
+        let share = match &request.schema {
+            None => ("text", "not parsed".to_owned()),
+            Some(schema) => {
+                let parsed = read_json_as(schema, &response.text());
+                let method = parsed.map_or("no JSON".to_owned(), |it| it.method.to_string());
+                (schema.name.as_str(), method)
+            }
+        };
+        *shares.entry(share).or_default() += 1;
+    }
+    for ((kind, method), n) in &shares {
+        let percent = 100 * n / calls.len();
+        println!("{n:>4} answers, {percent:>3} %: {kind}, {method}");
+    }
+    let is_second = |(request, _): &&(Request, Response)| {
+        let text = serde_json::to_string(request).unwrap();
+        SECOND_REQUESTS.iter().any(|it| text.contains(it))
+    };
+    let n_second = calls.iter().filter(is_second).count();
+    println!("{n_second} of {} requests followed an unusable answer", calls.len());
 }
 
 #[test]

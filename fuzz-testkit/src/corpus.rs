@@ -19,7 +19,7 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Adds an input whatever its behaviour is.
+    /// Adds an input, even if its behaviour is known.
     pub(crate) fn add_seed(&mut self, input: Vec<u8>, behaviour: &impl Hash) {
         self.behaviours.insert(hash(behaviour));
         self.inputs.push(input);

@@ -1,8 +1,8 @@
 //! A mutation fuzzer that runs inside ordinary tests, without a nightly compiler.
 //!
 //! A target is a function that takes bytes, must not panic, and returns a description of its behaviour. The fuzzer
-//! mutates known inputs. If an input causes a behaviour that was not seen before, the fuzzer keeps the input and mutates
-//! it too, so it reaches code behind several conditions, as fuzzers do that measure the coverage of the code.
+//! mutates known inputs. If an input causes a behaviour that was not seen before, the fuzzer keeps the input and
+//! mutates it too, so it reaches code behind several conditions, like a coverage-guided fuzzer.
 //!
 //! ```
 //! use fuzz_testkit::Fuzzer;

@@ -71,7 +71,7 @@ impl Mutator {
         }
     }
 
-    /// Inserts a piece, or overwrites the bytes at its place.
+    /// Inserts bytes at a position, or overwrites the bytes there.
     fn put(&mut self, bytes: &mut Vec<u8>, at: usize, piece: Vec<u8>) {
         let overwritten = if self.rng.bool() { piece.len() } else { 0 };
         let end = (at + overwritten).min(bytes.len());

@@ -1,6 +1,7 @@
 //! Agents: a model in a loop with tools.
 
 mod builder;
+mod compile;
 mod compiled;
 mod handoff_node;
 mod hook_node;

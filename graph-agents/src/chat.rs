@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, BufReader};
 
 use crate::{
-    CompiledAgent, Message,
+    AgentError, CompiledAgent, Message,
     message::{messages_from_json, pretty},
     state::MESSAGES,
 };
@@ -52,7 +52,7 @@ pub enum ChatError {
 
 graph_core::readable_debug!(ChatError);
 
-/// A chat with an agent, with a choice of the conversation, the input and the output; see [`chat`].
+/// A chat with an agent whose conversation, input and output can be set; see [`chat`].
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, Chat, ScriptedModel};
@@ -106,6 +106,14 @@ fn open(agent: &CompiledAgent, name: &str) -> Thread<JsonState> {
     agent.graph().thread(name, ()).with_options(options)
 }
 
+/// Returns whether a run failed because the decision of a reviewer was refused, possibly in a subgraph.
+fn refuses_decision(error: &RunError) -> bool {
+    match error.node_error::<AgentError>() {
+        Some(error) => error.refuses_decision(),
+        None => error.node_error::<RunError>().is_some_and(refuses_decision),
+    }
+}
+
 struct Session<R, W> {
     agent: CompiledAgent,
     thread: Thread<JsonState>,
@@ -115,8 +123,7 @@ struct Session<R, W> {
 
 impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
     async fn run(mut self) -> Result<(), ChatError> {
-        let pending = self.pending_interrupts().await?;
-        self.answer_interrupts(pending).await?;
+        self.answer_pending().await?;
         loop {
             let Some(line) = self.ask("> ").await? else {
                 return Ok(self.screen.line("").await?);
@@ -129,8 +136,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
                 ("/retry", _) => self.turn(Input::proceed()).await?,
                 ("/thread", name) if !name.trim().is_empty() => {
                     self.thread = open(&self.agent, name.trim());
-                    let pending = self.pending_interrupts().await?;
-                    self.answer_interrupts(pending).await?;
+                    self.answer_pending().await?;
                 }
                 (command, _) if command.starts_with('/') => {
                     self.screen.line("unknown command; type /help for the commands").await?;
@@ -163,6 +169,12 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
         Ok(state.into_iter().flat_map(|it| it.tasks).flat_map(|it| it.interrupts).collect())
     }
 
+    /// Asks the user about the interrupts that an earlier run of the conversation waits for.
+    async fn answer_pending(&mut self) -> Result<(), ChatError> {
+        let pending = self.pending_interrupts().await?;
+        self.answer_interrupts(pending).await
+    }
+
     /// Runs the agent with `input`, and asks the user until the run is no longer interrupted.
     async fn turn(&mut self, input: Input<JsonState>) -> Result<(), ChatError> {
         let interrupts = self.run_once(input).await?;
@@ -181,7 +193,8 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
         Ok(())
     }
 
-    /// Runs the agent and prints the events. Returns the interrupts that the run waits for. A failure is printed.
+    /// Runs the agent and prints the events. Returns the interrupts that the run waits for. A failure is printed. If a
+    /// decision of the user was refused, its interrupt is still pending, so that the user is asked again.
     async fn run_once(&mut self, input: Input<JsonState>) -> Result<Vec<Interrupt>, ChatError> {
         let mut events = self.thread.stream(input);
         while let Some(event) = events.next().await {
@@ -192,7 +205,10 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
             Ok(outcome) => Ok(outcome.interrupts().to_vec()),
             Err(error) => {
                 self.screen.error(&error).await?;
-                Ok(Vec::new())
+                match refuses_decision(&error) {
+                    true => self.pending_interrupts().await,
+                    false => Ok(Vec::new()),
+                }
             }
         }
     }
@@ -205,6 +221,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
                 _ => Ok(()),
             },
             EventKind::Update { writes, .. } if event.node.as_deref() == Some("model") => {
+                self.screen.end_message().await?;
                 let messages = writes.into_iter().filter(|it| it.field == MESSAGES);
                 let messages = messages.filter_map(|it| messages_from_json(&it.value).ok());
                 let newest = messages.flatten().filter_map(|it| it.as_ai().cloned()).next_back();

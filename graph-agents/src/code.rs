@@ -203,7 +203,7 @@ async fn stored_files(sandbox: &Sandbox) -> Result<Files, sandbox_vm::Error> {
         for entry in sandbox.fs().list(&directory).await? {
             let path = format!("{directory}{}{}", if depth > 0 { "/" } else { "" }, entry.name);
             let is_hidden = entry.name.starts_with('.') || entry.name == "__pycache__";
-            // A name that `file_path` would change could not be written back.
+            // Skip names that `file_path` changes, because such a file could not be written back under its name.
             if is_hidden || file_path(&path).ok().as_ref() != Some(&path) {
                 continue;
             }

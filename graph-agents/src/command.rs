@@ -1,6 +1,6 @@
 //! Updates of an agent's state, and commands that also choose where the run continues.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use graph_core::{
     Goto, JsonFieldKind, JsonState, JsonStateSchema, NodeError,
@@ -83,6 +83,11 @@ impl Update {
     /// Returns the writes as a JSON object.
     pub fn to_json(&self) -> Value {
         self.fields.iter().cloned().collect()
+    }
+
+    /// Returns the writes by field.
+    pub(crate) fn into_fields(self) -> BTreeMap<String, Value> {
+        self.fields.into_iter().collect()
     }
 
     /// Returns the written messages. `None` if the update does not write messages.

@@ -39,6 +39,15 @@ impl Dependencies {
         self
     }
 
+    /// Adds the values of `others` whose types are missing here.
+    pub(crate) fn or(mut self, others: &Self) -> Self {
+        let values = Arc::make_mut(&mut self.values);
+        for (id, value) in &*others.values {
+            values.entry(*id).or_insert_with(|| value.clone());
+        }
+        self
+    }
+
     /// Returns the value of type `T`.
     pub fn get<T: Send + Sync + 'static>(&self) -> Result<Dep<T>, AgentError> {
         let value = self.values.get(&TypeId::of::<T>()).cloned();
@@ -46,7 +55,7 @@ impl Dependencies {
         value.map(Dep).ok_or_else(|| {
             let name = type_name::<T>();
             AgentError::value(format!(
-                "no dependency of type `{name}`; add one with `Agent::dependency`"
+                "no dependency of type `{name}`; add one with the method `dependency` of the agent"
             ))
         })
     }

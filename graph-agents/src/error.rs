@@ -15,6 +15,8 @@ use crate::notation;
 pub struct AgentError {
     name: Cow<'static, str>,
     message: String,
+    /// Whether the error rejects the decision of a reviewer, who can then make another decision.
+    refuses_decision: bool,
 }
 
 graph_core::readable_debug!(AgentError);
@@ -27,12 +29,22 @@ impl AgentError {
 
     /// Creates an error with a name and a message.
     pub fn named(name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self { name: name.into(), message: message.into() }
+        Self { name: name.into(), message: message.into(), refuses_decision: false }
     }
 
     /// Creates an error about an invalid value.
     pub fn value(message: impl Into<String>) -> Self {
         Self::named("ValueError", message)
+    }
+
+    /// Creates an error about a reviewer's decision that is not valid.
+    pub(crate) fn refused_decision(message: impl Into<String>) -> Self {
+        Self { refuses_decision: true, ..Self::value(message) }
+    }
+
+    /// Returns whether the error is about a reviewer's decision that is not valid.
+    pub(crate) fn refuses_decision(&self) -> bool {
+        self.refuses_decision
     }
 
     /// Creates an error that a tool with [`Tool::handle_exceptions`](crate::Tool::handle_exceptions) answers itself.

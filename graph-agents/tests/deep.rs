@@ -87,6 +87,18 @@ async fn second_change_of_a_file_in_one_message_is_refused() {
     assert!(results[2].1.contains("another call in the same message changes `x`"), "{results:?}");
 }
 
+#[tokio::test]
+async fn call_without_a_path_does_not_affect_other_calls() {
+    let args = json!({"path": "x", "content": "1"});
+    let message = AiMessage::new("")
+        .tool_call(ToolCall::new("write_file", json!({"content": "0"}), "c1"))
+        .tool_call(ToolCall::new("write_file", args, "c2"));
+    let (results, files) = run_files(vec![message]).await;
+    assert_eq!(files, json!({"x": "1"}));
+    let statuses: Vec<_> = results.iter().map(|it| it.0).collect();
+    assert_eq!(statuses, [Status::Error, Status::Success]);
+}
+
 /// Returns the number of a sale.
 #[tool]
 async fn sale() -> i64 {

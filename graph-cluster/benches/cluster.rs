@@ -1,6 +1,6 @@
 //! Costs of a cluster: per superstep, per spread task, per worker of a fan-out, and of a lost worker.
 //!
-//! `cargo xtask bench cluster` runs it with worker processes of the same build and a PostgreSQL server of its own. The
+//! `cargo xtask bench cluster` runs it with worker processes of the same build and a separate PostgreSQL server. The
 //! times include the polling and the notifications of the client.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 
@@ -38,7 +38,7 @@ const WIDTH: u32 = 1000;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Number of tasks that a worker executes at a time.
 const CAPACITY: usize = 32;
-/// Number of measurements of which the median counts.
+/// Number of measurements. Their median is the result.
 const REPEATS: usize = 5;
 
 #[tokio::main(worker_threads = 2)]

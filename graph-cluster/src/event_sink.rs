@@ -6,12 +6,9 @@ use tokio::time::sleep;
 use crate::{
     error::ClusterError,
     leg_end::LegEnd,
-    limits::RETRY_DELAY,
+    limits::{MAX_BATCH_BYTES, RETRY_DELAY},
     store::{Claim, RunEvent, RunStore},
 };
-
-/// Maximum size of the events that are stored in one statement, unless a single event is larger.
-const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// Stores the events of one claim in order.
 pub(crate) struct EventSink<'a> {

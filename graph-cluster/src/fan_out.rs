@@ -21,7 +21,7 @@ use tokio::{
         broadcast::{Receiver, error::RecvError},
         mpsc, oneshot,
     },
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
@@ -32,8 +32,9 @@ use crate::{
     task_message::TaskMessage,
 };
 
-/// Time to wait for further notifications before the tables are read.
-const COLLECT_TIME: Duration = Duration::from_millis(2);
+/// Minimum and maximum time to wait for further notifications before the tables are read. Within these limits, the wait
+/// is as long as the last read took. In a wide step, each read then returns the results of many tasks.
+const COLLECT_TIME: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
 
 /// Determines which tasks of a run are executed by other workers.
 #[derive(Clone, Debug)]
@@ -100,6 +101,8 @@ pub(crate) async fn dispatch_tasks(
     let run = &claim.request.id;
     let mut notices = store.notices();
     let mut open: BTreeMap<String, OpenTask> = BTreeMap::new();
+    let [min_collect_time, max_collect_time] = COLLECT_TIME;
+    let mut collect_time = min_collect_time;
     loop {
         tokio::select! {
             Some(call) = posted.recv() => {
@@ -112,12 +115,13 @@ pub(crate) async fn dispatch_tasks(
                     None => return LegEnd::Lost,
                 }
             }
-            () = wait_for_update(&mut notices, run), if !open.is_empty() => {}
+            () = wait_for_update(&mut notices, run, collect_time), if !open.is_empty() => {}
             // The run has ended, and its last events are being stored.
             else => return std::future::pending().await,
         }
+        let started = Instant::now();
         match deliver(store, run, &mut open).await {
-            Ok(()) => {}
+            Ok(()) => collect_time = started.elapsed().clamp(min_collect_time, max_collect_time),
             Err(error @ ClusterError::Database(_)) => {
                 tracing::warn!(run, %error, "cannot read the tasks of a run");
                 sleep(RETRY_DELAY).await;
@@ -177,8 +181,8 @@ fn fail_tasks(tasks: impl Iterator<Item = OpenTask>, problem: &str) {
     }
 }
 
-/// Returns once tasks of the run may have changed.
-async fn wait_for_update(notices: &mut Receiver<Notice>, run: &str) {
+/// Returns once tasks of the run may have changed, and the time to collect further changes has passed.
+async fn wait_for_update(notices: &mut Receiver<Notice>, run: &str, collect_time: Duration) {
     let notified = async {
         loop {
             match notices.recv().await {
@@ -190,7 +194,7 @@ async fn wait_for_update(notices: &mut Receiver<Notice>, run: &str) {
         }
     };
     if timeout(POLL_INTERVAL, notified).await.is_ok() {
-        sleep(COLLECT_TIME).await;
+        sleep(collect_time).await;
         while notices.try_recv().is_ok() {}
     }
 }

@@ -48,12 +48,15 @@ mod scheduler;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(feature = "http")]
+mod status_page;
+#[cfg(feature = "http")]
 mod status_server;
 mod status_text;
 mod store;
 mod task_execution;
 mod task_message;
 mod task_worker;
+mod task_writer;
 mod timer;
 mod worker;
 mod worker_options;

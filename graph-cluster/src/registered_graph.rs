@@ -156,26 +156,24 @@ mod tests {
 
     use super::*;
 
-    /// A state with a value that no other process can receive.
     #[derive(State, Clone, Debug, Default)]
-    struct Open {
-        #[reduce(untracked)]
-        handle: u32,
-        seen: u32,
+    struct Essay {
+        text: String,
     }
 
-    async fn use_handle(open: &Open) -> OpenUpdate {
-        Open::update().seen(open.handle)
+    async fn write(_: &Essay) -> EssayUpdate {
+        Essay::update().text("On tea")
     }
 
     #[test]
     fn pool_of_a_node_that_cannot_move_is_refused() {
-        let graph = StateGraph::<Open>::new().node(use_handle.pool("gpu")).edge(START, use_handle);
+        // Tasks of an eager graph are always executed by the worker of the run.
+        let graph = StateGraph::<Essay>::new().node(write.pool("gpu")).edge(START, write).eager();
         let graph = graph.compile().expect("the graph is valid");
-        let refused = GraphRegistry::new(vec![RegisteredGraph::new("open", graph, || ())]);
+        let refused = GraphRegistry::new(vec![RegisteredGraph::new("essay", graph, || ())]);
         let Err(ClusterError::ImmovableNode { graph, node }) = refused else {
             panic!("the graph was registered");
         };
-        assert_eq!((graph.as_str(), node.as_str()), ("open", "use_handle"));
+        assert_eq!((graph.as_str(), node.as_str()), ("essay", "write"));
     }
 }

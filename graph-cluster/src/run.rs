@@ -39,7 +39,8 @@ pub struct StartRun {
     /// Command that the run executes instead of setting fields and starting at START.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<RunCommand>,
-    /// Checkpoint of the thread from which the run starts, and thereby creates a new branch. `None` selects the newest.
+    /// Checkpoint of the thread from which the run starts; the run then creates a new branch. `None` selects the
+    /// newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointId>,
     /// Settings that replace those of the graph.
@@ -93,9 +94,9 @@ impl StartRun {
         self
     }
 
-    /// Starts from an earlier checkpoint of the thread instead of the newest one, and thereby creates a new branch. With
-    /// input, the run sets fields and starts at START. To run the nodes again that followed the checkpoint, add an empty
-    /// [`command`](Self::command).
+    /// Starts from an earlier checkpoint of the thread instead of the newest one, which creates a new branch. With
+    /// input, the run sets fields and starts at START. To run the nodes again that followed the checkpoint, add an
+    /// empty [`command`](Self::command).
     ///
     /// ```
     /// use graph_cluster::{RunCommand, StartRun};
@@ -181,7 +182,7 @@ pub struct RunInfo {
     pub thread: String,
     /// Status of the run.
     pub status: RunStatus,
-    /// Number of the run in the order in which the runs of the cluster were started. It is never used again.
+    /// Number of the run in the order in which the runs of the cluster were started. Numbers are never reused.
     pub number: i64,
     /// Number of times that the run was resumed.
     pub leg: i32,

@@ -157,6 +157,8 @@ fn start_run(run: &ExecutorRun) -> StartRun {
     let mut request = StartRun::new(&run.id, &run.graph, &run.thread)
         .stream_modes(StreamMode::DEBUG)
         .context(Value::Object(run.context.clone()));
+    request.tenant.clone_from(&run.owner);
+    request.trace_parent.clone_from(&run.trace_parent);
     request.checkpoint = run.checkpoint;
     request.settings = RunSettings {
         step_limit: run.step_limit,

@@ -4,17 +4,17 @@ use axum::{
     Json, Router,
     extract::State,
     http::{StatusCode, header::CONTENT_TYPE},
-    response::{IntoResponse, Response},
+    response::{Html, IntoResponse, Response},
     routing::get,
 };
 
-use crate::{client::Client, error::ClusterError};
+use crate::{client::Client, error::ClusterError, status_page::status_page};
 
 /// Content type of the text format of Prometheus that the metrics use.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Returns routes for operators: `GET /status` (the workers and what they execute, as JSON), `GET /metrics` (for
-/// Prometheus) and `GET /health` (whether the database answers).
+/// Returns routes for operators: `GET /` (a page with the workers and what they execute), `GET /status` (the same as
+/// JSON), `GET /metrics` (for Prometheus) and `GET /health` (whether the database answers).
 ///
 /// The routes do not check who calls them. Serve them on an address that only operators can reach.
 ///
@@ -34,10 +34,15 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// ```
 pub fn status_routes(client: Client) -> Router {
     Router::new()
+        .route("/", get(page))
         .route("/status", get(status))
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .with_state(client)
+}
+
+async fn page(State(client): State<Client>) -> Result<Html<String>, Unavailable> {
+    Ok(Html(status_page(&client.status().await?)))
 }
 
 async fn status(State(client): State<Client>) -> Result<Response, Unavailable> {

@@ -27,14 +27,14 @@ impl fmt::Display for ClusterStatus {
 fn write_worker(f: &mut fmt::Formatter<'_>, worker: &WorkerStatus) -> fmt::Result {
     let state = if worker.draining { "draining" } else { "working" };
     let (id, graphs) = (&worker.id, worker.graphs.join(", "));
-    let (tasks, seen) = (worker.tasks, seconds(worker.seen_ms_ago));
+    let (tasks, seen) = (worker.tasks, format_seconds(worker.seen_ms_ago));
     write!(f, "{id}: {state}, seen {seen} ago, {tasks} tasks, graphs: {graphs}")?;
     match worker.pools.is_empty() {
         true => writeln!(f)?,
         false => writeln!(f, ", pools: {}", worker.pools.join(", "))?,
     }
     for run in &worker.runs {
-        let (graph, thread, time) = (&run.graph, &run.thread, seconds(run.running_ms));
+        let (graph, thread, time) = (&run.graph, &run.thread, format_seconds(run.running_ms));
         writeln!(
             f,
             "    run {} of {graph} on thread {thread}, for {time}, claim {}",
@@ -44,17 +44,18 @@ fn write_worker(f: &mut fmt::Formatter<'_>, worker: &WorkerStatus) -> fmt::Resul
     Ok(())
 }
 
-fn seconds(millis: i64) -> String {
+/// Formats a duration, given in milliseconds, in seconds.
+pub(crate) fn format_seconds(millis: i64) -> String {
     format!("{:.1} s", millis as f64 / 1000.0)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::store::WorkerRun;
 
-    #[test]
-    fn status_lists_workers_runs_and_unserved_versions() {
+    /// Returns the status of a cluster with one worker, which executes one run.
+    pub(crate) fn sample_status() -> ClusterStatus {
         let run = WorkerRun {
             run: "r1".into(),
             graph: "essay".into(),
@@ -71,13 +72,17 @@ mod tests {
             seen_ms_ago: 900,
             runs: vec![run],
         };
-        let status = ClusterStatus {
+        ClusterStatus {
             workers: vec![worker],
             runs: [("done".to_owned(), 7), ("running".to_owned(), 1)].into(),
             unserved: [("essay@1".to_owned(), 4)].into(),
-        };
+        }
+    }
+
+    #[test]
+    fn status_lists_workers_runs_and_unserved_versions() {
         assert_eq!(
-            status.to_string(),
+            sample_status().to_string(),
             "one: working, seen 0.9 s ago, 3 tasks, graphs: essay@2, pools: gpu\n    \
              run r1 of essay on thread t1, for 61.2 s, claim 2\n\
              runs: 7 done, 1 running\n\

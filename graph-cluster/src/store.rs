@@ -12,13 +12,16 @@ mod requests;
 #[cfg(test)]
 mod simulation;
 mod status;
+mod task_writes;
 mod tasks;
 mod tenants;
+mod values;
 
 pub(crate) use self::{
     claims::{Claim, Heartbeat},
     notices::Notice,
     status::WorkerReport,
+    task_writes::TaskWrite,
     tasks::{NewTask, TaskClaim, TaskFilter},
 };
 pub use self::{

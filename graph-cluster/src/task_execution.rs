@@ -27,8 +27,9 @@ use crate::{
     leg::LegRunner,
     limits::{MAX_ATTEMPTS, MAX_BATCH, RETRY_DELAY},
     run::StartRun,
-    store::{RunStore, TaskClaim},
+    store::{TaskClaim, TaskWrite},
     task_message::TaskMessage,
+    task_writer::TaskWriter,
 };
 
 /// The reason why the engine returned no outcome for a task.
@@ -46,16 +47,17 @@ impl From<ClusterError> for TaskError {
 }
 
 /// Executes a claimed task and stores its outcome.
-pub(crate) async fn execute(runner: &LegRunner, claim: &TaskClaim) {
-    let TaskClaim { run, id, graph, fence, .. } = claim;
-    let span = info_span!("task", run, task = id, graph, worker = runner.worker, claim = fence);
+pub(crate) async fn execute(runner: &LegRunner, writer: &TaskWriter, claim: &TaskClaim) {
+    let TaskClaim { run, id, graph, .. } = claim;
+    let (worker, number) = (&runner.worker, claim.claim_count());
+    let span = info_span!("task", run, task = id, graph, worker, claim = number);
     runner.options.set_parent(&span, claim.trace_parent.as_deref());
-    execute_in_span(runner, claim).instrument(span).await;
+    execute_in_span(runner, writer, claim).instrument(span).await;
 }
 
-async fn execute_in_span(runner: &LegRunner, claim: &TaskClaim) {
+async fn execute_in_span(runner: &LegRunner, writer: &TaskWriter, claim: &TaskClaim) {
     // The engine catches panics of the node. This one is in code around it, such as the creation of the dependencies.
-    let outcome = match catch_panic(run(runner, claim)).await {
+    let outcome = match catch_panic(run(runner, writer, claim)).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(TaskError::Failed(problem))) => RemoteTaskOutcome::failed(problem),
         Ok(Err(TaskError::Lost)) => return,
@@ -64,21 +66,25 @@ async fn execute_in_span(runner: &LegRunner, claim: &TaskClaim) {
             RemoteTaskOutcome::failed(format!("the task panicked outside its node: {message}"))
         }
     };
-    let Err(error) = store_outcome(&runner.store, claim, &outcome).await else { return };
+    let Err(error) = store_outcome(writer, claim, &outcome).await else { return };
     let problem = format!("cannot store the outcome of the task: {error}");
     let failure = RemoteTaskOutcome::failed(problem);
-    if let Err(error) = store_outcome(&runner.store, claim, &failure).await {
+    if let Err(error) = store_outcome(writer, claim, &failure).await {
         tracing::error!(run = claim.run, task = claim.id, error, "cannot store the end of a task");
     }
 }
 
+/// Stores the outcome of a task, unless another worker has claimed the task.
 async fn store_outcome(
-    store: &RunStore,
+    writer: &TaskWriter,
     claim: &TaskClaim,
     outcome: &RemoteTaskOutcome,
 ) -> Result<(), String> {
     let outcome = serde_json::to_string(outcome).map_err(|it| it.to_string())?;
-    retry(claim, || store.end_task(claim, &outcome)).await.map_err(|it| it.to_string())
+    match writer.store(TaskWrite::outcome(claim, outcome)).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Runs a future until it completes or panics.
@@ -97,7 +103,11 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// Runs a task with the effects that earlier executions have recorded.
-async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome, TaskError> {
+async fn run(
+    runner: &LegRunner,
+    writer: &TaskWriter,
+    claim: &TaskClaim,
+) -> Result<RemoteTaskOutcome, TaskError> {
     if claim.attempts > MAX_ATTEMPTS {
         return Err(TaskError::Failed(format!(
             "{MAX_ATTEMPTS} executions of the task ended without a result, because the worker died or lost its \
@@ -114,7 +124,7 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
     let request: StartRun = serde_json::from_str(&claim.request).map_err(unreadable)?;
     let mut next_seq = 0;
     let mut effects = BTreeMap::new();
-    if claim.fence > 1 {
+    if claim.claim_count() > 1 {
         for (seq, body) in retry(claim, || runner.store.task_history(claim)).await? {
             next_seq = seq + 1;
             if let Ok(TaskMessage::Effect { key, result }) = serde_json::from_str(&body) {
@@ -137,8 +147,8 @@ async fn run(runner: &LegRunner, claim: &TaskClaim) -> Result<RemoteTaskOutcome,
         }
         Ok::<_, TaskError>(task.finish().await)
     };
-    let writer = Writer { store: &runner.store, claim, next_seq };
-    let (outcome, ()) = tokio::try_join!(drive, writer.write(events, recorded))?;
+    let messages = MessageWriter { writer, claim, next_seq };
+    let (outcome, ()) = tokio::try_join!(drive, messages.write(events, recorded))?;
     Ok(outcome)
 }
 
@@ -169,13 +179,13 @@ impl EffectRecorder for Recorder {
 }
 
 /// Stores the messages of a task, in batches.
-struct Writer<'a> {
-    store: &'a RunStore,
+struct MessageWriter<'a> {
+    writer: &'a TaskWriter,
     claim: &'a TaskClaim,
     next_seq: i64,
 }
 
-impl Writer<'_> {
+impl MessageWriter<'_> {
     /// Stores messages until the sender of the events is dropped.
     async fn write(
         mut self,
@@ -207,7 +217,7 @@ impl Writer<'_> {
             {
                 bodies.push(to_body(&event)?);
             }
-            self.append(&bodies).await?;
+            self.append(bodies).await?;
             for stored in waiting {
                 // The node may have dropped the call.
                 let _ = stored.send(());
@@ -216,10 +226,11 @@ impl Writer<'_> {
     }
 
     /// Stores messages. Waits while the database is unreachable.
-    async fn append(&mut self, bodies: &[String]) -> Result<(), TaskError> {
-        let append = || self.store.append_messages(self.claim, self.next_seq, bodies);
-        match retry(self.claim, append).await? {
-            true => self.next_seq += bodies.len() as i64,
+    async fn append(&mut self, bodies: Vec<String>) -> Result<(), TaskError> {
+        let n_bodies = bodies.len() as i64;
+        let write = TaskWrite::messages(self.claim, self.next_seq, bodies);
+        match self.writer.store(write).await? {
+            true => self.next_seq += n_bodies,
             false => return Err(TaskError::Lost),
         }
         Ok(())

@@ -1,11 +1,11 @@
 //! Claims tasks of the runs of all workers, and extends their leases while they execute.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{broadcast::error::RecvError, oneshot},
-    task::{AbortHandle, JoinSet},
-    time::{Instant, MissedTickBehavior, interval},
+    task::{AbortHandle, Id, JoinError, JoinSet},
+    time::{Instant, MissedTickBehavior, interval, sleep},
 };
 
 use crate::{
@@ -13,7 +13,11 @@ use crate::{
     limits::POLL_INTERVAL,
     store::{Notice, TaskClaim, TaskFilter},
     task_execution::execute,
+    task_writer::TaskWriter,
 };
+
+/// Maximum time to wait for further slots to become free before tasks are claimed.
+const MAX_REFILL_DELAY: Duration = Duration::from_millis(50);
 
 /// A task that this worker executes.
 struct ActiveTask {
@@ -38,8 +42,8 @@ pub(crate) async fn work(runner: Arc<LegRunner>, mut legs_ended: oneshot::Receiv
                 tasks.extend_leases().await;
                 tasks.claim_stalled().await;
             }
-            // A free slot may take one of the remaining tasks.
-            () = tasks.join_next() => tasks.claim().await,
+            // A slot is free, so a further task may be claimed.
+            () = tasks.join_next() => tasks.refill().await,
             notice = notices.recv() => match notice {
                 Ok(Notice::Task) => tasks.claim().await,
                 Ok(Notice::Cancel(_)) => tasks.extend_leases().await,
@@ -61,36 +65,51 @@ pub(crate) async fn work(runner: Arc<LegRunner>, mut legs_ended: oneshot::Receiv
 /// The tasks that this worker executes.
 struct TaskSet {
     runner: Arc<LegRunner>,
+    writer: TaskWriter,
     executions: JoinSet<()>,
     active: BTreeMap<(String, String), ActiveTask>,
     /// Whether tasks were claimed since the last call of [`claim_stalled`](Self::claim_stalled).
     has_claimed: bool,
+    /// Duration of the last claim.
+    claim_time: Duration,
 }
 
 impl TaskSet {
     fn new(runner: Arc<LegRunner>) -> Self {
+        let writer = TaskWriter::start(runner.store.clone());
         let (executions, active) = (JoinSet::new(), BTreeMap::new());
-        Self { runner, executions, active, has_claimed: false }
+        Self { runner, writer, executions, active, has_claimed: false, claim_time: Duration::ZERO }
     }
 
     fn is_empty(&self) -> bool {
         self.executions.is_empty()
     }
 
-    /// Waits until an execution ends, and removes all that have ended. If there are none, never returns.
+    /// Waits until an execution ends, and removes it. If there is none, never returns.
     async fn join_next(&mut self) {
-        let Some(ended) = self.executions.join_next_with_id().await else {
-            return std::future::pending().await;
-        };
-        let more = std::iter::from_fn(|| self.executions.try_join_next_with_id());
-        for ended in std::iter::once(ended).chain(more) {
-            let id = match ended {
-                Ok((id, ())) => id,
-                // The lease of an execution that panicked or was aborted is no longer extended.
-                Err(error) => error.id(),
-            };
-            self.active.retain(|_, it| it.abort.id() != id);
+        match self.executions.join_next_with_id().await {
+            Some(ended) => self.remove(ended),
+            None => std::future::pending().await,
         }
+    }
+
+    fn remove(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            // The lease of an execution that panicked or was aborted is no longer extended.
+            Err(error) => error.id(),
+        };
+        self.active.retain(|_, it| it.abort.id() != id);
+    }
+
+    /// Claims tasks for the slots of executions that have ended. First waits for as long as the last claim took, so that
+    /// one statement claims tasks for all executions that end at about the same time.
+    async fn refill(&mut self) {
+        sleep(self.claim_time.min(MAX_REFILL_DELAY)).await;
+        while let Some(ended) = self.executions.try_join_next_with_id() {
+            self.remove(ended);
+        }
+        self.claim().await;
     }
 
     /// Claims the fair share of this worker.
@@ -106,7 +125,7 @@ impl TaskSet {
         self.claim_share(held).await;
     }
 
-    /// Claims the share of this worker, of which it has claimed `held` tasks already.
+    /// Claims the fair share of this worker, minus `held` tasks.
     async fn claim_share(&mut self, held: usize) {
         let runner = &self.runner;
         let free = runner.options.task_capacity.saturating_sub(self.executions.len());
@@ -125,6 +144,7 @@ impl TaskSet {
         };
         let (sent, lease) = (Instant::now(), runner.options.lease);
         let claimed = runner.store.claim_tasks(&filter, lease, free).await;
+        self.claim_time = sent.elapsed();
         match claimed {
             // The answer came so late that another worker may already have claimed or even completed the tasks.
             Ok(claims) if sent.elapsed() >= lease && !claims.is_empty() => {
@@ -137,8 +157,8 @@ impl TaskSet {
 
     fn start(&mut self, claim: TaskClaim) {
         self.has_claimed = true;
-        let (runner, task) = (self.runner.clone(), claim.clone());
-        let abort = self.executions.spawn(async move { execute(&runner, &task).await });
+        let (runner, writer, task) = (self.runner.clone(), self.writer.clone(), claim.clone());
+        let abort = self.executions.spawn(async move { execute(&runner, &writer, &task).await });
         let key = (claim.run.clone(), claim.id.clone());
         self.active.insert(key, ActiveTask { claim, abort });
     }

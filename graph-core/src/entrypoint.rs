@@ -11,8 +11,11 @@ use crate::{
     checkpoint::saver::Checkpointer,
     context::Context,
     engine::edit::AsNode,
-    error::{BuildError, NodeError, RunError},
-    graph::{build::StateGraph, compiled::CompiledGraph, run_options::RunOptions},
+    error::{NodeError, RunError},
+    graph::{
+        build::StateGraph, build_error::BuildError, compiled::CompiledGraph,
+        run_options::RunOptions,
+    },
     interrupt::{Interrupt, StopReason},
     json::{
         field_kind::JsonFieldKind,

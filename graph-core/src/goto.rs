@@ -25,7 +25,9 @@ use crate::{
 /// use serde_json::json;
 ///
 /// let targets = vec![Goto::node("review"), Goto::send("translate", json!({ "to": "fr" }))];
-/// # let _ = targets;
+/// assert_eq!(targets[0].target(), "review");
+/// assert_eq!(targets[1].payload()?, Some(json!({ "to": "fr" })));
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Goto {
@@ -47,6 +49,16 @@ impl Goto {
     /// Creates a `Goto` that sends a JSON payload to the named node.
     pub fn send(name: impl Into<Label>, payload: Value) -> Self {
         Self { to: name.into(), payload: Some(Payload::Json(Arc::new(payload))) }
+    }
+
+    /// Returns the name of the node, or `__end__`.
+    pub fn target(&self) -> &str {
+        self.to.as_str()
+    }
+
+    /// Returns the payload as JSON, if one is sent. Fails if the payload cannot be converted to JSON.
+    pub fn payload(&self) -> Result<Option<Value>, serde_json::Error> {
+        self.payload.as_ref().map(Payload::to_json).transpose()
     }
 
     /// Creates a `Goto` that sends a typed payload to the named node.

@@ -2,6 +2,7 @@
 
 pub(crate) mod branch;
 pub(crate) mod build;
+pub(crate) mod build_error;
 pub(crate) mod compiled;
 mod declaration;
 pub mod draw;
@@ -11,6 +12,7 @@ pub(crate) mod fields;
 pub(crate) mod find_subgraph;
 pub(crate) mod into_node;
 mod migrate;
+mod paths;
 pub(crate) mod run_options;
 #[cfg(feature = "schema")]
 mod schema;

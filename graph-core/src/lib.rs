@@ -128,6 +128,7 @@ pub mod state;
 pub mod store;
 pub mod stream;
 mod subgraph;
+mod suggestion;
 mod sync;
 
 pub use cache::MemoryCache;
@@ -146,12 +147,13 @@ pub use engine::{
 };
 pub use entrypoint::{CompiledEntrypoint, Entrypoint, EntrypointOutcome, EntrypointThread, Final};
 pub use error::{
-    BuildError, BuildProblem, IgnoredInterruptError, NodeError, NodePanicError, NodeTimeoutError,
-    RunError, Terminal, UndeclaredError, UnknownTargetError, WriteConflictError,
+    IgnoredInterruptError, NodeError, NodePanicError, NodeTimeoutError, RunError, Terminal,
+    UndeclaredError, UnknownTargetError, WriteConflictError,
 };
 pub use goto::Goto;
 pub use graph::{
     build::StateGraph,
+    build_error::{BuildError, BuildProblem},
     compiled::CompiledGraph,
     draw,
     into_node::{IntoErrorHandler, IntoNode, NodeShape},

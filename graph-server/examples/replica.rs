@@ -48,6 +48,9 @@ struct Options {
     /// access.
     #[arg(long)]
     api_key: Vec<String>,
+    /// Allow webhooks to loopback and private addresses.
+    #[arg(long)]
+    private_webhooks: bool,
 }
 
 /// A job that takes several rounds.
@@ -134,7 +137,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Schemas::default(),
         move |_| Ok(Effects(effects.clone())),
     )?;
-    let settings = ApiOptions::default().max_concurrent_runs(options.concurrent_runs);
+    let settings = ApiOptions::default()
+        .max_concurrent_runs(options.concurrent_runs)
+        .private_webhooks(options.private_webhooks);
     let api = LangGraphApi::connect(graphs, &options.database, settings).await?;
     let guard = guard(&options.api_key)?;
     let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());

@@ -52,6 +52,7 @@
 mod access;
 mod any_graph;
 mod assistants;
+mod authorize;
 mod cancellation;
 mod database;
 mod drawing;
@@ -67,19 +68,22 @@ mod openapi;
 mod position;
 mod records;
 mod request;
+mod required_access;
 mod routes;
 mod schemas;
 mod state_json;
 mod storage;
 mod stream;
 mod time;
+mod trace_context;
 mod webhook;
 
 use std::{path::Path, sync::Arc};
 
-use axum::Router;
+use axum::{Router, middleware};
 
 pub use self::{
+    authorize::{AccessRequest, Action, Authorize, Decision, Resource},
     error::NamedError,
     executor::{ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, RunExecutor},
     graphs::{Graphs, UnknownGraphError},
@@ -129,6 +133,7 @@ use crate::http::Metrics;
 #[derive(Debug, Clone)]
 pub struct LangGraphApi {
     manager: Arc<Manager>,
+    authorizer: Option<Arc<dyn Authorize>>,
 }
 
 /// Options of the API.
@@ -257,7 +262,14 @@ impl LangGraphApi {
         created.await.map_err(|error| OpenApiError(error.to_string()))?;
         manager.start();
         routes::start_timer(&manager);
-        Ok(Self { manager })
+        Ok(Self { manager, authorizer: None })
+    }
+
+    /// Asks an authorizer about each request of a client. Without one, scopes and owners alone decide.
+    #[must_use]
+    pub fn authorizer(mut self, authorizer: impl Authorize + 'static) -> Self {
+        self.authorizer = Some(Arc::new(authorizer));
+        self
     }
 
     /// Returns the routes that need no credentials: `/ok`, `/info`, `/openapi.json` and `/docs`.
@@ -267,7 +279,12 @@ impl LangGraphApi {
 
     /// Returns the routes of the API.
     pub fn routes(&self) -> Router {
-        routes::routes(self.manager.clone())
+        let routes = routes::routes(self.manager.clone());
+        match &self.authorizer {
+            None => routes,
+            Some(authorizer) => routes
+                .layer(middleware::from_fn_with_state(authorizer.clone(), access::add_authorizer)),
+        }
     }
 
     /// Returns the metrics that the route `/metrics` shows. Pass them to [`Guard::wrap`](crate::http::Guard::wrap), so

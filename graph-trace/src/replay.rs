@@ -1,11 +1,10 @@
 //! Record and replay. The external calls of a run are stored in a file, and the run can be repeated without making
 //! these calls.
 //!
-//! A [`Recording`] contains the results of all external calls of a run, and the trace of the run. [`record_to`]
-//! creates a recording, and [`Recording::replay`] runs the graph with it: each
-//! [`Context::task`](graph_core::Context::task), clock reading and random number returns the recorded result, and
-//! no call is made. A changed graph or prompt can thus be tried on a past run, and a bug that occurred once can be
-//! reproduced any number of times.
+//! A [`Recording`] contains the results of all external calls of a run, and the trace of the run. [`record_to`] creates
+//! a recording, and [`Recording::replay`] runs the graph with it: each [`Context::task`](graph_core::Context::task),
+//! clock reading and random number returns the recorded result, and no call is made. A changed graph or prompt can
+//! therefore be tested on a past run, and a bug that occurred once can be reproduced any number of times.
 //!
 //! A recording contains the results of calls **unredacted**. If the results contain secrets or personal data, so
 //! does the file.

@@ -184,11 +184,7 @@ fn result(call: &ToolCall, content: String, failed: bool) -> Part {
 pub(crate) fn text(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
-        Part::Reasoning { .. }
-        | Part::Media(_)
-        | Part::ToolCall(_)
-        | Part::InvalidToolCall(_)
-        | Part::ToolResult { .. } => None,
+        _ => None,
     });
     texts.collect()
 }

@@ -53,11 +53,7 @@ impl Response {
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(call),
-            Part::Text { .. }
-            | Part::Reasoning { .. }
-            | Part::Media(_)
-            | Part::InvalidToolCall(_)
-            | Part::ToolResult { .. } => None,
+            _ => None,
         })
     }
 
@@ -65,11 +61,7 @@ impl Response {
     pub fn invalid_tool_calls(&self) -> impl Iterator<Item = &InvalidToolCall> {
         self.content.iter().filter_map(|part| match part {
             Part::InvalidToolCall(call) => Some(call),
-            Part::Text { .. }
-            | Part::Reasoning { .. }
-            | Part::Media(_)
-            | Part::ToolCall(_)
-            | Part::ToolResult { .. } => None,
+            _ => None,
         })
     }
 

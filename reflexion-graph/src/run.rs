@@ -96,7 +96,7 @@ pub enum RunError {
     Job(#[from] JobError),
     #[error("{} contains no session; create one with `agent-sandbox run`", .0.display())]
     NoRun(PathBuf),
-    #[error("{} is not empty; choose another folder with --out", .0.display())]
+    #[error("{} is not empty; choose another directory with --out", .0.display())]
     NotEmpty(PathBuf),
     #[error("the session in {dir} is not complete; finish it with `agent-sandbox resume {dir}`", dir = .0.display())]
     Unfinished(PathBuf),

@@ -1,6 +1,8 @@
-//! Utilities for the tests of several crates: finding optional programs, and starting processes that end with a test.
+//! Utilities for the tests of several crates: finding optional programs and free ports, and
+//! starting processes that end with a test.
 
 pub mod peers;
+pub mod ports;
 pub mod process;
 
 use std::{

@@ -83,8 +83,7 @@ fn nested(
 }
 
 fn schema(spec: &GraphSpec) -> Result<JsonStateSchema, FieldError> {
-    let fields =
-        spec.state.0.iter().map(|(name, kind)| (name.as_str(), JsonFieldKind::from(*kind)));
+    let fields = spec.state.iter().map(|(name, kind)| (name.as_str(), JsonFieldKind::from(*kind)));
     let mut schema = JsonStateSchema::new(fields)?;
     if let Some(input) = &spec.input {
         schema = schema.with_input(input)?;

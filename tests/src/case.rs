@@ -6,13 +6,11 @@ mod call;
 mod stops;
 mod targets;
 
-use std::{collections::BTreeMap, fmt, marker::PhantomData};
+use std::collections::BTreeMap;
 
 use graph_core::JsonFieldKind;
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use indexmap::IndexMap;
+use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::{
@@ -48,8 +46,8 @@ impl Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
-    /// State fields and their kinds.
-    pub state: OrderedMap<Kind>,
+    /// State fields and their kinds. Their order is that of the schema.
+    pub state: IndexMap<String, Kind>,
     /// Fields of the input schema. `None` means all fields.
     pub input: Option<Vec<String>>,
     /// Fields of the output schema. `None` means all fields.
@@ -62,31 +60,6 @@ pub struct GraphSpec {
     pub branches: Vec<BranchSpec>,
     #[serde(default)]
     pub compile: CompileSpec,
-}
-
-/// The entries of a JSON object, in the order in which they appear in the text. This order determines the order of a
-/// schema's fields and of a node's writes.
-#[derive(Clone, Debug)]
-pub struct OrderedMap<V>(pub Vec<(String, V)>);
-
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries<V>(PhantomData<V>);
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
-            type Value = OrderedMap<V>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(OrderedMap(entries))
-            }
-        }
-        deserializer.deserialize_map(Entries(PhantomData))
-    }
 }
 
 /// Determines how a field combines writes.
@@ -164,7 +137,7 @@ pub struct NodeSpec {
 #[serde(untagged, deny_unknown_fields)]
 pub enum Op {
     Write {
-        write: OrderedMap<Expr>,
+        write: IndexMap<String, Expr>,
     },
     Goto {
         goto: Targets,
@@ -207,7 +180,7 @@ pub enum Op {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    pub update: Option<OrderedMap<Expr>>,
+    pub update: Option<IndexMap<String, Expr>>,
     pub goto: Option<Targets>,
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexMap;
+
 use crate::{
-    case::{BranchSpec, GraphSpec, Kind, NodeSpec, Op, OrderedMap, TargetSpec, Targets},
+    case::{BranchSpec, GraphSpec, Kind, NodeSpec, Op, TargetSpec, Targets},
     expr::{Expr, Operation},
 };
 
@@ -79,8 +81,8 @@ impl Declared {
         }
     }
 
-    fn write(&mut self, fields: &OrderedMap<Expr>) {
-        for (field, value) in &fields.0 {
+    fn write(&mut self, fields: &IndexMap<String, Expr>) {
+        for (field, value) in fields {
             self.read(value);
             if let Some(writes) = &mut self.writes {
                 writes.insert(field.clone());
@@ -131,6 +133,6 @@ fn is_node(graph: &GraphSpec, name: &str) -> bool {
 
 fn stored(graph: &GraphSpec, names: &BTreeSet<String>) -> Vec<String> {
     let computed = |it: &Kind| matches!(it, Kind::IsLastStep | Kind::RemainingSteps);
-    let stored = graph.state.0.iter().filter(|(_, kind)| !computed(kind));
-    stored.map(|it| &it.0).filter(|it| names.contains(*it)).cloned().collect()
+    let stored = graph.state.iter().filter(|(_, kind)| !computed(kind));
+    stored.map(|it| it.0).filter(|it| names.contains(*it)).cloned().collect()
 }

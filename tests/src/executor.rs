@@ -1,4 +1,4 @@
-//! Executes the runs of a case in another way than with the engine itself.
+//! Interface for executing the runs of a case without calling the engine directly.
 
 use std::fmt;
 

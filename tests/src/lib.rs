@@ -2,8 +2,9 @@
 //!
 //! The conformance driver reads cases (`fixtures/conformance/FORMAT.md`), runs each case on the engine, and reports
 //! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on
-//! the saver, so a case can be run with each [`SaverKind`]. They do not depend on running ahead either; see [`eager`]. The
-//! module [`agents`] does the same for agents.
+//! the saver, so a case can be run with each [`SaverKind`]. They do not depend on running ahead either (see [`eager`]), nor,
+//! with the feature `cluster`, on running on a cluster (see the module `cluster`). The module [`agents`] does the same
+//! for agents.
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 
@@ -12,7 +13,8 @@ mod answer;
 mod build;
 mod built_graph;
 pub mod case;
-pub mod checkpoints;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 pub mod compare;
 mod counters;
 pub mod crash;
@@ -23,7 +25,6 @@ mod executor;
 pub mod expr;
 mod isolated;
 mod node;
-pub mod ports;
 pub mod postgres;
 pub mod postgres_tls;
 mod remote_tasks;
@@ -33,10 +34,8 @@ mod script;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use graph_core::Checkpointer;
 use serde_json::Value;
 
 use build::Mode;
@@ -80,13 +79,4 @@ pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
 /// Runs a case on the engine with a new saver. Returns one answer per call.
 pub fn run(case: &Case, saver: SaverKind, execution: &Execution) -> Result<Vec<Value>, CaseError> {
     isolated::run(case, saver, Mode::Ordinary, execution).map(|it| it.values)
-}
-
-/// Runs a case like [`run`], with this saver and in the current task.
-pub async fn run_on(
-    case: &Case,
-    saver: &Arc<dyn Checkpointer>,
-    execution: &Execution,
-) -> Vec<Value> {
-    script::answers(case, saver, Mode::Ordinary, execution).await.values
 }

@@ -11,11 +11,12 @@ use graph_core::{
     Context, Goto, JsonState, JsonStateSchema, NodeError,
     json::{JsonCommand, JsonInput, JsonReturn, JsonUpdate},
 };
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::{
     built_graph::{BuiltGraph, persistence},
-    case::{BranchSpec, CommandSpec, Op, OrderedMap, TargetSpec, Targets},
+    case::{BranchSpec, CommandSpec, Op, TargetSpec, Targets},
     counters::Counters,
     error::{NullTargetError, ScriptedError, message},
     expr::{Env, Expr, evaluate, evaluate_write, is_true},
@@ -99,7 +100,7 @@ impl Script {
         match op {
             Op::Write { write } => {
                 let values =
-                    write.0.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
+                    write.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
                 output.writes.extend(values);
                 output.wrote = true;
             }
@@ -146,8 +147,8 @@ impl Script {
         })
     }
 
-    fn update(&self, update: &OrderedMap<Expr>, env: &Env) -> Result<JsonUpdate, NodeError> {
-        let values = update.0.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
+    fn update(&self, update: &IndexMap<String, Expr>, env: &Env) -> Result<JsonUpdate, NodeError> {
+        let values = update.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
         to_update(&self.schema, values)
     }
 

@@ -22,12 +22,12 @@ use std::{
 };
 
 use tempfile::TempDir;
+use test_support::ports::free_port;
 
 use self::{
     programs::{Programs, User},
     watchdog::Watchdog,
 };
-use crate::ports::free_ports;
 
 /// Returns the server that all tests in a binary share. If PostgreSQL is not installed, prints which test is
 /// skipped and returns `None`.
@@ -238,10 +238,6 @@ impl Server {
 
 /// Maximum number of ports to try. Another process may take a free port before the server binds it.
 const PORT_ATTEMPTS: usize = 10;
-
-fn free_port() -> u16 {
-    free_ports(1)[0]
-}
 
 fn url(port: u16, database: &str) -> String {
     format!("postgresql://postgres@127.0.0.1:{port}/{database}")

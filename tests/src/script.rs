@@ -184,7 +184,7 @@ impl Session {
                 let fields = fields.iter().filter(|(name, _)| is_input(name));
                 RunInput::Fields(fields.map(|(name, it)| (name.clone(), it.clone())).collect())
             }
-            _ => return Ok(Err("the input is no object")),
+            _ => return Ok(Err("the input is not an object")),
         };
         let graph = self.built_graph.graph.with(self.options(call));
         let checkpoint = checkpoint(&graph.thread(&thread, ()), call).await?;

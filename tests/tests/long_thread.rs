@@ -1,9 +1,10 @@
 //! Tests that the newest checkpoint of a long thread (100,000 steps in nightly runs) is read from few rows.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
+use checkpoint_testkit::sample::next_checkpoint;
 use graph_core::checkpoint::{Change, Checkpointer, Keep, Lookup};
 use graph_store::{PostgresSaver, Sizes, Sqlite, SqliteSaver, sqlite::Synchronous};
-use graph_tests::{checkpoints::next_checkpoint, crash::is_nightly, postgres};
+use graph_tests::{crash::is_nightly, postgres};
 use serde_json::{Value, json};
 
 fn steps() -> i64 {

@@ -115,7 +115,8 @@ fn other_checks(machine: &Machine, depth: Depth) -> Vec<Step> {
 const FEATURES: &str = "consulting-graph/cluster,draft-gate/sandbox,graph-agents/mcp,graph-agents/sandbox,\
                         graph-cluster/http,graph-cluster/restate,graph-cluster/server,graph-core/schema,\
                         graph-core/tracing,graph-server/postgres,graph-store/compression,graph-store/encryption,\
-                        graph-store/postgres,llm/testkit,reflexion-graph/docker,sandbox-testkit/docker,sandbox-vm/docker";
+                        graph-store/postgres,graph-tests/cluster,llm/testkit,reflexion-graph/docker,\
+                        sandbox-testkit/docker,sandbox-vm/docker";
 
 /// Returns the step that builds the tests. All tests are built at once, because separate steps would enable different
 /// features and so build shared dependencies twice.
@@ -229,7 +230,8 @@ mod tests {
             let section = section.split("\n[").next().unwrap_or_default();
             let default = section.lines().find(|it| it.starts_with("default")).unwrap_or_default();
             let names = section.lines().filter_map(|it| it.split_once(" = ").map(|it| it.0));
-            let package = package.file_name().unwrap().to_string_lossy().into_owned();
+            let package = manifest.split("name = \"").nth(1).unwrap_or_default();
+            let package = package.split('"').next().unwrap_or_default();
             let optional = |it: &&str| {
                 !["default", "local"].contains(it) && !default.contains(&format!("\"{it}\""))
             };

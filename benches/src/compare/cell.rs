@@ -23,7 +23,7 @@ pub enum Outcome {
     Absent(String),
     /// The peer was not run, because it would take this many seconds.
     TooSlow(f64),
-    /// The peer gave another answer than the engine. The text describes it.
+    /// The answer of the peer differs from that of the engine. The text describes the difference.
     Wrong(String),
 }
 

@@ -16,7 +16,7 @@ const IDLE_SHARE: f64 = 0.1;
 /// Describes the processors and the disk that contains `scratch`. Takes about two seconds.
 pub fn describe_machine(scratch: &Path) -> io::Result<String> {
     let disk = storage::describe_disk(scratch);
-    let fsync = storage::barest_fsync(scratch)?.as_micros();
+    let fsync = storage::simplest_fsync(scratch)?.as_micros();
     let cores = available_parallelism().map_or(1, usize::from);
     let load = match busy_share(Duration::from_secs(2)) {
         Some(share) if share > IDLE_SHARE => format!(

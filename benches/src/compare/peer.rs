@@ -213,7 +213,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The program may be in the middle of a run that nobody waits for.
+        // The program may still execute a run whose result is no longer needed.
         self.kill();
     }
 }

@@ -203,7 +203,7 @@ impl Side {
         };
         if it.answer != self.checked.answer {
             return Err(io::Error::other(format!(
-                "another answer in the second run: {}",
+                "the second run returned a different answer: {}",
                 it.answer
             )));
         }

@@ -18,6 +18,8 @@ use graph_core::{
 use serde_json::{Map, Value, json};
 use tokio::{sync::Barrier, task::JoinSet};
 
+use crate::sample::next_checkpoint;
+
 /// Fails the check unless the result is an error that matches the pattern.
 macro_rules! expect_err {
     ($result:expr, $error:pat $(if $guard:expr)?) => {
@@ -80,24 +82,10 @@ pub(super) struct Draft(pub(super) NewCheckpoint);
 
 /// Returns a builder for the first checkpoint of a namespace.
 pub(super) fn first() -> Draft {
-    let id = CheckpointId::next();
-    Draft(NewCheckpoint {
-        key: key(id),
-        expected_head: None,
-        base: None,
-        header: Header {
-            parent: None,
-            origin: id,
-            step: -1,
-            source: Source::Input,
-            created_at: time(1_000),
-            run: "run".to_owned(),
-            version: 1,
-            parents: [].into(),
-            metadata: Map::new(),
-        },
-        frontier: FrontierRecord::default(),
-        changes: Vec::new(),
+    let draft = Draft(next_checkpoint(THREAD, None, Vec::new())).source(Source::Input);
+    draft.header(|it| {
+        it.step = -1;
+        it.created_at = time(1_000);
     })
 }
 

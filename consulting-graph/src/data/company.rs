@@ -170,7 +170,7 @@ impl Company {
     }
 
     /// Returns a notice that explains why there are no figures by segment, if the source cannot contain any.
-    pub fn missing_segments_notice(&self) -> Option<&'static str> {
+    pub(crate) fn missing_segments_notice(&self) -> Option<&'static str> {
         match self.source {
             Source::Snapshot | Source::Edgar => Some(
                 "There is no chart of segments, because the company facts of SEC EDGAR contain no figures by segment.",

@@ -33,7 +33,7 @@ pub(crate) enum FilingEventKind {
     Report,
     /// A value that differs from the one that was reported first.
     Restatement,
-    /// A line item that is filed under another XBRL tag than before.
+    /// A line item that is filed under a different XBRL tag than before.
     ChangedTag,
     /// A filing of form 8-K.
     CurrentReport {

@@ -1,4 +1,4 @@
-//! Trends in a company's own figures. They stand in for news if the source has none.
+//! Trends in a company's own figures. They replace news if the source contains none.
 
 use super::{
     company::Company,

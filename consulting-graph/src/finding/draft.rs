@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Strength of findings for which the model states none.
+pub(super) const DEFAULT_STRENGTH: u8 = 2;
+
 /// A model's answer to a request for findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FindingsDraft {
@@ -30,6 +33,49 @@ pub struct FindingDraft {
     /// The topic.
     #[serde(default)]
     pub kind: Kind,
+}
+
+/// A model's answer to a request for one finding.
+// Contains no lists, because some models cannot write a `FindingsDraft`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SingleFinding {
+    /// The conclusion, in one sentence with figures, without a recommendation. Empty if the document shows nothing
+    /// else.
+    pub claim: String,
+    /// The section that is quoted.
+    #[serde(default)]
+    pub section: String,
+    /// The cells or the sentence, quoted verbatim.
+    #[serde(default)]
+    pub quote: String,
+    /// Whether the finding is favourable for the company, unfavourable, or both.
+    #[serde(default)]
+    pub direction: Direction,
+}
+
+impl From<SingleFinding> for FindingDraft {
+    fn from(it: SingleFinding) -> Self {
+        let evidence = Evidence { section: it.section, quote: it.quote };
+        let has_quote = !evidence.quote.trim().is_empty();
+        Self {
+            claim: it.claim,
+            evidence: has_quote.then_some(evidence).into_iter().collect(),
+            direction: it.direction,
+            strength: DEFAULT_STRENGTH,
+            kind: Kind::Other,
+        }
+    }
+}
+
+impl From<&FindingDraft> for SingleFinding {
+    fn from(it: &FindingDraft) -> Self {
+        let (section, quote) = it
+            .evidence
+            .first()
+            .map(|it| (it.section.clone(), it.quote.clone()))
+            .unwrap_or_default();
+        Self { claim: it.claim.clone(), section, quote, direction: it.direction }
+    }
 }
 
 /// A quotation from the document that a finding is based on.

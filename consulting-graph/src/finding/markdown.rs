@@ -3,7 +3,9 @@
 use serde::{Deserialize, de::value::StrDeserializer};
 
 use super::{
-    draft::{Direction, Evidence, FindingDraft, FindingsDraft, Kind, TensionDraft},
+    draft::{
+        DEFAULT_STRENGTH, Direction, Evidence, FindingDraft, FindingsDraft, Kind, TensionDraft,
+    },
     id::{FindingId, Inference, find_citations},
     numbered::{Finding, Findings},
 };
@@ -102,7 +104,7 @@ fn finding(section: &Section<'_>) -> FindingDraft {
             .filter_map(parse_variant::<Direction>)
             .find(|it| *it != Direction::Mixed)
             .unwrap_or_default(),
-        strength: strength.unwrap_or(2),
+        strength: strength.unwrap_or(DEFAULT_STRENGTH),
         kind: words()
             .filter_map(parse_variant::<Kind>)
             .find(|it| *it != Kind::Other)

@@ -11,11 +11,11 @@ use std::{
 use async_trait::async_trait;
 use llm::{
     Budget, Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request,
-    Response,
+    Response, Spending,
 };
 use serde::{Deserialize, Serialize};
 
-use super::shares::Shares;
+use super::shares::{Amounts, Shares, Spent};
 use crate::{moves::MoveId, offline::Task};
 
 /// Spending limit of a run.
@@ -36,11 +36,10 @@ impl Limit {
 
     /// Returns whether this limit allows more tokens or more money than `other`.
     pub(crate) fn exceeds(self, other: Self) -> bool {
-        let is_more = |now: Option<u64>, then: Option<u64>| {
+        let is_more = |(now, then): (Option<u64>, Option<u64>)| {
             then.is_some_and(|then| now.is_none_or(|now| now > then))
         };
-        let nanos = |it: Option<Money>| it.map(|it| it.nanos());
-        is_more(self.tokens, other.tokens) || is_more(nanos(self.money), nanos(other.money))
+        self.amounts().into_iter().zip(other.amounts()).any(is_more)
     }
 
     /// Returns this limit, with unset fields taken from `other`.
@@ -57,6 +56,60 @@ impl Limit {
             money: self.money.into_iter().chain(cap.money).min(),
         }
     }
+
+    fn amounts(self) -> Amounts {
+        [self.tokens, self.money.map(|it| it.nanos())]
+    }
+
+    /// Returns the part of the limit that is not spent.
+    pub(super) fn remaining(self, spent: Spent) -> Amounts {
+        let [tokens, money] = self.amounts();
+        let left = |limit: Option<u64>, spent| limit.map(|it| it.saturating_sub(spent));
+        [left(tokens, spent[0]), left(money, spent[1])]
+    }
+
+    pub(super) fn is_exceeded_by(self, spent: Spent) -> bool {
+        let is_exceeded = |(limit, spent): (Option<u64>, u64)| limit.is_some_and(|it| spent > it);
+        self.amounts().into_iter().zip(spent).any(is_exceeded)
+    }
+
+    /// Returns how much of the limit is used, in percent.
+    pub(super) fn used_percent(self, spent: Spent) -> Option<u64> {
+        let percent = |(limit, spent): (Option<u64>, u64)| {
+            limit.map(|it| spent.saturating_mul(100) / it.max(1))
+        };
+        self.amounts().into_iter().zip(spent).filter_map(percent).max()
+    }
+
+    /// Returns whether a turn of a debate has to be refused because the remaining budget is needed for scoring.
+    ///
+    /// Assumes that the rest of the round needs one turn and one scoring call per decision maker in each of the
+    /// `debates`, and that each of these calls is as expensive as the turn can be.
+    pub(super) fn must_reserve_for_scoring(
+        self,
+        spent: Spent,
+        turn: Spent,
+        makers: u64,
+        debates: u64,
+    ) -> bool {
+        let calls = 1 + 2 * makers * debates.max(1);
+        let total = |kind: usize| spent[kind].saturating_add(turn[kind].saturating_mul(calls));
+        self.is_exceeded_by([total(0), total(1)])
+    }
+
+    /// Returns a budget with this limit, or `None` if there is no limit.
+    pub(super) fn to_budget(self) -> Option<Budget> {
+        match (self.tokens, self.money) {
+            (None, None) => None,
+            (Some(tokens), None) => Some(Budget::of_tokens(tokens)),
+            (None, Some(money)) => Some(Budget::of_money(money)),
+            (Some(tokens), Some(money)) => Some(Budget::of_both(tokens, money)),
+        }
+    }
+}
+
+pub(super) fn to_spent(spending: Spending) -> Spent {
+    [spending.tokens, spending.money.nanos()]
 }
 
 impl fmt::Display for Limit {
@@ -93,23 +146,14 @@ impl RunBudget {
         if recording.is_replay() {
             return None;
         }
-        let budget = match (limit.tokens, limit.money) {
-            (None, None) => return None,
-            (Some(tokens), None) => Budget::of_tokens(tokens),
-            (None, Some(money)) => Budget::of_money(money),
-            (Some(tokens), Some(money)) => Budget::of_both(tokens, money),
-        };
-        let budget = budget.charge_recording(recording, inherited_calls);
+        let budget = limit.to_budget()?.charge_recording(recording, inherited_calls);
         let (running_debates, shares) = (AtomicU64::new(0), Mutex::default());
         Some(Self { budget, limit, makers: makers as u64, running_debates, shares })
     }
 
     /// Divides the remaining budget among the debates about these moves.
     pub(super) fn share(&self, moves: impl IntoIterator<Item = MoveId>) {
-        let spent = self.budget.spent();
-        let left = |limit: Option<u64>, spent| limit.map(|it| it.saturating_sub(spent));
-        let money = self.limit.money.map(|it| it.nanos());
-        let remaining = [left(self.limit.tokens, spent.tokens), left(money, spent.money.nanos())];
+        let remaining = self.limit.remaining(to_spent(self.budget.spent()));
         *self.shares() = Shares::new(remaining, moves);
     }
 
@@ -134,29 +178,19 @@ impl RunBudget {
 
     /// Returns how much of the limit is used, in percent.
     pub(super) fn used_percent(&self) -> Option<u64> {
-        let spent = self.budget.spent();
-        let tokens = self.limit.tokens.map(|it| spent.tokens.saturating_mul(100) / it.max(1));
-        let money = self.limit.money;
-        let money = money.map(|it| spent.money.nanos().saturating_mul(100) / it.nanos().max(1));
-        tokens.max(money)
+        self.limit.used_percent(to_spent(self.budget.spent()))
     }
 
     /// Returns whether a debate turn has to be refused because the remaining budget is needed for scoring.
     fn must_reserve_for_scoring(&self, id: &ModelId, request: &Request) -> bool {
         let Ok(estimate) = self.budget.max_cost(id, request) else { return false };
-        // Assumes that the rest of the round needs one turn and one scoring call per decision maker in each running
-        // debate, and that each of these calls is as expensive as `request`.
-        let calls = 1 + 2 * self.makers * self.running_debates.load(Ordering::Relaxed).max(1);
-        let spent = self.budget.spent();
-        let tokens = spent.tokens.saturating_add(estimate.tokens.saturating_mul(calls));
-        let nanos =
-            estimate.money.nanos().saturating_mul(calls).saturating_add(spent.money.nanos());
-        self.limit.tokens.is_some_and(|it| tokens > it)
-            || self.limit.money.is_some_and(|it| nanos > it.nanos())
+        let (spent, turn) = (to_spent(self.budget.spent()), to_spent(estimate));
+        let debates = self.running_debates.load(Ordering::Relaxed);
+        self.limit.must_reserve_for_scoring(spent, turn, self.makers, debates)
     }
 }
 
-/// Calls that a [`BudgetedModel`] answers.
+/// Kind of calls that a model with a budget answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     /// Turns of debates.
@@ -186,7 +220,7 @@ impl BudgetedModel {
         let estimate = self.budget.budget.max_cost(&self.id(), request).ok()?;
         // Assumes that the rest of the round and the scoring are as expensive per call as this call.
         let calls = 1 + 2 * self.budget.makers;
-        let needed = [estimate.tokens, estimate.money.nanos()].map(|it| it.saturating_mul(calls));
+        let needed = to_spent(estimate).map(|it| it.saturating_mul(calls));
         self.budget.shares().refusal(move_id, needed)
     }
 }

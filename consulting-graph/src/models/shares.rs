@@ -3,20 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::moves::MoveId;
 
 /// Tokens and money, in that order. Money is in billionths of a dollar. `None` if the budget does not limit it.
 pub(super) type Amounts = [Option<u64>; 2];
+/// Spent tokens and money, in the order and units of [`Amounts`].
+pub(super) type Spent = [u64; 2];
 
 /// Shares of the debates of a run in its remaining budget.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Shares {
     /// Budget that remained when the debates started.
     remaining: Amounts,
     /// Debates that have not ended.
     unfinished: BTreeSet<MoveId>,
     /// Amounts spent on each debate.
-    spent: BTreeMap<MoveId, [u64; 2]>,
+    spent: BTreeMap<MoveId, Spent>,
 }
 
 impl Shares {
@@ -25,7 +29,7 @@ impl Shares {
     }
 
     /// Adds the amounts of an answered call to the spending of a debate.
-    pub(super) fn charge(&mut self, move_id: MoveId, amounts: [u64; 2]) {
+    pub(super) fn charge(&mut self, move_id: MoveId, amounts: Spent) {
         let spent = self.spent.entry(move_id).or_default();
         for (sum, amount) in spent.iter_mut().zip(amounts) {
             *sum = sum.saturating_add(amount);
@@ -37,9 +41,16 @@ impl Shares {
         self.unfinished.remove(&move_id);
     }
 
+    /// Returns the number of debates that have started and not ended, including this one.
+    #[cfg(feature = "cluster")]
+    pub(super) fn n_running(&self, move_id: Option<MoveId>) -> u64 {
+        let is_running = |it: &&MoveId| self.spent.contains_key(*it) || Some(**it) == move_id;
+        self.unfinished.iter().filter(is_running).count() as u64
+    }
+
     /// Returns why a debate may not take another turn, if its share does not cover `needed`, the maximum amounts of the
     /// turn and of the calls that have to follow it.
-    pub(super) fn refusal(&self, move_id: MoveId, needed: [u64; 2]) -> Option<&'static str> {
+    pub(super) fn refusal(&self, move_id: MoveId, needed: Spent) -> Option<&'static str> {
         let position = self.unfinished.iter().position(|it| *it == move_id)?;
         let spent = self.spent.get(&move_id).copied().unwrap_or_default();
         for ((remaining, needed), kind) in self.remaining.into_iter().zip(needed).zip(0..) {

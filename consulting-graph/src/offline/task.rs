@@ -27,7 +27,10 @@ impl Task {
             | Work::MakerTurn { debated, .. }
             | Work::Summary { debated }
             | Work::Scores { debated, .. } => Some(debated.move_id),
-            Work::Document { .. } | Work::Findings { .. } | Work::Moves { .. } => None,
+            Work::Document { .. }
+            | Work::Findings { .. }
+            | Work::SingleFinding { .. }
+            | Work::Moves { .. } => None,
         }
     }
 }
@@ -50,6 +53,17 @@ pub enum Work {
         company: Arc<Company>,
         /// The text of the source document, or of one chunk if the document was split.
         text: String,
+    },
+    /// Derive one finding from a source document.
+    SingleFinding {
+        /// Set that the finding belongs to.
+        inference: Inference,
+        /// The company that the document describes.
+        company: Arc<Company>,
+        /// The text of the source document, or of one chunk if the document was split.
+        text: String,
+        /// Claims of the findings that are already known.
+        known: Vec<String>,
     },
     /// Propose moves.
     Moves {

@@ -12,17 +12,21 @@ use super::{
     state::{PipelineState, PipelineStateUpdate},
 };
 use crate::{
-    call::{self, CallOutcome, CallUsage, Failure},
+    call::{self, CallOutcome, CallUsage, Failure, FailureKind},
     config::{Group, Persona},
     data::Ticker,
     event::{Layer, PipelineEvent},
-    finding::Findings,
+    finding::{self, Findings},
     moves::{self, Author, Move, MoveDraft, MovesDraft, violations},
     offline::{Task, Work},
     prompt,
 };
 
 const LAYER: Layer = Layer::Number(2);
+
+/// Warning about an analyst that did not receive all findings with their quotations.
+const SHORTENED: &str =
+    "received shortened findings, because the full findings exceed the context window of the model";
 
 /// Input of one analyst.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -72,12 +76,14 @@ pub(super) async fn analyst_agent(
         [] => String::new(),
         _ => it.markdown(),
     };
-    let documents: Vec<String> = findings.iter().map(document).collect();
-    let [f1, f2] = [0, 1].map(|it| documents.get(it).map_or("", String::as_str));
-    let request = prompt::analyst(persona, &ticker, per_analyst, f1, f2, fence);
-    let work = Work::Moves { findings: findings.clone() };
-    let task = Task { agent: persona.clone(), work };
-    let request = request.schema(llm::Schema::of::<MovesDraft>()).attach(task);
+    let request = |shown: &[Findings]| {
+        let documents: Vec<String> = shown.iter().map(document).collect();
+        let [f1, f2] = [0, 1].map(|it| documents.get(it).map_or("", String::as_str));
+        let request = prompt::analyst(persona, &ticker, per_analyst, f1, f2, fence);
+        let work = Work::Moves { findings: findings.clone() };
+        let task = Task { agent: persona.clone(), work };
+        request.schema(llm::Schema::of::<MovesDraft>()).attach(task)
+    };
     let proposed = propose(cx, persona, request, &findings).await?;
     let author = Author { number, agent_id: &persona.id, persona: &persona.name };
     let (moves, missing) = moves::assign_ids(author, &ticker, per_analyst, proposed.drafts);
@@ -117,14 +123,39 @@ struct Proposal {
     failure: Option<Failure>,
 }
 
+/// Asks for moves. `request` builds the request from the findings, which are shortened if they do not fit the context
+/// window of the analyst's model.
 async fn propose(
     cx: &Context<Deps>,
     persona: &Persona,
-    request: Request,
+    request: impl Fn(&[Findings]) -> Request,
     findings: &[Findings],
 ) -> Result<Proposal, NodeError> {
     let mut proposed = Proposal::default();
-    let answer = match call_model(cx, Group::Analysts, persona, "moves", request.clone()).await? {
+    let settings = cx.deps().models.call_settings(Group::Analysts, &persona.id);
+    let fits = |it: &Request| {
+        settings.window.as_ref().is_none_or(|window| window.fits(&settings.apply(it.clone())))
+    };
+    let requests: Vec<Request> =
+        finding::shorter_versions(findings).iter().map(|it| request(it)).collect();
+    // If no request fits, the shortest one is sent, because the number of its tokens is only estimated.
+    let shortest = requests.len() - 1;
+    let mut sent = requests.iter().position(fits).unwrap_or(shortest);
+    let outcome = loop {
+        let key = if sent == 0 { "moves".to_owned() } else { format!("moves shortened {sent}") };
+        let outcome = call_model(cx, Group::Analysts, persona, &key, requests[sent].clone());
+        match outcome.await? {
+            CallOutcome::Failed(it) if it.kind == FailureKind::TooLong && sent < shortest => {
+                sent += 1;
+            }
+            outcome => break outcome,
+        }
+    };
+    if sent > 0 {
+        let label = persona.label();
+        proposed.warnings.push(format!("{label}: {SHORTENED}"));
+    }
+    let answer = match outcome {
         CallOutcome::Answered(answer) => answer,
         CallOutcome::Failed(failure) => {
             proposed.failure = Some(Failure::new(&*persona.id, failure));
@@ -134,9 +165,12 @@ async fn propose(
     proposed.calls.push(answer.usage);
     proposed.drafts = moves::read(&answer.text);
     let mut problems_found = violations(&proposed.drafts, findings);
-    if proposed.drafts.is_empty() || problems_found.iter().any(moves::MoveViolation::requires_retry)
-    {
-        let retry = prompt::analyst_retry(&request, &answer.text, &problems_found);
+    let is_insufficient = proposed.drafts.is_empty()
+        || problems_found.iter().any(moves::MoveViolation::requires_retry);
+    let retry = is_insufficient
+        .then(|| prompt::analyst_retry(&requests[sent], &answer.text, &problems_found));
+    // A small context window may have no room for the first answer and a second one.
+    if let Some(retry) = retry.filter(fits) {
         match call_model(cx, Group::Analysts, persona, "moves again", retry).await? {
             CallOutcome::Answered(answer) => {
                 proposed.calls.push(answer.usage);
@@ -149,13 +183,14 @@ async fn propose(
                     (proposed.drafts, problems_found) = (second, second_problems);
                 }
             }
+            CallOutcome::Failed(it) if it.kind == FailureKind::TooLong => {}
             CallOutcome::Failed(failure) => {
                 proposed.failure = Some(Failure::new(&*persona.id, failure));
             }
         }
     }
-    proposed.warnings =
-        problems_found.iter().map(|it| format!("{}: {it}", persona.label())).collect();
+    let problems = problems_found.iter().map(|it| format!("{}: {it}", persona.label()));
+    proposed.warnings.extend(problems);
     Ok(proposed)
 }
 

@@ -20,6 +20,10 @@ use crate::{
 
 const LAYER: Layer = Layer::Number(1);
 
+/// Warning about findings that were requested one at a time.
+const ONE_AT_A_TIME: &str = "findings were requested one at a time, because the model returned no list that could be \
+                             parsed; their strengths and the contradictions between them are not known";
+
 /// Input of one inference agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Document {
@@ -75,7 +79,7 @@ pub(super) async fn inference_agent(
     let mut sender = EventSender::new(cx);
     sender.send(PipelineEvent::layer_start(LAYER)).await;
     sender.agent_started(LAYER, persona).await;
-    let FindingsResult { draft, calls, failure } = if is_empty {
+    let FindingsResult { draft, one_at_a_time, calls, failure } = if is_empty {
         FindingsResult::default()
     } else {
         let company = company.map(Arc::new);
@@ -98,7 +102,9 @@ pub(super) async fn inference_agent(
         )]
     } else {
         let problems = finding::violations(&draft, &text);
-        problems.iter().map(|it| format!("{inference}: {it}")).collect()
+        let problems = problems.iter().map(|it| format!("{inference}: {it}"));
+        let notice = one_at_a_time.then(|| format!("{inference}: {ONE_AT_A_TIME}"));
+        notice.into_iter().chain(problems).collect()
     };
     let findings = Findings::from_draft(inference, ticker, draft);
     let (markdown, file) = (findings.markdown(), format!("{inference}.md"));

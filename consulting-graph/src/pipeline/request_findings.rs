@@ -1,5 +1,6 @@
-//! Asks an inference agent for the findings in a document. The document is sent as a whole, or in pieces if it does not
-//! fit the agent's context window or the configuration sets `chunk_lines`.
+//! Asks an inference agent for the findings in a document. The document is sent as a whole, or in chunks if it does not
+//! fit the agent's context window or the configuration sets `chunk_lines`. If the answer contains no list of findings
+//! that can be parsed, the agent is asked for one finding at a time.
 
 use std::sync::Arc;
 
@@ -12,16 +13,23 @@ use crate::{
     call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind},
     config::{Group, Persona},
     data::{Company, Ticker},
-    finding::{self, FindingsDraft, Inference},
+    finding::{self, FindingDraft, FindingsDraft, Inference, SingleFinding},
     offline::{Task, Work},
     prompt::{self, Chunk},
 };
 
-/// Default number of lines per piece, for documents that do not fit the context window.
-const DEFAULT_PIECE_LINES: u32 = 20;
+/// Default number of lines per chunk, for documents that do not fit the context window.
+const DEFAULT_CHUNK_LINES: u32 = 20;
 
-/// Maximum number of concurrent calls for the pieces of one document.
-const CONCURRENT_PIECES: usize = 2;
+/// Maximum number of concurrent calls for the chunks of one document.
+const CONCURRENT_CHUNKS: usize = 2;
+
+/// Maximum number of findings that are requested one at a time from a whole document. A list should have at least as
+/// many.
+const MAX_SINGLE: usize = 8;
+
+/// Maximum number of findings that are requested one at a time from a chunk of a document.
+const MAX_SINGLE_PER_CHUNK: usize = 2;
 
 /// A document and the agent that draws findings from it.
 pub(super) struct InferenceTask<'a> {
@@ -37,13 +45,15 @@ pub(super) struct InferenceTask<'a> {
 #[derive(Default)]
 pub(super) struct FindingsResult {
     pub(super) draft: FindingsDraft,
+    /// Whether findings were requested one at a time, because a list could not be read.
+    pub(super) one_at_a_time: bool,
     pub(super) calls: Vec<CallUsage>,
     /// The first failed call. `None` if all calls were answered.
     pub(super) failure: Option<CallFailure>,
 }
 
-/// Asks for the findings in a document. If the call for one piece fails, the whole document fails. The answers for the
-/// other pieces are journaled, so a resumed run makes only the missing calls.
+/// Asks for the findings in a document. If the call for one chunk fails, the whole document fails. The answers for the
+/// other chunks are journaled, so a resumed run makes only the missing calls.
 pub(super) async fn request_findings(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
@@ -52,22 +62,23 @@ pub(super) async fn request_findings(
     let configured_lines = cx.deps().config.inferences.chunk_lines;
     let settings = cx.deps().models.call_settings(Group::Inferences, &task.persona.id);
     let fits = || settings.window.as_ref().is_none_or(|it| it.fits(&settings.apply(whole.clone())));
-    match configured_lines.or_else(|| (!fits()).then_some(DEFAULT_PIECE_LINES)) {
+    match configured_lines.or_else(|| (!fits()).then_some(DEFAULT_CHUNK_LINES)) {
         None => {
             let result = ask_whole(cx, task, whole).await?;
             match &result.failure {
                 // The context window is unknown, or the estimate of the tokens is too low.
                 Some(it) if it.kind == FailureKind::TooLong => {
-                    ask_pieces(cx, task, DEFAULT_PIECE_LINES).await
+                    ask_chunks(cx, task, DEFAULT_CHUNK_LINES).await
                 }
                 _ => Ok(result),
             }
         }
-        Some(lines) => ask_pieces(cx, task, lines).await,
+        Some(lines) => ask_chunks(cx, task, lines).await,
     }
 }
 
-/// Asks for the findings in the whole document. If the answer cannot be parsed, asks a second time.
+/// Asks for the findings in the whole document. If the answer cannot be parsed, asks a second time, and then for one
+/// finding at a time.
 async fn ask_whole(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
@@ -80,32 +91,65 @@ async fn ask_whole(
     result.draft = finding::read(&text);
     if result.draft.findings.is_empty() {
         let retry = prompt::inference_retry(&request, &text);
-        if let Some(text) = result.record(task.ask(cx, "findings again", retry).await?) {
-            result.draft = finding::read(&text);
-        }
+        let Some(text) = result.record(task.ask(cx, "findings again", retry).await?) else {
+            return Ok(result);
+        };
+        result.draft = finding::read(&text);
+    }
+    if result.draft.findings.is_empty() {
+        result.draft.findings =
+            ask_singly(cx, task, "findings", task.document, MAX_SINGLE, &mut result).await?;
     }
     Ok(result)
 }
 
-async fn ask_pieces(
+/// Asks for at most `max` findings in a text, one at a time. Ends with the first answer without a new finding.
+async fn ask_singly(
+    cx: &Context<Deps>,
+    task: &InferenceTask<'_>,
+    key: &str,
+    text: &str,
+    max: usize,
+    result: &mut FindingsResult,
+) -> Result<Vec<FindingDraft>, NodeError> {
+    let mut found: Vec<FindingDraft> = Vec::new();
+    while found.len() < max {
+        let request = task.single_request(cx, text, &found);
+        let outcome = task.ask(cx, &format!("{key}, single {}", found.len() + 1), request).await?;
+        let finding = result.record(outcome).and_then(|it| finding::read_single(&it));
+        let is_new = |it: &FindingDraft| found.iter().all(|known| known.claim != it.claim);
+        let Some(finding) = finding.filter(is_new) else { break };
+        found.push(finding);
+    }
+    result.one_at_a_time |= !found.is_empty();
+    Ok(found)
+}
+
+async fn ask_chunks(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
     lines: u32,
 ) -> Result<FindingsResult, NodeError> {
-    let pieces = finding::chunks(task.document, usize::try_from(lines).unwrap_or(usize::MAX));
-    let numbered: Vec<(usize, &String)> = (1..).zip(&pieces).collect();
-    let of = pieces.len();
+    let chunks = finding::chunks(task.document, usize::try_from(lines).unwrap_or(usize::MAX));
+    let numbered: Vec<(usize, &String)> = (1..).zip(&chunks).collect();
+    let of = chunks.len();
     let (mut result, mut drafts) = (FindingsResult::default(), Vec::new());
-    for pair in numbered.chunks(CONCURRENT_PIECES) {
+    for pair in numbered.chunks(CONCURRENT_CHUNKS) {
         let calls = pair.iter().map(|(number, text)| async move {
-            let piece = Chunk { number: *number, of };
-            let request = task.request(cx, text, Some(piece));
+            let chunk = Chunk { number: *number, of };
+            let request = task.request(cx, text, Some(chunk));
             task.ask(cx, &format!("findings {number}"), request).await
         });
-        for outcome in join_all(calls).await {
-            if let Some(text) = result.record(outcome?) {
-                drafts.push(finding::read(&text));
+        for ((number, text), outcome) in pair.iter().zip(join_all(calls).await) {
+            let Some(answer) = result.record(outcome?) else { continue };
+            let mut draft = finding::read(&answer);
+            let is_unreadable = draft.findings.is_empty() && !finding::is_empty_list(&answer);
+            if is_unreadable && result.failure.is_none() {
+                let key = format!("findings {number}");
+                draft.findings =
+                    ask_singly(cx, task, &key, text, MAX_SINGLE_PER_CHUNK, &mut result).await?;
             }
+            drafts.push(draft);
         }
         if result.failure.is_some() {
             return Ok(result);
@@ -116,13 +160,36 @@ async fn ask_pieces(
 }
 
 impl InferenceTask<'_> {
-    fn request(&self, cx: &Context<Deps>, text: &str, piece: Option<Chunk>) -> Request {
+    fn request(&self, cx: &Context<Deps>, text: &str, chunk: Option<Chunk>) -> Request {
         let (persona, fence) = (self.persona, &cx.deps().fence);
-        let request = prompt::inference(persona, self.ticker, self.inference, text, piece, fence);
-        let request = request.schema(Schema::of::<FindingsDraft>());
-        let Some(company) = self.company.clone() else { return request };
-        let (agent, inference, text) = (persona.clone(), self.inference, text.to_owned());
-        request.attach(Task { agent, work: Work::Findings { inference, company, text } })
+        let request = prompt::inference(persona, self.ticker, self.inference, text, chunk, fence);
+        let (inference, text) = (self.inference, text.to_owned());
+        self.with_task(request.schema(Schema::of::<FindingsDraft>()), |company| Work::Findings {
+            inference,
+            company,
+            text,
+        })
+    }
+
+    fn single_request(&self, cx: &Context<Deps>, text: &str, known: &[FindingDraft]) -> Request {
+        let Self { persona, ticker, inference, .. } = *self;
+        let fence = &cx.deps().fence;
+        let request = prompt::single_finding(persona, ticker, inference, text, known, fence);
+        let known = known.iter().map(|it| it.claim.clone()).collect();
+        let text = text.to_owned();
+        self.with_task(request.schema(Schema::of::<SingleFinding>()), |company| {
+            Work::SingleFinding { inference, company, text, known }
+        })
+    }
+
+    /// Attaches the task of a request, if the company data is known.
+    fn with_task(&self, request: Request, work: impl FnOnce(Arc<Company>) -> Work) -> Request {
+        match self.company.clone() {
+            Some(company) => {
+                request.attach(Task { agent: self.persona.clone(), work: work(company) })
+            }
+            None => request,
+        }
     }
 
     async fn ask(

@@ -31,7 +31,7 @@ pub(super) async fn sandbox_orchestrator(
     if let Some(event) = debates.degraded_event() {
         sender.send(event).await;
     }
-    debates.set_unfinished(run.moves().iter().map(|it| it.move_id));
+    debates.set_unfinished(run.moves().iter().map(|it| it.move_id).collect()).await;
     PipelineState::update().status_updates(sender.into_events())
 }
 

@@ -7,8 +7,8 @@ use crate::config::Group;
 
 /// Returns the token usage of each call of a conversation.
 ///
-/// Providers cache prompts separately for each model and answer schema. A scoring call has another schema than the
-/// turns before it, so it does not benefit from their cached prompts. `shortest` is the length in tokens of the
+/// Providers cache prompts separately for each model and answer schema. The schema of a scoring call differs from that
+/// of the turns before it, so it does not benefit from their cached prompts. `shortest` is the length in tokens of the
 /// shortest prefix that is cached.
 pub(super) fn usages<'a>(
     calls: &'a [Call],

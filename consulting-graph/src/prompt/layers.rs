@@ -7,7 +7,7 @@ use crate::{
     config::Persona,
     data::{Subject, Ticker},
     fence::Fence,
-    finding::{FindingsDraft, Inference},
+    finding::{FindingDraft, FindingsDraft, Inference, SingleFinding},
     moves::{MoveViolation, MovesDraft},
 };
 
@@ -86,8 +86,7 @@ pub fn inference(
          {}",
         json_instruction::<FindingsDraft>()
     );
-    let mut messages =
-        vec![Message::user(fence.wrap(&format!("document for {inference}"), document))];
+    let mut messages = vec![document_message(inference, document, fence)];
     mark_cacheable(&mut messages);
     messages.push(Message::user(task));
     request_for(persona, fence, messages)
@@ -98,6 +97,40 @@ pub(crate) fn inference_retry(first: &Request, answer: &str) -> Request {
     first.clone().message(Message::assistant(answer)).message(Message::user(
         "No findings could be read from this answer. Give all findings again, only as JSON of the schema.",
     ))
+}
+
+/// Builds the request for one finding from a document or from a chunk of a document. It is shorter and simpler than
+/// [`inference`], for models that cannot write a list. `known` contains the findings that the model has already given.
+pub fn single_finding(
+    persona: &Persona,
+    ticker: &Ticker,
+    inference: Inference,
+    document: &str,
+    known: &[FindingDraft],
+    fence: &Fence,
+) -> Request {
+    let claims: Vec<String> = known.iter().map(|it| format!("- {}", it.claim)).collect();
+    let wanted = match claims.as_slice() {
+        [] => format!("State one fact that this document shows about {ticker}."),
+        _ => format!(
+            "These facts are known:\n\n{}\n\nState one other fact that the document shows about {ticker}.",
+            fence.wrap("known facts", &claims.join("\n"))
+        ),
+    };
+    let task = format!(
+        "{wanted} Write one sentence, with the numbers exactly as in the document. Name the section, and quote the cells \
+         or the sentence verbatim. Say whether the fact is positive, negative or mixed for the company. Do not recommend \
+         anything. If there is no such fact, leave the claim empty.\n\n{}",
+        json_instruction::<SingleFinding>()
+    );
+    let mut messages = vec![document_message(inference, document, fence)];
+    mark_cacheable(&mut messages);
+    messages.push(Message::user(task));
+    request_for(persona, fence, messages)
+}
+
+fn document_message(inference: Inference, document: &str, fence: &Fence) -> Message {
+    Message::user(fence.wrap(&format!("document for {inference}"), document))
 }
 
 /// Builds the request to an analyst for moves.

@@ -6,14 +6,16 @@ use llm::{Request, overflow::TranscriptItem};
 use super::{
     brief::Brief,
     debate::{critic_opening, critic_reply, maker_reply, summary},
-    layers::{Chunk, analyst, analyst_retry, inference, inference_retry, synthesizer},
+    layers::{
+        Chunk, analyst, analyst_retry, inference, inference_retry, single_finding, synthesizer,
+    },
     scoring::{baseline, repair, score},
 };
 use crate::{
     config::{Metric, Persona},
     data::{Subject, Ticker},
     fence::Fence,
-    finding::Inference,
+    finding::{FindingDraft, Inference, SingleFinding},
     moves::MoveViolation,
     transcript::{Speaker, append_to_log, rounds},
 };
@@ -38,6 +40,8 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
     let log: Vec<TranscriptItem<'_>> = log.iter().map(TranscriptItem::Round).collect();
     let chunk = Some(Chunk { number: 1, of: 2 });
     let findings = |of, chunk| inference(&one, &ticker, of, "A document.", chunk, &fence);
+    let single = SingleFinding { claim: "A fact.".to_owned(), ..SingleFinding::default() };
+    let known = [FindingDraft::from(single)];
     let moves = analyst(&one, &ticker, 3, "F1", "F2", &fence);
     let problems = [MoveViolation::TooFewCitations(1, 0)];
     let scores = score(&one, &brief, &fence, &log, &metrics, 2);
@@ -46,8 +50,12 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
         ("synthesizer trend", synthesizer(&one, &ticker, Subject::Trend, "Data.", &fence)),
         ("inference F1", findings(Inference::F1, None)),
         ("inference F2", findings(Inference::F2, None)),
-        ("inference piece", findings(Inference::F1, chunk)),
+        ("inference chunk", findings(Inference::F1, chunk)),
         ("inference again", inference_retry(&findings(Inference::F1, None), "Hm.")),
+        (
+            "inference single",
+            single_finding(&one, &ticker, Inference::F1, "A document.", &known, &fence),
+        ),
         ("analyst", moves.clone()),
         ("analyst again", analyst_retry(&moves, "Hm.", &problems)),
         ("critic opening", critic_opening(&critic, &brief, &fence)),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Quantity {
+pub(crate) struct Quantity {
     /// Byte range of the number in the text.
     pub at: Range<usize>,
     /// Absolute value of the number in its unit. The sign is ignored, because a text may say *fell by 4%*.
@@ -18,7 +18,7 @@ pub struct Quantity {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Percent or percentage points.
     Percent,
     Money,
@@ -34,16 +34,7 @@ const APPROXIMATE_TOLERANCE: f64 = 0.05;
 impl Quantity {
     /// Returns whether this number from a source supports `claim`. The claim must equal this number rounded to the
     /// precision of the claim. A claim that is called approximate may differ by five percent.
-    ///
-    /// ```
-    /// use consulting_graph::quantity::claims;
-    ///
-    /// let source = &claims("Revenue was $12,345m.")[0];
-    /// assert!(source.supports(&claims("sales of $12.3 billion")[0]));
-    /// assert!(source.supports(&claims("about $12 billion")[0]));
-    /// assert!(!source.supports(&claims("sales of $12.4bn")[0]));
-    /// ```
-    pub fn supports(&self, claim: &Self) -> bool {
+    pub(crate) fn supports(&self, claim: &Self) -> bool {
         let near = |stated: f64, claimed: f64, step: f64| {
             let exact = step * 0.5;
             let allowed =

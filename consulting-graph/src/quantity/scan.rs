@@ -6,7 +6,7 @@ use super::{
 };
 
 /// Returns all numbers that a text claims, in order.
-pub fn claims(text: &str) -> Vec<Quantity> {
+pub(crate) fn claims(text: &str) -> Vec<Quantity> {
     let mut found: Vec<(Quantity, bool)> = Vec::new();
     let mut at = 0;
     while let Some(it) = text.get(at..).and_then(|rest| rest.chars().next()) {
@@ -29,15 +29,7 @@ pub fn claims(text: &str) -> Vec<Quantity> {
 }
 
 /// Parses the amount in a table cell, such as `1,234`, `$1.2bn` or `(45)`, which means minus 45.
-///
-/// ```
-/// use consulting_graph::quantity::parse_amount;
-///
-/// assert_eq!(parse_amount("$1.2bn"), Some(1.2e9));
-/// assert_eq!(parse_amount("(45)"), Some(-45.0));
-/// assert_eq!(parse_amount("n/a"), None);
-/// ```
-pub fn parse_amount(cell: &str) -> Option<f64> {
+pub(crate) fn parse_amount(cell: &str) -> Option<f64> {
     let cell = cell.trim();
     let inner = cell.strip_prefix('(').and_then(|it| it.strip_suffix(')'));
     let (cell, negative) = match inner {

@@ -16,22 +16,30 @@ use super::{
 };
 use crate::{
     event::{EventLog, NumberedEvent},
+    models::{Limit, SharedBudget},
     pipeline::{self, PipelineState, ReviewDecision, ReviewRequest},
 };
 
 impl Run {
     /// Executes the run on the cluster with this database, until it completes or waits for a review, and calls `on_event`
     /// for every new event. Starts the run if the cluster does not have it. Resumes it if it failed, or if it waits for a
-    /// review and `review` is the decision.
+    /// review and `review` is the decision. A `limit` replaces the spending limit of the run, which all workers share.
     pub async fn resume_on_cluster(
         &self,
         url: &str,
+        limit: Limit,
         review: Option<ReviewDecision>,
         mut on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<RunOutcome, RunError> {
         let _lock = DirLock::exclusive(&self.dir)?;
         self.check_cluster_can_execute()?;
-        let client = Client::new(RunStore::connect(url).await?, PostgresQueue::new());
+        let store = RunStore::connect(url).await?;
+        let limit = limit.or(self.manifest.limit);
+        if !limit.is_unlimited() {
+            // The workers read the limit when they claim the run, so it is stored before the run.
+            SharedBudget::set_limit(&store, &self.manifest.run_config.run_id, limit).await?;
+        }
+        let client = Client::new(store, PostgresQueue::new());
         self.mark_as_on_cluster()?;
         let started = client.start(&self.cluster_request()).await?;
         self.continue_ended_leg(&client, &started, review).await?;
@@ -53,9 +61,6 @@ impl Run {
         let is_on_cluster = self.dir.join(CLUSTER_FILE).exists();
         if !is_on_cluster && self.dir.join(THREADS_FILE).exists() {
             return Err(RunError::NotOnCluster(self.dir.clone()));
-        }
-        if !self.manifest.limit.is_unlimited() {
-            return Err(RunError::UnsupportedOnCluster("spending limit"));
         }
         if self.manifest.isolation.is_some_and(|it| it != Isolation::Preferred) {
             return Err(RunError::UnsupportedOnCluster("required isolation"));

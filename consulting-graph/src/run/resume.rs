@@ -92,7 +92,7 @@ impl Run {
         let modes =
             if options.trace { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
         let thread = thread.with_options(RunOptions::new().stream_modes(modes).subgraphs());
-        debates.set_unfinished(unfinished_debates(&thread).await?);
+        debates.set_unfinished(unfinished_debates(&thread).await?).await;
         let mut builder = TraceBuilder::new();
         loop {
             let result = self.run_pipeline(&thread, input, &mut builder, &mut recorder).await;

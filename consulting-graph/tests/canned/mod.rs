@@ -6,23 +6,29 @@ use llm::{Llm, Reply, Request, Scripted};
 use serde_json::{Value, json};
 
 pub(crate) fn model() -> Llm {
-    Llm::new(Scripted::new("board", |request: &Request| {
-        let prompt = request.prompt();
-        if prompt.contains("Say what this document shows") {
-            Reply::from(json!({ "findings": [finding(1), finding(2), finding(3)] }))
-        } else if prompt.contains("strategic moves") {
-            Reply::from(json!({ "moves": [a_move()] }))
-        } else if prompt.contains("Metrics:") {
-            let scores = json!({ "impact": 7, "feasibility": 6, "risk_adjusted_return": 5,
-                "strategic_alignment": 8, "reasoning": "It held up." });
-            Reply::from(scores)
-        } else if prompt.starts_with("Write the ") {
-            Reply::from("The data shows a company that earns what it spends. ".repeat(8))
-        } else {
-            let words = prompt.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
-            Reply::from(format!("My answer to \u{201c}{words}\u{201d} rests on [F1-01]."))
-        }
-    }))
+    Llm::new(Scripted::new("board", answer))
+}
+
+pub(crate) fn answer(request: &Request) -> Reply {
+    let prompt = request.prompt();
+    if prompt.contains("Say what this document shows") {
+        Reply::from(json!({ "findings": [finding(1), finding(2), finding(3)] }))
+    } else if prompt.contains("State one ") {
+        let known = prompt.matches("Observation ").count();
+        let other = (1..=3).nth(known).map(finding);
+        Reply::from(other.unwrap_or_else(|| json!({ "claim": "" })))
+    } else if prompt.contains("strategic moves") {
+        Reply::from(json!({ "moves": [a_move()] }))
+    } else if prompt.contains("Metrics:") {
+        let scores = json!({ "impact": 7, "feasibility": 6, "risk_adjusted_return": 5,
+            "strategic_alignment": 8, "reasoning": "It held up." });
+        Reply::from(scores)
+    } else if prompt.starts_with("Write the ") {
+        Reply::from("The data shows a company that earns what it spends. ".repeat(8))
+    } else {
+        let words = prompt.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+        Reply::from(format!("My answer to \u{201c}{words}\u{201d} rests on [F1-01]."))
+    }
 }
 
 fn finding(number: u8) -> Value {

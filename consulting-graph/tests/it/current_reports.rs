@@ -60,7 +60,8 @@ fn reports_are_read_from_the_file_next_to_the_facts() {
     copy_facts(folder.path());
     assert!(read(folder.path(), date(2024, 12, 31)).unwrap().current_reports.is_empty());
     fs::write(folder.path().join("EXMP-submissions.json"), submissions()).unwrap();
-    // The impairment is filed later, and a form 4 and an annual report are no 8-K.
+    // The report of the impairment was filed after this date, and form 4 and the annual report are not reports on form
+    // 8-K.
     let reports = read(folder.path(), date(2024, 12, 1)).unwrap().current_reports;
     let filed: Vec<String> = reports.iter().map(|it| it.filed.to_string()).collect();
     assert_eq!(filed, ["2024-08-01", "2024-05-20", "2024-05-02", "2020-01-15"]);

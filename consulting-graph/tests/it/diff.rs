@@ -206,6 +206,19 @@ fn changed_scores_and_ranks_are_listed() {
 }
 
 #[test]
+fn moves_with_the_same_number_but_other_titles_are_listed_separately() {
+    let found = changed(|it| it.moves[1].draft.title = "Buy a rival".to_owned());
+    let scores: Vec<(&str, Option<u32>, Option<u32>)> =
+        found.moves.iter().map(|it| (&*it.title, it.score.a, it.score.b)).collect();
+    assert_eq!(
+        scores,
+        [("Buy a rival", None, Some(80)), ("Tie credit to margin", Some(80), None)],
+        "{}",
+        found.text()
+    );
+}
+
+#[test]
 fn changed_settings_are_listed_by_path() {
     let config = DEFAULT
         .replace("rounds = 10", "rounds = 9")

@@ -55,8 +55,8 @@ async fn execute(run: &Run, provider: &StandIn) -> Result<Report, RunError> {
     }
 }
 
-/// Returns the report as JSON without its history: the spending, which includes calls that were paid for in vain, and
-/// whether scores were read from a second answer.
+/// Returns the report as JSON without its history: the spending, which includes calls whose answers were not used,
+/// whether scores were read from a second answer, and whether findings were requested one at a time.
 pub(crate) fn without_spending(report: &Report) -> String {
     let mut report = report.clone();
     let Outcome { spending, spending_by_move, spending_by_round, .. } = &mut report.outcome;
@@ -66,6 +66,7 @@ pub(crate) fn without_spending(report: &Report) -> String {
     for it in report.outcome.scores.iter_mut().flat_map(|it| it.scores_by_agent.values_mut()) {
         it.score_source = ScoreSource::Schema;
     }
+    report.outcome.warnings.retain(|it| !it.contains("requested one at a time"));
     report.json()
 }
 

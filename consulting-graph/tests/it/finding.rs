@@ -5,7 +5,7 @@ use consulting_graph::{
     finding::{
         Direction, Evidence, FindingDraft, FindingId, FindingViolation, Findings, FindingsDraft,
         Inference, Kind, TensionDraft, excerpts, find_citations, find_recommendation, merge, parse,
-        read, violations,
+        read, read_single, violations,
     },
 };
 use proptest::prelude::*;
@@ -54,6 +54,36 @@ fn json_answers_are_read_leniently() {
     assert_eq!(draft.findings[0].direction, Direction::Positive);
     assert_eq!(draft.findings[0].kind, Kind::Other);
     assert_eq!(draft.findings[1].direction, Direction::Mixed);
+}
+
+#[test]
+fn complete_findings_of_an_answer_that_is_cut_off_are_read() {
+    let text = r#"{"findings": [{"claim": "a", "strength": 3, "evidence": [{"section": "s", "quote": "q"}]},
+                   {"claim": "b", "strength": 1}, {"claim": "c", "str"#;
+    let claims: Vec<String> = read(text).findings.into_iter().map(|it| it.claim).collect();
+    assert_eq!(claims, ["a", "b"]);
+    assert_eq!(read(r#"{"findings": [{"claim": "c", "str"#), FindingsDraft::default());
+}
+
+#[test]
+fn single_findings_are_read() {
+    let finding = read_single(
+        r#"Sure: {"claim": "Sales grew.", "section": "Sales", "quote": "7.9%", "direction": "positive"}"#,
+    );
+    let evidence = vec![Evidence { section: "Sales".to_owned(), quote: "7.9%".to_owned() }];
+    let (claim, direction) = ("Sales grew.".to_owned(), Direction::Positive);
+    let expected = FindingDraft { claim, evidence, direction, strength: 2, kind: Kind::Other };
+    assert_eq!(finding, Some(expected));
+    // A list or Markdown is accepted too, and its first finding is used.
+    let list = r#"{"findings": [{"claim": "a", "strength": 3}, {"claim": "b", "strength": 1}]}"#;
+    assert_eq!(read_single(list).map(|it| (it.claim, it.strength)), Some(("a".to_owned(), 3)));
+    let markdown = read_single(&sample::f1().markdown());
+    assert_eq!(markdown.as_ref(), Some(&sample::f1().findings[0].draft));
+    // A finding without a quotation has no evidence.
+    assert_eq!(read_single(r#"{"claim": "a"}"#).map(|it| it.evidence.len()), Some(0));
+    for nothing in [r#"{"claim": " "}"#, "Well, hm.", "{}", ""] {
+        assert_eq!(read_single(nothing), None, "{nothing}");
+    }
 }
 
 #[test]
@@ -149,7 +179,7 @@ proptest! {
 }
 
 #[test]
-fn findings_of_pieces_are_merged_by_strength() {
+fn findings_of_chunks_are_merged_by_strength() {
     let finding = |claim: &str, strength| FindingDraft {
         claim: claim.to_owned(),
         evidence: Vec::new(),

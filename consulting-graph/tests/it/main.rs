@@ -25,7 +25,6 @@ mod no_news;
 mod offline;
 mod plan;
 mod prompt;
-mod quantity;
 mod rank;
 mod report;
 mod resume;

@@ -12,10 +12,14 @@ use async_trait::async_trait;
 use consulting_graph::{
     event::{EventLog, NumberedEvent},
     offline,
+    report::Report,
     run::{ResumeOptions, Run, RunConfig},
 };
 use graph_trace::{Detail, TextOptions};
-use llm::{Error, ErrorKind, Listener, Llm, Model, ModelId, Part, Request, Response};
+use llm::{
+    Error, ErrorKind, Listener, Llm, Model, ModelId, Part, RecordMode, Recording, Request,
+    Response, overflow::estimate_tokens,
+};
 
 use crate::run::{
     finish, recorded_calls, recorded_prompts, recording_lines, resume_options, run_config,
@@ -28,6 +32,8 @@ pub(crate) enum Reaction {
     Delay(Duration),
     Say(String),
     Fail(String),
+    /// Rejects the request because it exceeds the context window.
+    TooLong,
 }
 
 /// The scripted model, except that `react` decides how it reacts to each call.
@@ -73,6 +79,10 @@ impl Model for ReactingModel {
                 Ok(Response { content: vec![Part::text(text)], ..response })
             }
             Reaction::Fail(why) => Err(Error::new(ErrorKind::Auth, self.id(), why)),
+            Reaction::TooLong => {
+                let why = "maximum context length".to_owned();
+                Err(Error::new(ErrorKind::RequestTooLong, self.id(), why))
+            }
         }
     }
 }
@@ -178,49 +188,120 @@ async fn late_readers_see_every_event_once() {
     assert_eq!(seen, events);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn unreadable_findings_are_requested_once_more() {
-    let unreadable = |times: usize| {
-        reacting_model(move |_, request| {
-            let asks = |it: &llm::Message| it.text().contains("Say what this document shows");
-            let answers = request.messages.iter().filter(|it| it.role == llm::Role::Assistant);
-            if request.messages.iter().any(asks) && answers.count() < times {
-                return Reaction::Say("Well, hm.".to_owned());
-            }
-            Reaction::Delay(Duration::ZERO)
-        })
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let run = Run::create(folder.path().join("once"), run_config(1, 1)).unwrap();
-    let (report, _) =
-        finish(&run, ResumeOptions { model_override: unreadable(1), ..resume_options() }).await;
-    assert_eq!(report.outcome.findings.len(), 2);
-    let run = Run::create(folder.path().join("twice"), run_config(1, 1)).unwrap();
-    let ended = run
-        .resume(ResumeOptions { model_override: unreadable(2), ..resume_options() }, |_| {})
-        .await;
-    let error = ended.unwrap_err().to_string();
-    assert!(error.contains("no finding could be read") && error.contains("layer_1"), "{error}");
-    // Resuming the run requests the findings again.
-    finish(&run, ResumeOptions { model_override: unreadable(0), ..resume_options() }).await;
+/// Returns a model whose first `lists` answers to requests for the findings of a document are unreadable, and, with
+/// `singles`, also all its answers to requests for one finding.
+fn unreadable_findings(lists: usize, singles: bool) -> ResumeOptions {
+    let model_override = reacting_model(move |_, request| {
+        let asks = |text: &str| request.messages.iter().any(|it| it.text().contains(text));
+        let answers = request.messages.iter().filter(|it| it.role == llm::Role::Assistant);
+        let is_unreadable = if asks("Say what this document shows") {
+            answers.count() < lists
+        } else {
+            singles && asks("State one ")
+        };
+        if is_unreadable {
+            return Reaction::Say("Well, hm.".to_owned());
+        }
+        Reaction::Delay(Duration::ZERO)
+    });
+    ResumeOptions { model_override, ..resume_options() }
+}
+
+/// Returns the warnings that findings were requested one at a time.
+fn one_at_a_time(report: &Report) -> Vec<&String> {
+    report.outcome.warnings.iter().filter(|it| it.contains("requested one at a time")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_read_in_pieces_if_configured() {
+async fn unreadable_findings_are_requested_once_more() {
     let folder = tempfile::tempdir().unwrap();
-    let config = run_config(1, 1);
+    let run = Run::create(folder.path().join("once"), run_config(1, 1)).unwrap();
+    let (report, _) = finish(&run, unreadable_findings(1, false)).await;
+    assert_eq!(report.outcome.findings.len(), 2);
+    assert_eq!(one_at_a_time(&report), Vec::<&String>::new());
+    let run = Run::create(folder.path().join("always"), run_config(1, 1)).unwrap();
+    let ended = run.resume(unreadable_findings(2, true), |_| {}).await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("no finding could be read") && error.contains("layer_1"), "{error}");
+    // Resuming the run requests the findings again.
+    finish(&run, unreadable_findings(0, false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_are_requested_one_at_a_time_if_no_list_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, config) in [("whole", run_config(1, 1)), ("chunks", in_chunks(run_config(1, 1)))] {
+        let run = Run::create(folder.path().join(name), config).unwrap();
+        let (report, _) = finish(&run, unreadable_findings(2, false)).await;
+        assert_eq!(one_at_a_time(&report).len(), 2, "{name}: {:?}", report.outcome.warnings);
+        assert!(report.markdown().contains("requested one at a time"), "{name}");
+        for findings in &report.outcome.findings {
+            let claims: BTreeSet<&String> =
+                findings.findings.iter().map(|it| &it.draft.claim).collect();
+            match name {
+                "whole" => assert_eq!(claims.len(), 8, "{claims:?}"),
+                _ => assert!((2..=14).contains(&claims.len()), "{claims:?}"),
+            }
+            assert!(findings.findings.iter().all(|it| !it.draft.evidence.is_empty()), "{name}");
+        }
+        let replay = folder.path().join(format!("replay of {name}"));
+        let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
+        assert_eq!(replayed.report.json(), report.json(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn single_findings_are_not_paid_for_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    let inferences = &run.config().inferences;
+    let [f1, f2] = [&inferences.f1, &inferences.f2].map(|it| it.system_prompt.trim().to_owned());
+    let is_from = |request: &Request, prompt: &str| {
+        request.system.as_ref().is_some_and(|it| it.contains(prompt))
+    };
+    // F2 fails, so both inferences are executed again when the run is resumed.
+    let failing = reacting_model(move |_, request| {
+        let asks = |it: &llm::Message| it.text().contains("Say what this document shows");
+        if is_from(request, &f2) {
+            Reaction::Fail("the model is unavailable".to_owned())
+        } else if request.messages.iter().any(asks) {
+            Reaction::Say("Well, hm.".to_owned())
+        } else {
+            Reaction::Delay(Duration::ZERO)
+        }
+    });
+    let options = ResumeOptions { model_override: failing, ..resume_options() };
+    run.resume(options, |_| {}).await.unwrap_err();
+    let repeated = reacting_model(move |_, request| {
+        assert!(!is_from(request, &f1), "the answers about F1 are in the recording");
+        Reaction::Delay(Duration::ZERO)
+    });
+    let options = ResumeOptions { model_override: repeated, ..resume_options() };
+    let (report, _) = finish(&run, options).await;
+    let notices = one_at_a_time(&report);
+    assert!(matches!(notices.as_slice(), [it] if it.starts_with("F1: ")), "{notices:?}");
+}
+
+/// Returns the configuration of a run that reads documents in chunks.
+fn in_chunks(config: RunConfig) -> RunConfig {
     let mut table: toml::Table = config.config_toml.parse().unwrap();
     table["inferences"].as_table_mut().unwrap().insert("chunk_lines".to_owned(), 20.into());
-    let config = RunConfig { config_toml: table.to_string(), ..config };
+    RunConfig { config_toml: table.to_string(), ..config }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_read_in_chunks_if_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = in_chunks(run_config(1, 1));
     let run = Run::create(folder.path().join("run"), config).unwrap();
     let (report, _) = finish(&run, resume_options()).await;
     let prompts = recorded_prompts(run.dir());
-    let pieces = prompts.iter().filter(|it| it.contains("which is all you see of it")).count();
+    let chunks = prompts.iter().filter(|it| it.contains("which is all you see of it")).count();
     let lines = |name: &str| {
         let text = fs::read_to_string(run.dir().join(name)).unwrap();
         text.lines().count().div_ceil(20)
     };
-    assert_eq!(pieces, lines("financial.md") + lines("news.md"));
+    assert_eq!(chunks, lines("financial.md") + lines("news.md"));
     for findings in &report.outcome.findings {
         let n_findings = findings.findings.len();
         assert!((8..=14).contains(&n_findings), "{} {n_findings}", findings.inference);
@@ -230,11 +311,11 @@ async fn documents_are_read_in_pieces_if_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
+async fn documents_that_exceed_the_context_window_are_read_in_chunks() {
     let folder = tempfile::tempdir().unwrap();
     // The context window of this model has 131,072 tokens. The first value is the number of tokens reserved for the
-    // answer, and the second is whether the document is then read in pieces.
-    for (answer_tokens, in_pieces) in [(4096, false), (121_500, true)] {
+    // answer, and the second is whether the document is then read in chunks.
+    for (answer_tokens, in_chunks) in [(4096, false), (121_500, true)] {
         let mut run_config = run_config(1, 1);
         let mut table: toml::Table = run_config.config_toml.parse().unwrap();
         table["models"]["inferences"]["max_tokens"] = answer_tokens.into();
@@ -244,8 +325,62 @@ async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
         let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
         finish(&run, ResumeOptions { model_override: slow_model(1), ..resume_options() }).await;
         let recording = recording_lines(run.dir()).join("\n");
-        assert_eq!(recording.contains("which is all you see of it"), in_pieces, "{answer_tokens}");
+        assert_eq!(recording.contains("which is all you see of it"), in_chunks, "{answer_tokens}");
     }
+}
+
+/// Checks that the analyst of a run received findings without quotations, and that the report contains a warning.
+async fn check_shortened_findings(run: &Run, options: ResumeOptions, replay: &Path) {
+    let (report, _) = finish(run, options).await;
+    let prompts = recorded_prompts(run.dir());
+    let of_analyst: Vec<&String> =
+        prompts.iter().filter(|it| it.contains("strategic moves for")).collect();
+    assert!(!of_analyst.is_empty());
+    for prompt in of_analyst {
+        assert!(prompt.contains("## F1-") && !prompt.contains("- Evidence, "), "{prompt}");
+    }
+    let notice = |it: &String| it.contains("received shortened findings");
+    assert!(report.outcome.warnings.iter().any(notice), "{:?}", report.outcome.warnings);
+    let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_that_exceed_the_context_window_of_an_analyst_are_shortened() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("whole"), run_config(1, 1)).unwrap();
+    finish(&run, resume_options()).await;
+    let recording = Recording::open(run.dir().join("calls.jsonl"), RecordMode::Replay).unwrap();
+    let mut requests = recording.answered_calls().map(|it| it.0);
+    let whole = requests.find(|it| last_message(it).contains("strategic moves for")).unwrap();
+    assert!(whole.messages[0].text().contains("- Evidence, "));
+
+    // A window for which a tenth of the prompt has to be omitted. A twentieth of the window stays free.
+    let tokens = estimate_tokens("scripted", &whole) * 9 / 10 + u64::from(whole.max_tokens);
+    let mut config = run_config(1, 1);
+    let mut table: toml::Table = config.config_toml.parse().unwrap();
+    let window = i64::try_from(tokens * 20 / 19).unwrap();
+    let analysts = table["models"]["analysts"].as_table_mut().unwrap();
+    analysts.insert("context_tokens".to_owned(), window.into());
+    config.config_toml = table.to_string();
+    let run = Run::create(folder.path().join("small"), config).unwrap();
+    check_shortened_findings(&run, resume_options(), &folder.path().join("replay")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_are_shortened_if_the_provider_rejects_the_prompt_as_too_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    let model_override = reacting_model(|_, request| {
+        let is_analyst = last_message(request).contains("strategic moves for");
+        if is_analyst && request.messages[0].text().contains("- Evidence, ") {
+            Reaction::TooLong
+        } else {
+            Reaction::Delay(Duration::ZERO)
+        }
+    });
+    let options = ResumeOptions { model_override, ..resume_options() };
+    check_shortened_findings(&run, options, &folder.path().join("replay")).await;
 }
 
 /// Searches all files below a directory and returns those that contain `text`.

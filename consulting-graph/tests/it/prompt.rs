@@ -4,7 +4,7 @@ use consulting_graph::{
     config::{Config, DEFAULT},
     data::Subject,
     fence::Fence,
-    finding::Inference,
+    finding::{FindingDraft, Inference, SingleFinding},
     moves::MoveViolation,
     prompt::{self, Brief},
     transcript::{ConversationEntry, Speaker, append_to_log, rounds},
@@ -189,7 +189,16 @@ fn untrusted_text_appears_only_inside_a_fence() {
     let brief = Brief::new(&the_move, &[]);
     let log = rounds(&append_to_log(&[], Speaker::Critic, order, 1));
     let config = config();
+    let single = SingleFinding { claim: order.to_owned(), ..SingleFinding::default() };
     for prompt in [
+        prompt::single_finding(
+            &config.inferences.f1,
+            &sample::ticker(),
+            Inference::F1,
+            order,
+            &[FindingDraft::from(single)],
+            &fence(),
+        ),
         prompt::critic_opening(&config.critic, &brief, &fence()),
         prompt::score(
             &config.decision_makers[0],

@@ -220,7 +220,7 @@ async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
             .await;
     assert_eq!(without_spending(&report), without_spending(&whole));
     // A debate that the limit cut short is now debated to its last round and scored again. Only its earlier scoring
-    // calls, one for each of three decision makers, were paid for in vain.
+    // calls, one for each of three decision makers, were paid for and not used.
     let more = before + answered.count() - all_calls;
     assert!(more <= cut_short * 3, "{more} of {cut_short}");
     check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
@@ -331,7 +331,7 @@ async fn the_manifest_lists_models_and_prompt_hashes() {
         let model = &run.manifest().models[role];
         assert!(model.max_tokens > 0 && model.temperature >= 0.0, "{model:?}");
     }
-    assert_eq!(run.manifest().tasks.len(), 15);
+    assert_eq!(run.manifest().tasks.len(), 16);
     assert!(text.contains("| task critic reply | "));
 
     let path = folder.path().join("run.json");

@@ -254,7 +254,7 @@ async fn a_fork_executes_only_what_follows_its_fork_point() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_without_changed_settings_makes_its_calls_anew() {
+async fn a_fork_without_changed_settings_repeats_its_calls() {
     let folder = tempfile::tempdir().unwrap();
     let run = Run::create(folder.path().join("run"), run_config(2, 2)).unwrap();
     let (before, _) = finish(&run, resume_options()).await;

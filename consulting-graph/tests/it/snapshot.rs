@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::NaiveDate;
 use consulting_graph::{
-    data::{Company, DataOrigin, DataSource, Item, Source, Ticker, edgar, number, snapshot},
+    data::{
+        Company, DataOrigin, DataSource, Item, Source, Ticker, edgar, number,
+        snapshot::{self, SecFiles},
+    },
     report::Report,
     run::Run,
 };
@@ -79,8 +82,8 @@ async fn other_companies_are_synthetic() {
 fn the_snapshot_equals_the_companyfacts_files() {
     let Some(folder) = real_filings() else { return };
     let file = |text: &str| {
-        let json = std::fs::read_to_string(folder.join(format!("{text}.json"))).unwrap();
-        (ticker(text), json)
+        let companyfacts = std::fs::read_to_string(folder.join(format!("{text}.json"))).unwrap();
+        SecFiles { ticker: ticker(text), companyfacts, submissions: None }
     };
     assert_eq!(snapshot::render(&TICKERS.map(file)).unwrap(), FILE);
     for text in TICKERS {

@@ -102,7 +102,7 @@ fn spans_of_tasks_on_another_worker_belong_to_the_trace_of_the_run() {
     // The HTTP client leaves the choice of the cryptography provider to the program.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let collector = Collector::start();
-    // Its HTTP client blocks, so it must be created outside the runtime.
+    // The exporter's HTTP client blocks, so the exporter must be created outside the runtime.
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpJson)

@@ -46,9 +46,9 @@ const GENERAL: &str = "general-purpose";
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct DeepAgent {
-    model: SharedModel,
+    /// The model, tools and dependencies of this agent and of the general-purpose sub-agent.
+    base: Agent,
     prompt: Option<String>,
-    tools: Vec<Tool>,
     middleware: Vec<Arc<dyn Middleware>>,
     sub_agents: Vec<(String, String, Agent)>,
 }
@@ -61,8 +61,8 @@ impl DeepAgent {
 
     /// Creates a builder with a model that other agents may share.
     pub fn with_shared_model(model: SharedModel) -> Self {
-        let (tools, middleware, sub_agents) = (Vec::new(), Vec::new(), Vec::new());
-        Self { model, prompt: None, tools, middleware, sub_agents }
+        let base = Agent::with_shared_model(model);
+        Self { base, prompt: None, middleware: Vec::new(), sub_agents: Vec::new() }
     }
 
     /// Sets instructions that precede those of the deep agent.
@@ -73,7 +73,14 @@ impl DeepAgent {
 
     /// Adds tools, for this agent and the general-purpose sub-agent.
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.tools.extend(tools);
+        self.base = self.base.tools(tools);
+        self
+    }
+
+    /// Adds a value that tools and middleware can use, for this agent and all sub-agents; see [`Agent::dependency`]. A
+    /// value of the same type that was added to a sub-agent takes precedence there.
+    pub fn dependency<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.base = self.base.dependency(value);
         self
     }
 
@@ -100,22 +107,22 @@ impl DeepAgent {
     ///
     /// Returns an error if a sub-agent cannot be compiled, or if two sub-agents have the same name.
     pub fn build(self) -> Result<Agent, AgentError> {
-        let general = Agent::with_shared_model(self.model.clone()).tools(self.tools.clone());
         let mut agents: Vec<SubAgent> = Vec::new();
-        let general = (GENERAL.to_owned(), "Any task.".to_owned(), general);
+        let general = (GENERAL.to_owned(), "Any task.".to_owned(), self.base.clone());
         for (name, description, agent) in [general].into_iter().chain(self.sub_agents) {
             if agents.iter().any(|it| it.name == name) {
                 let text = format!("two sub-agents have the name `{name}`; rename one of them");
                 return Err(AgentError::value(text));
             }
-            let agent = with_middleware(agent.middleware(FileTools::new()), &self.middleware);
+            let agent = agent.inherit_dependencies(&self.base).middleware(FileTools::new());
+            let agent = with_middleware(agent, &self.middleware);
             agents.push(SubAgent { agent: agent.compile()?, name, description });
         }
         let prompt =
             self.prompt.map_or_else(|| PROMPT.to_owned(), |it| format!("{it}\n\n{PROMPT}"));
-        let agent = Agent::with_shared_model(self.model)
+        let agent = self
+            .base
             .prompt(prompt)
-            .tools(self.tools)
             .tools([task_tool(agents)])
             .middleware(TodoList::new())
             .middleware(FileTools::new());

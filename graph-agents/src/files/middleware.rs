@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use graph_core::NodeError;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     path::file_path,
@@ -185,7 +185,8 @@ fn changes_earlier(runtime: &ToolRuntime, path: &str) -> bool {
     let earlier = message.tool_calls.iter().take_while(|it| it.id != runtime.call().id);
     let mut changed = earlier.filter(|it| CHANGING.contains(&it.name.as_str()));
     changed.any(|it| {
-        it.args["path"].as_str().is_some_and(|it| file_path(it).is_ok_and(|it| it == path))
+        let changed = it.args.get("path").and_then(Value::as_str);
+        changed.is_some_and(|it| file_path(it).is_ok_and(|it| it == path))
     })
 }
 

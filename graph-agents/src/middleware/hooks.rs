@@ -107,7 +107,7 @@ pub trait Middleware: fmt::Debug + Send + Sync {
 
     /// Wraps a model. Called for each model of the agent, whose calls are made inside
     /// [`wrap_model_call`](Self::wrap_model_call) of all middleware, and for the models that other middleware calls
-    /// itself, for example to write summaries.
+    /// itself, for example to write summaries. The first middleware is the outermost.
     fn wrap_model(&self, model: SharedModel) -> SharedModel {
         model
     }
@@ -115,7 +115,7 @@ pub trait Middleware: fmt::Debug + Send + Sync {
     /// Returns a copy whose own model calls go through `wrap`. Returns `None` if the middleware calls no models.
     ///
     /// Middleware that calls models must implement it, so that its calls count against a
-    /// [`MoneyBudget`](super::MoneyBudget).
+    /// [`MoneyBudget`](super::MoneyBudget) and are recorded by [`RecordReplay`](super::RecordReplay).
     fn with_wrapped_models(&self, wrap: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
         let _ = wrap;
         None

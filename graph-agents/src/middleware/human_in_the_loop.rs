@@ -197,7 +197,7 @@ fn resolve_all(
     review: &Review,
 ) -> Result<Vec<Resolution>, AgentError> {
     if review.decisions.len() != reviewed.len() {
-        return Err(AgentError::value(format!(
+        return Err(AgentError::refused_decision(format!(
             "Number of human decisions ({}) does not match number of hanging tool calls ({}).",
             review.decisions.len(),
             reviewed.len()
@@ -210,10 +210,12 @@ fn resolve_all(
 /// Checks that an edit of one call does not change the tool.
 fn check_same_tool(resolution: &Resolution, call: &ToolCall) -> Result<(), AgentError> {
     match resolution {
-        Resolution::Edit(edited) if edited.name != call.name => Err(AgentError::value(format!(
-            "a review of one call cannot change the tool from '{}' to '{}'; edit the arguments only",
-            call.name, edited.name
-        ))),
+        Resolution::Edit(edited) if edited.name != call.name => {
+            Err(AgentError::refused_decision(format!(
+                "a review of one call cannot change the tool from '{}' to '{}'; edit the arguments only",
+                call.name, edited.name
+            )))
+        }
         _ => Ok(()),
     }
 }

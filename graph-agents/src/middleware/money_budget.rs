@@ -25,7 +25,8 @@ use crate::{
 /// reported usage is charged its full reservation.
 ///
 /// If other middleware retries calls or switches models, every attempt counts, regardless of the position of the budget
-/// among the middleware. A call that other middleware answers itself costs nothing.
+/// among the middleware. A call that other middleware answers itself costs nothing. Calls replayed by a
+/// [`RecordReplay`](super::RecordReplay) cost nothing if the budget is added after it.
 ///
 /// ```
 /// use graph_agents::middleware::MoneyBudget;

@@ -80,7 +80,7 @@ impl Pii {
     /// Creates the middleware for matches of a regular expression.
     pub fn with_pattern(kind: impl Into<String>, pattern: &str) -> Result<Self, AgentError> {
         let pattern = regex::Regex::new(pattern).map_err(|error| {
-            AgentError::value(format!("invalid pattern of a PII detector: {error}"))
+            AgentError::value(format!("invalid regular expression of a PII detector: {error}"))
         })?;
         let detector: Detector =
             Arc::new(move |text| pattern.find_iter(text).map(|it| it.range()).collect());

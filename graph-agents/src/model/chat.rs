@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use graph_core::{Context, NodeError};
 use llm::ProviderTool;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -152,7 +153,8 @@ impl ModelTool {
 }
 
 /// Which tool a model must call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// At least one tool, of the model's choice.
     Any,
@@ -163,7 +165,7 @@ pub enum ToolChoice {
 }
 
 /// A schema for a model's response.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OutputSchema {
     /// Name of the schema.
     pub name: String,

@@ -7,12 +7,13 @@ pub(super) fn normalize(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_").to_lowercase()
 }
 
-/// Returns the name of an agent, or an error if it has none.
-pub(super) fn require(agent: &CompiledAgent) -> Result<&str, AgentError> {
-    agent.name().ok_or_else(|| {
+/// Returns the names of agents, or an error if one of them has none.
+pub(super) fn names(agents: &[CompiledAgent]) -> Result<Vec<String>, AgentError> {
+    let missing = || {
         AgentError::value(
             "Please specify a name when you create your agent, either via `create_react_agent(..., name=agent_name)` \
              or via `graph.compile(name=name)`.",
         )
-    })
+    };
+    agents.iter().map(|it| it.name().map(str::to_owned).ok_or_else(missing)).collect()
 }

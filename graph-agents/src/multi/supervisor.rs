@@ -6,6 +6,7 @@ use graph_core::{
     Checkpointer, Input, IntoShared, JsonState, JsonStateSchema, Persistence, START, StateGraph,
     SubgraphNode,
     json::{JsonUpdate, json_subgraph},
+    store::Store,
     subgraph,
 };
 use serde_json::{Value, json};
@@ -18,7 +19,8 @@ use super::{
 use crate::{
     Agent, AgentError, CompiledAgent,
     message::{Message, ToolMessage, add_missing_results, messages_field, messages_from_json},
-    model::{ChatModel, SharedModel},
+    middleware::Middleware,
+    model::ChatModel,
     state::MESSAGES,
     tool::Tool,
 };
@@ -61,18 +63,17 @@ pub enum OutputMode {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Supervisor {
-    model: SharedModel,
+    /// The agent that leads the others, without its handoff tools.
+    leader: Agent,
     agents: Vec<CompiledAgent>,
     name: String,
-    prompt: Option<String>,
-    tools: Vec<Tool>,
     output_mode: OutputMode,
     handoff_messages: bool,
     handoff_back_messages: Option<bool>,
     tool_prefix: Option<String>,
     inline_names: bool,
-    malformed_call_retries: usize,
     checkpointer: Option<Arc<dyn Checkpointer>>,
+    store: Option<Arc<dyn Store>>,
 }
 
 impl Supervisor {
@@ -82,18 +83,16 @@ impl Supervisor {
         agents: impl IntoIterator<Item = CompiledAgent>,
     ) -> Self {
         Self {
-            model: Arc::new(model),
+            leader: Agent::new(model),
             agents: agents.into_iter().collect(),
             name: "supervisor".to_owned(),
-            prompt: None,
-            tools: Vec::new(),
             output_mode: OutputMode::LastMessage,
             handoff_messages: true,
             handoff_back_messages: None,
             tool_prefix: None,
             inline_names: false,
-            malformed_call_retries: Agent::MALFORMED_CALL_RETRIES,
             checkpointer: None,
+            store: None,
         }
     }
 
@@ -104,14 +103,38 @@ impl Supervisor {
     }
 
     /// Sets the supervisor's system prompt.
-    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
-        self.prompt = Some(prompt.into());
-        self
+    pub fn prompt(self, prompt: impl Into<String>) -> Self {
+        self.edit(|it| it.prompt(prompt.into()))
     }
 
     /// Adds tools that the supervisor itself can call.
-    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.tools.extend(tools);
+    pub fn tools(self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.edit(|it| it.tools(tools))
+    }
+
+    /// Adds middleware of the supervisor itself. The first one added is the outermost.
+    ///
+    /// The fields that it adds to the state are reset each time an agent returns to the supervisor. Limits on calls
+    /// per run or thread therefore apply to each turn of the supervisor.
+    pub fn middleware(self, middleware: impl Middleware + 'static) -> Self {
+        self.edit(|it| it.middleware(middleware))
+    }
+
+    /// Adds a value that the tools and middleware of the supervisor can use, but not those of its agents; see
+    /// [`Agent::dependency`].
+    pub fn dependency<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.edit(|it| it.dependency(value))
+    }
+
+    /// Sets how many times in a row the supervisor's model is called again after a message in which all tool calls are
+    /// malformed; see [`Agent::malformed_call_retries`].
+    pub fn malformed_call_retries(self, retries: usize) -> Self {
+        self.edit(|it| it.malformed_call_retries(retries))
+    }
+
+    /// Changes the agent that leads the others.
+    fn edit(mut self, change: impl FnOnce(Agent) -> Agent) -> Self {
+        self.leader = change(self.leader);
         self
     }
 
@@ -147,13 +170,6 @@ impl Supervisor {
         self
     }
 
-    /// Sets how many times in a row the supervisor's model is called again after a message in which all tool calls are
-    /// malformed; see [`Agent::malformed_call_retries`].
-    pub fn malformed_call_retries(mut self, retries: usize) -> Self {
-        self.malformed_call_retries = retries;
-        self
-    }
-
     /// Sets the checkpointer that stores the conversations: a value, an `Arc` of it, or an `Arc<dyn Checkpointer>`.
     pub fn checkpointer<M>(self, checkpointer: impl IntoShared<dyn Checkpointer, M>) -> Self {
         self.shared_checkpointer(checkpointer.into_shared())
@@ -165,10 +181,16 @@ impl Supervisor {
         self
     }
 
+    /// Sets the long-term store: a value, an `Arc` of it, or an `Arc<dyn Store>`. Agents that have no store also use
+    /// it.
+    pub fn store<M>(mut self, store: impl IntoShared<dyn Store, M>) -> Self {
+        self.store = Some(store.into_shared());
+        self
+    }
+
     /// Compiles the supervisor and its agents into one graph.
     pub fn compile(self) -> Result<CompiledAgent, AgentError> {
-        let names = self.agents.iter().map(|it| agent_name::require(it).map(str::to_owned));
-        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+        let names = agent_name::names(&self.agents)?;
         let invalid = |error: &dyn std::fmt::Display| AgentError::value(error.to_string());
         let schema =
             JsonStateSchema::new([(MESSAGES, messages_field())]).map_err(|it| invalid(&it))?;
@@ -184,28 +206,23 @@ impl Supervisor {
         if let Some(checkpointer) = self.checkpointer {
             graph = graph.shared_checkpointer(checkpointer);
         }
+        if let Some(store) = self.store {
+            graph = graph.store(store);
+        }
         let graph = graph.compile().map_err(|it| invalid(&it))?;
         Ok(CompiledAgent::new(graph, schema, Some(self.name)))
     }
 
     fn supervisor_agent(&self, names: &[String]) -> Result<CompiledAgent, AgentError> {
-        let model: SharedModel = match self.inline_names {
-            true => Arc::new(InlineNames::new(self.model.clone())),
-            false => self.model.clone(),
-        };
         let prefix = self.tool_prefix.as_deref();
         let handoffs = names
             .iter()
             .map(|it| supervisor_handoff_tool(it.clone(), prefix, self.handoff_messages));
-        let mut agent = Agent::with_shared_model(model)
-            .name(self.name.clone())
-            .malformed_call_retries(self.malformed_call_retries)
-            .tools(self.tools.iter().cloned())
-            .tools(handoffs);
-        if let Some(prompt) = &self.prompt {
-            agent = agent.prompt(prompt.clone());
+        let leader = self.leader.clone().name(self.name.clone()).tools(handoffs);
+        match self.inline_names {
+            true => leader.map_model(|it| Arc::new(InlineNames::new(it))).compile(),
+            false => leader.compile(),
         }
-        agent.compile()
     }
 
     /// Creates the node that runs an agent and shortens its output.

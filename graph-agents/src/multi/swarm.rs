@@ -69,8 +69,7 @@ impl Swarm {
 
     /// Compiles the swarm.
     pub fn compile(self) -> Result<CompiledAgent, AgentError> {
-        let names = self.agents.iter().map(|it| agent_name::require(it).map(str::to_owned));
-        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+        let names = agent_name::names(&self.agents)?;
         if !names.contains(&self.default) {
             return Err(AgentError::value(format!(
                 "Default active agent '{}' not found in agent names {}",

@@ -13,6 +13,8 @@ mod messages;
 mod middleware;
 mod middleware_budget;
 mod model_options;
+mod record_replay;
+mod several_agents;
 mod shell;
 mod tool_output;
 mod tool_policy;

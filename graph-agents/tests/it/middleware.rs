@@ -9,10 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 use graph_agents::{
-    Agent, AiMessage, ChatModel, Message, ScriptedModel, Status, Tool, ToolCall, ToolMessage,
+    Agent, AiMessage, ChatModel, ScriptedModel, Status, ToolCall, ToolMessage,
     middleware::{
-        AllowedCommands, FileSearch, Middleware, MoneyBudget, RecordReplay, Shell, Size,
-        Summarization,
+        AllowedCommands, FileSearch, Middleware, MoneyBudget, Shell, Size, Summarization,
     },
     model::{ChunkSink, Prompt},
 };
@@ -181,34 +180,6 @@ async fn budget_charges_calls_without_usage_in_full() {
     assert!(budget.spent() > Money::from_dollars(2.0));
     agent.run("hi").await.unwrap_err();
     assert_eq!(calls.load(Ordering::Relaxed), 2);
-}
-
-#[tokio::test]
-async fn recorded_conversation_is_replayed_without_model_and_tools() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("calls.jsonl");
-    let runs = Arc::new(AtomicUsize::new(0));
-    let agent = |answers: Vec<AiMessage>, middleware: RecordReplay| {
-        let runs = runs.clone();
-        let roll = Tool::dynamic("roll", "Rolls a die.", json!({}), move |_, _| {
-            let n = runs.fetch_add(1, Ordering::Relaxed);
-            async move { n }
-        });
-        let agent = Agent::new(ScriptedModel::new(answers)).tools([roll]).middleware(middleware);
-        agent.compile().unwrap()
-    };
-    let roll = |id: &str| AiMessage::new("").tool_call(ToolCall::new("roll", json!({}), id));
-    let script = vec![roll("c1"), roll("c2"), AiMessage::new("done")];
-    let recorded = agent(script, RecordReplay::record(&file).unwrap()).run("go").await.unwrap();
-    assert_eq!(runs.load(Ordering::Relaxed), 2);
-    let replay = agent(Vec::new(), RecordReplay::replay(&file).unwrap());
-    let replayed = replay.run("go").await.unwrap();
-    let texts = |it: &[Message]| it.iter().map(Message::text).collect::<Vec<_>>();
-    assert_eq!(texts(&replayed.messages), texts(&recorded.messages));
-    assert_eq!(texts(&replayed.messages), ["go", "", "0", "", "1", "done"]);
-    assert_eq!(runs.load(Ordering::Relaxed), 2);
-    let problem = replay.run("something else").await.unwrap_err().to_string();
-    assert!(problem.contains("the recording has no answer to this model call"), "{problem}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Limits and marks of everything that a tool shows to the model.
+//! Everything that a tool returns to the model is limited in length and marked as untrusted.
 
 use std::fs;
 

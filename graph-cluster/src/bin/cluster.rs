@@ -1,4 +1,4 @@
-//! Shows and controls the runs of a cluster, whatever graphs its workers execute.
+//! Shows and controls the runs of a cluster. Works with all graphs, because it needs only the database.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 
 use std::{env, error::Error, process::ExitCode, time::Duration};
@@ -13,7 +13,7 @@ The environment variable DATABASE_URL contains the URL of the cluster's database
 commands:
   status [--json]               Print what runs where
   metrics                       Print metrics in the text format of Prometheus
-  serve ADDRESS                 Serve /status, /metrics and /health on ADDRESS, without authentication
+  serve ADDRESS                 Serve a page, /status, /metrics and /health on ADDRESS, without authentication
   run ID                        Print a run as JSON
   cancel ID                     Cancel a run
   delete ID                     Delete a run that is not active, with its events

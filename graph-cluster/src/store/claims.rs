@@ -242,6 +242,7 @@ impl RunStore {
             Some(_) => (RunStatus::Queued, 1),
             None => (status, 0),
         };
+        // The tasks are locked in the same order as in `write_tasks`.
         let update = "
             WITH ended AS (
                 UPDATE graph_cluster.run
@@ -251,8 +252,11 @@ impl RunStore {
                     due_at = coalesce(to_timestamp($7::double precision / 1000), due_at),
                     worker = NULL, lease_until = NULL, updated_at = now()
                 WHERE id = $1 AND fence = $2 AND status = 'running' RETURNING id
+            ), tasks AS (
+                SELECT t.run, t.id FROM graph_cluster.task t JOIN ended ON t.run = ended.id
+                ORDER BY t.run, t.id FOR UPDATE OF t
             ), deleted AS (
-                DELETE FROM graph_cluster.task t USING ended WHERE t.run = ended.id
+                DELETE FROM graph_cluster.task t USING tasks WHERE t.run = tasks.run AND t.id = tasks.id
             )
             SELECT pg_notify('graph_cluster', 'changed ' || id), pg_notify('graph_cluster', 'queued') FROM ended";
         let params: [&(dyn ToSql + Sync); 7] =

@@ -10,7 +10,7 @@ use super::notices::{Notice, Notices};
 use crate::error::ClusterError;
 
 /// Must equal the version in `schema.sql`.
-const SCHEMA_VERSION: u32 = 4;
+const SCHEMA_VERSION: u32 = 5;
 /// Maximum number of connections, in addition to the one that receives notifications.
 const MAX_CONNECTIONS: usize = 16;
 

@@ -94,9 +94,9 @@ impl RunStore {
         Ok(self.query_opt(update, &[&run]).await?.is_some())
     }
 
-    /// Returns the legs that have been due and have waited for a worker for at least ten seconds, except those of tenants
-    /// that have reached their limit, and the legs whose worker has not reported for at least ten seconds, so that they can
-    /// be submitted again if the scheduler has lost them.
+    /// Returns legs that the scheduler may have lost, so that they can be submitted again. These are legs that have
+    /// been due for at least ten seconds without a worker, except those of tenants that have reached their limit, and
+    /// legs whose worker has not reported for at least ten seconds.
     #[cfg(feature = "restate")]
     pub(crate) async fn stale_tickets(&self, scheduler: &str) -> Result<Vec<Ticket>, ClusterError> {
         let select = format!(

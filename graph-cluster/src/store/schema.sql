@@ -106,7 +106,8 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task (
     start text NOT NULL,
     -- Result of the task, as JSON text, once it has ended.
     outcome text,
-    -- Incremented by each claim. A worker can write to the task only while its own value is the current one.
+    -- Starts above the fences of all earlier tasks of the run, and is incremented by each claim. A worker can write to the
+    -- task only while its own value is the current one.
     fence bigint NOT NULL DEFAULT 0,
     -- Number of claims of which all but the last one ended without a result.
     attempts integer NOT NULL DEFAULT 0,
@@ -127,5 +128,26 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task_message (
     FOREIGN KEY (run, task) REFERENCES graph_cluster.task (run, id) ON DELETE CASCADE
 );
 
+-- Values that the workers of a run share. A client may store them before it starts the run.
+CREATE TABLE IF NOT EXISTS graph_cluster.run_value (
+    run text NOT NULL,
+    name text NOT NULL,
+    -- Incremented by each update.
+    version bigint NOT NULL,
+    -- The value as JSON text.
+    value text NOT NULL,
+    PRIMARY KEY (run, name)
+);
+
+CREATE OR REPLACE FUNCTION graph_cluster.delete_values() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM graph_cluster.run_value v WHERE v.run = OLD.id;
+    RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS delete_values ON graph_cluster.run;
+CREATE TRIGGER delete_values AFTER DELETE ON graph_cluster.run FOR EACH ROW
+    EXECUTE FUNCTION graph_cluster.delete_values();
+
 -- Must equal the version in `database.rs`. Increment both with every change of this file.
-COMMENT ON SCHEMA graph_cluster IS 'version 4';
+COMMENT ON SCHEMA graph_cluster IS 'version 5';

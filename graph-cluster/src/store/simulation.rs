@@ -8,22 +8,24 @@
 //! After each statement, [`History`] compares the answer of the database with what the protocol promises.
 
 mod history;
+mod statements;
+mod tasks;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
-use graph_tests::{crash::is_nightly, postgres};
+use graph_tests::crash::is_nightly;
 use serde_json::Value;
 
-use self::history::{History, LEASE, TENANT, Violation};
+use self::{
+    history::{History, LEASE, TENANT, Violation},
+    statements::{GRAPH, claim_next, claim_tasks, connect, new_task, worker_id},
+};
 use super::{
-    claims::Claim,
-    database::RunStore,
-    status::WorkerReport,
-    tasks::{NewTask, TaskClaim, TaskFilter},
+    claims::Claim, database::RunStore, status::WorkerReport, task_writes::TaskWrite,
+    tasks::TaskClaim,
 };
 use crate::{
-    graph_version::ServedVersions,
     run::{RunResult, StartRun},
     run_status::RunStatus,
 };
@@ -32,7 +34,6 @@ const N_WORKERS: usize = 3;
 const N_THREADS: usize = 2;
 const MAX_RUNS: usize = 6;
 const STEPS: usize = 120;
-const GRAPH: &str = "graph";
 
 /// A claim that a virtual worker believes to hold. `serial` distinguishes all claims of a simulation.
 struct HeldRun {
@@ -174,13 +175,7 @@ impl<'a> Simulation<'a> {
 
     /// Returns whether a run was claimed.
     async fn claim_run(&mut self, worker: usize) -> Result<bool, Violation> {
-        let served = ServedVersions {
-            graphs: vec![GRAPH.into(), GRAPH.into()],
-            versions: vec![None, Some(String::new())],
-            targets: vec![String::new(), String::new()],
-        };
-        let claim = self.store.claim_next(&worker_id(worker), &served, LEASE, "simulation").await;
-        let Some(claim) = claim.expect("the database is running") else {
+        let Some(claim) = claim_next(self.store, worker).await else {
             return self.history.check_nothing_is_claimable().map(|()| false);
         };
         let serial = self.serial();
@@ -255,13 +250,7 @@ impl<'a> Simulation<'a> {
         let held = &mut self.workers[worker].runs[index];
         held.step += i64::from(self.rng.bool());
         let step = held.step;
-        let new = |number| NewTask {
-            id: format!("{step}.{number}"),
-            pool: None,
-            step,
-            start: "{}".to_owned(),
-        };
-        let tasks: Vec<NewTask> = (0..2).map(new).collect();
+        let tasks = [new_task(step, 0), new_task(step, 1)];
         let posted = self.store.post_tasks(&held.claim, &tasks).await;
         let posted = posted.expect("the database is running");
         self.history.wrote("tasks", &held.claim.request.id, held.serial, posted)?;
@@ -272,18 +261,9 @@ impl<'a> Simulation<'a> {
     }
 
     async fn claim_tasks(&mut self, worker: usize) -> Result<(), Violation> {
-        let id = worker_id(worker);
         let active: Vec<_> = self.workers[worker].tasks.iter().map(|it| &it.claim).collect();
-        let filter = TaskFilter {
-            worker: &id,
-            graphs: &[GRAPH.to_owned()],
-            pools: &[],
-            only_own_runs: false,
-            held: 0,
-            active: &active,
-        };
-        let claims = self.store.claim_tasks(&filter, LEASE, 2).await;
-        for claim in claims.expect("the database is running") {
+        let claims = claim_tasks(self.store, worker, &active).await;
+        for claim in claims {
             let serial = self.serial();
             self.history.claimed_task(&claim, serial)?;
             let messages = self.store.task_history(&claim).await.expect("the database is running");
@@ -300,48 +280,28 @@ impl<'a> Simulation<'a> {
 
     async fn append_messages(&mut self, worker: usize) -> Result<(), Violation> {
         let Some(index) = self.held_task(worker) else { return Ok(()) };
-        let held = &mut self.workers[worker].tasks[index];
-        let bodies = ["{}".to_owned()];
-        let stored = self.store.append_messages(&held.claim, held.next_seq, &bodies).await;
-        let stored = stored.expect("the database is running");
-        held.next_seq += i64::from(stored);
-        self.history.wrote_to_task(&held.claim, held.serial, stored)
+        // One statement stores the messages of a random task and of all later ones of the worker.
+        let tasks = &mut self.workers[worker].tasks[index..];
+        let write = |it: &HeldTask| TaskWrite::messages(&it.claim, it.next_seq, vec!["{}".into()]);
+        let writes: Vec<TaskWrite> = tasks.iter().map(write).collect();
+        let stored = self.store.write_tasks(&writes.iter().collect::<Vec<_>>()).await;
+        for (held, stored) in tasks.iter_mut().zip(stored.expect("the database is running")) {
+            held.next_seq += i64::from(stored);
+            self.history.wrote_to_task(&held.claim, held.serial, stored)?;
+        }
+        Ok(())
     }
 
     async fn end_task(&mut self, worker: usize) -> Result<(), Violation> {
         let Some(index) = self.held_task(worker) else { return Ok(()) };
         let held = self.workers[worker].tasks.swap_remove(index);
-        let outcome = held.serial.to_string();
-        self.store.end_task(&held.claim, &outcome).await.expect("the database is running");
+        let write = TaskWrite::outcome(&held.claim, held.serial.to_string());
+        self.store.write_tasks(&[&write]).await.expect("the database is running");
         let ids = [held.claim.id.clone()];
         let stored = self.store.read_outcomes(&held.claim.run, &ids).await;
         let stored = stored.expect("the database is running").pop().map(|it| it.1);
         self.history.ended_task(&held.claim, held.serial, stored.as_deref())
     }
-}
-
-fn worker_id(number: usize) -> String {
-    format!("worker {number}")
-}
-
-/// Connects to a new database with a simulated clock. Returns `None` if PostgreSQL is not installed.
-async fn connect(further_schema: &str) -> Option<RunStore> {
-    let server = postgres::shared()?;
-    let database = server.fresh_database();
-    server.sql(
-        &database,
-        "CREATE SCHEMA sim;
-        CREATE TABLE sim.clock (at timestamptz NOT NULL);
-        INSERT INTO sim.clock VALUES ('2026-01-01');
-        CREATE FUNCTION sim.now() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT at FROM sim.clock';",
-    );
-    let options = "-c%20search_path%3Dsim,pg_catalog%20-c%20synchronous_commit%3Doff";
-    let store = RunStore::connect(&format!("{database}?options={options}")).await;
-    let store = store.expect("the database was just created");
-    if !further_schema.is_empty() {
-        server.sql(&database, further_schema);
-    }
-    Some(store)
 }
 
 /// Simulates seeds until one violates an invariant. Returns the seed and the violation.

@@ -1,7 +1,8 @@
 //! Tasks of runs that other workers execute.
 //!
-//! The worker of a run posts tasks; any worker claims them under a lease, stores their messages, and then their
-//! outcome. After another worker has claimed a task, the fence of the task rejects messages of the previous worker.
+//! The worker of a run posts tasks; any worker claims them under a lease, [stores](super::task_writes) their messages,
+//! and then their outcome. After another worker has claimed a task, the fence of the task rejects messages of the
+//! previous worker.
 
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use crate::error::ClusterError;
 
 /// Maximum number of messages that are read at once.
 const PAGE: i64 = 500;
+/// Number of bits of a task's fence that count its claims.
+const COUNT_BITS: i32 = 32;
 
 /// A task that the worker of a run posts for other workers.
 #[derive(Debug)]
@@ -35,10 +38,18 @@ pub(crate) struct TaskClaim {
     pub(crate) request: String,
     /// Trace context of the caller that started the run.
     pub(crate) trace_parent: Option<String>,
-    /// Number of claims of the task so far, including this one.
+    /// Fence of the claim: the fence of the run that posted the task, and in the lower [`COUNT_BITS`] the number of claims
+    /// of the task.
     pub(crate) fence: i64,
     /// Number of claims that did not end with a result or a shutdown, including this one.
     pub(crate) attempts: i32,
+}
+
+impl TaskClaim {
+    /// Returns the number of claims of the task so far, including this one.
+    pub(crate) fn claim_count(&self) -> i64 {
+        self.fence & ((1_i64 << COUNT_BITS) - 1)
+    }
 }
 
 /// The worker that claims tasks, and the tasks that it accepts.
@@ -72,14 +83,15 @@ impl RunStore {
         let pools: Vec<Option<&str>> = tasks.iter().map(|it| it.pool.as_deref()).collect();
         let steps: Vec<i64> = tasks.iter().map(|it| it.step).collect();
         let starts: Vec<&str> = tasks.iter().map(|it| it.start.as_str()).collect();
+        // A resumed run posts tasks with the same ids again. Their fences start above those of the deleted tasks.
         let insert = "
             WITH held AS (
                 SELECT id FROM graph_cluster.run WHERE id = $1 AND fence = $2 AND status = 'running' FOR SHARE
             ), deleted AS (
                 DELETE FROM graph_cluster.task t USING held WHERE t.run = held.id AND t.step < $3
             ), added AS (
-                INSERT INTO graph_cluster.task AS t (run, id, graph, pool, step, start)
-                SELECT held.id, n.id, $8, n.pool, n.step, n.start
+                INSERT INTO graph_cluster.task AS t (run, id, graph, pool, step, start, fence)
+                SELECT held.id, n.id, $8, n.pool, n.step, n.start, $2::bigint << $9::integer
                 FROM held, unnest($4::text[], $5::text[], $6::bigint[], $7::text[]) AS n (id, pool, step, start)
                 ON CONFLICT (run, id) DO UPDATE SET graph = excluded.graph, pool = excluded.pool,
                     start = excluded.start, fence = t.fence + 1, attempts = 0, worker = NULL, lease_until = NULL
@@ -87,8 +99,17 @@ impl RunStore {
             )
             SELECT pg_notify('graph_cluster', 'task') FROM held";
         let graph = claim.graph_key();
-        let params: [&(dyn ToSql + Sync); 8] =
-            [&claim.request.id, &claim.fence, &step, &ids, &pools, &steps, &starts, &graph];
+        let params: [&(dyn ToSql + Sync); 9] = [
+            &claim.request.id,
+            &claim.fence,
+            &step,
+            &ids,
+            &pools,
+            &steps,
+            &starts,
+            &graph,
+            &COUNT_BITS,
+        ];
         Ok(self.query_opt(insert, &params).await?.is_some())
     }
 
@@ -179,56 +200,23 @@ impl RunStore {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Stores messages of a claimed task. Returns `false` if another worker has claimed the task.
-    pub(crate) async fn append_messages(
-        &self,
-        task: &TaskClaim,
-        first_seq: i64,
-        bodies: &[String],
-    ) -> Result<bool, ClusterError> {
-        // The row lock makes a concurrent claim wait until these messages are stored.
-        let insert = "
-            WITH held AS (
-                SELECT run, id FROM graph_cluster.task
-                WHERE run = $1 AND id = $2 AND fence = $3 AND outcome IS NULL FOR SHARE
-            ), added AS (
-                INSERT INTO graph_cluster.task_message (run, task, seq, body)
-                SELECT held.run, held.id, $4 + e.nth - 1, e.body
-                FROM held, unnest($5::text[]) WITH ORDINALITY AS e (body, nth)
-                ON CONFLICT DO NOTHING
-            )
-            SELECT pg_notify('graph_cluster', 'task_updated ' || run) FROM held";
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&task.run, &task.id, &task.fence, &first_seq, &bodies];
-        Ok(self.query_opt(insert, &params).await?.is_some())
-    }
-
-    /// Stores the outcome of a claimed task, unless another worker has claimed the task.
-    pub(crate) async fn end_task(
-        &self,
-        task: &TaskClaim,
-        outcome: &str,
-    ) -> Result<(), ClusterError> {
-        let update = "
-            WITH ended AS (
-                UPDATE graph_cluster.task SET outcome = $4, worker = NULL, lease_until = NULL
-                WHERE run = $1 AND id = $2 AND fence = $3 AND outcome IS NULL RETURNING run
-            )
-            SELECT pg_notify('graph_cluster', 'task_updated ' || run) FROM ended";
-        self.query(update, &[&task.run, &task.id, &task.fence, &outcome]).await.map(drop)
-    }
-
     /// Extends the leases of claimed tasks. Returns the tasks that this worker still holds, as pairs of run and id.
     pub(crate) async fn extend_task_leases(
         &self,
         tasks: &[&TaskClaim],
         lease: Duration,
     ) -> Result<Vec<(String, String)>, ClusterError> {
+        // The tasks are locked in the same order as in `write_tasks`.
         let update = "
+            WITH held AS (
+                SELECT t.run, t.id FROM unnest($1::text[], $2::text[], $3::bigint[]) AS h (run, id, fence)
+                JOIN graph_cluster.task t ON t.run = h.run AND t.id = h.id AND t.fence = h.fence
+                JOIN graph_cluster.run r ON r.id = t.run
+                WHERE t.outcome IS NULL AND r.status IN ('queued', 'running') AND NOT r.cancel
+                ORDER BY t.run, t.id FOR NO KEY UPDATE OF t
+            )
             UPDATE graph_cluster.task t SET lease_until = now() + $4 * interval '1 millisecond'
-            FROM unnest($1::text[], $2::text[], $3::bigint[]) AS h (run, id, fence), graph_cluster.run r
-            WHERE t.run = h.run AND t.id = h.id AND t.fence = h.fence AND t.outcome IS NULL
-                AND r.id = t.run AND r.status IN ('queued', 'running') AND NOT r.cancel
+            FROM held WHERE t.run = held.run AND t.id = held.id
             RETURNING t.run, t.id";
         let (runs, ids, fences) = columns(tasks);
         let rows = self.query(update, &[&runs, &ids, &fences, &to_millis(lease)]).await?;
@@ -237,11 +225,15 @@ impl RunStore {
 
     /// Returns claimed tasks to the queue.
     pub(crate) async fn requeue_tasks(&self, tasks: &[&TaskClaim]) -> Result<(), ClusterError> {
+        // The tasks are locked in the same order as in `write_tasks`.
         let update = "
-            WITH queued AS (
+            WITH held AS (
+                SELECT t.run, t.id FROM unnest($1::text[], $2::text[], $3::bigint[]) AS h (run, id, fence)
+                JOIN graph_cluster.task t ON t.run = h.run AND t.id = h.id AND t.fence = h.fence
+                ORDER BY t.run, t.id FOR NO KEY UPDATE OF t
+            ), queued AS (
                 UPDATE graph_cluster.task t SET worker = NULL, lease_until = NULL, attempts = 0
-                FROM unnest($1::text[], $2::text[], $3::bigint[]) AS h (run, id, fence)
-                WHERE t.run = h.run AND t.id = h.id AND t.fence = h.fence RETURNING t.id
+                FROM held WHERE t.run = held.run AND t.id = held.id RETURNING t.id
             )
             SELECT pg_notify('graph_cluster', 'task') FROM queued LIMIT 1";
         let (runs, ids, fences) = columns(tasks);

@@ -172,7 +172,7 @@ impl Cluster {
             CREATE TRIGGER log_takeover AFTER UPDATE ON graph_cluster.run FOR EACH ROW
             WHEN (NEW.fence > OLD.fence AND OLD.status = 'running') EXECUTE FUNCTION log_takeover();
             CREATE TRIGGER log_takeover AFTER UPDATE ON graph_cluster.task FOR EACH ROW
-            WHEN (NEW.fence > OLD.fence AND OLD.fence > 0) EXECUTE FUNCTION log_takeover()",
+            WHEN (NEW.fence > OLD.fence AND (OLD.fence & 4294967295) > 0) EXECUTE FUNCTION log_takeover()",
         );
     }
 

@@ -1,10 +1,12 @@
-//! Tasks that are executed by other workers than their run.
+//! Tasks that are executed by workers other than the worker of their run.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use fastrand::Rng;
 use graph_cluster::RunStatus;
+use graph_core::StreamMode;
 use graph_tests::crash::{is_nightly, seed};
+use graph_trace::{Header, TraceBuilder};
 use rustix::process::Signal;
 use test_support::DEADLINE;
 use tokio::time::timeout;
@@ -53,6 +55,19 @@ pub(crate) async fn wide_step_runs_on_several_workers(cluster: &Cluster) {
     cluster.client.start(&endless.request("endless", "u")).await.expect("the run starts");
     cluster.wait_for_effects(logged + 4, "endless").await;
     assert_eq!(workers_of(&cluster.effects()[logged..]).len(), 2);
+}
+
+pub(crate) async fn spread_tasks_have_the_trace_of_a_local_run(cluster: &Cluster) {
+    let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
+    let request = WIDE.request("r", "t").stream_modes(StreamMode::DEBUG);
+    cluster.client.start(&request).await.expect("the run starts");
+    let mut builder = TraceBuilder::new();
+    let mut events = cluster.client.events("r", 0);
+    while let Some(event) = events.next().await.expect("the database is running") {
+        builder.add_event(&event.into_event("r".into()));
+    }
+    let trace = builder.finish(Header::default(), graph_trace::RunStatus::Done);
+    assert_eq!(local::to_text(&trace), local::trace_text(&request).await);
 }
 
 /// PostgreSQL's JSON functions reject NUL characters.

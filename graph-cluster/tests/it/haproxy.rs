@@ -8,8 +8,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use graph_tests::ports::free_ports;
 use tempfile::TempDir;
+use test_support::ports::free_ports;
 
 /// A load balancer. It is restarted when a worker is added.
 pub(crate) struct HaProxy {

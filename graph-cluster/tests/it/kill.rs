@@ -199,7 +199,7 @@ pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(clus
     assert_eq!(next.status, RunStatus::Done, "{next:?}");
 }
 
-pub(crate) async fn leg_that_ends_its_workers_fails(cluster: &Cluster) {
+pub(crate) async fn leg_that_crashes_its_workers_fails(cluster: &Cluster) {
     cluster.client.start(&JOB.request("r", "t")).await.expect("the run starts");
     cluster.sql("UPDATE graph_cluster.run SET attempts = 20");
     let _worker = cluster.worker_with(&SHORT_LEASE).await;

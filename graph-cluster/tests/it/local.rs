@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use graph_cluster::StartRun;
 use graph_core::{Input, MemorySaver, RunOutcome};
+use graph_trace::{Detail, Header, TextOptions, Trace, record_thread};
 use serde_json::{Map, Value};
 
 use crate::job::{EffectLog, graph};
@@ -62,6 +63,20 @@ pub(crate) async fn run(request: &StartRun) -> LocalRun {
             }
         }
     }
+}
+
+/// Runs a request in this process, and returns its trace as text.
+pub(crate) async fn trace_text(request: &StartRun) -> String {
+    let graph = graph(Arc::new(MemorySaver::new()), None).expect("the graph is valid");
+    let update = graph.update_from_json(request.input.clone()).expect("the input is valid");
+    let thread = graph.thread(&request.thread, EffectLog::default());
+    let trace = record_thread(&thread, Input::update(update)).await.trace;
+    to_text(&Trace { header: Header::default(), ..trace })
+}
+
+/// Returns the text of a trace, without times.
+pub(crate) fn to_text(trace: &Trace) -> String {
+    trace.text(TextOptions::new(Detail::Full))
 }
 
 /// Removes the ids of interrupts, which differ from thread to thread.

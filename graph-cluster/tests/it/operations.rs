@@ -1,7 +1,8 @@
-//! Operation of a cluster: limits of tenants, deletion of runs, status and metrics.
+//! Operation of a cluster: limits of tenants, shared values and deletion of runs, status and metrics.
 
-use std::{process::Command, time::Duration};
+use std::{collections::BTreeSet, process::Command, time::Duration};
 
+use futures_util::future::join_all;
 use graph_cluster::{ClusterError, RunStatus, RunStore, StartRun, status_routes};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -82,6 +83,28 @@ pub(crate) async fn runs_are_deleted_unless_they_are_active(cluster: &Cluster) {
     assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.event WHERE run <> 'd'"), "0");
 }
 
+pub(crate) async fn concurrent_updates_of_a_value_are_all_applied(cluster: &Cluster) {
+    start(cluster, &SMALL.request("r", "t")).await;
+    // Each store is a process with its own connections.
+    let stores = join_all((0..2).map(|_| RunStore::connect(&cluster.database))).await;
+    let stores: Vec<_> = stores.into_iter().map(|it| it.expect("the database runs")).collect();
+    let updates = (0..20).map(|number| {
+        let insert = move |values: &mut BTreeSet<usize>| values.insert(number);
+        stores[number % stores.len()].update_value("r", "numbers", insert)
+    });
+    for is_new in join_all(updates).await {
+        assert!(is_new.expect("the database runs"));
+    }
+    let numbers: Option<BTreeSet<usize>> =
+        stores[0].read_value("r", "numbers").await.expect("the database runs");
+    assert_eq!(numbers, Some((0..20).collect()));
+    cluster.client.cancel("r").await.expect("the run is queued");
+    cluster.client.delete("r").await.expect("the run has ended");
+    let deleted: Option<BTreeSet<usize>> =
+        stores[0].read_value("r", "numbers").await.expect("the database runs");
+    assert_eq!(deleted, None);
+}
+
 pub(crate) async fn old_tables_are_updated_and_newer_ones_are_refused(cluster: &Cluster) {
     start(cluster, &SMALL.request("claimed", "s")).await;
     start(cluster, &SMALL.request("queued", "t")).await;
@@ -126,6 +149,8 @@ pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     }
     let status = get("/status").await;
     assert!(status.contains("\"run\":\"endless\""), "{status}");
+    let page = get("/").await;
+    assert!(page.contains("<td>endless</td><td>job</td><td>t</td>"), "{page}");
     assert!(get("/health").await.starts_with("HTTP/1.1 200"));
     let program = Command::new(env!("CARGO_BIN_EXE_cluster"))
         .arg("status")

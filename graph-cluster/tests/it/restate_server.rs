@@ -13,10 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use graph_tests::ports::free_ports;
 use tempfile::TempDir;
 use test_support::DEADLINE;
 use test_support::peers;
+use test_support::ports::free_ports;
 use tokio::net::TcpStream;
 
 use self::haproxy::HaProxy;

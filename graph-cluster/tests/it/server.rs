@@ -187,3 +187,35 @@ async fn another_replica_continues_the_stream_without_repetitions() {
     let (received, expected) = (comparable(&events), comparable(&expected));
     assert_eq!(received, expected);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owner_of_a_run_is_its_tenant_and_its_trace_context_reaches_the_worker() {
+    const TRACE_OF_ADA: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const TRACE_OF_BOB: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let Some(cluster) = Cluster::start().await else { return };
+    let api = Api::on_cluster(&cluster).await;
+    let (ada, bob) = (api.client("ada", TRACE_OF_ADA), api.client("bob", TRACE_OF_BOB));
+    cluster.client.limit_tenant("ada", 0).await.expect("the database is running");
+    let thread = ada.new_thread().await;
+    let run = ada.post(&format!("{thread}/runs"), &talk("tea")).await;
+    let id = run["run_id"].as_str().expect("the run has an id");
+    let started = async {
+        while cluster.client.run(id).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(DEADLINE, started).await.expect("the cluster has the run");
+    // Runs of other tenants do not wait for it.
+    let other = bob.new_thread().await;
+    let asked = bob.post(&format!("{other}/runs/wait"), &talk("tea")).await;
+    assert_eq!(asked["__interrupt__"][0]["value"], "publish tea?", "{asked}");
+    let waiting = cluster.client.run(id).await.expect("the cluster has the run");
+    assert_eq!(waiting.status, RunStatus::Queued);
+    cluster.client.unlimit_tenant("ada").await.expect("the database is running");
+    ada.get(&format!("{thread}/runs/{id}/join")).await;
+    assert_eq!(ada.get(&format!("{thread}/runs/{id}")).await["status"], "success");
+    assert_eq!(
+        *cluster.trace_parents.lock().expect("the lock is not poisoned"),
+        [TRACE_OF_BOB, TRACE_OF_ADA]
+    );
+}

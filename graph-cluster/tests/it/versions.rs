@@ -11,10 +11,10 @@ use graph_core::{
     CompiledGraph, Context, END, Migrations, NodeError, Route, START, State, StateGraph,
 };
 use graph_store::PostgresSaver;
-#[cfg(feature = "restate")]
-use graph_tests::ports::free_ports;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+#[cfg(feature = "restate")]
+use test_support::ports::free_ports;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::cluster::{Cluster, LONG_LEASE};

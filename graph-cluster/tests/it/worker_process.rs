@@ -6,8 +6,8 @@ use std::{
     process::{ChildStdin, Command, ExitStatus, Stdio},
 };
 
-use graph_tests::ports::free_ports;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use test_support::ports::free_ports;
 use test_support::process::Process;
 
 /// A running worker. It ends when this value is dropped, or when this process dies.

@@ -272,7 +272,7 @@ pub(crate) async fn lease(
 
 /// Waits until the dropped runs of this tokio runtime have stored their last checkpoints of a thread. Does not wait for
 /// runs of other runtimes, because a runtime that is not driven would block the caller forever.
-pub(crate) async fn dropped_runs_end(thread: &str) {
+pub(crate) async fn wait_for_dropped_runs(thread: &str) {
     if let Ok(runtime) = Handle::try_current() {
         wait_for_release(ending_runs(thread, Some(runtime.id()))).await;
     }
@@ -405,7 +405,7 @@ mod tests {
             drop(CheckpointWriter::new(saver.clone(), "idle", Durability::Async, held));
         });
         driven.block_on(async {
-            dropped_runs_end("idle").await;
+            wait_for_dropped_runs("idle").await;
             assert!(matches!(saver.lease("idle").await, Err(CheckpointError::Busy { .. })));
         });
         drop(idle);

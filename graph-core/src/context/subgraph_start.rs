@@ -62,7 +62,7 @@ impl SubgraphStart {
         entered.and_then(|(_, index)| self.path.get(index..)).unwrap_or_default()
     }
 
-    /// Creates the data for a subgraph that runs in another process than the enclosing graphs, from its
+    /// Creates the data for a subgraph that runs in a different process from the enclosing graphs, from its
     /// [path](Self::enter_path) and the namespace under which the run enters it. Returns `None` if the path is empty.
     pub(crate) fn from_path(path: Vec<(String, CheckpointId)>, namespace: &str) -> Option<Self> {
         let next = Some((namespace.to_owned(), 0));

@@ -1,5 +1,8 @@
 //! The type-erased context of a task, and the data that all tasks of a running graph share.
 
+mod effects;
+mod events;
+
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -7,7 +10,6 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +21,7 @@ use crate::{
     checkpoint::{
         id::{CheckpointId, TaskId},
         record::{TaskEvent, TaskRecord},
-        stored::{CheckpointKey, CheckpointWrite},
+        stored::CheckpointKey,
         writer::CheckpointWriter,
     },
     context::{
@@ -31,7 +33,6 @@ use crate::{
         subgraph_start::SubgraphStart,
     },
     control::RunControl,
-    effects::{DivergenceError, EffectCall, EffectDecision, Interceptor, RecordedError},
     error::{Halt, NodeError},
     interrupt::Interrupt,
     label::Label,
@@ -41,7 +42,7 @@ use crate::{
         limits,
     },
     store::interface::Store,
-    stream::{EventKind, EventOrigin, EventSender, StreamMode},
+    stream::EventSender,
     sync::lock,
 };
 
@@ -390,177 +391,6 @@ impl TaskContext {
             }
             _ => format!("{}/", self.task_path()),
         }
-    }
-
-    /// Asks the effect interceptor, if there is one, for a recorded result of the call.
-    pub(super) async fn intercept_call(&self, key: &str) -> Result<Option<Value>, NodeError> {
-        let Some(effects) = &self.scope.settings.effects else { return Ok(None) };
-        let task_path = self.task_path();
-        let call = EffectCall { task_path: &task_path, key };
-        let decision = match effects {
-            Interceptor::Local(effects) => effects.before_call(call),
-            Interceptor::Remote(effects) => effects.before_call(call).await?,
-        };
-        match decision {
-            EffectDecision::Execute => Ok(None),
-            EffectDecision::Return(value) => Ok(Some(value)),
-            EffectDecision::Fail { error, terminal: true } => {
-                Err(NodeError::terminal(RecordedError(error)))
-            }
-            EffectDecision::Fail { error, terminal: false } => Err(RecordedError(error).into()),
-            EffectDecision::Diverge(problem) => Err(NodeError::terminal(DivergenceError {
-                task_path,
-                key: key.to_owned(),
-                problem,
-            })),
-        }
-    }
-
-    /// Reports the result of a call to the effect interceptor.
-    pub(super) async fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
-        let Some(effects) = &self.scope.settings.effects else { return };
-        // A call that raised an interrupt has no result yet.
-        if outcome.is_err_and(|it| it.source().is_none()) {
-            return;
-        }
-        let task_path = self.task_path();
-        let call = EffectCall { task_path: &task_path, key };
-        match effects {
-            Interceptor::Local(effects) => effects.after_call(call, outcome),
-            Interceptor::Remote(effects) => effects.after_call(call, outcome).await,
-        }
-    }
-
-    /// Sends an event of this task, if the stream's reader requested this kind of event. If the task started before its
-    /// step, the event is held back.
-    pub(crate) async fn send_event(&self, kind: EventKind) {
-        let Some(sender) = self.scope.events.as_ref().filter(|it| it.accepts(kind.mode())) else {
-            return;
-        };
-        let event = (self.event_origin(), kind);
-        let event = match &self.ahead {
-            None => Some(event),
-            Some(ahead) => ahead.hold(event.0, event.1),
-        };
-        if let Some((origin, kind)) = event {
-            sender.send(origin, kind).await;
-        }
-    }
-
-    /// Like [`send_event`](Self::send_event), for the event with which the step starts the task.
-    pub(crate) async fn send_start(&self, kind: EventKind) {
-        if let Some(sender) = &self.scope.events {
-            sender.send(self.event_origin(), kind).await;
-        }
-    }
-
-    fn event_origin(&self) -> EventOrigin {
-        EventOrigin {
-            step: self.step.number,
-            task: Some(self.id()),
-            node: Some(Arc::from(self.node())),
-            handled_task: self.handled_task(),
-        }
-    }
-
-    /// Sends the events that were held back because the task started before its step.
-    pub(crate) async fn release_events(&self) {
-        if let Some(ahead) = &self.ahead {
-            ahead.release_events(self.scope.events.as_ref()).await;
-        }
-    }
-
-    /// Sends the events that were held back, and lets the task start subgraphs.
-    pub(crate) async fn reach_step(&self) {
-        self.release_events().await;
-        if let Some(ahead) = &self.ahead {
-            ahead.reach_step();
-        }
-    }
-
-    /// Waits until the step of the task is the current step. The end of the wait is a heartbeat.
-    pub(crate) async fn wait_for_step(&self) {
-        if let Some(ahead) = &self.ahead {
-            if let Some(_waiting) = ahead.wait_for_step().await {
-                self.heartbeat();
-            }
-        }
-    }
-
-    /// Returns how long the task has waited for its step, once it no longer waits.
-    pub(crate) async fn time_waited(&self) -> Duration {
-        match &self.ahead {
-            Some(ahead) => ahead.time_waited().await,
-            None => Duration::ZERO,
-        }
-    }
-
-    pub(super) async fn emit_effect(&self, key: &str, result: &Value, known: bool) {
-        if self.scope.events.as_ref().is_some_and(|it| it.accepts(StreamMode::Effects)) {
-            let kind = EventKind::Effect { key: key.to_owned(), result: result.clone(), known };
-            self.send_event(kind).await;
-        }
-    }
-
-    /// Returns the key of a journaled call, which contains the call's name, and the smallest number that no equal call
-    /// of this attempt has taken.
-    pub(super) fn number_call(
-        &self,
-        name: &str,
-        key: &impl Serialize,
-    ) -> Result<(String, u32), NodeError> {
-        let key = format!("{name}:{}", serde_json::to_value(key).map_err(NodeError::terminal)?);
-        let number = self.with_memory(|it| it.calls.entry(key.clone()).or_default().take());
-        Ok((key, number))
-    }
-
-    /// Makes the number of a call available to the next equal call.
-    pub(super) fn release_call_number(&self, key: &str, number: u32) {
-        self.with_memory(|it| {
-            if let Some(numbers) = it.calls.get_mut(key) {
-                numbers.release(number);
-            }
-        });
-    }
-
-    pub(super) fn journaled(&self, key: &str) -> Option<Value> {
-        lock(&self.memory).as_ref().and_then(|it| it.journal.get(key).cloned())
-    }
-
-    pub(crate) async fn journal(&self, key: String, result: Value) -> Result<(), NodeError> {
-        self.with_memory(|it| drop(it.journal.insert(key.clone(), result.clone())));
-        if let Some(host) = &self.scope.host {
-            limits::check_storable(&key, &result, self.scope.max_stored_bytes)
-                .map_err(NodeError::terminal)?;
-            return host.record_effect(&key, &result).await;
-        }
-        if let Some(writer) = &self.scope.writer {
-            limits::check_storable(&key, &result, self.scope.max_stored_bytes)
-                .map_err(NodeError::terminal)?;
-            let record = self.record(TaskEvent::Effect { key, result });
-            let key = self.checkpoint_key();
-            if let Some((id, Some(next))) = self.scope.record_target.as_ref().map(RecordTarget::get)
-            {
-                let keys = [id, next].map(|id| CheckpointKey { id, ..key.clone() });
-                let write = |key| CheckpointWrite::Record(key, vec![record.clone()]);
-                writer.write(keys.map(write).into()).await?;
-                writer.flush().await?;
-            } else {
-                writer.record_now(key, vec![record]).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the results in the journal.
-    pub(crate) fn effects(&self) -> BTreeMap<String, Value> {
-        lock(&self.memory).as_ref().map(|it| it.journal.clone()).unwrap_or_default()
-    }
-
-    /// Returns records of the effects in the journal.
-    pub(crate) fn effect_records(&self) -> Vec<TaskRecord> {
-        let event = |(key, result)| self.record(TaskEvent::Effect { key, result });
-        self.effects().into_iter().map(event).collect()
     }
 
     pub(crate) fn record(&self, event: TaskEvent) -> TaskRecord {

@@ -128,7 +128,9 @@ async fn apply_steps(
     for step in steps {
         at = Some(apply_step(request, writer, at, step).await?);
     }
-    at.ok_or_else(|| RunError::InvalidUpdate("no edits were given".to_owned()))
+    at.ok_or_else(|| {
+        RunError::InvalidUpdate("no edits were given; pass at least one edit per step".to_owned())
+    })
 }
 
 async fn apply_step(
@@ -160,7 +162,11 @@ async fn apply_step(
         return Err(RunError::InvalidUpdate(problem.to_owned()));
     }
     match edits.first().map(|it| (&it.as_node, it.update.is_some())) {
-        None => return Err(RunError::InvalidUpdate("no edits were given".to_owned())),
+        None => {
+            return Err(RunError::InvalidUpdate(
+                "no edits were given; pass at least one edit per step".to_owned(),
+            ));
+        }
         Some((AsNode::End, false)) => engine.apply_as_end(checkpoint.as_ref()).await?,
         Some((AsNode::Input, _)) => {
             let update = edits.remove(0).update.ok_or_else(|| {
@@ -233,7 +239,7 @@ impl Engine {
     /// Stores a copy of the checkpoint. The copy has the same parent as the original.
     async fn copy_checkpoint(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
         let Some(checkpoint) = checkpoint else {
-            let problem = "the thread has no checkpoint to copy";
+            let problem = "the thread has no checkpoint to copy; run the thread first";
             return Err(RunError::InvalidUpdate(problem.to_owned()));
         };
         let writer = self.scope.writer.clone().ok_or(RunError::NoCheckpointer)?;

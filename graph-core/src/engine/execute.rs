@@ -476,9 +476,9 @@ pub(super) fn task_outcome(cx: &TaskContext, result: Result<TaskOutput, NodeErro
 pub(super) fn run_error(cx: &TaskContext, error: NodeError) -> RunError {
     match error.into_cause() {
         Cause::Failed { source, terminal } => failure(cx, source, terminal),
-        Cause::Halted(_) | Cause::DeliveredCommand(_) => {
-            RunError::InvalidUpdate("a branch cannot interrupt".to_owned())
-        }
+        Cause::Halted(_) | Cause::DeliveredCommand(_) => RunError::InvalidUpdate(
+            "a branch cannot interrupt the run; call `interrupt` in a node".to_owned(),
+        ),
     }
 }
 

@@ -193,7 +193,7 @@ impl Engine {
         enclosing.map(|it| (it.scope.namespace.clone(), it.checkpoint())).collect()
     }
 
-    /// Returns whether the enclosing graphs have other checkpoints than when the loaded checkpoint was created.
+    /// Returns whether the checkpoints of the enclosing graphs have changed since the loaded checkpoint was created.
     pub(super) fn has_new_parents(&self) -> bool {
         self.history.enclosing != self.parents()
     }

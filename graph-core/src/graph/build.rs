@@ -5,9 +5,9 @@ use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 use crate::{
     cache::Cache,
     checkpoint::saver::Checkpointer,
-    error::BuildError,
     graph::{
         branch::IntoRouter,
+        build_error::BuildError,
         compiled::CompiledGraph,
         declaration::Declaration,
         endpoint::{Source, Sources, Target},

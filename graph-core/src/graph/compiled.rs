@@ -5,8 +5,8 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use serde_json::{Map, Value};
 
 use crate::{
-    error::BuildProblem,
     graph::{
+        build_error::BuildProblem,
         erased::{Graph, NodeEntry},
         run_options::RunOptions,
     },

@@ -9,9 +9,9 @@ use crate::{
     checkpoint::saver::Checkpointer,
     command::route::{DeclaredTargets, RouteTarget},
     context::task::TaskContext,
-    error::{BuildProblem, NodeError, UnknownTargetError},
+    error::{NodeError, UnknownTargetError},
     goto::Gotos,
-    graph::{fields::DeclaredFields, stops::Stops},
+    graph::{build_error::BuildProblem, fields::DeclaredFields, stops::Stops},
     label::Label,
     namespace::Persistence,
     node::{

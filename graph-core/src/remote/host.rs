@@ -80,7 +80,7 @@ pub(crate) async fn run(
             let problem = "the subgraph in another process sent a command to its parent graph, \
                            which could write any field and start any node; to allow this, use \
                            `SandboxOptions::allow_parent_commands`, or \
-                           `RemoteRunner::allows_parent_commands` in a runner of your own";
+                           `RemoteRunner::allows_parent_commands` in your own runner";
             return Err(NodeError::terminal(problem));
         }
         RemoteEnd::ParentCommand { updates, gotos } => {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    checkpoint::{id::CheckpointId, query::Lookup, saver::Checkpointer, writer::dropped_runs_end},
+    checkpoint::{
+        id::CheckpointId, query::Lookup, saver::Checkpointer, writer::wait_for_dropped_runs,
+    },
     engine::inspect::{Snapshot, View, snapshot},
     error::RunError,
     graph::erased::Graph,
@@ -28,7 +30,7 @@ impl Reader<'_> {
         at: Option<CheckpointId>,
         subgraphs: bool,
     ) -> Result<Option<Snapshot>, RunError> {
-        dropped_runs_end(self.thread).await;
+        wait_for_dropped_runs(self.thread).await;
         let lookup = Lookup { id: at, ..Lookup::head(self.thread, self.namespace) };
         let view = View { live: at.is_none(), subgraphs };
         match self.saver.get(&lookup).await? {
@@ -39,7 +41,7 @@ impl Reader<'_> {
 
     /// Returns the checkpoints that the filter selects, newest first.
     pub(super) async fn history(&self, filter: HistoryFilter) -> Result<Vec<Snapshot>, RunError> {
-        dropped_runs_end(self.thread).await;
+        wait_for_dropped_runs(self.thread).await;
         let mut query = filter.query(self.thread, self.namespace);
         let limit = filter.limit.unwrap_or(usize::MAX);
         let mut history = Vec::new();

@@ -95,17 +95,24 @@ pub trait CustomReducer<T> {}
 #[diagnostic::do_not_recommend]
 impl<R: Reducer<T>, T> CustomReducer<T> for R {}
 
+/// Declares that a write has the type of the field, so that it can replace the value.
+macro_rules! writes_whole_values {
+    ($type:ty) => {
+        type Update = $type;
+        fn replace(current: &mut $type, update: $type) {
+            *current = update;
+        }
+    };
+}
+
 /// Keeps the last written value. Two writers in one step are a conflict. Fields without `#[reduce]` use this reducer.
 #[derive(Debug)]
 pub struct Last;
 
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T> for Last {
-    type Update = T;
+    writes_whole_values!(T);
     const MANY_WRITERS: bool = false;
     fn fold(current: &mut T, update: T) {
-        *current = update;
-    }
-    fn replace(current: &mut T, update: T) {
         *current = update;
     }
     fn difference(_: &T, after: &T) -> Option<T> {
@@ -118,11 +125,8 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
 pub struct Any;
 
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T> for Any {
-    type Update = T;
+    writes_whole_values!(T);
     fn fold(current: &mut T, update: T) {
-        *current = update;
-    }
-    fn replace(current: &mut T, update: T) {
         *current = update;
     }
     fn difference(_: &T, after: &T) -> Option<T> {
@@ -135,12 +139,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
 pub struct Append;
 
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Vec<T>> for Append {
-    type Update = Vec<T>;
+    writes_whole_values!(Vec<T>);
     fn fold(current: &mut Vec<T>, update: Vec<T>) {
         current.extend(update);
-    }
-    fn replace(current: &mut Vec<T>, update: Vec<T>) {
-        *current = update;
     }
     fn delta(_: &Vec<T>, update: &Vec<T>) -> Option<Change> {
         items(update).map(Change::Extend)
@@ -171,12 +172,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ar
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<VecDeque<T>>
     for Append
 {
-    type Update = VecDeque<T>;
+    writes_whole_values!(VecDeque<T>);
     fn fold(current: &mut VecDeque<T>, update: VecDeque<T>) {
         current.extend(update);
-    }
-    fn replace(current: &mut VecDeque<T>, update: VecDeque<T>) {
-        *current = update;
     }
     fn delta(_: &VecDeque<T>, update: &VecDeque<T>) -> Option<Change> {
         items(update).map(Change::Extend)
@@ -187,12 +185,9 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ve
 }
 
 impl Reducer<String> for Append {
-    type Update = String;
+    writes_whole_values!(String);
     fn fold(current: &mut String, update: String) {
         current.push_str(&update);
-    }
-    fn replace(current: &mut String, update: String) {
-        *current = update;
     }
     fn difference(before: &String, after: &String) -> Option<String> {
         after.strip_prefix(before.as_str()).map(str::to_owned)
@@ -206,12 +201,9 @@ pub struct Add;
 impl<T: AddAssign + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     for Add
 {
-    type Update = T;
+    writes_whole_values!(T);
     fn fold(current: &mut T, update: T) {
         *current += update;
-    }
-    fn replace(current: &mut T, update: T) {
-        *current = update;
     }
     fn difference(before: &T, after: &T) -> Option<T> {
         let (before, after) =
@@ -232,14 +224,11 @@ pub struct Max;
 impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     for Max
 {
-    type Update = T;
+    writes_whole_values!(T);
     fn fold(current: &mut T, update: T) {
         if update > *current {
             *current = update;
         }
-    }
-    fn replace(current: &mut T, update: T) {
-        *current = update;
     }
     fn difference(_: &T, after: &T) -> Option<T> {
         Some(after.clone())
@@ -253,14 +242,11 @@ pub struct Min;
 impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     for Min
 {
-    type Update = T;
+    writes_whole_values!(T);
     fn fold(current: &mut T, update: T) {
         if update < *current {
             *current = update;
         }
-    }
-    fn replace(current: &mut T, update: T) {
-        *current = update;
     }
     fn difference(_: &T, after: &T) -> Option<T> {
         Some(after.clone())
@@ -274,12 +260,9 @@ pub struct Merge;
 macro_rules! merge {
     ([$($generics:tt)*] $type:ty, $delta:expr, $difference:expr) => {
         impl<$($generics)*> Reducer<$type> for Merge {
-            type Update = $type;
+            writes_whole_values!($type);
             fn fold(current: &mut $type, update: $type) {
                 current.extend(update);
-            }
-            fn replace(current: &mut $type, update: $type) {
-                *current = update;
             }
             fn delta(_: &$type, update: &$type) -> Option<Change> {
                 let delta: fn(&$type) -> Option<Change> = $delta;
@@ -335,13 +318,10 @@ fn object<T: Serialize>(update: &T) -> Option<Change> {
 pub struct Topic;
 
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Vec<T>> for Topic {
-    type Update = Vec<T>;
+    writes_whole_values!(Vec<T>);
     const RESETS_EACH_STEP: bool = true;
     fn fold(current: &mut Vec<T>, update: Vec<T>) {
         current.extend(update);
-    }
-    fn replace(current: &mut Vec<T>, update: Vec<T>) {
-        *current = update;
     }
 }
 
@@ -365,7 +345,7 @@ where
     K: Keyed<T>,
     T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    type Update = Vec<T>;
+    writes_whole_values!(Vec<T>);
 
     fn fold(current: &mut Vec<T>, update: Vec<T>) {
         for item in update {
@@ -376,10 +356,6 @@ where
                 None => current.push(item),
             }
         }
-    }
-
-    fn replace(current: &mut Vec<T>, update: Vec<T>) {
-        *current = update;
     }
 
     fn delta(current: &Vec<T>, update: &Vec<T>) -> Option<Change> {

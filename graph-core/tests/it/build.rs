@@ -83,7 +83,7 @@ fn a_branch_can_be_added_to_a_node_only_once() {
     }
     let found =
         problems(graph().node(pass).edge(START, pass).branch(pass, route).branch(pass, route));
-    assert_eq!(found, ["`pass` has two branches named `route`"]);
+    assert_eq!(found, ["`pass` has two branches named `route`; remove or rename one of them"]);
 }
 
 #[test]

@@ -5,11 +5,9 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use graph_core::{
-    Context, Goto, MemorySaver, NodeError, NodeExt, START, StateGraph, goto, named, send,
-};
+use graph_core::{Context, Goto, NodeError, NodeExt, START, StateGraph, goto, named, send};
 
-use crate::support::{Item, Probe, Trail, graph, trail, with_nodes};
+use crate::support::{Item, Probe, Trail, graph, thread_of, trail, with_nodes};
 
 /// A client that a closure captures and that its future borrows across an await.
 #[derive(Clone)]
@@ -71,15 +69,9 @@ async fn an_async_branch_is_not_asked_again_after_a_resume() {
         assert_eq!((state.path.last().map(String::as_str), cx.node()), (Some("a"), "a"));
         Ok::<_, NodeError>(Goto::node("c"))
     };
-    let graph = with_nodes(["a", "b", "c"])
-        .edge(START, "a")
-        .edge(START, "b")
-        .branch("a", choose)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = with_nodes(["a", "b", "c"]).edge(START, "a").edge(START, "b").branch("a", choose);
     let probe = Probe::default();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, &probe);
     // Node `a` and its branch complete in the same step in which `b` fails.
     probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();

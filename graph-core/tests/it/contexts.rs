@@ -6,7 +6,7 @@ use graph_core::{
 };
 use serde_json::json;
 
-use crate::support::{Trail, TrailUpdate, trail, visited};
+use crate::support::{Trail, TrailUpdate, thread_of, trail, visited};
 
 async fn report(_: &Trail, cx: &Context) -> TrailUpdate {
     Trail::update().path([
@@ -78,11 +78,8 @@ async fn a_command_on_a_new_thread_is_applied_once() {
     let graph = StateGraph::<Trail>::new()
         .node_as("a", async |_: &Trail| visited("a"))
         .node_as("b", (async |_: &Trail| visited("b")).command_only())
-        .edge(START, "a")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+        .edge(START, "a");
     let input = Input::command().with_update(visited("command")).goto(graph_core::Goto::node("b"));
-    let outcome = graph.thread("t", ()).run(input).await.unwrap();
+    let outcome = thread_of(graph, &()).run(input).await.unwrap();
     assert_eq!(outcome.state(), &trail(["command", "a", "b"]));
 }

@@ -14,8 +14,8 @@ use graph_core::{
 };
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, chain, diamond, failed_node, graph, pass, path_of, trail,
-    visited, with_nodes, yield_to_tasks,
+    Item, Probe, Trail, TrailUpdate, chain, diamond, failed_node, graph, pass, path_of, thread_of,
+    trail, visited, with_nodes, yield_to_tasks,
 };
 
 #[tokio::test]
@@ -53,8 +53,7 @@ async fn a_run_of_n_steps_needs_a_limit_of_n_plus_one() {
 #[tokio::test]
 async fn a_thread_continues_after_its_step_limit() {
     let probe = Probe::default();
-    let graph = chain(["a", "b", "c", "d"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a", "b", "c", "d"]), &probe);
     let error =
         thread.clone().with_options(RunOptions::new().step_limit(2)).run(Trail::default()).await;
     assert!(matches!(error, Err(RunError::StepLimit { .. })));
@@ -137,12 +136,8 @@ async fn the_result_does_not_depend_on_completion_order() {
 #[tokio::test(start_paused = true)]
 async fn a_step_timeout_fails_the_run() {
     let probe = Probe::default();
-    let graph = diamond()
-        .step_timeout(Duration::from_secs(5))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = diamond().step_timeout(Duration::from_secs(5));
+    let thread = thread_of(graph, &probe);
     probe.block("c");
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert!(
@@ -160,10 +155,9 @@ async fn a_step_timeout_fails_the_run() {
 async fn a_thread_continues_after_a_cancelled_run() {
     for durability in [Durability::Sync, Durability::Async] {
         let probe = Probe::default();
-        let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let control = RunControl::new();
         let options = RunOptions::new().durability(durability).control(control.clone());
-        let thread = graph.thread("t", probe.clone());
+        let thread = thread_of(diamond(), &probe);
         probe.block("c");
         let running = thread.clone().with_options(options);
         let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -197,9 +191,8 @@ async fn a_run_cancelled_in_advance_runs_nothing() {
 async fn a_thread_continues_after_a_dropped_run() {
     for durability in [Durability::Sync, Durability::Async] {
         let probe = Probe::default();
-        let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(diamond(), &probe).with_options(options);
         probe.block("c");
         let (running, watcher) = (thread.clone(), probe.clone());
         tokio::select! {
@@ -223,9 +216,8 @@ async fn a_thread_continues_after_a_dropped_run() {
 #[tokio::test]
 async fn a_drained_run_stops_at_the_end_of_its_step() {
     let probe = Probe::default();
-    let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
     let control = RunControl::new();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a", "b"]), &probe);
     probe.block("a");
     let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -294,8 +286,7 @@ async fn a_busy_thread_rejects_a_second_run_until_the_first_ends() {
 #[tokio::test]
 async fn a_failed_run_releases_its_thread() {
     let probe = Probe::default();
-    let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a"]), &probe);
     probe.fail_next("a", 1);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(failed_node(&error), "a");
@@ -305,13 +296,8 @@ async fn a_failed_run_releases_its_thread() {
 #[tokio::test]
 async fn a_thread_continues_past_static_stops() {
     let probe = Probe::default();
-    let graph = chain(["a", "b", "c"])
-        .stop_before(Stops::at(["b"]))
-        .stop_after(Stops::at(["b"]))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = chain(["a", "b", "c"]).stop_before(Stops::at(["b"])).stop_after(Stops::at(["b"]));
+    let thread = thread_of(graph, &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert!(
         matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }),
@@ -331,13 +317,9 @@ async fn a_thread_continues_past_static_stops() {
 #[tokio::test]
 async fn stops_of_a_run_override_those_of_the_graph() {
     let probe = Probe::default();
-    let graph = chain(["a", "b"])
-        .stop_before(Stops::at(["b"]))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = chain(["a", "b"]).stop_before(Stops::at(["b"]));
     let unstopped = RunOptions::new().stop_before(Stops::None);
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, &probe);
     assert!(thread.clone().with_options(unstopped).run(Trail::default()).await.unwrap().is_done());
     probe.trace();
     let each = RunOptions::new().stop_before(Stops::All);
@@ -352,11 +334,8 @@ async fn a_command_adds_targets_to_pending_tasks() {
     let graph = with_nodes(["a", "b"])
         .node_as("x", pass.command_only())
         .sequence(["a", "b"])
-        .stop_before(Stops::at(["b"]))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+        .stop_before(Stops::at(["b"]));
+    let thread = thread_of(graph, &probe);
     assert!(!thread.run(Trail::default()).await.unwrap().is_done());
     probe.trace();
     let input = graph_core::Input::command().goto(Goto::node("x")).with_update(visited("command"));

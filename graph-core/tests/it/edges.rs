@@ -7,8 +7,8 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, diamond, failed_node, graph, pass, trail, visited, with_nodes,
-    work,
+    Item, Probe, Trail, TrailUpdate, diamond, failed_node, graph, pass, thread_of, trail, visited,
+    with_nodes, work,
 };
 
 async fn run(graph: StateGraph<Trail, Probe>) -> (String, Result<Trail, RunError>) {
@@ -212,8 +212,7 @@ async fn a_deferred_node_runs_when_nothing_else_would() {
 async fn a_deferred_target_of_an_input_command_waits_for_another_step() {
     let probe = Probe::default();
     let graph = with_nodes(["a"]).node_as("last", pass.defer().command_only()).edge(START, "a");
-    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, &probe);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert_eq!(probe.trace(), "1: a");
     assert!(thread.run(Input::command().goto(Goto::node("last"))).await.unwrap().is_done());
@@ -229,15 +228,8 @@ async fn an_unknown_target_is_reported_and_siblings_are_kept() {
         Ok(Goto::node(if cx.config("found").is_some() { "two" } else { "nowhere" }))
     }
     let probe = Probe::default();
-    let graph = choice_graph()
-        .name("maze")
-        .node(lost)
-        .edge(START, lost)
-        .edge(START, one)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = choice_graph().name("maze").node(lost).edge(START, lost).edge(START, one);
+    let thread = thread_of(graph, &probe);
     let error = thread.run(Trail::default()).await.unwrap_err();
     let RunError::UnknownTarget(target) = &error else { panic!("{error}") };
     assert_eq!(

@@ -1,18 +1,13 @@
 //! Edits of a thread's state: edits as a node, as input, as the end and as a copy, and several edits in one step.
 
 use graph_core::{
-    AsNode, Context, Goto, MemorySaver, RunError, RunOptions, START, StateEdit, StateGraph, Stops,
-    Thread, checkpoint::Source,
+    AsNode, Context, Goto, RunError, RunOptions, START, StateEdit, Stops, Thread,
+    checkpoint::Source,
 };
 
 use crate::support::{
-    Probe, Trail, chain, diamond, graph, pass, path_of, trail, visited, with_nodes,
+    Probe, Trail, chain, diamond, graph, pass, path_of, thread_of, trail, visited, with_nodes,
 };
-
-fn thread_of(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
-    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
-    graph.thread("t", probe.clone())
-}
 
 /// Returns a thread of `a → b → c` that stopped before `b`.
 async fn stopped_before_b(probe: &Probe) -> Thread<Trail, Probe> {

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use graph_core::{
-    Context, Durability, JournalError, MemorySaver, NodeError, NodeExt, RetryPolicy, RunOptions,
-    START, StateGraph, send, subgraph,
+    Context, Durability, JournalError, NodeError, NodeExt, RetryPolicy, RunOptions, START,
+    StateGraph, send, subgraph,
 };
 
-use crate::support::{InjectedError, Item, Probe, Trail, TrailUpdate, graph, trail, visited};
+use crate::support::{
+    InjectedError, Item, Probe, Trail, TrailUpdate, graph, thread_of, trail, visited,
+};
 
 /// Makes a journaled call, then fails as often as the probe requests.
 async fn pay(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
@@ -38,9 +40,8 @@ fn retry_immediately(attempts: u32) -> RetryPolicy {
 async fn a_call_is_not_repeated_after_a_failure() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let probe = Probe::default();
-        let graph = paying().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(paying(), &probe).with_options(options);
         probe.fail_next("pay", 2);
         thread.run(Trail::default()).await.unwrap_err();
         thread.proceed().await.unwrap_err();
@@ -71,9 +72,7 @@ async fn order(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError>
 #[tokio::test]
 async fn a_call_is_not_repeated_after_an_interrupt() {
     let probe = Probe::default();
-    let graph =
-        graph().node(order).edge(START, order).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph().node(order).edge(START, order), &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.interrupts().len(), 1);
     let outcome = thread.resume("Ada").await.unwrap();
@@ -84,8 +83,7 @@ async fn a_call_is_not_repeated_after_an_interrupt() {
 #[tokio::test]
 async fn a_failed_call_is_repeated() {
     let probe = Probe::default();
-    let graph = paying().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(paying(), &probe);
     probe.fail_next("charge/7", 1);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("charge/7".into())));
@@ -105,13 +103,8 @@ async fn several(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeErro
 #[tokio::test]
 async fn calls_are_matched_by_name_key_and_occurrence() {
     let probe = Probe::default();
-    let graph = graph()
-        .node(several)
-        .edge(START, several)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = graph().node(several).edge(START, several);
+    let thread = thread_of(graph, &probe);
     probe.fail_next("several", 1);
     thread.run(Trail::default()).await.unwrap_err();
     assert!(thread.proceed().await.unwrap().is_done());
@@ -132,11 +125,8 @@ async fn tasks_do_not_share_their_journals() {
     let probe = Probe::default();
     let graph = graph()
         .node(pay_for)
-        .branch(START, |_: &Trail| vec![send(pay_for, Item(1)), send(pay_for, Item(2))])
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+        .branch(START, |_: &Trail| vec![send(pay_for, Item(1)), send(pay_for, Item(2))]);
+    let thread = thread_of(graph, &probe);
     probe.fail_next("item 2", 1);
     thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(probe.count("charge/0"), 2);
@@ -147,8 +137,7 @@ async fn tasks_do_not_share_their_journals() {
 #[tokio::test]
 async fn a_new_task_repeats_the_call() {
     let probe = Probe::default();
-    let graph = paying().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(paying(), &probe);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert!(thread.run(Trail::update()).await.unwrap().is_done());
     assert_eq!(probe.count("charge/7"), 2);
@@ -161,11 +150,8 @@ async fn a_call_inside_a_subgraph_is_not_repeated() {
     let path_update = |it: Trail| Trail::update().path(it.path);
     let graph = graph()
         .node(subgraph("inner", &inner, |_: &Trail| Trail::default(), path_update))
-        .edge(START, "inner")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+        .edge(START, "inner");
+    let thread = thread_of(graph, &probe);
     probe.fail_next("pay", 1);
     thread.run(Trail::default()).await.unwrap_err();
     let outcome = thread.proceed().await.unwrap();
@@ -189,8 +175,7 @@ async fn insist(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError
 async fn calls_that_fail_or_are_dropped_do_not_count() {
     let probe = Probe::default();
     let graph = graph().node(insist).edge(START, insist);
-    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(graph, &probe);
     probe.fail_next("ask/1", 1);
     probe.fail_next("insist", 1);
     thread.run(Trail::default()).await.unwrap_err();
@@ -212,13 +197,8 @@ async fn changed(_: &Trail, cx: &Context<Probe>) -> Result<(), NodeError> {
 #[tokio::test]
 async fn a_journaled_result_of_another_type_is_an_error() {
     let probe = Probe::default();
-    let graph = graph()
-        .node(changed)
-        .edge(START, changed)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe);
+    let graph = graph().node(changed).edge(START, changed);
+    let thread = thread_of(graph, &probe);
     thread.run(Trail::default()).await.unwrap_err();
     let error =
         thread.with_options(RunOptions::new().config("new", true)).proceed().await.unwrap_err();
@@ -236,13 +216,8 @@ async fn keyed(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError>
 #[tokio::test]
 async fn the_idempotency_key_survives_retries_and_runs() {
     let probe = Probe::default();
-    let graph = graph()
-        .node(keyed.retry(retry_immediately(2)))
-        .edge(START, keyed)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = graph().node(keyed.retry(retry_immediately(2))).edge(START, keyed);
+    let thread = thread_of(graph, &probe);
     probe.fail_next("keyed", 3);
     thread.run(Trail::default()).await.unwrap_err();
     let key = thread.proceed().await.unwrap().into_state().path.remove(0);

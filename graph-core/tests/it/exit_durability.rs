@@ -10,17 +10,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::support::{
-    Probe, Trail, ask, chain, diamond, failed_node, graph, path_of, trail, with_nodes, work,
+    Probe, Trail, ask, chain, diamond, failed_node, graph, path_of, thread_of, trail, with_nodes,
+    work,
 };
 
 /// Compiles the graph with a checkpointer and returns a thread with exit durability.
-fn thread_of(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
-    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
-    graph.thread("t", probe.clone()).with_options(at_exit())
+fn exit_thread(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
+    thread_of(graph, probe).with_options(at_exit())
 }
 
 fn at_exit() -> RunOptions {
     RunOptions::new().durability(Durability::Exit)
+}
+
+/// Adds edges that start the nodes `a` and `b` in the same step.
+fn start_both(graph: StateGraph<Trail, Probe>) -> StateGraph<Trail, Probe> {
+    graph.edge(START, "a").edge(START, "b")
 }
 
 /// Returns the nodes that run next in the thread.
@@ -32,12 +37,8 @@ async fn next_of(thread: &Thread<Trail, Probe>) -> Vec<String> {
 #[tokio::test]
 async fn an_interrupt_keeps_the_writes_of_finished_siblings() {
     let probe = Probe::default();
-    let graph = with_nodes(["a", "c"])
-        .node_as("b", ask)
-        .edge(START, "a")
-        .edge(START, "b")
-        .join(["a", "b"], "c");
-    let thread = thread_of(graph, &probe);
+    let graph = start_both(with_nodes(["a", "c"]).node_as("b", ask)).join(["a", "b"], "c");
+    let thread = exit_thread(graph, &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.interrupts().len(), 1);
     assert_eq!(outcome.state(), &trail(["a"]));
@@ -52,12 +53,9 @@ async fn an_interrupt_keeps_the_writes_of_finished_siblings() {
 #[tokio::test]
 async fn a_failure_keeps_the_writes_and_payloads_of_finished_siblings() {
     let probe = Probe::default();
-    let graph = with_nodes(["a", "b"])
-        .node_as("work", work)
-        .edge(START, "a")
-        .edge(START, "b")
+    let graph = start_both(with_nodes(["a", "b"]).node_as("work", work))
         .branch("a", |_: &Trail| Goto::send("work", json!(7)));
-    let thread = thread_of(graph, &probe);
+    let thread = exit_thread(graph, &probe);
     probe.fail_next("b", 1);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(failed_node(&error), "b");
@@ -72,7 +70,7 @@ async fn a_failure_keeps_the_writes_and_payloads_of_finished_siblings() {
 #[tokio::test(start_paused = true)]
 async fn a_step_timeout_keeps_the_writes_of_finished_siblings() {
     let probe = Probe::default();
-    let thread = thread_of(diamond().step_timeout(Duration::from_secs(5)), &probe);
+    let thread = exit_thread(diamond().step_timeout(Duration::from_secs(5)), &probe);
     probe.block("c");
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert!(matches!(error, RunError::StepTimeout { step: 2, .. }), "{error}");
@@ -91,7 +89,7 @@ async fn a_conflict_stores_the_fields_written_before_it() {
     };
     let graph =
         graph().node_as("a", both("a")).node_as("b", both("b")).edge(START, "a").edge(START, "b");
-    let thread = thread_of(graph, &Probe::default());
+    let thread = exit_thread(graph, &Probe::default());
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert!(matches!(&error, RunError::Conflict(it) if it.field == "note"), "{error}");
     let state = thread.state().await.unwrap().unwrap();
@@ -196,7 +194,7 @@ async fn a_value_that_is_replaced_before_the_run_ends_need_not_be_storable() {
 async fn a_list_may_grow_beyond_the_limit_of_one_write() {
     // Each write takes 6 bytes, and the list in the final checkpoint takes 14.
     let graph = chain(["a", "b", "c"]).max_stored_bytes(10);
-    let thread = thread_of(graph, &Probe::default());
+    let thread = exit_thread(graph, &Probe::default());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert_eq!(path_of(&thread).await, ["a", "b", "c"]);
 }
@@ -208,7 +206,7 @@ async fn a_payload_is_limited_if_it_is_stored() {
         .edge(START, "a")
         .branch("a", |_: &Trail| Goto::send("read", json!("x".repeat(2_000))))
         .max_stored_bytes(1_000);
-    let thread = thread_of(graph, &Probe::default());
+    let thread = exit_thread(graph, &Probe::default());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert_eq!(path_of(&thread).await, ["a"]);
     let stopping = at_exit().stop_before(Stops::at(["read"]));

@@ -6,9 +6,11 @@ use std::sync::{
 };
 
 use graph_core::{
-    Context, Durability, MemorySaver, NodeError, NodeExt, Route, RunError, RunOptions, RunOutcome,
-    START, State, StateGraph,
+    Context, Durability, NodeError, NodeExt, Route, RunError, RunOptions, RunOutcome, START, State,
+    StateGraph,
 };
+
+use crate::support::thread_of;
 
 #[derive(State, Clone, Debug, Default)]
 struct Order {
@@ -38,14 +40,9 @@ async fn refund(_: &Order, cx: &Context<Calls>) -> Result<OrderUpdate, NodeError
 
 #[tokio::test]
 async fn an_interrupted_handler_keeps_its_resume_values_and_journal() {
-    let graph = StateGraph::<Order, Calls>::new()
-        .node(buy.on_error(refund))
-        .edge(START, buy)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = StateGraph::<Order, Calls>::new().node(buy.on_error(refund)).edge(START, buy);
     let calls = Calls::default();
-    let thread = graph.thread("t", calls.clone());
+    let thread = thread_of(graph, &calls);
     assert_eq!(thread.run(Order::default()).await.unwrap().interrupts()[0].value, "first");
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(
@@ -82,13 +79,8 @@ fn entry(_: &Order, calls: &Calls) -> Result<Next, NodeError> {
 #[tokio::test]
 async fn a_failing_entry_branch_keeps_the_input() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        let graph = StateGraph::<Order, Calls>::new()
-            .node(pass)
-            .branch(START, entry)
-            .checkpointer(MemorySaver::new())
-            .compile()
-            .unwrap();
-        let thread = graph.thread("t", Calls::default());
+        let graph = StateGraph::<Order, Calls>::new().node(pass).branch(START, entry);
+        let thread = thread_of(graph, &Calls::default());
         let thread = thread.with_options(RunOptions::new().durability(durability));
         let input = Order { log: vec!["in".to_owned()] };
         assert!(matches!(thread.run(input).await, Err(RunError::Node { .. })), "{durability:?}");

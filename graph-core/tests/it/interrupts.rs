@@ -8,13 +8,9 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, path_of, trail, visited,
+    Item, Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, path_of, thread_of, trail,
+    visited,
 };
-
-fn thread_of(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
-    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
-    graph.thread("t", probe.clone())
-}
 
 fn ids(interrupts: &[Interrupt]) -> Vec<String> {
     interrupts.iter().map(|it| it.id.clone()).collect()
@@ -52,13 +48,8 @@ async fn fill(_: &Form, cx: &Context) -> Result<FormUpdate, NodeError> {
 }
 
 fn form() -> Thread<Form> {
-    let graph = StateGraph::<Form>::new()
-        .node(fill)
-        .edge(START, fill)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    graph.thread("t", ())
+    let graph = StateGraph::<Form>::new().node(fill).edge(START, fill);
+    thread_of(graph, &())
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! Graphs with a JSON state: errors that the type system does not prevent.
 
 use graph_core::{
-    CachePolicy, Command, Goto, Input, JsonFieldKind, JsonStateSchema, MemoryCache, MemorySaver,
-    NodeExt, NodePanicError, Persistence, START,
+    CachePolicy, Command, Goto, Input, JsonFieldKind, JsonStateSchema, MemoryCache, NodeExt,
+    NodePanicError, Persistence, START,
     checkpoint::Source,
     json::{json_node, json_subgraph},
 };
 use serde_json::{Value, json};
+
+use crate::support::thread_of;
 
 fn schema() -> JsonStateSchema {
     JsonStateSchema::new([("log", JsonFieldKind::Append), ("n", JsonFieldKind::Sum)])
@@ -106,11 +108,8 @@ async fn a_value_too_large_to_be_stored_fails_only_its_task() {
         .node(json_node("large", |_, _| async { Ok(json!({"log": ["x".repeat(5_000)]})) }))
         .edge(START, "small")
         .edge(START, "large")
-        .max_stored_bytes(1_000)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+        .max_stored_bytes(1_000);
+    let thread = thread_of(graph, &());
     let error = thread.run(schema.input(json!({})).unwrap()).await.unwrap_err();
     assert!(error.to_string().contains("field `log`: the value takes about"), "{error}");
     let state = thread.state().await.unwrap().unwrap();
@@ -124,11 +123,8 @@ async fn command_writes_are_stored_with_the_next_input() {
     let graph = schema
         .graph()
         .node(json_node("a", |_, _| async { Ok(json!({"log": ["a"]})) }))
-        .edge(START, "a")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+        .edge(START, "a");
+    let thread = thread_of(graph, &());
     let input = |it: Value| schema.input(it).unwrap();
     assert!(thread.run(input(json!({"log": ["in"]}))).await.unwrap().is_done());
     let command = schema.update(json!({"log": ["cmd"]})).unwrap();
@@ -147,11 +143,8 @@ async fn an_input_too_large_to_be_stored_is_rejected() {
         .graph()
         .node(json_node("a", |_, _| async { Ok(()) }))
         .edge(START, "a")
-        .max_stored_bytes(1_000)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+        .max_stored_bytes(1_000);
+    let thread = thread_of(graph, &());
     let input = schema.input(json!({"log": ["x".repeat(5_000)]})).unwrap();
     let error = thread.run(input).await.unwrap_err();
     assert!(error.to_string().contains("more than the limit of 1000"), "{error}");

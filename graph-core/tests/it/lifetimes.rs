@@ -9,6 +9,8 @@ use graph_core::{
     subgraph,
 };
 
+use crate::support::thread_of;
+
 #[derive(State, Clone, Debug, Default)]
 struct Note {
     #[reduce(append)]
@@ -26,14 +28,9 @@ async fn leak_context(_: &Note, cx: &Context<ContextSlot>) -> NoteUpdate {
 
 #[tokio::test]
 async fn a_leaked_context_does_not_block_the_thread() {
-    let graph = StateGraph::<Note, ContextSlot>::new()
-        .node(leak_context)
-        .edge(START, leak_context)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+    let graph = StateGraph::<Note, ContextSlot>::new().node(leak_context).edge(START, leak_context);
     let slot = ContextSlot::default();
-    let thread = graph.thread("t", slot.clone());
+    let thread = thread_of(graph, &slot);
     let outcome = thread.stream(Note::default()).finish().await.unwrap();
     assert_eq!(outcome.state().lines, ["leaked"]);
     assert!(slot.0.lock().unwrap().is_some());
@@ -86,13 +83,9 @@ async fn an_interrupt_in_a_subgraph_without_persistence_is_resumed_by_id() {
         |_: &Note| Note::default(),
         |it: Note| Note::update().lines(it.lines),
     );
-    let graph = StateGraph::<Note>::new()
-        .node(node.persistence(Persistence::None))
-        .edge(START, "inner")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph =
+        StateGraph::<Note>::new().node(node.persistence(Persistence::None)).edge(START, "inner");
+    let thread = thread_of(graph, &());
     let outcome = thread.run(Note::default()).await.unwrap();
     let id = outcome.interrupts()[0].id.clone();
     let outcome = thread.resume_by_id([(id, "yes".into())]).await.unwrap();

@@ -1,12 +1,12 @@
 //! Draining, cancelling, stops, interrupts and time travel in subgraphs.
 
 use graph_core::{
-    Context, Durability, MemorySaver, NodeError, Persistence, RunControl, RunOptions, RunOutcome,
-    START, StateGraph, StopReason, Stops, SubgraphNode, Thread, subgraph,
+    Context, Durability, NodeError, Persistence, RunControl, RunOptions, RunOutcome, START,
+    StateGraph, StopReason, Stops, SubgraphNode, Thread, subgraph,
 };
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, chain, graph, pass, trail, visited, with_nodes,
+    Probe, Trail, TrailUpdate, ask, chain, graph, pass, thread_of, trail, visited, with_nodes,
 };
 
 fn path_of_inner(inner: Trail) -> TrailUpdate {
@@ -19,21 +19,16 @@ fn sub(inner: StateGraph<Trail, Probe>) -> SubgraphNode<Trail, Probe> {
     subgraph("sub", &inner, |_: &Trail| Trail::default(), path_of_inner)
 }
 
-fn thread_of(node: SubgraphNode<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
-    let graph = graph()
-        .node(node)
-        .node_as("after", pass)
-        .sequence(["sub", "after"])
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    graph.thread("t", probe.clone())
+/// Returns a thread of the node `sub`, followed by the node `after`.
+fn followed(node: SubgraphNode<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
+    let graph = graph().node(node).node_as("after", pass).sequence(["sub", "after"]);
+    thread_of(graph, probe)
 }
 
 #[tokio::test]
 async fn a_drained_subgraph_resumes_from_its_own_checkpoint() {
     let (probe, control) = (Probe::default(), RunControl::new());
-    let thread = thread_of(sub(chain(["a", "b"])), &probe);
+    let thread = followed(sub(chain(["a", "b"])), &probe);
     probe.block("a");
     let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -54,7 +49,7 @@ async fn a_drained_subgraph_resumes_from_its_own_checkpoint() {
 #[tokio::test]
 async fn a_cancelled_subgraph_resumes_from_its_own_checkpoint() {
     let (probe, control) = (Probe::default(), RunControl::new());
-    let thread = thread_of(sub(chain(["a", "b"])), &probe);
+    let thread = followed(sub(chain(["a", "b"])), &probe);
     probe.block("b");
     let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -71,7 +66,7 @@ async fn a_cancelled_subgraph_resumes_from_its_own_checkpoint() {
 #[tokio::test]
 async fn a_static_stop_in_a_subgraph_stops_the_run() {
     let probe = Probe::default();
-    let thread = thread_of(sub(chain(["a", "b"]).stop_before(Stops::at(["b"]))), &probe);
+    let thread = followed(sub(chain(["a", "b"]).stop_before(Stops::at(["b"]))), &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert!(
         matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }),
@@ -89,7 +84,7 @@ async fn every_durability_stores_an_interrupt_in_a_subgraph() {
         let probe = Probe::default();
         let inner = with_nodes(["a"]).node_as("b", ask).sequence(["a", "b"]);
         let options = RunOptions::new().durability(durability);
-        let thread = thread_of(sub(inner), &probe).with_options(options);
+        let thread = followed(sub(inner), &probe).with_options(options);
         assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
         probe.trace();
         let outcome = thread.resume("B").await.unwrap();
@@ -102,7 +97,7 @@ async fn every_durability_stores_an_interrupt_in_a_subgraph() {
 async fn an_interrupted_subgraph_without_persistence_starts_over() {
     let probe = Probe::default();
     let inner = with_nodes(["a"]).node_as("b", ask).sequence(["a", "b"]);
-    let thread = thread_of(sub(inner).persistence(Persistence::None), &probe);
+    let thread = followed(sub(inner).persistence(Persistence::None), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     probe.trace();
     let outcome = thread.resume("B").await.unwrap();
@@ -113,7 +108,7 @@ async fn an_interrupted_subgraph_without_persistence_starts_over() {
 #[tokio::test]
 async fn a_subgraph_with_thread_persistence_travels_in_time_with_its_thread() {
     let probe = Probe::default();
-    let thread = thread_of(sub(chain(["a"])).persistence(Persistence::Thread), &probe);
+    let thread = followed(sub(chain(["a"])).persistence(Persistence::Thread), &probe);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     let first = thread.history(None).await.unwrap();
     let entry = first.iter().find(|it| it.next == ["sub"]).unwrap().id;
@@ -137,13 +132,8 @@ async fn run_interrupting_graph(_: &Trail, cx: &Context<Probe>) -> Result<TrailU
 #[tokio::test]
 async fn an_interrupt_in_a_graph_called_by_a_node_reaches_the_caller() {
     let probe = Probe::default();
-    let graph = graph()
-        .node(run_interrupting_graph)
-        .edge(START, run_interrupting_graph)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = graph().node(run_interrupting_graph).edge(START, run_interrupting_graph);
+    let thread = thread_of(graph, &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts()[0].value, "y?");
     probe.trace();
     assert_eq!(thread.resume("Y").await.unwrap().state(), &trail(["x+Y"]));
@@ -152,7 +142,7 @@ async fn an_interrupt_in_a_graph_called_by_a_node_reaches_the_caller() {
 
 #[tokio::test]
 async fn the_step_limit_applies_to_each_graph_separately() {
-    let thread = thread_of(sub(chain(["a", "b", "c"])), &Probe::default());
+    let thread = followed(sub(chain(["a", "b", "c"])), &Probe::default());
     let limited = |limit| thread.clone().with_options(RunOptions::new().step_limit(limit));
     assert!(limited(3).run(Trail::default()).await.is_err(), "the inner graph takes three steps");
     assert!(limited(4).run(Trail::update()).await.unwrap().is_done());

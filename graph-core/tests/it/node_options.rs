@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use graph_core::{
-    CachePolicy, Command, Context, Goto, MemoryCache, MemorySaver, NodeError, NodeExt,
-    NodeTimeoutError, RunError, START, State, StateGraph, cache::Cache, goto, send,
+    CachePolicy, Command, Context, Goto, MemoryCache, NodeError, NodeExt, NodeTimeoutError,
+    RunError, START, State, StateGraph, cache::Cache, goto, send,
 };
 use tokio::time::sleep;
 
 use crate::support::{
-    InjectedError, Item, Probe, Trail, TrailUpdate, failed_node, graph, pass, trail, visited,
+    InjectedError, Item, Probe, Trail, TrailUpdate, failed_node, graph, pass, thread_of, trail,
+    visited,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -127,8 +128,7 @@ async fn after_a_failed_handler_only_the_handler_runs_again() {
     let probe = Probe::default();
     probe.fail_next("pass", 9);
     probe.fail_next("recover", 1);
-    let graph = handled().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(handled(), &probe);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("recover".into())));
     assert_eq!(probe.trace(), "1: pass pass recover");
@@ -159,11 +159,8 @@ async fn an_interrupt_does_not_run_the_error_handler() {
     let graph = graph()
         .node(crate::support::ask.on_error(recover))
         .node_as("after", pass)
-        .edge(START, crate::support::ask)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+        .edge(START, crate::support::ask);
+    let thread = thread_of(graph, &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     assert_eq!(probe.count("recover"), 0);
 }

@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::{
-    MemorySaver, Overwrite, RunError, START, State, StateGraph, Thread, reduce::Reducer,
-};
+use graph_core::{Overwrite, RunError, START, State, StateGraph, Thread, reduce::Reducer};
 use serde::{Deserialize, Serialize};
+
+use crate::support::thread_of;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Row {
@@ -118,15 +118,9 @@ async fn right(_: &All) -> AllUpdate {
 }
 
 fn both() -> Thread<All> {
-    let graph = StateGraph::<All>::new()
-        .node(left)
-        .node(right)
-        .edge(START, left)
-        .edge(START, right)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    graph.thread("t", ())
+    let graph =
+        StateGraph::<All>::new().node(left).node(right).edge(START, left).edge(START, right);
+    thread_of(graph, &())
 }
 
 fn folded() -> All {
@@ -205,13 +199,8 @@ fn board(nodes: [&'static str; 2]) -> Thread<Board> {
         "a" | "c" => graph.node_as(node, add).edge(START, node),
         _ => graph.node_as(node, wipe).edge(START, node),
     };
-    let graph = nodes
-        .into_iter()
-        .fold(StateGraph::new(), with_node)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    graph.thread("t", ())
+    let graph = nodes.into_iter().fold(StateGraph::new(), with_node);
+    thread_of(graph, &())
 }
 
 #[tokio::test]
@@ -287,12 +276,8 @@ async fn step_scoped_values_are_cleared_after_the_next_step() {
 
 #[tokio::test]
 async fn checkpoints_store_step_scoped_but_not_untracked_fields() {
-    let graph = brief()
-        .stop_before(graph_core::Stops::at(["next", "later"]))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = brief().stop_before(graph_core::Stops::at(["next", "later"]));
+    let thread = thread_of(graph, &());
     assert!(!thread.run(Brief::default()).await.unwrap().is_done());
     let state = thread.state().await.unwrap().unwrap().values;
     assert_eq!(

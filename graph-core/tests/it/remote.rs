@@ -21,6 +21,8 @@ use graph_core::{
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::support::thread_of;
+
 #[derive(State, Clone, Debug, Default, PartialEq)]
 struct Trip {
     mode: String,
@@ -320,8 +322,7 @@ async fn invalid_checkpoint_of_the_process_fails_only_the_process() {
         Trip::update().stops([cx.failure().map(|it| it.error.clone()).unwrap_or_default()])
     }
     let graph = StateGraph::<Trip>::new().node(go.clone().on_error(recover)).edge(START, &go);
-    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
-    let outcome = graph.thread("t", ()).run(Trip::update().mode("")).await.unwrap();
+    let outcome = thread_of(graph, &()).run(Trip::update().mode("")).await.unwrap();
     let stops = &outcome.state().stops;
     assert!(stops.len() == 1 && stops[0].contains("checkpoint"), "{stops:?}");
 }
@@ -406,9 +407,8 @@ async fn answer_is_not_reused_for_another_interrupt_after_a_guest_dies() {
         let output = |trip: Trip| Trip::update().stops(trip.stops);
         let go = subgraph("go", &approval().remote(runner), input, output);
         let graph = StateGraph::<Trip>::new().node(go.clone().retry(2)).edge(START, &go);
-        let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(Durability::Sync);
-        let thread = graph.thread("t", ()).with_options(options);
+        let thread = thread_of(graph, &()).with_options(options);
         let outcome = thread.run(Trip::update().mode("")).await.unwrap();
         assert_eq!(outcome.interrupts()[0].value, "review");
         let outcome = thread.resume("yes").await.unwrap();

@@ -9,7 +9,7 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, trail, visited, with_nodes,
+    Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, thread_of, trail, visited, with_nodes,
 };
 
 /// Asks two questions in one task, so that no checkpoint is stored between them. Can fail before the first one, and
@@ -183,9 +183,8 @@ async fn an_answer_that_a_finished_task_has_taken_is_not_used_by_another_task() 
         .node_as("b", ask_after_a)
         .edge(START, "first")
         .edge("first", "a")
-        .edge("first", "b")
-        .checkpointer(MemorySaver::new());
-    let thread = graph.compile().unwrap().thread("t", probe.clone());
+        .edge("first", "b");
+    let thread = thread_of(graph, &probe);
     stopped_before("a", &thread).await;
     probe.fail_next("b", 1);
     let error = named(&thread, "r").resume("yes").await.unwrap_err();
@@ -218,9 +217,8 @@ async fn a_repeated_answer_to_one_of_several_tasks_is_used_once() {
         .node_as("end", pass)
         .edge(START, "a")
         .edge(START, ask_twice)
-        .join(["a", "ask_twice"], "end")
-        .checkpointer(MemorySaver::new());
-    let thread = graph.compile().unwrap().thread("t", Probe::default());
+        .join(["a", "ask_twice"], "end");
+    let thread = thread_of(graph, &Probe::default());
     let asked = thread.run(Trail::default()).await.unwrap();
     for _ in 0..2 {
         let error = named(&thread, "r").resume("yes").await.unwrap_err();

@@ -8,15 +8,14 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    InjectedError, Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, trail,
-    with_nodes,
+    InjectedError, Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, thread_of,
+    trail, with_nodes,
 };
 
 #[tokio::test]
 async fn proceed_skips_completed_tasks() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
 
     let error = thread.run(Trail::default()).await.unwrap_err();
@@ -32,8 +31,7 @@ async fn proceed_skips_completed_tasks() {
 #[tokio::test]
 async fn start_or_continue_applies_its_input_once() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
 
     let error = thread.start_or_continue(trail(["input"])).await.unwrap_err();
@@ -53,8 +51,7 @@ async fn start_or_continue_applies_its_input_once() {
 #[tokio::test]
 async fn start_or_continue_fails_while_another_run_holds_the_thread() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.block("a");
     let other = thread.clone();
     let run = tokio::spawn(async move { other.start_or_continue(trail(["input"])).await });
@@ -105,9 +102,8 @@ async fn start_or_resume_starts_a_new_thread_and_answers_an_interrupted_one() {
 
 #[tokio::test]
 async fn a_repeated_command_with_the_same_run_id_is_applied_once() {
-    let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
     let probe = Probe::default();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a", "b"]), &probe);
     let _ = thread.run(trail(["input"])).await.unwrap();
     let command = || {
         let update = Input::command().with_update(Trail::update().path(["command".to_owned()]));
@@ -153,8 +149,7 @@ async fn a_repeated_start_or_resume_with_the_same_run_id_answers_once() {
 #[tokio::test]
 async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
 
@@ -170,8 +165,7 @@ async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
 #[tokio::test]
 async fn fresh_input_drops_pending_tasks() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
     probe.trace();
@@ -184,8 +178,7 @@ async fn fresh_input_drops_pending_tasks() {
 #[tokio::test]
 async fn proceed_on_a_completed_thread_runs_nothing() {
     let probe = Probe::default();
-    let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a"]), &probe);
     thread.run(Trail::default()).await.unwrap().into_state();
     probe.trace();
     let outcome = thread.proceed().await.unwrap();
@@ -196,8 +189,7 @@ async fn proceed_on_a_completed_thread_runs_nothing() {
 
 #[tokio::test]
 async fn a_new_thread_needs_input() {
-    let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", Probe::default());
+    let thread = thread_of(chain(["a"]), &Probe::default());
     assert!(matches!(thread.proceed().await, Err(RunError::EmptyInput)));
     assert!(matches!(thread.run(Input::command()).await, Err(RunError::EmptyInput)));
     assert!(thread.state().await.unwrap().is_none());
@@ -219,8 +211,7 @@ async fn threads_have_separate_states() {
 
 #[tokio::test]
 async fn an_unknown_checkpoint_is_an_error() {
-    let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", Probe::default());
+    let thread = thread_of(chain(["a"]), &Probe::default());
     thread.run(Trail::default()).await.unwrap().into_state();
     let unknown = CheckpointId::next();
     let error = thread.at(unknown).proceed().await.unwrap_err();
@@ -270,15 +261,8 @@ async fn two(_: &Single) -> SingleUpdate {
 
 #[tokio::test]
 async fn a_thread_is_readable_after_a_conflict() {
-    let graph = StateGraph::<Single>::new()
-        .node(one)
-        .node(two)
-        .edge(START, one)
-        .edge(START, two)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = StateGraph::<Single>::new().node(one).node(two).edge(START, one).edge(START, two);
+    let thread = thread_of(graph, &());
     let input = Single { value: 7, ..Single::default() };
     let RunError::Conflict(conflict) = thread.run(input).await.unwrap_err() else {
         panic!("both nodes write `value`");
@@ -307,9 +291,8 @@ async fn durability_decides_which_steps_are_stored() {
         ),
         (Durability::Exit, vec![(2, Source::Loop)]),
     ] {
-        let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", Probe::default()).with_options(options);
+        let thread = thread_of(chain(["a", "b"]), &Probe::default()).with_options(options);
         assert!(thread.run(Trail::default()).await.unwrap().is_done());
         let history = thread.history(None).await.unwrap();
         let found: Vec<_> = history.iter().map(|it| (it.step, it.source)).collect();
@@ -326,9 +309,8 @@ async fn durability_decides_which_steps_are_stored() {
 async fn every_durability_keeps_finished_tasks_of_a_failed_step() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let probe = Probe::default();
-        let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(diamond(), &probe).with_options(options);
         probe.fail_next("c", 1);
         thread.run(Trail::default()).await.unwrap_err();
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
@@ -343,9 +325,8 @@ async fn every_durability_keeps_finished_tasks_of_a_failed_step() {
 async fn sync_durability_stores_a_step_before_the_next_starts() {
     for (durability, stored) in [(Durability::Sync, 2), (Durability::Exit, 0)] {
         let probe = Probe::default();
-        let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", probe.clone()).with_options(options);
+        let thread = thread_of(chain(["a", "b"]), &probe).with_options(options);
         probe.block("a");
         let watcher = thread.clone();
         let run = tokio::spawn(async move { thread.run(Trail::default()).await });
@@ -364,11 +345,8 @@ async fn an_incomplete_join_is_kept_between_runs() {
             "a" => graph_core::Goto::node("a"),
             _ => graph_core::Goto::node("b"),
         })
-        .join(["a", "b"], "c")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+        .join(["a", "b"], "c");
+    let thread = thread_of(graph, &probe);
     let input = |note: &str| Trail::update().note(note);
     assert!(thread.run(input("a")).await.unwrap().is_done());
     let state = thread.state().await.unwrap().unwrap();
@@ -385,12 +363,7 @@ async fn start_or_continue_starts_a_graph_that_a_node_calls() {
         Ok(Trail::update().path(inner.map(|it| it.path).unwrap_or_default()))
     }
     let probe = Probe::default();
-    let graph = StateGraph::<Trail, Probe>::new()
-        .node(call)
-        .edge(START, call)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let outcome = graph.thread("t", probe).start_or_continue(Trail::default()).await.unwrap();
+    let graph = StateGraph::<Trail, Probe>::new().node(call).edge(START, call);
+    let outcome = thread_of(graph, &probe).start_or_continue(Trail::default()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["nested", "a", "b", "c", "d"]));
 }

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use graph_core::{
-    Context, MemorySaver, NodeError, NodeExt, NodePanicError, RetryPolicy, START, StateGraph,
-    Terminal,
+    Context, NodeError, NodeExt, NodePanicError, RetryPolicy, START, StateGraph, Terminal,
 };
 use tokio::time::Instant;
 
 use crate::support::{
-    InjectedError, Probe, Trail, TrailUpdate, failed_node, graph, pass, trail, visited,
+    InjectedError, Probe, Trail, TrailUpdate, failed_node, graph, pass, thread_of, trail, visited,
 };
 
 fn exact(attempts: u32, initial: u64, factor: f64) -> RetryPolicy {
@@ -148,13 +147,8 @@ async fn a_panic_can_be_retried() {
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_is_not_retried() {
     let probe = Probe::default();
-    let graph = graph()
-        .node(crate::support::ask.retry(5))
-        .edge(START, crate::support::ask)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let graph = graph().node(crate::support::ask.retry(5)).edge(START, crate::support::ask);
+    let thread = thread_of(graph, &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     assert_eq!(probe.count("ask"), 1);
     assert!(thread.resume("x").await.unwrap().is_done());

@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::{
-    CompiledGraph, Context, MemorySaver, NodeError, START, State, StateGraph, reduce::Reducer,
-};
+use graph_core::{CompiledGraph, Context, NodeError, START, State, StateGraph, reduce::Reducer};
 use serde::{Deserialize, Serialize};
+
+use crate::support::thread_of;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Note {
@@ -159,13 +159,8 @@ async fn a_resumed_subgraph_writes_the_changes_of_all_its_runs() {
         .edge("first", ask)
         .compile()
         .unwrap();
-    let graph = StateGraph::<All>::new()
-        .node(&inner)
-        .edge(START, &inner)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = StateGraph::<All>::new().node(&inner).edge(START, &inner);
+    let thread = thread_of(graph, &());
     let outcome = thread.run(input()).await.unwrap();
     assert_eq!(outcome.interrupts()[0].value, "which?");
     let done = thread.resume("answer").await.unwrap().into_state();

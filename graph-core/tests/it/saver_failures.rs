@@ -15,7 +15,8 @@ use graph_core::{
 };
 
 use crate::support::{
-    InjectedError, Item, Probe, Trail, TrailUpdate, chain, diamond, path_of, trail, visited,
+    InjectedError, Item, Probe, Trail, TrailUpdate, chain, diamond, path_of, thread_of, trail,
+    visited,
 };
 
 /// Lets a limited number of writes succeed and fails all later ones.
@@ -202,11 +203,8 @@ async fn many_tasks_on_several_workers_keep_task_order() {
     }
     let graph = StateGraph::<Trail>::new()
         .node(slow)
-        .branch(START, |_: &Trail| (0..200).map(|it| send(slow, Item(it))).collect::<Vec<_>>())
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
+        .branch(START, |_: &Trail| (0..200).map(|it| send(slow, Item(it))).collect::<Vec<_>>());
     let expect: Vec<_> = (0..200).map(|it| it.to_string()).collect();
-    let outcome = graph.thread("t", ()).run(Trail::default()).await.unwrap();
+    let outcome = thread_of(graph, &()).run(Trail::default()).await.unwrap();
     assert_eq!(outcome.state().path, expect);
 }

@@ -9,6 +9,8 @@ use graph_core::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
+use crate::support::thread_of;
+
 #[derive(State, Clone, Debug, Default, PartialEq)]
 struct Scoped {
     #[state(input)]
@@ -52,13 +54,8 @@ async fn output_fields_can_be_streamed_separately() {
 
 #[tokio::test]
 async fn private_fields_are_kept_between_runs() {
-    let graph = StateGraph::<Scoped>::new()
-        .node(think)
-        .edge(START, think)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = StateGraph::<Scoped>::new().node(think).edge(START, think);
+    let thread = thread_of(graph, &());
     assert!(thread.run(Scoped::default()).await.unwrap().is_done());
     let outcome = thread.run(Scoped::update().question("").both(0_u32)).await.unwrap();
     assert_eq!(outcome.state().answer, "////thought", "the first answer was `//`");
@@ -148,11 +145,8 @@ async fn a_state_can_have_more_than_64_fields() {
         .edge(START, low)
         .edge(START, high)
         .join((low, high), check)
-        .stop_before(Stops::at(["check"]))
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+        .stop_before(Stops::at(["check"]));
+    let thread = thread_of(graph, &());
     assert!(!thread.run(Wide::default()).await.unwrap().is_done());
     let outcome = thread.proceed().await.unwrap();
     let expect =
@@ -194,13 +188,9 @@ async fn append_value<T: Value>(holder: &Holder<T>) -> HolderUpdate<T> {
 }
 
 async fn appended_values<T: Value>(value: T) -> Vec<T> {
-    let graph = StateGraph::<Holder<T>>::new()
-        .node(append_value::<T>)
-        .edge(START, append_value::<T>)
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .expect("the graph is valid");
-    let thread = graph.thread("t", ());
+    let graph =
+        StateGraph::<Holder<T>>::new().node(append_value::<T>).edge(START, append_value::<T>);
+    let thread = thread_of(graph, &());
     for _ in 0..2 {
         let input = Holder { value: value.clone(), all: vec![] }.into_update();
         assert!(thread.run(input).await.expect("no node fails").is_done());
@@ -228,13 +218,8 @@ async fn a_graph_can_have_an_initial_state() {
 
 #[tokio::test]
 async fn an_update_as_input_writes_only_its_fields() {
-    let graph = StateGraph::<Named>::new()
-        .node_as("a", async |_: &Named| ())
-        .edge(START, "a")
-        .checkpointer(MemorySaver::new())
-        .compile()
-        .unwrap();
-    let thread = graph.thread("t", ());
+    let graph = StateGraph::<Named>::new().node_as("a", async |_: &Named| ()).edge(START, "a");
+    let thread = thread_of(graph, &());
     assert!(thread.run(Named { r#type: "x".into(), count: 3 }).await.unwrap().is_done());
     let input = graph_core::Input::update(Named::update().count(4));
     let state = thread.run(input).await.unwrap().into_state();

@@ -1,14 +1,14 @@
 //! Streams: modes, order of events, subgraphs and back-pressure.
 
 use graph_core::{
-    CachePolicy, Context, Event, EventKind, MemoryCache, MemorySaver, NodeError, NodeExt, RunError,
-    RunOptions, RunStream, START, State, StateGraph, StreamMode, checkpoint::Source, subgraph,
+    CachePolicy, Context, Event, EventKind, MemoryCache, NodeError, NodeExt, RunError, RunOptions,
+    RunStream, START, State, StateGraph, StreamMode, checkpoint::Source, subgraph,
 };
 use serde_json::json;
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, chain, diamond, graph, pass, path_of, trail, visited,
-    yield_to_tasks,
+    Probe, Trail, TrailUpdate, ask, chain, diamond, graph, pass, path_of, thread_of, trail,
+    visited, yield_to_tasks,
 };
 
 async fn all<S: State>(stream: &mut RunStream<S>) -> Vec<Event> {
@@ -87,10 +87,9 @@ async fn nodes_send_custom_events_and_messages() {
 #[tokio::test]
 async fn task_events_include_input_and_result() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
     probe.fail_next("c", 1);
     let options = RunOptions::new().stream_modes([StreamMode::Tasks]);
-    let mut stream = graph.thread("t", probe).with_options(options).stream(Trail::default());
+    let mut stream = thread_of(diamond(), &probe).with_options(options).stream(Trail::default());
     let events = all(&mut stream).await;
     let summary: Vec<_> = events.iter().map(summary).collect();
     assert_eq!(summary[..2], ["start a", "end a"]);
@@ -111,8 +110,7 @@ async fn task_events_include_input_and_result() {
 
 #[tokio::test]
 async fn checkpoints_are_streamed_as_they_are_created() {
-    let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", Probe::default());
+    let thread = thread_of(chain(["a"]), &Probe::default());
     let options = RunOptions::new().stream_modes([StreamMode::Checkpoints]);
     let mut stream = thread.clone().with_options(options).stream(Trail::default());
     let events = all(&mut stream).await;
@@ -160,8 +158,7 @@ async fn a_state_in_an_event_can_be_downcast() {
 
 #[tokio::test]
 async fn an_interrupt_is_an_event() {
-    let built = graph().node(ask).edge(START, ask).checkpointer(MemorySaver::new());
-    let thread = built.compile().unwrap().thread("t", Probe::default());
+    let thread = thread_of(graph().node(ask).edge(START, ask), &Probe::default());
     let mut stream = thread.stream(Trail::default());
     let events = all(&mut stream).await;
     assert_eq!(events.iter().map(summary).collect::<Vec<_>>(), ["interrupted 1"]);
@@ -276,8 +273,7 @@ async fn a_slow_reader_slows_the_run_down() {
 #[tokio::test]
 async fn dropping_the_stream_cancels_the_run() {
     let probe = Probe::default();
-    let graph = chain(["a", "b", "c"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(["a", "b", "c"]), &probe);
     let mut stream =
         thread.clone().with_options(RunOptions::new().event_buffer(1)).stream(Trail::default());
     assert_eq!(summary(&stream.next().await.unwrap()), "update a");

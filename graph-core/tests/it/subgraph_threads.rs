@@ -9,7 +9,9 @@ use graph_core::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Probe, Trail, TrailUpdate, ask, chain, graph, pass, trail, with_nodes};
+use crate::support::{
+    Probe, Trail, TrailUpdate, ask, chain, graph, pass, thread_of, trail, with_nodes,
+};
 
 type Sub = SubgraphThread<Trail, Probe>;
 
@@ -212,11 +214,8 @@ async fn graphs_inside_an_addressed_subgraph_are_rewound_to_its_checkpoint() {
     // `memory` keeps its path, so its second invocation returns two entries.
     let again = |state: &Trail| (state.path.len() < 2).then(|| Goto::node("memory"));
     let outer = graph().node(memory).edge(START, "memory").branch("memory", again);
-    let graph = graph()
-        .node(node("outer", outer, Persistence::Invocation))
-        .edge(START, "outer")
-        .checkpointer(MemorySaver::new());
-    let thread = graph.compile().unwrap().thread("t", Probe::default());
+    let graph = graph().node(node("outer", outer, Persistence::Invocation)).edge(START, "outer");
+    let thread = thread_of(graph, &Probe::default());
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["x", "x", "x"]));
     let before = thread.history(HistoryFilter::new().next("outer")).await.unwrap();
@@ -233,11 +232,8 @@ async fn graphs_inside_an_addressed_subgraph_are_rewound_to_its_checkpoint() {
 #[tokio::test]
 async fn a_run_starts_from_a_subgraph_that_a_command_started() {
     let draft = node("draft", graph().node_as("b", ask).edge(START, "b"), Persistence::Invocation);
-    let graph = with_nodes(["a"])
-        .node(draft.command_only())
-        .edge(START, "a")
-        .checkpointer(MemorySaver::new());
-    let thread = graph.compile().unwrap().thread("t", Probe::default());
+    let graph = with_nodes(["a"]).node(draft.command_only()).edge(START, "a");
+    let thread = thread_of(graph, &Probe::default());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     let outcome = thread.run(Input::command().goto(Goto::node("draft"))).await.unwrap();
     let (namespace, _) = outcome.interrupts()[0].namespace.rsplit_once('|').unwrap();
@@ -253,12 +249,9 @@ async fn a_run_starts_from_a_subgraph_that_a_command_started() {
 
 #[tokio::test]
 async fn a_run_needs_the_checkpoints_of_the_enclosing_graphs() {
-    let graph = graph()
-        .node(node("inner", chain(["x"]), Persistence::Thread))
-        .edge(START, "inner")
-        .checkpointer(MemorySaver::new());
+    let graph = graph().node(node("inner", chain(["x"]), Persistence::Thread)).edge(START, "inner");
     let options = RunOptions::new().durability(Durability::Exit);
-    let thread = graph.compile().unwrap().thread("t", Probe::default()).with_options(options);
+    let thread = thread_of(graph, &Probe::default()).with_options(options);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     let inner = thread.subgraph("inner").unwrap();
     let last = inner.state().await.unwrap().unwrap().id;

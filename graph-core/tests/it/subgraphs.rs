@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use graph_core::{
-    Command, CompiledGraph, Context, Goto, MemorySaver, NoRoute, NodeError, NodeExt, Persistence,
-    RetryPolicy, RunError, START, State, StateGraph, Thread, goto, runs_graph, send, subgraph,
-    subgraph_on_payload,
+    Command, CompiledGraph, Context, Goto, NoRoute, NodeError, NodeExt, Persistence, RetryPolicy,
+    RunError, START, State, StateGraph, goto, runs_graph, send, subgraph, subgraph_on_payload,
 };
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, chain, failed_node, graph, pass, trail, visited, with_nodes,
+    Item, Probe, Trail, TrailUpdate, chain, failed_node, graph, pass, thread_of, trail, visited,
+    with_nodes,
 };
 
 #[derive(State, Clone, Debug, Default, PartialEq)]
@@ -44,11 +44,6 @@ fn lines(draft: Draft) -> TrailUpdate {
 
 fn with_note(note: &str) -> Trail {
     Trail { note: note.into(), ..Trail::default() }
-}
-
-fn thread_of(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
-    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
-    graph.thread("t", probe.clone())
 }
 
 #[tokio::test]

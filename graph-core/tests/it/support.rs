@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use graph_core::{Context, NodeError, RunError, START, State, StateGraph, Thread};
+use graph_core::{Context, MemorySaver, NodeError, RunError, START, State, StateGraph, Thread};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -148,6 +148,15 @@ pub(crate) fn diamond() -> StateGraph<Trail, Probe> {
         .edge("a", "b")
         .edge("a", "c")
         .join(["b", "c"], "d")
+}
+
+/// Compiles the graph with a new [`MemorySaver`], and returns its thread `t`.
+pub(crate) fn thread_of<S: State, C: Clone + Send + Sync + 'static>(
+    graph: StateGraph<S, C>,
+    deps: &C,
+) -> Thread<S, C> {
+    let graph = graph.checkpointer(MemorySaver::new()).compile();
+    graph.expect("the graph is valid").thread("t", deps.clone())
 }
 
 /// Yields until all other tasks of a single-threaded test are waiting.

@@ -7,16 +7,14 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, chain, diamond, graph, path_of, trail, visited,
+    Probe, Trail, TrailUpdate, ask, chain, diamond, graph, path_of, thread_of, trail, visited,
 };
 
 async fn completed_thread<const N: usize>(
     names: [&'static str; N],
     probe: &Probe,
 ) -> Thread<Trail, Probe> {
-    let graph =
-        chain(names).checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(chain(names), probe);
     let outcome = thread.run(Trail::default()).await.expect("no node fails");
     assert!(outcome.is_done());
     probe.trace();
@@ -76,8 +74,7 @@ async fn resume_keeps_the_origin_and_a_branch_changes_it() {
         visited(&cx.origin().to_string())
     }
     let graph = graph().node_as("a", origin).node_as("b", ask).node_as("c", origin);
-    let graph = graph.sequence(["a", "b", "c"]).checkpointer(MemorySaver::new());
-    let thread = graph.compile().unwrap().thread("t", Probe::default());
+    let thread = thread_of(graph.sequence(["a", "b", "c"]), &Probe::default());
     assert!(!thread.run(Trail::default()).await.unwrap().is_done());
     let first = thread.resume("yes").await.unwrap().into_state().path;
     assert_eq!(first[2], first[0]);
@@ -91,8 +88,7 @@ async fn resume_keeps_the_origin_and_a_branch_changes_it() {
 #[tokio::test]
 async fn continuing_from_an_old_checkpoint_reruns_finished_nodes() {
     let probe = Probe::default();
-    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe.clone());
+    let thread = thread_of(diamond(), &probe);
     probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
     let failed = thread.state().await.unwrap().unwrap().id;
@@ -145,8 +141,7 @@ async fn an_old_checkpoint_can_be_edited() {
 #[tokio::test]
 async fn the_head_addressed_by_id_is_resumed_normally() {
     let probe = Probe::default();
-    let built = graph().node(ask).edge(START, ask).checkpointer(MemorySaver::new());
-    let thread = built.compile().unwrap().thread("t", probe);
+    let thread = thread_of(graph().node(ask).edge(START, ask), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     let head = thread.state().await.unwrap().unwrap().id;
     let outcome = thread.at(head).resume("x").await.unwrap();
@@ -178,8 +173,7 @@ async fn checkpoints_are_found_by_run_and_metadata() {
 #[tokio::test]
 async fn a_reused_run_id_does_not_drop_new_input() {
     let probe = Probe::default();
-    let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", probe).with_options(RunOptions::new().run_id("same"));
+    let thread = thread_of(chain(["a"]), &probe).with_options(RunOptions::new().run_id("same"));
     assert!(thread.run(trail(["1"])).await.unwrap().is_done());
     let error = thread.run(trail(["2"])).await.unwrap_err();
     let message = "run id `same` was already used on thread `t` with another input; use a new id for a new run";

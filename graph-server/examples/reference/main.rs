@@ -14,7 +14,7 @@ use clap::Parser;
 use graph_core::store::IndexConfig;
 use graph_server::{
     http::Guard,
-    langgraph::{Graphs, LangGraphApi},
+    langgraph::{ApiOptions, Graphs, LangGraphApi},
     raise_descriptor_limit, serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore, sqlite::Synchronous};
@@ -31,6 +31,9 @@ struct Options {
     /// Directory of the databases; a temporary one by default.
     #[arg(long)]
     data: Option<PathBuf>,
+    /// Allow webhooks to loopback and private addresses.
+    #[arg(long)]
+    private_webhooks: bool,
 }
 
 #[tokio::main]
@@ -41,13 +44,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = options.data.unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&directory)?;
     // Commits survive a crash of the process. They need not survive a power failure.
-    let settings = Sqlite::settings().synchronous(Synchronous::Normal);
-    let database = settings.open(directory.join("threads.db"))?;
+    let durability = Sqlite::settings().synchronous(Synchronous::Normal);
+    let database = durability.open(directory.join("threads.db"))?;
     let saver = Arc::new(SqliteSaver::new(&database));
     let index = IndexConfig::new(Words, words::DIMENSIONS);
     let store = Arc::new(SqliteStore::new(&database).with_index(index));
     let graphs = graphs::add_all(Graphs::new(saver, store))?;
-    let api = LangGraphApi::open(graphs, directory.join("api.db")).await?;
+    let settings = ApiOptions::default().private_webhooks(options.private_webhooks);
+    let api = LangGraphApi::open_with(graphs, directory.join("api.db"), settings).await?;
     let guard = Guard::new().rate_limit(u32::MAX).local_origins().max_body(16 << 20);
     let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;

@@ -3,18 +3,26 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{FromRequestParts, Query},
-    http::{Method, Uri, request::Parts},
+    body::Body,
+    extract::{FromRequestParts, Request, State},
+    http::{Method, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
 };
+use serde_json::Value;
 
 use super::{
+    authorize::{AccessRequest, Action, Authorize, Decision, Resource},
     database::View,
     error::{ApiError, ApiResult},
     manager::Manager,
+    required_access::required_access,
+    trace_context::trace_parent,
 };
-use crate::http::{Client, Scope};
+use crate::http::{Client, Scope, read_json};
 
-/// Extracts the manager as the client of a request sees it. Fails if the client's scope does not allow the request.
+/// Extracts the manager as the client of a request sees it. Fails if the client's scope or the authorizer does not allow
+/// the request.
 ///
 /// All handlers use this extractor, so none can see the objects of another owner. Requests without a client come from
 /// the operator, or from a server without authentication, and see everything.
@@ -27,10 +35,16 @@ impl FromRequestParts<Arc<Manager>> for Access {
         parts: &mut Parts,
         manager: &Arc<Manager>,
     ) -> Result<Self, ApiError> {
-        let Some(client) = parts.extensions.get::<Client>() else {
-            return Ok(Self(manager.clone()));
+        let parts = &*parts;
+        let manager = match trace_parent(&parts.headers) {
+            Some(trace_parent) => manager.with_trace_parent(trace_parent),
+            None => manager.clone(),
         };
-        let needed = needed_scope(&parts.method, &parts.uri);
+        let Some(client) = parts.extensions.get::<Client>() else {
+            return Ok(Self(manager));
+        };
+        // The scope does not depend on the body, which is read only for an authorizer.
+        let needed = needed_scope(required_access(&parts.method, &parts.uri, &Value::Null));
         if client.scope < needed {
             let detail = format!(
                 "this request requires the scope `{}`; use credentials with that scope",
@@ -38,47 +52,83 @@ impl FromRequestParts<Arc<Manager>> for Access {
             );
             return Err(ApiError::forbidden(detail));
         }
-        let view = match client.scope {
-            Scope::Admin => View::of_admin(&client.owner),
-            Scope::Read | Scope::Write => View::of_owner(&client.owner),
+        let view = match (authorize(parts, client).await?, client.scope) {
+            (Some(owner), _) => View::of_owner(&owner),
+            (None, Scope::Admin) => View::of_admin(&client.owner),
+            (None, Scope::Read | Scope::Write) => View::of_owner(&client.owner),
         };
         Ok(Self(manager.with_view(view)))
     }
 }
 
-/// Path suffixes of POST requests that only read.
-const READS: [&str; 7] = [
-    "/search",
-    "/count",
-    "/history",
-    "/versions",
-    "/state/checkpoint",
-    "/store/namespaces",
-    "/stream/events",
-];
-
-/// Returns the scope that a request needs.
-fn needed_scope(method: &Method, uri: &Uri) -> Scope {
-    let path = uri.path();
-    // With this parameter, a client cancels the run when it disconnects.
-    let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
-    let cancels = parameters.map_or(true, |Query(parameters)| {
-        let cancels = |(name, value): &(String, String)| {
-            name == "cancel_on_disconnect"
-                && !["0", "false"].contains(&value.to_ascii_lowercase().as_str())
-        };
-        parameters.iter().any(cancels)
-    });
-    // These paths end with the name of an assistant.
-    let is_named = ["/a2a/", "/ag-ui/", "/ai-sdk/"].iter().any(|it| path.starts_with(it));
-    let reads = !is_named && READS.iter().any(|it| path.ends_with(it));
-    match *method {
-        Method::GET | Method::HEAD if path == "/metrics" => Scope::Admin,
-        // Needs write access, because the WebSocket at this path also carries commands.
-        Method::GET if path.ends_with("/stream/events") => Scope::Write,
-        Method::GET | Method::HEAD if !cancels => Scope::Read,
-        Method::POST if reads => Scope::Read,
+/// Returns the scope that a request with this access needs.
+fn needed_scope(required: &[(Resource, Action)]) -> Scope {
+    let reads = |(_, action): &(_, Action)| matches!(action, Action::Read | Action::Search);
+    match required {
+        [(Resource::Metrics, _)] => Scope::Admin,
+        [_, ..] if required.iter().all(reads) => Scope::Read,
         _ => Scope::Write,
+    }
+}
+
+/// The authorizer of the API, and the body of the request that it decides about.
+#[derive(Clone)]
+struct Authorization {
+    authorizer: Arc<dyn Authorize>,
+    body: Arc<Value>,
+}
+
+/// Adds the authorizer and the body to a request.
+pub(super) async fn add_authorizer(
+    State(authorizer): State<Arc<dyn Authorize>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let mut body = Value::Null;
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let (parts, unread) = request.into_parts();
+        let bytes = match read_json(Request::from_parts(parts.clone(), unread), &()).await {
+            Ok(bytes) => bytes,
+            Err(problem) => return ApiError::from(problem).into_response(),
+        };
+        // The handler refuses a body that is not JSON.
+        body = serde_json::from_slice(&bytes).unwrap_or_default();
+        request = Request::from_parts(parts, Body::from(bytes));
+    }
+    request.extensions_mut().insert(Authorization { authorizer, body: Arc::new(body) });
+    next.run(request).await
+}
+
+/// Asks the authorizer, if there is one. Returns the owner to whose objects it restricts the request.
+async fn authorize(parts: &Parts, client: &Client) -> ApiResult<Option<String>> {
+    let Some(Authorization { authorizer, body }) = parts.extensions.get::<Authorization>() else {
+        return Ok(None);
+    };
+    // The elements of a batch are decided one by one.
+    let bodies = match &**body {
+        Value::Array(bodies) if !bodies.is_empty() => bodies.as_slice(),
+        body => std::slice::from_ref(body),
+    };
+    let uri = parts.uri.path_and_query().map_or("", |it| it.as_str());
+    let mut owners = Vec::new();
+    for &(resource, action) in required_access(&parts.method, &parts.uri, body) {
+        for body in bodies {
+            let request =
+                AccessRequest { uri, body, ..AccessRequest::new(client, resource, action) };
+            owners.push(match authorizer.authorize(&request).await {
+                Decision::Allow => None,
+                Decision::AllowAs(owner) => Some(owner),
+                Decision::Deny(reason) => return Err(ApiError::forbidden(reason)),
+            });
+        }
+    }
+    owners.dedup();
+    match <[_; 1]>::try_from(owners) {
+        Ok([owner]) => Ok(owner),
+        // The handler of a request has one view.
+        Err(_) => Err(ApiError::forbidden(
+            "this server allows no request that accesses the objects of several owners",
+        )),
     }
 }
 
@@ -111,7 +161,9 @@ mod tests {
 
     #[test]
     fn requests_that_only_read_need_the_read_scope() {
-        let needed = |method: Method, uri: &str| needed_scope(&method, &uri.parse().unwrap());
+        let needed = |method: Method, uri: &str| {
+            needed_scope(required_access(&method, &uri.parse().unwrap(), &Value::Null))
+        };
         assert_eq!(needed(Method::GET, "/threads/t"), Scope::Read);
         assert_eq!(needed(Method::GET, "/metrics"), Scope::Admin);
         assert_eq!(needed(Method::POST, "/threads/search"), Scope::Read);

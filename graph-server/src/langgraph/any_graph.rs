@@ -33,6 +33,8 @@ const LEASE_TIMEOUT: Duration = Duration::from_secs(45);
 pub(super) struct GraphRun<'a> {
     pub(super) run: &'a str,
     pub(super) thread: &'a str,
+    /// Owner of the run.
+    pub(super) owner: Option<&'a str>,
     /// The checkpoint that the run starts from.
     pub(super) at: Position,
     pub(super) kwargs: &'a RunKwargs,
@@ -486,6 +488,7 @@ mod tests {
         let run = GraphRun {
             run: "r",
             thread: "t",
+            owner: None,
             at: Position { checkpoint: Some(at), ..Position::HEAD },
             kwargs: &kwargs,
             metadata: Map::new(),

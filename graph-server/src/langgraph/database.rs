@@ -178,12 +178,12 @@ impl Database {
         Ok((documents.collect::<ApiResult<_>>()?, found.total))
     }
 
-    /// Searches for documents like [`Self::search`], and returns their ids.
+    /// Searches for documents like [`Self::search`], and returns the ids of all of them.
     pub(super) async fn search_ids<T: Document>(
         &self,
         search: &Search<'_>,
     ) -> ApiResult<Vec<String>> {
-        let search = Search { ids_only: true, ..*search };
+        let search = Search { ids_only: true, limit: usize::MAX, ..*search };
         Ok(self.documents.search(T::KIND, &search, self.view.filter::<T>()).await?.documents)
     }
 }

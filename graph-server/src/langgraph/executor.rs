@@ -56,6 +56,10 @@ pub struct ExecutorRun {
     pub graph: String,
     /// Name of the thread.
     pub thread: String,
+    /// Owner of the run, if the server identifies its clients.
+    pub owner: Option<String>,
+    /// Trace context of the request that created the run, in the format of the HTTP header `traceparent`.
+    pub trace_parent: Option<String>,
     /// Checkpoint from which the run starts. `None` selects the newest.
     pub checkpoint: Option<CheckpointId>,
     /// Input of the run.

@@ -72,6 +72,8 @@ impl ExecutorGraph {
             id: run.run.to_owned(),
             graph: self.name.clone(),
             thread: run.thread.to_owned(),
+            owner: run.owner.map(str::to_owned),
+            trace_parent: kwargs.trace_parent.clone(),
             checkpoint: run.at.checkpoint,
             input: self.input(kwargs)?,
             context: kwargs.context.clone(),

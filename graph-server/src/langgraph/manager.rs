@@ -20,6 +20,7 @@ mod replica;
 mod start;
 mod thread_events;
 mod thread_feed;
+mod webhook_delivery;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,6 +56,8 @@ pub(super) struct Manager {
     pub(super) database: Database,
     pub(super) webhooks: Webhooks,
     pub(super) metrics: Metrics,
+    /// W3C trace context of the request, which its runs inherit.
+    pub(super) trace_parent: Option<String>,
     /// Wakes the timer when a cron or the time to live of a thread was changed.
     pub(super) timer_changed: Arc<Notify>,
     queue: Arc<dyn RunQueue>,
@@ -79,6 +82,7 @@ impl Manager {
             database: Database::new(storage.documents),
             webhooks,
             metrics: Metrics::default(),
+            trace_parent: None,
             timer_changed: Arc::default(),
             queue: storage.queue,
             shared_events: storage.shared_events,
@@ -91,6 +95,11 @@ impl Manager {
     /// Returns the manager as a client with this view sees it.
     pub(super) fn with_view(&self, view: View) -> Arc<Self> {
         Arc::new(Self { database: self.database.with_view(view), ..self.clone() })
+    }
+
+    /// Returns the manager for a request with this trace context.
+    pub(super) fn with_trace_parent(&self, trace_parent: String) -> Arc<Self> {
+        Arc::new(Self { trace_parent: Some(trace_parent), ..self.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, LiveRuns> {

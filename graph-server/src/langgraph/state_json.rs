@@ -6,7 +6,7 @@ use graph_core::{
     TaskState,
     checkpoint::{CheckpointId, Source},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
@@ -38,6 +38,22 @@ pub(super) const STATE_FIELDS: [&str; 10] = [
 pub(super) fn state_json(thread: Uuid, state: &Snapshot, subgraphs: bool) -> Value {
     let reference = |id: CheckpointId| checkpoint_json(thread, state, id);
     let interrupts: Vec<_> = state.tasks.iter().flat_map(|it| it.interrupts.clone()).collect();
+    json!({
+        "values": state.values,
+        "next": state.next,
+        "tasks": state.tasks.iter().map(|it| task_json(thread, it, subgraphs)).collect::<Value>(),
+        "metadata": state_metadata(thread, state),
+        "created_at": wire_time(state.created_at),
+        "checkpoint": reference(state.id),
+        "parent_checkpoint": state.parent.map(reference),
+        "interrupts": interrupts_json(&interrupts),
+        "checkpoint_id": wire_id(state.id),
+        "parent_checkpoint_id": state.parent.map(wire_id),
+    })
+}
+
+/// Returns the metadata of a state's checkpoint.
+pub(super) fn state_metadata(thread: Uuid, state: &Snapshot) -> Map<String, Value> {
     let mut metadata = state.metadata.clone();
     // An edit is not part of a run.
     if state.source != Source::Update {
@@ -46,18 +62,7 @@ pub(super) fn state_json(thread: Uuid, state: &Snapshot, subgraphs: bool) -> Val
     metadata.insert("thread_id".to_owned(), json!(thread));
     metadata.extend(checkpoint_metadata(state.source.as_str(), state.step));
     metadata.insert("parents".to_owned(), checkpoint_map(&state.enclosing));
-    json!({
-        "values": state.values,
-        "next": state.next,
-        "tasks": state.tasks.iter().map(|it| task_json(thread, it, subgraphs)).collect::<Value>(),
-        "metadata": metadata,
-        "created_at": wire_time(state.created_at),
-        "checkpoint": reference(state.id),
-        "parent_checkpoint": state.parent.map(reference),
-        "interrupts": interrupts_json(&interrupts),
-        "checkpoint_id": wire_id(state.id),
-        "parent_checkpoint_id": state.parent.map(wire_id),
-    })
+    metadata
 }
 
 /// Encodes a reference to a checkpoint in the namespace of a state. For a subgraph, it contains the checkpoints of the

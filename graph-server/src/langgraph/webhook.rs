@@ -1,4 +1,4 @@
-//! Webhooks: a run that has ended is posted to a URL.
+//! Webhooks: a run that has ended is posted to a URL. This module sends one request; the manager retries and stores.
 //!
 //! By default, the server refuses to connect to loopback, private and other special addresses, because a client could
 //! otherwise reach services inside the server's network. The check is part of name resolution, so a name that resolves
@@ -15,14 +15,10 @@ use reqwest::{
     dns::{Addrs, Name, Resolve, Resolving},
     redirect::Policy,
 };
-use serde_json::Value;
-use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::error::{ApiError, ApiResult};
 
-/// Delays before the second and later attempts.
-const RETRY_DELAYS: [Duration; 3] =
-    [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
 /// Maximum time for one attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -66,39 +62,35 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Posts `body` to `url`, with several attempts. Failures are logged.
-    pub(super) async fn post(self, url: &str, body: &Value) {
+    /// Posts `body`, a JSON text, to `url` once. `id` lets the receiver recognize a webhook that it receives again.
+    pub(super) async fn post(self, url: &str, id: Uuid, body: String) -> Result<(), PostError> {
         if self.check(url).is_err() {
-            tracing::warn!("a webhook was not called, because its address is not allowed");
-            return;
+            return Err(PostError::Permanent("its address is not allowed".to_owned()));
         }
-        let client = match self.client() {
-            Ok(client) => client,
-            Err(error) => {
-                tracing::error!(%error, "cannot create the HTTP client of webhooks");
-                return;
-            }
-        };
-        let mut delays = RETRY_DELAYS.iter();
-        loop {
-            let request = client.post(url).header("content-type", "application/json");
-            let problem = match request.body(body.to_string()).send().await {
-                Ok(response) if response.status().is_success() => return,
-                Ok(response) if !is_retryable(response.status().as_u16()) => {
-                    tracing::warn!(status = %response.status(), "the receiver rejected a webhook; not retrying");
-                    return;
-                }
-                Ok(response) => response.status().to_string(),
-                // The URL can contain a secret, so it is not logged.
-                Err(error) => error.without_url().to_string(),
-            };
-            let Some(delay) = delays.next() else {
-                tracing::warn!(%problem, "cannot deliver a webhook; giving up");
-                return;
-            };
-            sleep(*delay).await;
+        let client = self.client().map_err(|error| {
+            PostError::Permanent(format!("cannot create the HTTP client of webhooks: {error}"))
+        })?;
+        let request = client.post(url).header("content-type", "application/json");
+        let response = request.header("webhook-id", id.to_string()).body(body).send().await;
+        // The URL can contain a secret, so it is not part of the message.
+        let response =
+            response.map_err(|error| PostError::Temporary(error.without_url().to_string()))?;
+        let status = response.status();
+        match status.as_u16() {
+            _ if status.is_success() => Ok(()),
+            code if is_retryable(code) => Err(PostError::Temporary(status.to_string())),
+            _ => Err(PostError::Permanent(status.to_string())),
         }
     }
+}
+
+/// The reason why a webhook was not delivered.
+#[derive(Debug)]
+pub(super) enum PostError {
+    /// Further attempts would fail too.
+    Permanent(String),
+    /// A later attempt may succeed.
+    Temporary(String),
 }
 
 /// Returns whether a request that failed with this status may succeed when it is retried.

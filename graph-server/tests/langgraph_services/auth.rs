@@ -26,20 +26,31 @@ impl User<'_> {
         self.send(Method::POST, path, body).await
     }
 
+    /// Creates a thread and returns its path.
+    pub(crate) async fn new_thread(&self) -> String {
+        let (_, thread) = self.post("/threads", json!({})).await;
+        format!("/threads/{}", thread["thread_id"].as_str().unwrap())
+    }
+
     pub(crate) async fn status(&self, path: &str) -> u16 {
         self.send(Method::GET, path, json!({})).await.0
     }
 }
 
-/// Starts a server with the clients `ada`, `bob`, `admin`, and `reader`, which has read access to the objects of `bob`.
-pub(crate) async fn server() -> Server {
+/// Returns a guard with the clients `ada`, `bob`, `admin`, and `reader`, which has read access to the objects of `bob`.
+pub(crate) fn guard() -> Guard {
     let key = |name: &str| KeyHash::of(&format!("key of {name}"));
     let keys = ApiKeys::new()
         .add(key("ada"), Client::new("ada@example.org"))
         .add(key("bob"), Client::new("bob"))
         .add(key("reader"), Client::new("bob").with_scope(Scope::Read))
         .add(key("admin"), Client::new("root").with_scope(Scope::Admin));
-    Server::start_guarded(Guard::new().rate_limit(u32::MAX).authenticator(keys)).await
+    Guard::new().rate_limit(u32::MAX).authenticator(keys)
+}
+
+/// Starts a server with this guard.
+pub(crate) async fn server() -> Server {
+    Server::start_guarded(guard()).await
 }
 
 pub(crate) fn user<'a>(server: &'a Server, name: &str) -> User<'a> {
@@ -108,8 +119,7 @@ async fn threads_and_runs_of_other_owners_are_invisible() {
 async fn a_run_that_an_admin_starts_belongs_to_the_owner_of_its_thread() {
     let server = server().await;
     let (ada, admin) = (user(&server, "ada"), user(&server, "admin"));
-    let (_, thread) = ada.post("/threads", json!({})).await;
-    let runs = format!("/threads/{}/runs", thread["thread_id"].as_str().unwrap());
+    let runs = format!("{}/runs", ada.new_thread().await);
     let body = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
     let (_, run) = admin.post(&runs, body).await;
     let path = format!("{runs}/{}/join", run["run_id"].as_str().unwrap());

@@ -12,17 +12,16 @@ use std::{
 use async_trait::async_trait;
 use graph_core::{Event, START, State, StateGraph};
 use graph_server::langgraph::{
-    ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, RunExecutor, Schemas,
+    ApiOptions, ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, Graphs, RunExecutor,
+    Schemas,
 };
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use test_support::DEADLINE;
 use tokio::time::{sleep, timeout};
 
-use crate::server::Server;
-
-/// Maximum duration of an operation that must not wait for the executor.
-const DEADLINE: Duration = Duration::from_secs(120);
+use crate::{auth::guard, server::Server};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Note {
@@ -41,7 +40,7 @@ struct Endless(Arc<Calls>);
 struct Calls {
     is_available: AtomicBool,
     has_cancelled: AtomicBool,
-    inputs: Mutex<Vec<ExecutorInput>>,
+    started: Mutex<Vec<ExecutorRun>>,
 }
 
 impl Endless {
@@ -52,8 +51,8 @@ impl Endless {
         }
     }
 
-    fn inputs(&self) -> Vec<ExecutorInput> {
-        self.0.inputs.lock().unwrap().clone()
+    fn started(&self) -> Vec<ExecutorRun> {
+        self.0.started.lock().unwrap().clone()
     }
 }
 
@@ -64,7 +63,7 @@ impl RunExecutor for Endless {
     }
 
     async fn start(&self, run: &ExecutorRun) -> Result<(), ExecutorError> {
-        self.0.inputs.lock().unwrap().push(run.input.clone());
+        self.0.started.lock().unwrap().push(run.clone());
         Ok(())
     }
 
@@ -89,13 +88,15 @@ impl RunExecutor for Endless {
 /// Starts a server whose graph `note` is executed by the returned executor.
 async fn start() -> (Server, Endless) {
     let executor = Endless::default();
-    let server = Server::start_with_graphs(|graphs| {
-        let graph = StateGraph::<Note>::new().node(write).edge(START, write);
-        let graphs = graphs.add("note", graph, Schemas::default()).unwrap();
-        graphs.execute_with("note", executor.clone()).unwrap()
-    })
-    .await;
+    let server = Server::start_with_graphs(|graphs| add_note(graphs, &executor)).await;
     (server, executor)
+}
+
+/// Adds the graph `note`, which the executor executes.
+fn add_note(graphs: Graphs, executor: &Endless) -> Graphs {
+    let graph = StateGraph::<Note>::new().node(write).edge(START, write);
+    let graphs = graphs.add("note", graph, Schemas::default()).unwrap();
+    graphs.execute_with("note", executor.clone()).unwrap()
 }
 
 /// Starts a run on a new thread, and waits until the executor has started it. Returns the paths of the thread and of the
@@ -105,7 +106,7 @@ async fn start_run(server: &Server, executor: &Endless, body: &Value) -> (String
     let (status, run) = server.post(&format!("{thread}/runs"), body).await;
     assert_eq!(status, 200, "{run}");
     let path = format!("{thread}/runs/{}", run["run_id"].as_str().unwrap());
-    wait_until(async || !executor.inputs().is_empty()).await;
+    wait_until(async || !executor.started().is_empty()).await;
     (thread, path)
 }
 
@@ -171,5 +172,23 @@ async fn a_single_answer_is_passed_without_an_interrupt_id_and_unknown_fields_ar
         update: Map::from_iter([("note".to_owned(), json!("x"))]),
         targets: Vec::new(),
     };
-    assert_eq!(executor.inputs(), [expected]);
+    let inputs: Vec<_> = executor.started().into_iter().map(|it| it.input).collect();
+    assert_eq!(inputs, [expected]);
+}
+
+#[tokio::test]
+async fn the_owner_and_the_trace_context_are_passed() {
+    let executor = Endless::default();
+    let add = |graphs| add_note(graphs, &executor);
+    let server = Server::start_with(ApiOptions::default(), guard(), add, |api| api).await;
+    let trace_parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let request = server.request(Method::POST, "/runs").bearer_auth("key of bob");
+    let request = request.header("traceparent", trace_parent);
+    let request = request.header("content-type", "application/json");
+    let response = request.body(with_input().to_string()).send().await.unwrap();
+    assert!(response.status().is_success(), "{}", response.status());
+    wait_until(async || !executor.started().is_empty()).await;
+    let run = executor.started().remove(0);
+    assert_eq!(run.owner.as_deref(), Some("bob"));
+    assert_eq!(run.trace_parent.as_deref(), Some(trace_parent));
 }

@@ -4,12 +4,15 @@
 
 mod agent;
 mod auth;
+mod authorize;
 mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
 mod owners;
 mod protocol;
+mod protocol_commands;
+mod protocol_socket;
 mod rpc;
 mod runs;
 mod search;
@@ -20,4 +23,6 @@ mod subgraphs;
 mod system;
 mod threads;
 mod ui;
+#[path = "../support/webhook_receiver.rs"]
+mod webhook_receiver;
 mod webhooks;

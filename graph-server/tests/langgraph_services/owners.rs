@@ -125,8 +125,7 @@ async fn agents_do_not_use_the_tasks_and_threads_of_other_owners() {
 async fn a_time_to_live_that_an_admin_sets_belongs_to_the_owner_of_the_thread() {
     let server = server().await;
     let (ada, admin) = (user(&server, "ada"), user(&server, "admin"));
-    let (_, thread) = ada.post("/threads", json!({})).await;
-    let path = format!("/threads/{}", thread["thread_id"].as_str().unwrap());
+    let path = ada.new_thread().await;
     let ttl = json!({ "ttl": { "ttl": 60 } });
     assert_eq!(admin.send(Method::PATCH, &path, ttl).await.0, 200);
     let (_, shown) = ada.send(Method::GET, &format!("{path}?include=ttl"), json!({})).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::server::Server;
 
-const NEW_THREAD: &str = "/threads/01890a5d-ac96-774b-bcce-b302099a8057";
+pub(crate) const NEW_THREAD: &str = "/threads/01890a5d-ac96-774b-bcce-b302099a8057";
 
 /// Reads events until one of them is the end of a run: a lifecycle event of the top-level graph.
 async fn read_run(server: &Server, thread: &str, filter: &Value) -> Vec<Value> {
@@ -36,7 +36,8 @@ async fn read_run(server: &Server, thread: &str, filter: &Value) -> Vec<Value> {
     events
 }
 
-async fn command(server: &Server, thread: &str, method: &str, params: Value) -> Value {
+/// Sends a command over HTTP and returns the answer.
+pub(crate) async fn command(server: &Server, thread: &str, method: &str, params: Value) -> Value {
     let body = json!({ "id": 7, "method": method, "params": params });
     let (status, answer) = server.post(&format!("{thread}/commands"), &body).await;
     assert_eq!(status, 200, "{answer}");
@@ -175,6 +176,8 @@ async fn failures_and_invalid_commands_are_reported() {
 
     let unknown = command(&server, NEW_THREAD, "run.stop", json!({})).await;
     assert_eq!(unknown["error"], "unknown_command");
+    let subscription = command(&server, NEW_THREAD, "subscription.reconnect", json!({})).await;
+    assert_eq!(subscription["error"], "not_supported", "subscriptions require a WebSocket");
     let extra = json!({ "assistant_id": "tiny", "input": {}, "surprise": 1 });
     let refused = command(&server, NEW_THREAD, "run.start", extra).await;
     assert_eq!(refused["error"], "invalid_argument");

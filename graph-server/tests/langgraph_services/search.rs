@@ -5,14 +5,26 @@ use serde_json::{Value, json};
 
 use crate::{search_cases, server::Server};
 
+/// Creates objects and returns their ids, which are in the field `id`.
+async fn create(
+    server: &Server,
+    path: &str,
+    objects: impl IntoIterator<Item = Value>,
+    id: &str,
+) -> Vec<String> {
+    let mut ids = Vec::new();
+    for object in objects {
+        let (_, created) = server.post(path, &object).await;
+        ids.push(created[id].as_str().unwrap().to_owned());
+    }
+    ids
+}
+
 #[tokio::test]
 async fn assistants_are_filtered_sorted_and_paginated() {
     let server = Server::start().await;
-    let mut ids = Vec::new();
-    for assistant in search_cases::assistants("tiny") {
-        let (_, assistant) = server.post("/assistants", &assistant).await;
-        ids.push(assistant["assistant_id"].as_str().unwrap().to_owned());
-    }
+    let assistants = search_cases::assistants("tiny");
+    let ids = create(&server, "/assistants", assistants, "assistant_id").await;
     for (case, expected) in search_cases::assistant_cases("tiny") {
         let (_, found) = server.post("/assistants/search", &case).await;
         let found = search_cases::numbers_by("assistant_id", &found, &ids);
@@ -25,11 +37,7 @@ async fn assistants_are_filtered_sorted_and_paginated() {
 #[tokio::test]
 async fn crons_are_filtered_sorted_and_paginated() {
     let server = Server::start().await;
-    let mut ids = Vec::new();
-    for cron in search_cases::crons("tiny") {
-        let (_, cron) = server.post("/runs/crons", &cron).await;
-        ids.push(cron["cron_id"].as_str().unwrap().to_owned());
-    }
+    let ids = create(&server, "/runs/crons", search_cases::crons("tiny"), "cron_id").await;
     let last = format!("/runs/crons/{}", ids[2]);
     assert_eq!(server.send(Method::PATCH, &last, &json!({ "enabled": false })).await.0, 200);
     let thread = server.new_thread().await;
@@ -50,12 +58,8 @@ async fn the_crons_of_a_deleted_assistant_are_deleted() {
     let server = Server::start().await;
     let (_, assistant) = server.post("/assistants", &json!({ "graph_id": "tiny" })).await;
     let own = assistant["assistant_id"].as_str().unwrap();
-    let mut ids = Vec::new();
-    for assistant in [own, "tiny"] {
-        let cron = json!({ "assistant_id": assistant, "schedule": "0 0 1 1 *" });
-        let (_, cron) = server.post("/runs/crons", &cron).await;
-        ids.push(cron["cron_id"].as_str().unwrap().to_owned());
-    }
+    let cron = |assistant: &str| json!({ "assistant_id": assistant, "schedule": "0 0 1 1 *" });
+    let ids = create(&server, "/runs/crons", [cron(own), cron("tiny")], "cron_id").await;
     let path = format!("/assistants/{own}");
     assert_eq!(server.send(Method::DELETE, &path, &json!({})).await.0, 204);
     let (_, left) = server.post("/runs/crons/search", &json!({})).await;
@@ -92,9 +96,7 @@ async fn the_runs_of_a_thread_are_filtered_and_paginated() {
 #[tokio::test]
 async fn the_history_can_be_limited_to_one_checkpoint() {
     let server = Server::start().await;
-    let thread = format!("/threads/{}", server.new_thread().await);
-    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
-    server.post(&format!("{thread}/runs/wait"), &run).await;
+    let thread = server.run_tiny().await;
     let history = async |body: Value| server.post(&format!("{thread}/history"), &body).await.1;
     let all = history(json!({})).await;
     let one = history(json!({ "limit": 1, "checkpoint": all[2]["checkpoint"] })).await;

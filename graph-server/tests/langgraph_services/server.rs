@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use graph_server::{
     http::Guard,
-    langgraph::{ApiOptions, Graphs, LangGraphApi},
+    langgraph::{ApiOptions, Authorize, Graphs, LangGraphApi},
     serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
@@ -31,24 +31,37 @@ impl Server {
 
     /// Starts a server with further graphs.
     pub(crate) async fn start_with_graphs(add: impl FnOnce(Graphs) -> Graphs) -> Self {
-        Self::start_with(ApiOptions::default(), Guard::new().rate_limit(u32::MAX), add).await
+        let guard = Guard::new().rate_limit(u32::MAX);
+        Self::start_with(ApiOptions::default(), guard, add, |api| api).await
     }
 
     /// Starts a server with this guard.
     pub(crate) async fn start_guarded(guard: Guard) -> Self {
-        Self::start_with(ApiOptions::default(), guard, |graphs| graphs).await
+        Self::start_with(ApiOptions::default(), guard, |graphs| graphs, |api| api).await
+    }
+
+    /// Starts a server with this guard and authorizer.
+    pub(crate) async fn start_authorized(
+        guard: Guard,
+        authorizer: impl Authorize + 'static,
+    ) -> Self {
+        let authorize = |api: LangGraphApi| api.authorizer(authorizer);
+        Self::start_with(ApiOptions::default(), guard, |graphs| graphs, authorize).await
     }
 
     /// Starts a server that calls webhooks on this machine.
     pub(crate) async fn start_with_private_webhooks() -> Self {
         let options = ApiOptions::default().private_webhooks(true);
-        Self::start_with(options, Guard::new().rate_limit(u32::MAX), |graphs| graphs).await
+        let guard = Guard::new().rate_limit(u32::MAX);
+        Self::start_with(options, guard, |graphs| graphs, |api| api).await
     }
 
-    async fn start_with(
+    /// Starts a server with these options, guard and further graphs.
+    pub(crate) async fn start_with(
         options: ApiOptions,
         guard: Guard,
         add: impl FnOnce(Graphs) -> Graphs,
+        configure: impl FnOnce(LangGraphApi) -> LangGraphApi,
     ) -> Self {
         let files = tempfile::tempdir().unwrap();
         let database = Sqlite::open(files.path().join("threads.db")).unwrap();
@@ -56,7 +69,7 @@ impl Server {
         let store = Arc::new(SqliteStore::new(&database));
         let graphs = add(add_all(Graphs::new(saver, store)).unwrap());
         let path = files.path().join("api.db");
-        let api = LangGraphApi::open_with(graphs, path, options).await.unwrap();
+        let api = configure(LangGraphApi::open_with(graphs, path, options).await.unwrap());
         let guarded = guard.wrap(api.open_routes(), api.routes(), api.metrics());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -112,6 +125,14 @@ impl Server {
     pub(crate) async fn new_thread(&self) -> String {
         let (_, thread) = self.post("/threads", &json!({})).await;
         thread["thread_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Creates a thread and runs the graph `tiny` on it. Returns the path of the thread.
+    pub(crate) async fn run_tiny(&self) -> String {
+        let thread = format!("/threads/{}", self.new_thread().await);
+        let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+        self.post(&format!("{thread}/runs/wait"), &run).await;
+        thread
     }
 }
 

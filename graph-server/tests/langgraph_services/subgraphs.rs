@@ -137,7 +137,7 @@ async fn the_event_protocol_reads_the_state_of_a_subgraph() {
     let checkpoint = json!({ "id": state["checkpoint_id"], "ns": essay.draft });
     assert_eq!(found["result"]["checkpoint"], checkpoint);
     assert_eq!(read("").await["result"]["checkpoint"]["ns"], "");
-    assert_eq!(read("surprise:1").await["error"], "invalid_argument");
+    assert_eq!(read("surprise:1").await["error"], "no_such_namespace");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::DEADLINE;
 
 use crate::{search_cases, server::Server};
 
@@ -56,16 +57,14 @@ async fn a_thread_that_cannot_be_deleted_does_not_keep_other_threads_alive() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(120), deleted).await.unwrap();
+    tokio::time::timeout(DEADLINE, deleted).await.unwrap();
     assert_eq!(server.get(&format!("/threads/{broken}")).await.0, 200);
 }
 
 #[tokio::test]
 async fn a_thread_can_keep_its_latest_checkpoint_when_its_time_to_live_ends() {
     let server = Server::start().await;
-    let thread = format!("/threads/{}", server.new_thread().await);
-    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
-    server.post(&format!("{thread}/runs/wait"), &run).await;
+    let thread = server.run_tiny().await;
     let history = format!("{thread}/history");
     assert!(server.get(&history).await.1.as_array().unwrap().len() > 1);
     let ttl = json!({ "ttl": { "ttl": 0.0001, "strategy": "keep_latest" } });
@@ -162,9 +161,7 @@ async fn threads_are_excluded_by_their_metadata() {
 #[tokio::test]
 async fn states_and_histories_contain_only_the_selected_fields() {
     let server = Server::start().await;
-    let thread = format!("/threads/{}", server.new_thread().await);
-    let run = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
-    server.post(&format!("{thread}/runs/wait"), &run).await;
+    let thread = server.run_tiny().await;
     let selected = json!({ "values": { "value": "xab" }, "next": [] });
     let query = "select=values.value&select=next";
     assert_eq!(server.get(&format!("{thread}/state?{query}")).await.1, selected);

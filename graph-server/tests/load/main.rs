@@ -9,3 +9,6 @@
 mod killed;
 mod readers;
 mod reference;
+#[path = "../support/webhook_receiver.rs"]
+mod webhook_receiver;
+mod webhooks;

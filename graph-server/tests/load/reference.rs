@@ -22,11 +22,16 @@ impl Reference {
     }
 
     pub(crate) fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// Starts the server with further arguments.
+    pub(crate) fn start_with(data: &Path, arguments: &[&str]) -> Self {
         // The client requires a TLS provider, although these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // The readers and the server have the same limit, because child processes inherit it.
         raise_descriptor_limit().unwrap();
-        let (process, address) = Process::start_server(&mut Self::command(data));
+        let (process, address) = Process::start_server(Self::command(data).args(arguments));
         // The server closes idle connections, possibly while the client sends a request on one of them.
         let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
         Self { process, address, client }

@@ -11,3 +11,6 @@ mod search;
 mod search_cases;
 mod streams;
 mod tls;
+#[path = "../support/webhook_receiver.rs"]
+mod webhook_receiver;
+mod webhooks;

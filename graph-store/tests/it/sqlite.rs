@@ -1,8 +1,6 @@
 //! Tests of the SQLite saver.
 
 use std::{
-    fs,
-    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -11,17 +9,13 @@ use checkpoint_testkit::checkpointer;
 use graph_core::{
     CompiledGraph, Context, Durability, END, NodeError, Route, RunOptions, RunOutcome, START,
     State, StateGraph,
-    checkpoint::{
-        CheckpointError, CheckpointId, Checkpointer, HistoryQuery, Keep, Lookup, NewCheckpoint,
-        TaskEvent, TaskId, TaskRecord,
-    },
+    checkpoint::{CheckpointError, Checkpointer, HistoryQuery, Keep, Lookup},
     subgraph,
 };
-use graph_store::{OpenError, Retention, RetentionRule, Sqlite, SqliteSaver, sqlite::Synchronous};
-use tempfile::TempDir;
+use graph_store::{Retention, RetentionRule, Sqlite, SqliteSaver, sqlite::Synchronous};
 use tokio::task::JoinSet;
 
-use crate::checkpoints::new_checkpoint;
+use crate::diary::{Diary, TestDir, diary, keep_diary, write};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_saver_passes_the_conformance_suite() {
@@ -36,80 +30,6 @@ async fn the_saver_passes_the_conformance_suite() {
         Arc::new(saver) as Arc<dyn Checkpointer>
     });
     report.await.assert();
-}
-
-/// A temporary directory with a database.
-struct TestDir(TempDir);
-
-impl TestDir {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.path().join("threads.db")
-    }
-
-    fn saver(&self) -> SqliteSaver {
-        SqliteSaver::open(self.path()).unwrap()
-    }
-
-    /// Opens the file with SQLite. Statements wait until the saver has finished writing.
-    fn connection(&self) -> rusqlite::Connection {
-        let connection = rusqlite::Connection::open(self.path()).unwrap();
-        connection.busy_timeout(Duration::from_secs(120)).unwrap();
-        connection
-    }
-
-    /// Returns the concatenated contents of all files in the directory.
-    #[cfg(feature = "encryption")]
-    fn bytes(&self) -> Vec<u8> {
-        let files = fs::read_dir(self.0.path()).unwrap();
-        files.flat_map(|it| fs::read(it.unwrap().path()).unwrap()).collect()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let files = fs::read_dir(self.0.path()).unwrap();
-        let mut names: Vec<_> =
-            files.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-#[derive(State, Clone, Debug, Default)]
-struct Diary {
-    #[reduce(append)]
-    days: Vec<String>,
-    wanted: usize,
-}
-
-async fn write(diary: &Diary) -> DiaryUpdate {
-    Diary::update().days([format!("day {}: {}", diary.days.len(), "x".repeat(200))])
-}
-
-#[derive(Route)]
-enum Next {
-    #[to(write)]
-    More,
-    #[to(END)]
-    Enough,
-}
-
-fn enough(diary: &Diary) -> Next {
-    if diary.days.len() < diary.wanted { Next::More } else { Next::Enough }
-}
-
-fn diary(saver: SqliteSaver) -> CompiledGraph<Diary> {
-    let graph = StateGraph::<Diary>::new().node(write).edge(START, write).branch(write, enough);
-    graph.checkpointer(saver).compile().unwrap()
-}
-
-async fn keep_diary(saver: &SqliteSaver, thread: &str, days: usize) {
-    let options = RunOptions::new().step_limit(1_000_000);
-    let thread = diary(saver.clone()).thread(thread, ()).with_options(options);
-    let exit = thread.run(Diary { wanted: days, ..Diary::default() }).await.unwrap();
-    assert_eq!(exit.into_state().days.len(), days);
 }
 
 #[derive(State, Clone, Debug, Default)]
@@ -288,92 +208,6 @@ async fn retention_applies_its_rules() {
 }
 
 #[tokio::test]
-async fn a_thread_is_leased_by_one_open_database_at_a_time() {
-    let dir = TestDir::new();
-    let (one, two) = (dir.saver(), dir.saver());
-    let lease = one.lease("t").await.unwrap();
-    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
-    drop(lease);
-    let lease_of_two = loop {
-        match two.lease("t").await {
-            Err(CheckpointError::Busy { .. }) => tokio::task::yield_now().await,
-            result => break result.unwrap(),
-        }
-    };
-    assert!(matches!(one.lease("t").await, Err(CheckpointError::Busy { .. })));
-    drop(lease_of_two);
-}
-
-#[tokio::test]
-async fn a_thread_of_a_dead_owner_can_be_leased_and_stale_writes_are_rejected() {
-    let dir = TestDir::new();
-    let (one, two) = (dir.saver(), dir.saver());
-    let _lease = one.lease("diary").await.unwrap();
-    // Without its owner file, an owner counts as dead, as if its process had ended.
-    for name in dir.names().iter().filter(|it| it.contains("-owner-")) {
-        fs::remove_file(dir.0.path().join(name)).unwrap();
-    }
-    let _lease_of_two = two.lease("diary").await.unwrap();
-    let first = first_checkpoint(CheckpointId::next(), "late");
-    let key = first.key.clone();
-    let late = one.put(first).await;
-    assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
-    // A process that lost its lease cannot store task records either, because they would replace those of the
-    // active run.
-    let event = TaskEvent::Failed { error: "late".into(), handled: false };
-    let late = TaskRecord { task: TaskId::from_parts(&[b"task"]), node: "write".into(), event };
-    let late = one.record(&key, vec![late]).await;
-    assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
-}
-
-/// Returns the first checkpoint of a thread.
-fn first_checkpoint(id: CheckpointId, run: &str) -> NewCheckpoint {
-    new_checkpoint("diary", id, None, run, Vec::new())
-}
-
-#[tokio::test]
-async fn a_second_checkpoint_with_the_same_id_is_rejected() {
-    let dir = TestDir::new();
-    let saver = dir.saver();
-    let id = CheckpointId::next();
-    saver.put(first_checkpoint(id, "one")).await.unwrap();
-    saver.put(first_checkpoint(id, "one")).await.unwrap();
-    let other = saver.put(first_checkpoint(id, "another")).await;
-    assert!(matches!(other, Err(CheckpointError::HeadMoved { .. })), "{other:?}");
-    let mut older = first_checkpoint(CheckpointId::from_bytes([0; 16]), "one");
-    older.expected_head = Some(id);
-    let older = saver.put(older).await;
-    assert!(matches!(older, Err(CheckpointError::NotNewer { .. })), "{older:?}");
-}
-
-#[cfg(unix)]
-#[tokio::test]
-async fn a_lease_holds_for_symlinks_to_the_file() {
-    let dir = TestDir::new();
-    let one = dir.saver();
-    let link = dir.0.path().join("link.db");
-    std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-    let two = SqliteSaver::open(link).unwrap();
-    let _lease = one.lease("t").await.unwrap();
-    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
-}
-
-#[tokio::test]
-async fn readers_do_not_block_on_writers() {
-    let dir = TestDir::new();
-    let saver = dir.saver();
-    keep_diary(&saver, "t", 2).await;
-    let writing = dir.connection();
-    writing.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let settings = Sqlite::settings().busy_timeout(Duration::ZERO);
-    let other = SqliteSaver::new(&settings.open(dir.path()).unwrap());
-    assert_eq!(other.threads().await.unwrap(), ["t"]);
-    let days = other.get(&Lookup::head("t", "")).await.unwrap().unwrap().values["days"].clone();
-    assert_eq!(days.as_array().unwrap().len(), 2);
-    writing.execute_batch("ROLLBACK").unwrap();
-}
-
-#[tokio::test]
 async fn changed_and_cyclic_chains_are_reported_as_damaged() {
     for change in ["prev = prev - 1", "prev = id", "prev = id + 1", "depth = depth + 1"] {
         let dir = TestDir::new();
@@ -394,27 +228,6 @@ async fn changed_and_cyclic_chains_are_reported_as_damaged() {
 }
 
 #[tokio::test]
-async fn paths_that_are_not_files_are_rejected() {
-    for name in ["", ":memory:", "file:threads.db"] {
-        let error = SqliteSaver::open(name).unwrap_err().to_string();
-        assert!(error.contains("the path must specify a file"), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn files_of_dead_owners_are_removed() {
-    let dir = TestDir::new();
-    let left = dir.0.path().join("threads.db-owner-0123456789abcdef");
-    fs::write(&left, "").unwrap();
-    let living = dir.saver();
-    assert!(!left.exists());
-    let _another = dir.saver();
-    let owners = dir.names().iter().filter(|it| it.contains("-owner-")).count();
-    assert_eq!(owners, 2);
-    drop(living);
-}
-
-#[tokio::test]
 async fn retention_skips_a_damaged_thread() {
     let dir = TestDir::new();
     let saver = dir.saver();
@@ -431,22 +244,6 @@ async fn retention_skips_a_damaged_thread() {
     assert_eq!(report.failed.len(), 1);
     assert_eq!(report.failed[0].0, "a");
     assert_eq!(report.checkpoints, 6);
-}
-
-#[tokio::test]
-async fn a_failed_release_does_not_lock_out_its_own_process() {
-    let dir = TestDir::new();
-    let saver = dir.saver();
-    let lease = saver.lease("t").await.unwrap();
-    let file = dir.connection();
-    file.execute_batch(
-        "CREATE TRIGGER no BEFORE DELETE ON lease BEGIN SELECT raise(ABORT, 'no'); END",
-    )
-    .unwrap();
-    assert!(matches!(saver.lease("t").await, Err(CheckpointError::Busy { .. })));
-    drop(lease);
-    let _second = saver.lease("t").await.unwrap();
-    assert!(matches!(dir.saver().lease("t").await, Err(CheckpointError::Busy { .. })));
 }
 
 #[tokio::test]
@@ -478,33 +275,6 @@ async fn a_value_above_the_limit_is_rejected() {
     // The thread is unchanged and can be run again.
     let exit = thread.run(Diary { wanted: 1, ..Diary::default() }).await.unwrap();
     assert_eq!(exit.into_state().days.len(), 1);
-}
-
-#[tokio::test]
-async fn foreign_files_are_rejected_and_unchanged() {
-    let dir = TestDir::new();
-    fs::write(dir.path(), "this is a letter, and no database; it is long enough to be read")
-        .unwrap();
-    let error = SqliteSaver::open(dir.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Unreachable { .. }), "{error}");
-    assert!(error.to_string().contains("choose another"), "{error}");
-    assert!(fs::read(dir.path()).unwrap().starts_with(b"this is a letter"));
-
-    let dir = TestDir::new();
-    let file = dir.connection();
-    file.execute_batch("CREATE TABLE mine (x)").unwrap();
-    assert!(matches!(SqliteSaver::open(dir.path()), Err(OpenError::Foreign { .. })));
-
-    let dir = TestDir::new();
-    drop(dir.saver());
-    let file = dir.connection();
-    file.pragma_update(None, "user_version", 99).unwrap();
-    let error = SqliteSaver::open(dir.path()).unwrap_err();
-    assert!(matches!(error, OpenError::TooNew { found: 99, .. }), "{error}");
-
-    let missing = TestDir::new().path().join("nowhere/threads.db");
-    let error = SqliteSaver::open(missing).unwrap_err().to_string();
-    assert!(error.contains("check that its directory exists"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,17 +2,16 @@
 
 use std::{fs, path::Path};
 
+use checkpoint_testkit::sample::next_checkpoint;
 use graph_core::{
     Context, END, NodeError, RunOutcome, START, State, StateGraph,
     checkpoint::{
-        Checkpoint, CheckpointId, Checkpointer, HistoryQuery, Lookup, NewCheckpoint, TaskEvent,
-        TaskId, TaskRecord,
+        Checkpoint, Checkpointer, HistoryQuery, Lookup, NewCheckpoint, TaskEvent, TaskId,
+        TaskRecord,
     },
 };
 use graph_store::SqliteSaver;
 use rusqlite::Connection;
-
-use crate::checkpoints::new_checkpoint;
 
 #[derive(State, Clone, Debug, Default)]
 struct Tea {
@@ -136,5 +135,5 @@ fn done(task: &str) -> TaskRecord {
 
 /// Returns the first checkpoint of a thread. The checkpoint is not stored.
 fn unstored_checkpoint() -> NewCheckpoint {
-    new_checkpoint("early", CheckpointId::next(), None, "run", Vec::new())
+    next_checkpoint("early", None, Vec::new())
 }

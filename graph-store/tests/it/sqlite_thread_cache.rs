@@ -2,6 +2,7 @@
 
 use std::{fs, thread};
 
+use checkpoint_testkit::sample::new_checkpoint;
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointId, CheckpointKey, CheckpointWrite, Checkpointer,
     HistoryQuery, Keep, Lookup, MemorySaver, NewCheckpoint, TaskEvent, TaskId, TaskRecord,
@@ -10,8 +11,6 @@ use graph_store::{Sqlite, SqliteSaver, sqlite::Synchronous};
 use proptest::{prelude::*, sample::Index};
 use serde_json::json;
 use tokio::{runtime::Builder, task::JoinSet};
-
-use crate::checkpoints::new_checkpoint;
 
 const THREADS: [&str; 3] = ["a", "b", "c"];
 

@@ -83,11 +83,7 @@ impl ResponseBuilder {
     pub(super) fn attach_opaque_to_first(&mut self, opaque: Value) {
         let first = self.content.iter_mut().find_map(|it| match it {
             Part::Reasoning { opaque, .. } => Some(opaque),
-            Part::Text { .. }
-            | Part::Media(_)
-            | Part::ToolCall(_)
-            | Part::InvalidToolCall(_)
-            | Part::ToolResult { .. } => None,
+            _ => None,
         });
         match first {
             Some(slot) => *slot = Some(opaque),

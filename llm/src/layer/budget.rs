@@ -156,6 +156,28 @@ impl Budget {
         Ok(Spending { tokens, money: money.unwrap_or_default() })
     }
 
+    /// Returns the cost of a call that has ended, for which `reserved` was reserved: the reported usage, nothing if the
+    /// request was rejected, and the reserved amount if the actual cost is unknown.
+    pub fn actual_cost(
+        &self,
+        model: &ModelId,
+        reserved: Spending,
+        outcome: &Result<Response, Error>,
+    ) -> Spending {
+        match outcome {
+            Ok(Response { usage, cost, .. }) => {
+                let tokens = usage.map(|it| it.input.saturating_add(it.output));
+                let money = cost.or_else(|| self.price(model, usage.as_ref()?));
+                Spending {
+                    tokens: tokens.unwrap_or(reserved.tokens),
+                    money: money.unwrap_or(reserved.money),
+                }
+            }
+            Err(error) if is_free(error) => Spending::default(),
+            Err(_) => reserved,
+        }
+    }
+
     fn price(&self, model: &ModelId, usage: &Usage) -> Option<Money> {
         self.catalog.entry(model)?.cost(usage)
     }
@@ -174,18 +196,7 @@ struct Reservation<'a> {
 
 impl Reservation<'_> {
     fn settle(&mut self, model: &ModelId, outcome: &Result<Response, Error>) {
-        match outcome {
-            Ok(Response { usage, cost, .. }) => {
-                let tokens = usage.map(|it| it.input.saturating_add(it.output));
-                let money = cost.or_else(|| self.budget.price(model, usage.as_ref()?));
-                self.used = Spending {
-                    tokens: tokens.unwrap_or(self.amount.tokens),
-                    money: money.unwrap_or(self.amount.money),
-                };
-            }
-            Err(error) if is_free(error) => self.used = Spending::default(),
-            Err(_) => {}
-        }
+        self.used = self.budget.actual_cost(model, self.amount, outcome);
     }
 }
 

@@ -13,3 +13,4 @@ mod peers;
 mod scripted;
 mod stream;
 mod structured;
+mod structured_calls;

@@ -183,7 +183,7 @@ async fn invalid_arguments_are_rejected_before_anything_starts() {
         ("bench --model gpt", "specify its provider with --provider"),
         ("run x --provider nobody", "openai-compatible, scripted"),
         ("run x --provider openai-compatible --model m --max-cost 1", "limit the tokens"),
-        ("resume nothing", "give the folder"),
+        ("resume nothing", "pass the directory"),
     ] {
         let line: Vec<&str> = more.split(' ').collect();
         let set = [

@@ -71,6 +71,16 @@ fn in_sandboxes(
     report(&inquiry, options).unwrap().thread("t", None)
 }
 
+/// Returns a thread of a report with default options whose inquiries run in sandboxes with the given options.
+fn sandboxed_thread(sandboxes: &Sandboxes, options: SandboxOptions) -> Thread<Report, Deps> {
+    let inquiry = sandboxed(&graph(), sandboxes, options);
+    report(&inquiry, ReportOptions::default()).unwrap().thread("t", None)
+}
+
+fn plain_options() -> SandboxOptions {
+    SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy())
+}
+
 /// Number of calls with each prompt.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<BTreeMap<String, u32>>>);
@@ -305,8 +315,7 @@ async fn failed_run_resumes_from_the_last_checkpoint_of_the_guest() {
             }
         });
         let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(policy).max_guests(1);
-        let inquiry = sandboxed(&graph(), &sandboxes, options);
-        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let thread = sandboxed_thread(&sandboxes, options);
         let error = thread.run(start("")).await.unwrap_err();
         assert!(error.to_string().contains("it was deleted"), "{error}");
         let outcome = thread.proceed().await.unwrap();
@@ -397,7 +406,7 @@ async fn payloads_fan_out_to_concurrent_sandboxes() {
     let expected = ordinary.invoke(start(""), None).await.unwrap();
     assert_eq!(expected.findings.len(), 3);
     on_each_backend(async |sandboxes| {
-        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let options = plain_options();
         let inquiry = sandboxed(&graph(), &sandboxes, options);
         let graph = fan_out(&|| subgraph_on_payload("inquire", &inquiry, input, output));
         assert_eq!(graph.invoke(start(""), None).await.unwrap(), expected);
@@ -428,8 +437,7 @@ async fn sandbox_can_have_an_exact_name_and_be_created_first() {
             });
         let sandbox = sandboxes.create_if_not_exists(Spec::new("inquiry")).await.unwrap();
         sandbox.fs().write("note.txt", "hello").await.unwrap();
-        let inquiry = sandboxed(&graph(), &sandboxes, options);
-        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let thread = sandboxed_thread(&sandboxes, options);
         assert!(thread.run(start("")).await.unwrap().is_done());
         let names = names.lock().unwrap().clone();
         assert!(!names.is_empty() && names.iter().all(|it| *it == ["inquiry"]), "{names:?}");
@@ -443,7 +451,7 @@ async fn sandbox_can_have_an_exact_name_and_be_created_first() {
 #[tokio::test]
 async fn sandbox_is_kept_only_after_a_completed_invocation() {
     on_each_backend(async |sandboxes| {
-        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let options = plain_options();
         let inquiry = sandboxed(&graph(), &sandboxes, options.keep_alive());
         let graph = report(&inquiry, ReportOptions::default()).unwrap();
         assert!(graph.thread("done", None).run(start("")).await.unwrap().is_done());
@@ -460,11 +468,10 @@ async fn sandbox_is_kept_only_after_a_completed_invocation() {
 #[tokio::test]
 async fn filtered_events_do_not_reach_the_stream_of_the_parent() {
     on_each_backend(async |sandboxes| {
-        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
+        let options = plain_options();
         let is_start = |it: &Event| matches!(it.kind, EventKind::TaskStarted { .. });
         let options = options.event_filter(move |it| !is_start(it));
-        let inquiry = sandboxed(&graph(), &sandboxes, options);
-        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
+        let thread = sandboxed_thread(&sandboxes, options);
         let modes = RunOptions::new().stream_modes(StreamMode::DEBUG).subgraphs();
         let mut events = thread.with_options(modes).stream(start(""));
         let (mut inside, mut outside) = (Vec::new(), Vec::new());
@@ -512,46 +519,17 @@ async fn drained_run_stops_inside_the_subgraph_and_continues_there() {
 }
 
 #[tokio::test]
-async fn guest_cannot_read_checkpoints_of_its_parent() {
+async fn forbidden_actions_of_the_guest_fail_the_node() {
     on_each_backend(async |sandboxes| {
-        let thread = in_sandboxes(&sandboxes, plain_policy(), ReportOptions::default());
-        let error = thread.run(start("spy")).await.unwrap_err();
-        assert!(error.to_string().contains("only its own checkpoints"), "{error}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn commands_to_the_parent_are_refused_by_default() {
-    on_each_backend(async |sandboxes| {
-        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
-        let inquiry = sandboxed(&graph(), &sandboxes, options);
-        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
-        let error = thread.run(start("escape")).await.unwrap_err();
-        assert!(error.to_string().contains("`SandboxOptions::allow_parent_commands`"), "{error}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn denied_interrupts_fail_the_node() {
-    on_each_backend(async |sandboxes| {
-        let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(plain_policy());
-        let inquiry = sandboxed(&graph(), &sandboxes, options.deny_interrupts());
-        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
-        let error = thread.run(start("interrupt")).await.unwrap_err();
-        assert!(error.to_string().contains("`SandboxOptions::deny_interrupts`"), "{error}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn undeclared_calls_are_refused() {
-    on_each_backend(async |sandboxes| {
-        let inquiry = sandboxed(&graph(), &sandboxes, Spec::new("inquiry"));
-        let thread = report(&inquiry, ReportOptions::default()).unwrap().thread("t", None);
-        let error = thread.run(start("")).await.unwrap_err();
-        assert!(error.to_string().contains("calls of kind `ask` are not allowed"), "{error}");
+        for (options, mode, message) in [
+            (plain_options(), "spy", "only its own checkpoints"),
+            (plain_options(), "escape", "`SandboxOptions::allow_parent_commands`"),
+            (plain_options().deny_interrupts(), "interrupt", "`SandboxOptions::deny_interrupts`"),
+            (Spec::new("inquiry").into(), "", "calls of kind `ask` are not allowed"),
+        ] {
+            let error = sandboxed_thread(&sandboxes, options).run(start(mode)).await.unwrap_err();
+            assert!(error.to_string().contains(message), "{mode}: {error}");
+        }
     })
     .await;
 }

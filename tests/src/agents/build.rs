@@ -182,7 +182,7 @@ fn response_schema(spec: &SchemaSpec) -> ResponseSchema {
     let mut schema = ResponseSchema::new(&spec.name, object_schema(&spec.fields));
     let kind = spec.r#as.as_deref().unwrap_or("pydantic");
     schema.checked = kind != "json_schema";
-    let order: Vec<String> = spec.fields.0.iter().map(|it| it.0.clone()).collect();
+    let order: Vec<String> = spec.fields.keys().cloned().collect();
     let name = spec.name.clone();
     match kind {
         "dataclass" => {

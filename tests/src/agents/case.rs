@@ -1,9 +1,10 @@
 //! Agent cases as stored in the case files; see `fixtures/agents/FORMAT.md`.
 
+use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::ordered::{Ordered, ordered_updates};
+use super::ordered::ordered_updates;
 
 /// A recorded case.
 #[derive(Clone, Debug, Deserialize)]
@@ -117,7 +118,7 @@ pub struct ToolSpec {
     #[serde(default)]
     pub name: String,
     #[serde(default)]
-    pub args: Ordered,
+    pub args: IndexMap<String, Value>,
     #[serde(default, deserialize_with = "ordered_updates")]
     pub r#do: Vec<Value>,
     #[serde(default)]
@@ -157,7 +158,7 @@ pub struct ResponseSpec {
 pub struct SchemaSpec {
     pub name: String,
     #[serde(default)]
-    pub fields: Ordered,
+    pub fields: IndexMap<String, Value>,
     #[serde(default)]
     pub r#as: Option<String>,
 }

@@ -15,6 +15,12 @@ use super::log::{SharedLog, lock};
 /// Name of the schema for the selection of tools by a model.
 const TOOL_SELECTION: &str = "ToolSelectionResponse";
 
+/// Returns the scripted replies of a model. Its description is a list, or an object with the list in `script`.
+pub(super) fn replies(spec: &Value) -> &[Value] {
+    let script = spec.as_array().or_else(|| spec["script"].as_array());
+    script.map(Vec::as_slice).unwrap_or_default()
+}
+
 /// A scripted model of a case.
 #[derive(Debug)]
 pub(super) struct CaseModel {
@@ -27,7 +33,6 @@ pub(super) struct CaseModel {
 
 impl CaseModel {
     pub(super) fn new(name: &str, spec: &Value, log: SharedLog) -> Self {
-        let script = if spec.is_array() { spec } else { &spec["script"] };
         let profile = &spec["profile"];
         Self {
             name: name.to_owned(),
@@ -36,7 +41,7 @@ impl CaseModel {
                 structured_output: profile["structured_output"] == true,
                 max_input_tokens: profile["max_input_tokens"].as_u64().map(|it| it as usize),
             },
-            replies: Mutex::new(script.as_array().cloned().unwrap_or_default().into()),
+            replies: Mutex::new(replies(spec).iter().cloned().collect()),
             log,
         }
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use graph_agents::{ExceptionAnswer, ProviderTool, Tool, ToolOutput};
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::{case::ToolSpec, ordered::Ordered, program::Env, world::World};
+use super::{case::ToolSpec, program::Env, world::World};
 
 /// Converts a type in the notation of the case files to a JSON Schema.
 fn type_schema(kind: &Value) -> Value {
@@ -30,11 +31,11 @@ fn type_schema(kind: &Value) -> Value {
 }
 
 /// Returns the JSON Schema of an object with these fields.
-pub(super) fn object_schema(fields: &Ordered) -> Value {
+pub(super) fn object_schema(fields: &IndexMap<String, Value>) -> Value {
     let properties: Map<String, Value> =
-        fields.0.iter().map(|(name, kind)| (name.clone(), type_schema(kind))).collect();
-    let required = fields.0.iter().filter(|(_, kind)| kind.get("default").is_none());
-    let required: Vec<_> = required.map(|it| &it.0).collect();
+        fields.iter().map(|(name, kind)| (name.clone(), type_schema(kind))).collect();
+    let required = fields.iter().filter(|(_, kind)| kind.get("default").is_none());
+    let required: Vec<_> = required.map(|it| it.0).collect();
     json!({"type": "object", "properties": properties, "required": required})
 }
 

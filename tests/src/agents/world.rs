@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     log::{Log, SharedLog, lock},
-    model::CaseModel,
+    model::{CaseModel, replies},
 };
 
 /// The data that all parts of a case share.
@@ -27,8 +27,8 @@ impl World {
         models: BTreeMap<String, Arc<CaseModel>>,
         scripts: &Map<String, Value>,
     ) -> Self {
-        let messages = scripts.values().filter_map(Value::as_array).flatten();
-        let calls = messages.filter_map(|it| it["tool_calls"].as_array());
+        let calls = scripts.values().flat_map(replies);
+        let calls = calls.filter_map(|it| it["tool_calls"].as_array());
         let is_handoff =
             |call: &Value| call["name"].as_str().is_some_and(|it| it.starts_with("transfer_to_"));
         let parallel_handoffs =

@@ -1,14 +1,17 @@
 //! Runs conformance cases on the engine:
-//! `conformance [--eager [--min-ahead N]] [--saver KIND] [--remote-tasks] [--case ID] [-v] FILE.jsonl...`.
+//! `conformance [--eager [--min-ahead N]] [--saver KIND] [--remote-tasks] [--cluster [--database URL]] [--case ID] [-v]
+//! FILE.jsonl...`.
 #![expect(clippy::print_stdout, reason = "prints its report to stdout")]
 
-use std::{collections::BTreeMap, env, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, env, error::Error, path::PathBuf, process::ExitCode};
 
 use graph_tests::{
-    Case, Execution, ReadError, SaverKind, compare,
+    Case, Execution, SaverKind, compare,
     eager::{self, Equality},
     read, run,
 };
+#[cfg(feature = "cluster")]
+use graph_tests::{cluster::CaseCluster, postgres};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -23,6 +26,8 @@ Run conformance cases on the engine and compare the answers with the recorded on
   --min-ahead N  With --eager, fail if fewer cases ran ahead
   --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
   --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
+  --cluster     Run the cases on a cluster, with a new PostgreSQL server (feature `cluster`)
+  --database URL  With --cluster, use this empty PostgreSQL database
   --case ID     Run only the case with this id
   -v            Print the graph, the call and both answers of each difference; with --eager, how each case ran"
         );
@@ -46,6 +51,9 @@ struct Options {
     min_ahead: usize,
     saver: SaverKind,
     execution: Execution,
+    cluster: bool,
+    /// URL of an empty database for the cluster. `None`: a new server.
+    database: Option<String>,
     case: Option<String>,
     verbose: bool,
 }
@@ -60,18 +68,68 @@ impl Options {
                 "--saver" => options.saver = args.next()?.parse().ok()?,
                 "--case" => options.case = Some(args.next()?),
                 "--remote-tasks" => options.execution = Execution::RemoteTasks,
+                "--cluster" => options.cluster = true,
+                "--database" => options.database = Some(args.next()?),
                 "-v" => options.verbose = true,
                 other if other.starts_with('-') => return None,
                 file => options.files.push(PathBuf::from(file)),
             }
         }
-        let is_valid = !options.files.is_empty() && (options.eager || options.min_ahead == 0);
+        let is_valid = !options.files.is_empty()
+            && (options.eager || options.min_ahead == 0)
+            && (options.cluster || options.database.is_none())
+            && !(options.cluster && options.has_local_options());
         is_valid.then_some(options)
+    }
+
+    /// Returns whether an option is set that does not apply to a cluster.
+    fn has_local_options(&self) -> bool {
+        let is_plain = matches!(self.execution, Execution::Engine);
+        self.eager || self.saver != SaverKind::default() || !is_plain
+    }
+}
+
+/// Runs cases that are not eager.
+enum Runner<'a> {
+    Engine(&'a Options),
+    #[cfg(feature = "cluster")]
+    Cluster(tokio::runtime::Runtime, CaseCluster),
+}
+
+impl<'a> Runner<'a> {
+    fn new(options: &'a Options) -> Result<Self, Box<dyn Error>> {
+        if options.cluster { Self::cluster(options) } else { Ok(Self::Engine(options)) }
+    }
+
+    #[cfg(feature = "cluster")]
+    fn cluster(options: &Options) -> Result<Self, Box<dyn Error>> {
+        let runtime = tokio::runtime::Runtime::new()?;
+        let url = match &options.database {
+            Some(url) => url.clone(),
+            None => postgres::shared_or_error()?.fresh_database(),
+        };
+        let cluster = runtime.block_on(CaseCluster::connect(&url))?;
+        Ok(Self::Cluster(runtime, cluster))
+    }
+
+    #[cfg(not(feature = "cluster"))]
+    fn cluster(_: &Options) -> Result<Self, Box<dyn Error>> {
+        Err("`--cluster` is not part of this build; build with `-p graph-tests --features cluster`"
+            .into())
+    }
+
+    fn run(&self, case: &Case) -> Result<Vec<Value>, Box<dyn Error>> {
+        match self {
+            Self::Engine(options) => Ok(run(case, options.saver, &options.execution)?),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(runtime, cluster) => Ok(runtime.block_on(cluster.run(case))?),
+        }
     }
 }
 
 /// Runs the selected cases. Returns whether all answers are equal to the recorded answers, and enough cases ran ahead.
-fn report(options: &Options) -> Result<bool, ReadError> {
+fn report(options: &Options) -> Result<bool, Box<dyn Error>> {
+    let runner = Runner::new(options)?;
     let (mut n_cases, mut n_equal) = (0, 0);
     let mut equalities: BTreeMap<Equality, usize> = BTreeMap::new();
     for file in &options.files {
@@ -81,7 +139,7 @@ fn report(options: &Options) -> Result<bool, ReadError> {
             }
             n_cases += 1;
             if !options.eager {
-                n_equal += usize::from(is_equal(&case, options));
+                n_equal += usize::from(is_equal(&case, &runner, options.verbose));
             } else if let Some(equality) = equality(&case, options) {
                 n_equal += 1;
                 *equalities.entry(equality).or_default() += 1;
@@ -89,6 +147,10 @@ fn report(options: &Options) -> Result<bool, ReadError> {
         }
     }
     println!("{n_cases} cases, {n_equal} equal");
+    #[cfg(feature = "cluster")]
+    if let Runner::Cluster(_, cluster) = &runner {
+        println!("{}", cluster.counts());
+    }
     for (equality, count) in &equalities {
         println!("{count:5} {equality}");
     }
@@ -111,8 +173,8 @@ fn equality(case: &Case, options: &Options) -> Option<Equality> {
     Some(equality)
 }
 
-fn is_equal(case: &Case, options: &Options) -> bool {
-    let got = match run(case, options.saver, &options.execution) {
+fn is_equal(case: &Case, runner: &Runner<'_>, verbose: bool) -> bool {
+    let got = match runner.run(case) {
         Ok(got) => got,
         Err(error) => {
             println!("{}: {}\n  {error}\n", case.id, case.about);
@@ -121,7 +183,7 @@ fn is_equal(case: &Case, options: &Options) -> bool {
     };
     let Some(difference) = compare(case, &got) else { return true };
     println!("{}: {}\n  {}\n", case.id, case.about, difference.to_string().replace('\n', "\n  "));
-    if options.verbose {
+    if verbose {
         print_answers(case, &got, difference.call);
     }
     false

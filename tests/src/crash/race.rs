@@ -3,15 +3,13 @@
 //! A round has two phases. On `look`, the worker reads the thread's head and prints `ready`. On `go`, it tries to
 //! add a checkpoint that follows this head, and prints the result. The modes that run a graph need no `look`.
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
+use checkpoint_testkit::sample::new_checkpoint;
 use graph_core::{
     Checkpointer, CompiledGraph, Durability, RunError, RunOutcome, START, State, StateGraph, Stops,
     Thread,
-    checkpoint::{
-        Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, FrontierRecord, Header,
-        Lookup, NewCheckpoint, Source,
-    },
+    checkpoint::{Change, Checkpoint, CheckpointError, CheckpointId, Lookup},
 };
 use serde_json::json;
 
@@ -141,26 +139,13 @@ impl RaceWorker {
         let head = self.head.as_ref();
         let count = 1 + head.and_then(|it| it.values.get("count")?.as_u64()).unwrap_or(0);
         let head_id = head.map(|it| it.key.id);
-        let id = CheckpointId::after(head_id);
-        let header = Header {
-            parent: head_id,
-            origin: head.map_or(id, |it| it.header.origin),
-            step: head.map_or(-1, |it| it.header.step + 1),
-            source: if head.is_some() { Source::Loop } else { Source::Input },
-            created_at: SystemTime::now(),
-            run: std::process::id().to_string(),
-            version: 1,
-            parents: Default::default(),
-            metadata: Default::default(),
-        };
-        let checkpoint = NewCheckpoint {
-            key: CheckpointKey { thread: self.thread.clone(), namespace: String::new(), id },
-            expected_head: head_id,
-            base: head_id,
-            header,
-            frontier: FrontierRecord::default(),
-            changes: vec![("count".to_owned(), Change::Set(json!(count)))],
-        };
+        let (id, run) = (CheckpointId::after(head_id), std::process::id().to_string());
+        let changes = vec![("count".to_owned(), Change::Set(json!(count)))];
+        let mut checkpoint = new_checkpoint(&self.thread, id, head_id, &run, changes);
+        if let Some(Checkpoint { header, .. }) = head {
+            checkpoint.header.origin = header.origin;
+            checkpoint.header.step = header.step + 1;
+        }
         self.saver.put(checkpoint).await?;
         Ok(count)
     }

@@ -81,7 +81,7 @@ fn add_node(
     }
     // A random graph may contain nodes that no path leads to.
     let mut json = json.with_metadata("index", index).command_only();
-    // The branches of a node are limited to what the node reads only if the node has these options.
+    // Without this option, the branches of the node could read all fields.
     if let Some(reads) = node.reads.as_ref().filter(|_| has_branch(node)) {
         json = json.reads(reads.iter().copied());
     }

@@ -248,8 +248,8 @@ pub(crate) struct ClusterArgs {
     /// Execute the run on the workers of the cluster with this PostgreSQL URL [default: CONSULTING_CLUSTER]
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = [
-        "concurrency", "isolation", "sandbox", "pool", "keep_alive", "max_cost", "max_tokens", "first_byte_timeout",
-        "idle_timeout", "call_timeout", "retries"
+        "concurrency", "isolation", "sandbox", "pool", "keep_alive", "first_byte_timeout", "idle_timeout",
+        "call_timeout", "retries"
     ])]
     pub(crate) cluster: Option<String>,
 }
@@ -651,7 +651,7 @@ impl ExecutionArgs {
 
 /// Parses the value of `--isolation`.
 fn isolation_level(text: &str) -> Result<Isolation, String> {
-    const LEVELS: &str = "vm (a virtual machine), kernel (a kernel of its own), process (a confined process that \
+    const LEVELS: &str = "vm (a virtual machine), kernel (a separate kernel), process (a confined process that \
                           shares the host's kernel) or off";
     match text {
         "vm" => Ok(Isolation::Vm),

@@ -67,7 +67,9 @@ pub(crate) enum CliError {
     Diff(#[from] consulting_graph::diff::DiffError),
     #[error("the run is not waiting for a review; omit --reviewed")]
     NotAwaitingReview,
-    #[error("all scores of the run could be read; to score the moves anew, fork the run at a move")]
+    #[error(
+        "all scores of the run could be read; to score the moves again, fork the run at a move"
+    )]
     NothingToRescore,
     #[error(transparent)]
     Serve(#[from] consulting_graph::serve::ServeError),

@@ -91,7 +91,7 @@ async fn resume(
         Some(url) => {
             let url = crate::cluster::cluster_url(url);
             let url = url.map_err(|error| RunError::InvalidRequest(error.to_string()))?;
-            run.resume_on_cluster(&url, options.review, on_event).await
+            run.resume_on_cluster(&url, options.limit, options.review, on_event).await
         }
         None => run.resume(options, on_event).await,
     }

@@ -34,12 +34,12 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
         Some(path) => Some(review::read(path)?),
         None => None,
     };
-    // A cluster refuses runs with a limit or a required isolation.
-    let is_silent = args.output.quiet || execute::is_on_cluster(&args.cluster);
     let limit = args.execution.limit().or(run.manifest().limit);
-    if !(limit.is_unlimited() || is_silent) {
+    if !(limit.is_unlimited() || args.output.quiet) {
         eprintln!("Spending limit of the whole run: {limit}.");
     }
+    // A cluster refuses runs with a required isolation.
+    let is_silent = args.output.quiet || execute::is_on_cluster(&args.cluster);
     if let (None, Some(isolation)) = (args.execution.isolation, run.manifest().isolation)
         && isolation != Isolation::Preferred
         && !is_silent

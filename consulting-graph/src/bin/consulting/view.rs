@@ -81,20 +81,27 @@ impl View {
 
     /// Redraws the screen, if there is one. Otherwise prints a line if nothing has happened for a while.
     pub(crate) fn draw(&mut self) {
-        let (since, is_announced) = self.last_event;
-        let is_long = since.elapsed() >= LONG_WAIT;
-        if let (ViewMode::Lines, true, false) = (&self.mode, is_long, is_announced) {
-            self.last_event.1 = true;
+        if self.announces_wait() {
             let now = format_duration(self.started.elapsed());
             eprintln!("{now:>6}  waiting for answers of the model");
         }
-        self.run.set_wait(is_long.then(|| since.elapsed()));
+        let wait = self.last_event.0.elapsed();
+        self.run.set_wait((wait >= LONG_WAIT).then_some(wait));
         if let ViewMode::Screen(screen) = &mut self.mode {
             if let Some(meter) = &mut self.meter {
                 self.run.set_spending(meter.read());
             }
             screen.draw(&render::render(&self.run, self.started.elapsed(), screen::size()));
         }
+    }
+
+    /// Returns whether to print a line about the current wait. Returns `true` at most once per wait.
+    fn announces_wait(&mut self) -> bool {
+        let (since, is_announced) = self.last_event;
+        let is_due = !is_announced && since.elapsed() >= LONG_WAIT;
+        let announces = is_due && matches!(self.mode, ViewMode::Lines);
+        self.last_event.1 |= announces;
+        announces
     }
 
     /// Draws the screen one last time and leaves it on the terminal.

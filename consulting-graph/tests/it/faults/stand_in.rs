@@ -181,7 +181,7 @@ fn role(request: &Request) -> Role {
     static CRITIC: LazyLock<String> =
         LazyLock::new(|| Config::parse(DEFAULT).unwrap().critic.system_prompt);
     match request.schema.as_ref().map(|it| it.name.as_str()) {
-        Some("FindingsDraft") => Role::Inference,
+        Some("FindingsDraft" | "SingleFinding") => Role::Inference,
         Some("MovesDraft") => Role::Analyst,
         Some("Scores") => Role::Scorer,
         _ if request.system.as_ref().is_some_and(|it| it.contains(CRITIC.trim())) => Role::Critic,

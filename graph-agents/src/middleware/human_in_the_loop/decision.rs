@@ -53,7 +53,7 @@ impl Decision {
         let allowed = |it: &Self| rule.allowed.contains(&it.r#type) && complete(it);
         decision.filter(allowed).ok_or_else(|| {
             let kind = value["type"].as_str().unwrap_or("None");
-            AgentError::value(format!(
+            AgentError::refused_decision(format!(
                 "Unexpected human decision: {}. Decision type '{kind}' is not allowed for tool '{}'. Expected one of \
                  {} based on the tool's configuration.",
                 notation::python(value),

@@ -1,7 +1,7 @@
 //! Splits a command line into words.
 
 /// Splits a command line into words, with the quotes of a POSIX shell. Returns `None` if it contains anything that a
-/// shell would interpret in another way: operators, redirections, variables, substitutions, patterns, or an open quote.
+/// shell would interpret differently: operators, redirections, variables, substitutions, patterns, or an open quote.
 pub(super) fn words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

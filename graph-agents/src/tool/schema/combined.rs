@@ -16,7 +16,7 @@ impl<'a> Checker<'a> {
     ) -> Map<String, Value> {
         match self.value(schema, &Value::Object(object.clone())) {
             Value::Object(converted) => converted,
-            // Only a schema that the object does not match converts it to another type.
+            // The object is converted to another type only if it does not match the schema, which is already reported.
             _ => object.clone(),
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct RunHistory {
     is_cancel_requested: bool,
     n_events: i64,
     ended_legs: BTreeSet<i32>,
-    /// Last step of which tasks were posted.
+    /// Last step whose tasks were posted.
     step: i64,
 }
 
@@ -158,7 +158,9 @@ impl History {
         is_stored: bool,
     ) -> Result<(), Violation> {
         match (self.is_holder(run, serial), is_stored) {
-            (false, true) => Err(format!("a worker stored {what} of {run} after it had lost it")),
+            (false, true) => {
+                Err(format!("a worker stored {what} of {run} after it had lost the run"))
+            }
             (true, false) => Err(format!("the worker of {run} could not store {what}")),
             _ => Ok(()),
         }
@@ -219,7 +221,7 @@ impl History {
     ) -> Result<(), Violation> {
         if !self.is_holder(run, serial) {
             return check(before == after, || {
-                format!("a worker requeued {run} after it had lost it")
+                format!("a worker requeued {run} after it had lost the run")
             });
         }
         let history = self.run(run);
@@ -259,7 +261,7 @@ impl History {
     ) -> Result<(), Violation> {
         let TaskClaim { run, id, .. } = claim;
         check(!is_stored || self.is_task_holder(claim, serial), || {
-            format!("a worker stored messages of task {id} of {run} after it had lost it")
+            format!("a worker stored messages of task {id} of {run} after it had lost the task")
         })
     }
 
@@ -273,7 +275,7 @@ impl History {
         let TaskClaim { run, id, .. } = claim;
         let is_own = stored == Some(&*serial.to_string());
         check(!is_own || self.is_task_holder(claim, serial), || {
-            format!("a worker ended task {id} of {run} after it had lost it")
+            format!("a worker ended task {id} of {run} after it had lost the task")
         })?;
         if is_own {
             self.tasks.insert((run.clone(), id.clone()), None);

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Extension, Router,
     body::{Body, BodyDataStream},
-    http::{Method, Request},
+    http::{HeaderValue, Method, Request},
+    middleware::map_request,
 };
 use futures_util::StreamExt;
 use graph_core::store::InMemoryStore;
-use graph_server::langgraph::{ApiOptions, Graphs, LangGraphApi, Schemas};
+use graph_server::{
+    http::Client,
+    langgraph::{ApiOptions, Graphs, LangGraphApi, Schemas},
+};
 use graph_store::PostgresSaver;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -47,6 +51,17 @@ impl Api {
     fn new(api: LangGraphApi, files: Option<TempDir>) -> Self {
         let routes = api.routes();
         Self { api, routes, _files: files.map(Arc::new) }
+    }
+
+    /// Returns the server as a client of this owner uses it, with this trace context.
+    pub(super) fn client(&self, owner: &str, trace_parent: &'static str) -> Self {
+        let add_header = move |mut request: Request<Body>| async move {
+            let value = HeaderValue::from_static(trace_parent);
+            request.headers_mut().insert("traceparent", value);
+            request
+        };
+        let routes = self.routes.clone().layer(map_request(add_header));
+        Self { routes: routes.layer(Extension(Client::new(owner))), ..self.clone() }
     }
 
     async fn send(

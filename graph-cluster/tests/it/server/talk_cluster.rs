@@ -1,6 +1,9 @@
 //! A worker in this process, and the graph that it executes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use graph_cluster::{Client, PostgresQueue, RegisteredGraph, RunStore, Worker};
 use graph_core::{CompiledGraph, Context, NodeError, START, State, StateGraph};
@@ -54,6 +57,8 @@ pub(super) struct Cluster {
     pub(super) url: String,
     pub(super) client: Client,
     pub(super) gate: Gate,
+    /// Trace contexts of the legs that the worker has started.
+    pub(super) trace_parents: Arc<Mutex<Vec<String>>>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -70,12 +75,19 @@ impl Cluster {
             let gate = gate.clone();
             move |_| std::future::ready(Ok(gate.clone()))
         };
+        let trace_parents = Arc::<Mutex<Vec<String>>>::default();
         let worker = Worker::new(store.clone())
             .lease(LONG_LEASE)
+            .trace_parent({
+                let parents = trace_parents.clone();
+                move |_: &_, parent: &str| {
+                    parents.lock().expect("the lock is not poisoned").push(parent.to_owned());
+                }
+            })
             .register(RegisteredGraph::with_context("talk", graph, deps));
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(worker.serve(PostgresQueue::new(), async { drop(stopped.await) }));
         let client = Client::new(store, PostgresQueue::new());
-        Some(Self { url, client, gate, _stop: stop })
+        Some(Self { url, client, gate, trace_parents, _stop: stop })
     }
 }

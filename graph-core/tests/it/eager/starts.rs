@@ -7,7 +7,9 @@ use graph_core::{
 use serde_json::json;
 
 use super::branches::{Branches, BranchesUpdate, history, join, left, right, thread, two_branches};
-use crate::support::{Item, Probe, Trail, TrailUpdate, trail, visited, work, yield_to_tasks};
+use crate::support::{
+    Item, Probe, Trail, TrailUpdate, thread_of, trail, visited, work, yield_to_tasks,
+};
 
 #[tokio::test]
 async fn fast_branch_does_not_wait_for_a_slow_task() {
@@ -28,8 +30,7 @@ async fn fast_branch_does_not_wait_for_a_slow_task() {
     assert_eq!(result.both, "a1 | b1 b2 b3 ");
     assert_eq!(probe.trace(), "1: a1 b1 | 2: b2 | 3: b3 | 4: join");
 
-    let graph = two_branches().checkpointer(MemorySaver::new()).compile().unwrap();
-    let ordinary = graph.thread("t", probe);
+    let ordinary = thread_of(two_branches(), &probe);
     assert_eq!(ordinary.invoke(Branches::default()).await.unwrap(), result);
     assert_eq!(history(&eager).await, history(&ordinary).await);
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use graph_core::{Event, RunError};
 use serde_json::{Value, json};
 
-use super::{LiveRun, Manager, RunResult, record::Recorder};
+use super::{LiveRun, Manager, RunResult, record::Recorder, webhook_delivery::PendingWebhook};
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphFailure, GraphRun},
     cancellation::{CancelAction, Cancellation},
@@ -79,7 +79,7 @@ impl Manager {
         run.attempt += 1;
         run.updated_at = now();
         live.facts.attempt.store(run.attempt, Ordering::Relaxed);
-        if !self.queue.put_run(claim, to_row(&run, None)?).await? {
+        if !self.queue.put_run(claim, to_row(&run, None)?, None).await? {
             self.abandon(&live);
             return Ok(());
         }
@@ -151,18 +151,21 @@ impl Manager {
     async fn fail(&self, claim: &Claim) -> ApiResult<()> {
         let stored = self.database.get::<Run>(&claim.run.to_string()).await?;
         let is_active = |it: &Run| matches!(it.status, RunStatus::Pending | RunStatus::Running);
+        let (mut webhook, error) = (None, storage_error());
         if let Some(mut run) = stored.filter(is_active) {
             run.status = RunStatus::Error;
             run.updated_at = now();
-            self.queue.put_run(claim, to_row(&run, None)?).await?;
+            webhook = PendingWebhook::new(&run, None, Some(&error));
+            self.put_ended(claim, &run, webhook.as_ref()).await?;
         }
-        let output = json!({ "__error__": storage_error() });
+        let output = json!({ "__error__": error });
         if !self.queue.end_run(claim, &output).await? {
             self.abandon_claimed(claim);
             return Ok(());
         }
         let live = self.lock().live.get(&claim.run).cloned();
         live.into_iter().for_each(|it| self.end_here(it, RunResult { output: output.clone() }));
+        webhook.into_iter().for_each(|it| self.deliver_soon(it));
         Ok(())
     }
 
@@ -182,6 +185,7 @@ impl Manager {
         let request = GraphRun {
             run: &live.facts.run.to_string(),
             thread: &live.facts.thread.to_string(),
+            owner: live.owner.as_deref(),
             at,
             kwargs: &run.kwargs,
             metadata: live.facts.to_metadata(),
@@ -246,8 +250,8 @@ impl Manager {
         self.finish_run(claim, live, run, RunResult { output: Value::Null }, None).await
     }
 
-    /// Stores a run that has ended, updates its thread, and ends the streams. The status is stored first, because
-    /// clients read it when a stream ends.
+    /// Stores a run that has ended with its webhook, updates its thread, and ends the streams. The status is stored
+    /// first, because clients read it when a stream ends.
     async fn finish_run(
         &self,
         claim: &Claim,
@@ -256,21 +260,16 @@ impl Manager {
         mut result: RunResult,
         error: Option<NamedError>,
     ) -> ApiResult<()> {
-        if !self.queue.put_run(claim, to_row(&run, None)?).await? {
+        let values = match run.kwargs.webhook {
+            Some(_) => self.values(&run).await?,
+            None => None,
+        };
+        let webhook = PendingWebhook::new(&run, values.as_ref(), error.as_ref());
+        if !self.put_ended(claim, &run, webhook.as_ref()).await? {
             self.abandon(live);
             return Ok(());
         }
-        let failure = error.clone();
         let values = self.refresh_thread(claim.thread, Some(claim.run), error).await?;
-        let webhook = run.kwargs.webhook.clone().map(|url| {
-            let mut body = json!(run);
-            body["values"] = json!(values);
-            body["error"] = json!(failure);
-            body["run_started_at"] = json!(run.created_at);
-            body["run_ended_at"] = json!(run.updated_at);
-            body["webhook_sent_at"] = json!(now());
-            (url, body)
-        });
         if result.output.is_null() {
             result.output = values.unwrap_or_else(|| json!({}));
         }
@@ -278,11 +277,15 @@ impl Manager {
             self.remove_thread(claim.thread).await?;
         }
         self.end_claimed(claim, live, result).await?;
-        if let Some((url, body)) = webhook {
-            let webhooks = self.webhooks;
-            tokio::spawn(async move { webhooks.post(&url, &body).await });
-        }
+        webhook.into_iter().for_each(|it| self.deliver_soon(it));
         Ok(())
+    }
+
+    /// Returns the values of a run's thread.
+    async fn values(&self, run: &Run) -> ApiResult<Option<Value>> {
+        let Some(graph) = self.graphs.get(&run.kwargs.graph_id) else { return Ok(None) };
+        let state = graph.state(&run.thread_id.to_string(), &Position::HEAD, false).await?;
+        Ok(state.map(|it| it.values))
     }
 
     /// Removes a run that has ended from the queue, and ends its streams.

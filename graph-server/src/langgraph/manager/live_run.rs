@@ -14,7 +14,8 @@ use crate::langgraph::{
     stream::{
         buffer::{BufferReader, EventBuffer},
         encode::Selection,
-        item::RunFacts,
+        item::{Body, RunFacts},
+        protocol::AgentTree,
         sse::{EventId, RunEvents},
     },
 };
@@ -167,6 +168,22 @@ impl LiveRun {
     /// Returns whether the run has ended.
     pub(in crate::langgraph) fn has_ended(&self) -> bool {
         self.result.get().is_some()
+    }
+
+    /// Returns whether the buffer contains all events of the run after the event with this number. The events before a
+    /// restart of the server are lost, unless the storage is shared.
+    pub(super) fn has_events_after(&self, number: u64) -> bool {
+        self.buffer.first().is_none_or(|first| {
+            let is_complete = matches!(first.body, Body::Started(_)) && self.facts.attempt() == 1;
+            is_complete || first.seq <= number
+        })
+    }
+
+    /// Returns the graphs of the run and their statuses.
+    pub(in crate::langgraph) fn agent_tree(&self) -> AgentTree {
+        // The buffer is complete before the run ends.
+        let has_ended = self.has_ended();
+        AgentTree::new(&self.facts, &self.buffer, has_ended)
     }
 
     /// Returns the events of the run after the event `seen`.

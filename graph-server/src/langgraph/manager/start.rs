@@ -7,6 +7,9 @@ use super::{Manager, dispatch, replica};
 impl Manager {
     /// Spawns the tasks that execute runs. They end when the manager is dropped.
     pub(in crate::langgraph) fn start(self: &Arc<Self>) {
+        if self.shared_events.is_none() {
+            self.take_over_webhooks();
+        }
         let (changed, slots) = (self.queue.changed(), self.slots.clone());
         tokio::spawn(dispatch::run(Arc::downgrade(self), changed, slots));
         if let Some(shared) = &self.shared_events {

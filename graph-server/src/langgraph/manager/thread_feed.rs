@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::Value;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::live_run::LiveRun;
 use crate::langgraph::stream::item::SEQ_STEP;
@@ -71,12 +72,19 @@ impl ThreadFeed {
         self.counter.load(Ordering::Relaxed)
     }
 
+    /// Returns whether all events of a run and of the later runs after the event with this number are kept.
+    pub(in crate::langgraph) fn has_events_after(&self, run: Uuid, number: u64) -> bool {
+        let runs = self.runs.borrow();
+        let mut following = runs.iter().skip_while(|it| it.facts.run != run).peekable();
+        following.peek().is_some() && following.all(|it| it.has_events_after(number))
+    }
+
     /// Adds runs that were started earlier, in the order of their events.
     pub(super) fn add_earlier(&self, mut earlier: Vec<Arc<LiveRun>>) {
         self.runs.send_modify(|runs| {
             earlier.retain(|it| !runs.iter().any(|run| run.facts.run == it.facts.run));
             runs.append(&mut earlier);
-            runs.sort_by_key(|it| it.buffer.first_seq().unwrap_or(u64::MAX));
+            runs.sort_by_key(|it| it.buffer.first().map_or(u64::MAX, |it| it.seq));
         });
     }
 

@@ -336,7 +336,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "/threads/{thread_id}/commands",
         "ProtocolCommand",
         Answer::Any,
-        "Start a run or answer an interrupt",
+        "Start or fork a run, answer an interrupt, or read the state",
     ),
     post(
         EVENTS,

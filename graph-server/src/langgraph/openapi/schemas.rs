@@ -431,7 +431,16 @@ fn store() -> Named {
 
 fn protocols() -> Named {
     let number = json!({ "type": "integer", "minimum": 0 });
-    let command = [("id", number.clone()), ("method", text()), ("params", map())];
+    let methods = one_of(&[
+        "run.start",
+        "input.respond",
+        "input.inject",
+        "state.get",
+        "state.listCheckpoints",
+        "state.fork",
+        "agent.getTree",
+    ]);
+    let command = [("id", number.clone()), ("method", methods), ("params", map())];
     let channels = one_of(&[
         "values",
         "updates",

@@ -8,7 +8,10 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::langgraph::error::{ApiError, ApiResult};
+use crate::langgraph::{
+    error::{ApiError, ApiResult},
+    storage::Search,
+};
 
 /// Largest number of objects on a page.
 const MAX_LIMIT: usize = 1000;
@@ -46,14 +49,20 @@ impl Page {
         Ok(Self { limit, offset: check_offset(offset)? })
     }
 
+    /// Returns a page without objects, for a search that only counts.
+    pub(in crate::langgraph) fn empty() -> Self {
+        Self { limit: 0, offset: 0 }
+    }
+
+    /// Returns a search without conditions for the objects on the page.
+    pub(in crate::langgraph) fn search(self, sort_by: &str, order: SortOrder) -> Search<'_> {
+        let descending = order == SortOrder::Desc;
+        Search { sort_by, descending, limit: self.limit, offset: self.offset, ..Search::default() }
+    }
+
     /// Returns the largest number of objects on the page.
     pub(in crate::langgraph) fn limit(&self) -> usize {
         self.limit
-    }
-
-    /// Returns the number of objects to skip.
-    pub(in crate::langgraph) fn offset(&self) -> usize {
-        self.offset
     }
 
     /// Returns the objects on the page.

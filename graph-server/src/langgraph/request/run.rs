@@ -182,6 +182,9 @@ pub(in crate::langgraph) struct RunKwargs {
     pub(in crate::langgraph) after_seconds: f64,
     /// Whether the thread is deleted when the run has ended.
     pub(in crate::langgraph) temporary: bool,
+    /// W3C trace context of the request that created the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::langgraph) trace_parent: Option<String>,
 }
 
 /// Longest delay before a run.
@@ -232,6 +235,7 @@ impl RunCreate {
             durability: self.durability(),
             after_seconds,
             temporary: stateless && self.on_completion != Some(OnCompletion::Keep),
+            trace_parent: None,
         })
     }
 

@@ -183,12 +183,7 @@ fn field(name: &str, value: &str) -> Map<String, Value> {
 /// Deletes the crons of an assistant, because they cannot start runs without the assistant.
 async fn delete_crons(manager: &Manager, assistant: &str) -> ApiResult<()> {
     let fields = field("assistant_id", assistant);
-    let search = Search {
-        fields: Some(&fields),
-        sort_by: "cron_id",
-        limit: usize::MAX,
-        ..Search::default()
-    };
+    let search = Search { fields: Some(&fields), sort_by: "cron_id", ..Search::default() };
     for id in manager.database.search_ids::<Cron>(&search).await? {
         manager.database.delete::<Cron>(&id).await?;
     }
@@ -198,12 +193,7 @@ async fn delete_crons(manager: &Manager, assistant: &str) -> ApiResult<()> {
 /// Deletes the threads whose latest run belongs to an assistant.
 async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()> {
     let metadata = field("assistant_id", assistant);
-    let search = Search {
-        metadata: Some(&metadata),
-        sort_by: "thread_id",
-        limit: usize::MAX,
-        ..Search::default()
-    };
+    let search = Search { metadata: Some(&metadata), sort_by: "thread_id", ..Search::default() };
     for id in manager.database.search_ids::<Thread>(&search).await? {
         manager.delete_thread(parse_id("thread", &id)?).await?;
     }
@@ -255,25 +245,15 @@ impl SortBy {
 }
 
 impl SearchAssistants {
-    /// Skips `offset` assistants, and returns up to `limit` of the following ones and the total number of matching
-    /// assistants.
-    async fn find(
-        &self,
-        manager: &Manager,
-        limit: usize,
-        offset: usize,
-    ) -> ApiResult<(Vec<Assistant>, usize)> {
+    /// Returns the assistants on a page, and the total number of matching assistants.
+    async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Assistant>, usize)> {
         check_fields(&self.select, &ASSISTANT_FIELDS)?;
         let fields = self.graph_id.as_ref().map(|it| field("graph_id", it));
         let search = Search {
             fields: fields.as_ref(),
             name: self.name.as_deref(),
             metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
-            sort_by: self.sort_by.field(),
-            descending: self.sort_order == SortOrder::Desc,
-            limit,
-            offset,
-            ..Search::default()
+            ..page.search(self.sort_by.field(), self.sort_order)
         };
         manager.database.search(&search).await
     }
@@ -284,7 +264,7 @@ async fn search(
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
+    let (found, total) = body.find(&manager, page).await?;
     let found = found.iter().map(|it| select(it, &body.select, &ASSISTANT_FIELDS));
     Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
@@ -294,7 +274,7 @@ async fn count(
     Body(body): Body<SearchAssistants>,
 ) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    let (_, total) = body.find(&manager, 0, 0).await?;
+    let (_, total) = body.find(&manager, Page::empty()).await?;
     Ok(Json(total))
 }
 

@@ -211,13 +211,8 @@ impl SearchCrons {
         Ok(field)
     }
 
-    /// Skips `offset` crons, and returns up to `limit` of the following ones and the total number of matching crons.
-    async fn find(
-        &self,
-        manager: &Manager,
-        limit: usize,
-        offset: usize,
-    ) -> ApiResult<(Vec<Cron>, usize)> {
+    /// Returns the crons on a page, and the total number of matching crons.
+    async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Cron>, usize)> {
         check_fields(&self.select, &CRON_FIELDS)?;
         let mut fields = Map::new();
         if let Some(id) = &self.assistant_id {
@@ -229,11 +224,7 @@ impl SearchCrons {
         let search = Search {
             fields: Some(&fields).filter(|it| !it.is_empty()),
             metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
-            sort_by: self.sort_field()?,
-            descending: self.sort_order == SortOrder::Desc,
-            limit,
-            offset,
-            ..Search::default()
+            ..page.search(self.sort_field()?, self.sort_order)
         };
         manager.database.search(&search).await
     }
@@ -241,13 +232,13 @@ impl SearchCrons {
 
 async fn search(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
+    let (found, total) = body.find(&manager, page).await?;
     let found = found.iter().map(|it| select(it, &body.select, &CRON_FIELDS));
     Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
 }
 
 async fn count(Access(manager): Access, Body(body): Body<SearchCrons>) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    let (_, total) = body.find(&manager, 0, 0).await?;
+    let (_, total) = body.find(&manager, Page::empty()).await?;
     Ok(Json(total))
 }

@@ -1,16 +1,21 @@
 //! The event protocol of newer clients: commands for a thread, and the stream of its events.
 
 mod command;
+mod execute;
 mod release_feed;
+mod runs;
 mod socket;
+mod state;
+mod subscription;
+mod tree;
 
 use std::sync::Arc;
 
 use axum::{Json, Router, extract::Path, http::HeaderMap, response::Response, routing::post};
 use serde_json::Value;
 
-use self::command::{CommandRequest, execute};
 pub(super) use self::release_feed::ReleaseFeed;
+use self::{command::CommandRequest, execute::execute};
 use crate::langgraph::{
     access::Access,
     error::ApiResult,
@@ -33,7 +38,7 @@ async fn run_command(
 ) -> ApiResult<Json<Value>> {
     let thread = parse_id("thread", &thread)?;
     manager.check_access(thread).await?;
-    execute(&manager, thread, body).await.map(Json)
+    Ok(Json(execute(&manager, thread, body).await))
 }
 
 /// Streams events of a thread. The thread need not exist yet: clients open streams before they start the first run.

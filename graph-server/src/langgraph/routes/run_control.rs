@@ -27,7 +27,7 @@ use crate::langgraph::{
     request::{
         body::Body,
         mode::{Mode, without_repetitions},
-        page::{Page, check_fields, select},
+        page::{Page, SortOrder, check_fields, select},
         query::Query,
         run::OnDisconnect,
     },
@@ -62,11 +62,7 @@ async fn list(
     let search = Search {
         parent: Some(&thread),
         status: status.map(RunStatus::name),
-        sort_by: "created_at",
-        descending: true,
-        limit: page.limit(),
-        offset: page.offset(),
-        ..Search::default()
+        ..page.search("created_at", SortOrder::Desc)
     };
     let (runs, _) = manager.database.search::<Run>(&search).await?;
     runs.iter().map(|it| select(it, &fields, &RUN_FIELDS)).collect::<ApiResult<_>>().map(Json)

@@ -56,6 +56,7 @@ pub(super) async fn check_run(
         // Nodes read the owner under the name that LangGraph uses. A client cannot override it.
         kwargs.config.configurable.insert(OWNER_KEY.to_owned(), json!(owner));
     }
+    kwargs.trace_parent.clone_from(&manager.trace_parent);
     let now = now();
     let mut metadata = assistant.metadata.clone();
     metadata.extend(thread.metadata.clone());

@@ -93,14 +93,8 @@ impl SortBy {
 }
 
 impl SearchThreads {
-    /// Skips `offset` threads, and returns up to `limit` of the following ones and the total number of matching
-    /// threads.
-    async fn find(
-        &self,
-        manager: &Manager,
-        limit: usize,
-        offset: usize,
-    ) -> ApiResult<(Vec<Thread>, usize)> {
+    /// Returns the threads on a page, and the total number of matching threads.
+    async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Thread>, usize)> {
         check_fields(&self.select, &THREAD_FIELDS)?;
         let excluded = self.exclude_metadata.as_ref().map(Exclusions::filters);
         // An empty filter would match every thread.
@@ -115,11 +109,7 @@ impl SearchThreads {
             metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
             excluded: excluded.unwrap_or_default(),
             values: Some(&self.values).filter(|it| !it.is_empty()),
-            sort_by: self.sort_by.field(),
-            descending: self.sort_order == SortOrder::Desc,
-            limit,
-            offset,
-            ..Search::default()
+            ..page.search(self.sort_by.field(), self.sort_order)
         };
         manager.database.search(&search).await
     }
@@ -127,7 +117,7 @@ impl SearchThreads {
 
 async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Response> {
     let page = Page::new(body.limit, body.offset)?;
-    let (found, total) = body.find(&manager, page.limit(), page.offset()).await?;
+    let (found, total) = body.find(&manager, page).await?;
     let found = found.iter().map(|thread| {
         let mut shown = select(thread, &body.select, &THREAD_FIELDS)?;
         if !body.extract.is_empty() {
@@ -140,7 +130,7 @@ async fn search(Access(manager): Access, Body(body): Body<SearchThreads>) -> Api
 
 async fn count(Access(manager): Access, Body(body): Body<SearchThreads>) -> ApiResult<Json<usize>> {
     Page::new(body.limit, body.offset)?;
-    let (_, total) = body.find(&manager, 0, 0).await?;
+    let (_, total) = body.find(&manager, Page::empty()).await?;
     Ok(Json(total))
 }
 

@@ -120,8 +120,9 @@ pub(in crate::langgraph) trait RunQueue: fmt::Debug + Send + Sync {
         cancellation: &Cancellation,
     ) -> ApiResult<CancelOutcome>;
 
-    /// Stores the document of a claimed run. Returns `false` if another process has claimed the run.
-    async fn put_run(&self, claim: &Claim, row: Row) -> ApiResult<bool>;
+    /// Stores the document of a claimed run, and the document of its webhook, whose id is that of the run. Returns
+    /// `false` if another process has claimed the run.
+    async fn put_run(&self, claim: &Claim, run: Row, webhook: Option<Row>) -> ApiResult<bool>;
 
     /// Removes a run that has ended, and announces its output to other processes. Returns `false` if another process
     /// has claimed the run.

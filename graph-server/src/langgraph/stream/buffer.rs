@@ -76,9 +76,9 @@ impl EventBuffer {
         self.lock().len()
     }
 
-    /// Returns the number of the first buffered event.
-    pub(in crate::langgraph) fn first_seq(&self) -> Option<u64> {
-        self.lock().front().map(|it| it.seq)
+    /// Returns the first buffered event.
+    pub(in crate::langgraph) fn first(&self) -> Option<Arc<Item>> {
+        self.lock().front().cloned()
     }
 
     /// Returns the number of the last event, or 0 before the first event.

@@ -71,6 +71,39 @@ check("a thread stream answers an interrupt", async () => {
   }
 });
 
+check("a thread stream lists checkpoints, forks from one, and returns the tree of graphs", async () => {
+  const thread = client.threads.stream({ assistantId: "tiny" });
+  try {
+    await thread.run.start({ input: TINY_INPUT });
+    assert.deepEqual(await thread.output, TINY_RESULT);
+    const { checkpoints } = await thread.state.listCheckpoints({ limit: 2 });
+    assert.deepEqual(checkpoints.map((it) => [it.step, it.node_name]), [[2, "b"], [1, "a"]]);
+    const forked = await thread.state.fork({ checkpoint_id: checkpoints[1].id, input: { value: "y" } });
+    assert.equal(forked.thread_id, thread.threadId);
+    const values = await client.runs.join(forked.thread_id, forked.run_id);
+    assert.equal(values.value, "yab");
+    const { tree } = await thread.agent.getTree({ run_id: forked.run_id });
+    assert.deepEqual(tree, { namespace: [], status: "completed", graph_name: "tiny" });
+  } finally {
+    await thread.close();
+  }
+});
+
+check("a thread stream injects a message", async () => {
+  const thread = client.threads.stream({ assistantId: "chat" });
+  try {
+    await thread.run.start({ input: user("hello") });
+    await thread.input.inject({ namespace: [], message: { role: "user", content: "more" } });
+    const messages = await until(async () => {
+      const found = (await client.threads.getState(thread.threadId)).values.messages;
+      return found?.length === 4 ? found : undefined;
+    });
+    assert.equal(messages[3].content, "you said more");
+  } finally {
+    await thread.close();
+  }
+});
+
 check("the controller of the newer hooks streams a conversation", async () => {
   const controller = new StreamController({ assistantId: "chat", client, threadId: null });
   const release = controller.activate();

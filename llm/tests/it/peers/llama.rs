@@ -1,7 +1,6 @@
 //! Tests with llama.cpp's server and a small real model, over OpenAI's two protocols and Anthropic's protocol.
 
 use std::{
-    net::TcpListener,
     path::Path,
     process::Command,
     sync::OnceLock,
@@ -10,6 +9,7 @@ use std::{
 
 use llm::{ErrorKind, Finish, Llm, Piece, Provider, Request, Schema};
 use serde_json::{Value, json};
+use test_support::{DEADLINE, ports::free_port};
 use tokio::time::sleep;
 
 use super::{Peer, Server, server};
@@ -146,7 +146,7 @@ async fn dropped_call_frees_the_server() {
     drop(stream);
     llm.generate(question()).await.unwrap();
     // Another thread reads the log, so the line may arrive after the response.
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + DEADLINE;
     while n_cancelled() == before {
         assert!(Instant::now() < deadline, "{}", server.log());
         sleep(Duration::from_millis(10)).await;
@@ -165,7 +165,7 @@ async fn loading_server_is_a_retryable_error() {
     let url = format!("http://127.0.0.1:{port}");
     let server = Server::start_at(&program(&folder, &model, port), url);
     let llm = openai(&server);
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + DEADLINE;
     let error = loop {
         let error = llm.generate(question().max_tokens(1)).await.unwrap_err();
         if error.kind != ErrorKind::Unreachable {
@@ -176,18 +176,4 @@ async fn loading_server_is_a_retryable_error() {
     };
     assert_eq!((error.kind, error.status), (ErrorKind::Overloaded, Some(503)), "{error:?}");
     assert!(error.is_retryable() && error.message.contains("Loading model"), "{error:?}");
-}
-
-/// Maximum time that a test waits for the server.
-const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Returns a free port. It is below the range from which the system assigns ports, so that no other test receives it
-/// before the server binds it.
-fn free_port() -> u16 {
-    loop {
-        let port = fastrand::u16(10_000..32_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }

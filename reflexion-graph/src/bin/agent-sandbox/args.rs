@@ -90,7 +90,7 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// Folder of the session, or its name under runs/
+    /// Directory of the session, or its name under runs/
     pub(crate) run: PathBuf,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
@@ -100,7 +100,7 @@ pub(crate) struct ResumeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// Folder of the complete session to fork, or its name under runs/
+    /// Directory of the complete session to fork, or its name under runs/
     pub(crate) run: PathBuf,
     /// Repeat this attempt and keep the ones before it
     #[arg(long, value_name = "ATTEMPT")]
@@ -210,7 +210,7 @@ pub(crate) struct SandboxArgs {
 /// Options of the output.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Print one JSON document with the session's folder and its result
+    /// Print one JSON document with the session's directory and its result
     #[arg(long)]
     pub(crate) json: bool,
     /// Do not print progress

@@ -51,7 +51,7 @@ pub(crate) enum CliError {
     #[error("cannot restart the program with the variables from .env: {0}")]
     Restart(std::io::Error),
     #[error(
-        "session `{}` does not exist, neither as a folder nor under runs/; give the folder printed by \
+        "session `{}` does not exist, neither as a directory nor under runs/; pass the directory printed by \
          `agent-sandbox run`", .0.display()
     )]
     NoSuchRun(PathBuf),

@@ -1,6 +1,9 @@
 //! Tests of what the view shows at different points of a run.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use consulting_graph::{
     event::{Layer, PipelineEvent, RoundStatus},
@@ -11,6 +14,7 @@ use insta::assert_snapshot;
 use llm::Money;
 
 use super::{
+    LONG_WAIT, View, ViewMode,
     dashboard::{Dashboard, RunHeader},
     plain,
     render::{Size, render},
@@ -187,6 +191,24 @@ fn missing_isolation_is_shown_prominently() {
     let rendered = rendered(&run, 1, WIDE);
     assert!(rendered.contains("in-process (NOT ISOLATED)"), "{rendered}");
     assert!(rendered.contains("\n !  NOT ISOLATED: "), "{rendered}");
+}
+
+#[test]
+fn a_long_wait_is_announced_once() {
+    let now = Instant::now();
+    let mut view = View {
+        run: dashboard_after(&layers()),
+        meter: None,
+        started: now,
+        last_event: (now, false),
+        mode: ViewMode::Lines,
+    };
+    view.last_event.0 = now.checked_sub(LONG_WAIT).unwrap();
+    assert!(view.announces_wait());
+    assert!(!view.announces_wait());
+    view.draw();
+    let rendered = rendered(&view.run, 30, Size { columns: 200, lines: 40 });
+    assert!(rendered.contains("waiting for answers for "), "{rendered}");
 }
 
 #[test]

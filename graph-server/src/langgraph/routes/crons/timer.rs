@@ -1,4 +1,4 @@
-//! Starts the runs of crons, and deletes expired threads.
+//! Starts the runs of crons, deletes expired threads, and resumes the webhooks of replicas that were killed.
 
 use std::{
     sync::{Arc, Weak},
@@ -24,8 +24,8 @@ use crate::langgraph::{
 /// Longest sleep. A change of the system clock is noticed after this time.
 const MAX_SLEEP: Duration = Duration::from_secs(30);
 
-/// Spawns the task that starts the runs of crons and deletes expired threads. The task ends when the manager is
-/// dropped.
+/// Spawns the task that starts the runs of crons, deletes expired threads and resumes webhooks. The task ends when the
+/// manager is dropped.
 pub(in crate::langgraph) fn start_timer(manager: &Arc<Manager>) {
     tokio::spawn(run_timer(Arc::downgrade(manager), manager.timer_changed.clone()));
 }
@@ -42,11 +42,16 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
             tracing::error!(%error, "cannot delete the expired threads; retrying");
             None
         });
+        let next_webhook = manager.resume_webhooks(now).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot resume the pending webhooks; retrying");
+            None
+        });
         if let Err(error) = manager.delete_old_events().await {
             tracing::error!(%error, "cannot delete old events; retrying");
         }
         drop(manager);
-        let sleep = next_expiry.map_or(next_cron, |it| it.min(next_cron));
+        let sleep =
+            [next_expiry, next_webhook].into_iter().flatten().fold(next_cron, Duration::min);
         // Returns early if a cron or a time to live was changed.
         let _ = timeout(sleep, changed.notified()).await;
     }

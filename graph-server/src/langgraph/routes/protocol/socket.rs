@@ -1,6 +1,6 @@
 //! The event protocol over a WebSocket: commands in one direction, answers and events in the other.
 
-use std::{pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 
 use axum::{
     body::Body,
@@ -11,7 +11,7 @@ use axum::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use futures_util::{
     SinkExt, Stream, StreamExt,
-    stream::{self, SelectAll},
+    stream::{self, AbortHandle, SelectAll},
 };
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -21,14 +21,17 @@ use tokio_websockets::{CloseCode, Limits, Message, ServerBuilder, WebSocketStrea
 use uuid::Uuid;
 
 use super::{
-    command::{CommandRequest, execute},
+    command::{CommandError, CommandRequest, CommandResult, parse, success},
+    execute::execute,
     release_feed::ReleaseFeed,
+    subscription::{Reconnect, filter_of, subscription_id},
+    tree::find_run,
 };
 use crate::{
     langgraph::{
         access::Access,
         error::{ApiError, ApiResult},
-        id::{new_id, parse_id},
+        id::parse_id,
         manager::{Manager, ProtocolEvents},
         stream::{protocol::Filter, sse::EventSource},
     },
@@ -91,7 +94,8 @@ fn accept_key(headers: &HeaderMap) -> ApiResult<HeaderValue> {
     HeaderValue::try_from(accept).map_err(|error| ApiError::internal(&error))
 }
 
-type Events = Pin<Box<dyn Stream<Item = (Uuid, Option<Value>)> + Send>>;
+/// Events of the subscriptions. `None` is sent when the server shuts down.
+type Events = Pin<Box<dyn Stream<Item = Option<Value>> + Send>>;
 
 /// An open WebSocket.
 struct Connection {
@@ -100,7 +104,8 @@ struct Connection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     /// The events of the subscriptions. Clients drop events that they receive through several subscriptions.
     events: SelectAll<Events>,
-    subscriptions: Vec<Uuid>,
+    /// The active subscriptions by id.
+    subscriptions: Vec<(String, AbortHandle)>,
     _release: ReleaseFeed,
 }
 
@@ -125,10 +130,8 @@ impl Connection {
     async fn run(mut self) {
         loop {
             let message = tokio::select! {
-                Some((subscription, event)) = self.events.next() => match event {
-                    Some(event) if self.subscriptions.contains(&subscription) => event,
-                    Some(_) => continue,
-                    // The server is shutting down.
+                Some(event) = self.events.next() => match event {
+                    Some(event) => event,
                     None => break,
                 },
                 received = self.socket.next() => match received {
@@ -150,70 +153,99 @@ impl Connection {
         let command: CommandRequest = match serde_json::from_str(text) {
             Ok(command) => command,
             Err(error) => {
-                let message = format!("the message is not a command: {error}");
-                return json!({ "type": "error", "id": null, "error": "invalid_argument", "message": message });
+                let problem = format!("the message is not a command: {error}");
+                return CommandError::invalid(problem).answer(None);
             }
         };
         let id = command.id;
         let done = match command.method.as_str() {
             "subscription.subscribe" => self.subscribe(command.params).await,
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
-            _ => {
-                let answer = execute(&self.manager, self.thread, command).await;
-                return answer.unwrap_or_else(|error| failed(id, &error));
-            }
+            "subscription.reconnect" => self.reconnect(command.params).await,
+            _ => return execute(&self.manager, self.thread, command).await,
         };
         match done {
-            Ok(result) => json!({
-                "type": "success",
-                "id": id,
-                "result": result,
-                "meta": { "thread_id": self.thread },
-            }),
-            Err(error) => failed(id, &error),
+            Ok(result) => success(id, result, json!({ "thread_id": self.thread })),
+            Err(error) => error.answer(Some(id)),
         }
     }
 
-    async fn subscribe(&mut self, params: Map<String, Value>) -> ApiResult<Value> {
-        let filter: Filter = serde_json::from_value(Value::Object(params))
-            .map_err(|error| ApiError::invalid(format!("invalid params: {error}")))?;
+    async fn subscribe(&mut self, params: Map<String, Value>) -> CommandResult<Value> {
+        let filter: Filter = parse(params)?;
         filter.check()?;
-        if self.subscriptions.len() == MAX_SUBSCRIPTIONS {
-            let detail = format!(
+        self.check_room(1)?;
+        let id = subscription_id(&filter)?;
+        self.add(id.clone(), filter).await?;
+        Ok(json!({ "subscription_id": id }))
+    }
+
+    /// Fails if the connection would have too many subscriptions with further ones.
+    fn check_room(&self, further: usize) -> CommandResult<()> {
+        match self.subscriptions.len() + further {
+            ..=MAX_SUBSCRIPTIONS => Ok(()),
+            _ => Err(CommandError::invalid(format!(
                 "a connection has at most {MAX_SUBSCRIPTIONS} subscriptions; unsubscribe from one first"
-            );
-            return Err(ApiError::invalid(detail));
+            ))),
         }
-        let subscription = new_id();
+    }
+
+    /// Adds a subscription.
+    async fn add(&mut self, id: String, filter: Filter) -> ApiResult<()> {
         let feed = self.manager.feed(self.thread).await?;
         let events = ProtocolEvents::new(feed, filter, self.manager.database.view().clone());
-        let events = stream::unfold(Some(events), move |events| async move {
+        let events = stream::unfold(Some(events), |events| async move {
             let mut events = events?;
             match events.next().await {
-                Some(event) => Some(((subscription, Some(event.data)), Some(events))),
-                None => Some(((subscription, None), None)),
+                Some(event) => Some((Some(event.data), Some(events))),
+                None => Some((None, None)),
             }
         });
+        let (events, handle) = stream::abortable(events);
         self.events.push(Box::pin(events));
-        self.subscriptions.push(subscription);
-        Ok(json!({ "subscription_id": subscription }))
+        self.subscriptions.push((id, handle));
+        Ok(())
     }
 
-    fn unsubscribe(&mut self, params: &Map<String, Value>) -> ApiResult<Value> {
+    fn unsubscribe(&mut self, params: &Map<String, Value>) -> CommandResult<Value> {
         let id = params.get("subscription_id").and_then(Value::as_str);
-        let position = self.subscriptions.iter().position(|it| Some(it.to_string().as_str()) == id);
-        let Some(position) = position else {
-            return Err(ApiError::invalid(
-                "`subscription_id` must be the id of a subscription of this connection",
-            ));
+        let Some(position) = id.and_then(|it| self.position(it)) else {
+            let problem = "`subscription_id` must be the id of a subscription of this connection";
+            return Err(CommandError("no_such_subscription", problem.to_owned()));
         };
-        self.subscriptions.remove(position);
+        let (_, handle) = self.subscriptions.remove(position);
+        handle.abort();
         Ok(json!({}))
     }
-}
 
-fn failed(id: u64, error: &ApiError) -> Value {
-    json!({ "type": "error", "id": id, "error": "invalid_argument", "message": error.to_string() })
+    fn position(&self, subscription: &str) -> Option<usize> {
+        self.subscriptions.iter().position(|(id, _)| id == subscription)
+    }
+
+    /// Restores subscriptions of a connection that was lost, unless events that the client has missed are no longer
+    /// buffered. Subscriptions that are still active on this connection do not change.
+    async fn reconnect(&mut self, params: Map<String, Value>) -> CommandResult<Value> {
+        let request: Reconnect = parse(params)?;
+        let seen = request.seen()?;
+        let run = find_run(&self.manager, self.thread, &request.run_id).await?;
+        let mut lost = BTreeMap::new();
+        for id in request.subscriptions {
+            let filter = filter_of(&id)?.after(seen);
+            if self.position(&id).is_none() {
+                lost.insert(id, filter);
+            }
+        }
+        self.check_room(lost.len())?;
+        let feed = self.manager.feed(self.thread).await?;
+        let live = self.manager.live(run).await?;
+        let Some(live) = live.filter(|_| feed.has_events_after(run, seen.unwrap_or(0))) else {
+            return Ok(json!({ "restored": false }));
+        };
+        for (id, filter) in lost {
+            self.add(id, filter).await?;
+        }
+        let statuses = live.agent_tree().statuses();
+        Ok(json!({ "restored": true, "current_namespaces": statuses }))
+    }
 }
 
 #[cfg(test)]

@@ -148,16 +148,22 @@ impl RunQueue for PostgresStorage {
         }
     }
 
-    async fn put_run(&self, claim: &Claim, row: Row) -> ApiResult<bool> {
+    async fn put_run(&self, claim: &Claim, run: Row, webhook: Option<Row>) -> ApiResult<bool> {
         // The row lock makes a concurrent claim wait until the document is stored.
         let update = "
             WITH held AS (
                 SELECT run FROM graph_server.queue WHERE run = $1 AND fence = $2 FOR SHARE
+            ), added AS (
+                INSERT INTO graph_server.document (kind, id, data)
+                SELECT 'webhook', run, $5::text FROM held WHERE $5::text IS NOT NULL
+                ON CONFLICT (kind, id) DO UPDATE SET data = excluded.data
             )
             UPDATE graph_server.document d SET status = $3, data = $4
             FROM held WHERE d.kind = 'run' AND d.id = held.run RETURNING 1";
-        let run = claim.run.to_string();
-        let updated = self.query_opt(update, &[&run, &claim.fence, &row.status, &row.data]).await?;
+        let (id, webhook) = (claim.run.to_string(), webhook.map(|it| it.data));
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&id, &claim.fence, &run.status, &run.data, &webhook];
+        let updated = self.query_opt(update, &params).await?;
         Ok(updated.is_some())
     }
 

@@ -215,8 +215,14 @@ impl RunQueue for SqliteQueue {
         Ok(CancelOutcome::Claimed(entry.claim()))
     }
 
-    async fn put_run(&self, _: &Claim, row: Row) -> ApiResult<bool> {
-        Ok(put(&self.documents.lock(), &row, None)?)
+    async fn put_run(&self, _: &Claim, run: Row, webhook: Option<Row>) -> ApiResult<bool> {
+        let mut connection = self.documents.lock();
+        let transaction = connection.transaction()?;
+        for row in [Some(run), webhook].iter().flatten() {
+            put(&transaction, row, None)?;
+        }
+        transaction.commit()?;
+        Ok(true)
     }
 
     async fn end_run(&self, claim: &Claim, _: &Value) -> ApiResult<bool> {

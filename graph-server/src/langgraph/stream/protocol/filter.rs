@@ -1,6 +1,6 @@
 //! The events that a client selects.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::event::ProtocolEvent;
 use crate::langgraph::error::{ApiError, ApiResult};
@@ -19,7 +19,7 @@ const CHANNELS: [&str; 9] = [
 ];
 
 /// Selects events of a thread.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct Filter {
     channels: Vec<String>,

@@ -1,0 +1,119 @@
+//! The interface of authorizers, which decide about single requests of clients.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::http::Client;
+
+/// Decides which requests clients may send, in addition to the rules of scopes and owners.
+///
+/// It is asked about each request of a client whose scope allows the request. It is not asked about requests of the
+/// operator, who has a key of [`Guard::key`](crate::http::Guard::key), or about the runs that crons start.
+///
+/// ```
+/// use graph_server::{
+///     http::Client,
+///     langgraph::{AccessRequest, Action, Authorize, Decision, Resource},
+/// };
+///
+/// /// Clients share the threads of their team, and cannot delete threads.
+/// #[derive(Debug)]
+/// struct Teams;
+///
+/// #[async_trait::async_trait]
+/// impl Authorize for Teams {
+///     async fn authorize(&self, request: &AccessRequest<'_>) -> Decision {
+///         let team = request.client.owner.split('/').next().unwrap_or_default();
+///         match (request.resource, request.action) {
+///             (Resource::Threads, Action::Delete) => {
+///                 Decision::Deny("threads cannot be deleted".to_owned())
+///             }
+///             (Resource::Threads | Resource::Runs, _) => Decision::AllowAs(team.to_owned()),
+///             _ => Decision::Allow,
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let ada = Client::new("science/ada");
+/// let search = AccessRequest::new(&ada, Resource::Threads, Action::Search);
+/// assert_eq!(Teams.authorize(&search).await, Decision::AllowAs("science".to_owned()));
+/// # }
+/// ```
+#[async_trait]
+pub trait Authorize: std::fmt::Debug + Send + Sync {
+    /// Decides about a request.
+    async fn authorize(&self, request: &AccessRequest<'_>) -> Decision;
+}
+
+/// A request of a client, as an [`Authorize`] sees it.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct AccessRequest<'a> {
+    /// The client that sent the request.
+    pub client: &'a Client,
+    /// Kind of objects that the request accesses.
+    pub resource: Resource,
+    /// What the request does with them.
+    pub action: Action,
+    /// Path of the request, with its query parameters.
+    pub uri: &'a str,
+    /// JSON body of the request, with fields such as `metadata` and `assistant_id`. Null if the request has no JSON body.
+    /// In a request to start several runs, the parameters of one of them.
+    pub body: &'a Value,
+}
+
+static NO_BODY: Value = Value::Null;
+
+impl<'a> AccessRequest<'a> {
+    /// Creates a request without a path and a body, for the tests of an [`Authorize`].
+    pub fn new(client: &'a Client, resource: Resource, action: Action) -> Self {
+        Self { client, resource, action, uri: "", body: &NO_BODY }
+    }
+}
+
+/// A kind of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Resource {
+    /// Assistants and their versions.
+    Assistants,
+    /// Threads, with their states and events.
+    Threads,
+    /// Runs, on threads and without.
+    Runs,
+    /// Crons.
+    Crons,
+    /// Items of the long-term store.
+    Store,
+    /// Metrics of the server.
+    Metrics,
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// Creates an object, copies a thread, or starts a run.
+    Create,
+    /// Reads an object or its events.
+    Read,
+    /// Changes an object, edits the state of a thread, writes a store item, or cancels a run.
+    Update,
+    /// Deletes or prunes objects.
+    Delete,
+    /// Searches, lists or counts objects.
+    Search,
+}
+
+/// The decision about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The request accesses the objects of the client's owner, or those of all owners if the client is an admin.
+    Allow,
+    /// The request accesses only the objects of this owner, to whom new objects belong too.
+    AllowAs(String),
+    /// The request is refused with the status 403 and this reason.
+    Deny(String),
+}
