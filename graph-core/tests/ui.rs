@@ -1,8 +1,6 @@
-//! Compile-time tests: code that must compile, and the error messages for code that must not compile.
+//! The error messages for code that must not compile. `tests/it/accepted` contains code that must compile.
 
 #[test]
 fn ui() {
-    let cases = trybuild::TestCases::new();
-    cases.pass("tests/ui/pass/*.rs");
-    cases.compile_fail("tests/ui/fail/*.rs");
+    trybuild::TestCases::new().compile_fail("tests/ui/fail/*.rs");
 }

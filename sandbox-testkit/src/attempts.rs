@@ -46,6 +46,18 @@ pub(crate) fn run(args: &[&str]) -> AttemptOutcome {
     }
 }
 
+/// Makes several attempts, and describes those that were not blocked.
+pub(crate) fn failures(attempts: &[Vec<String>]) -> Vec<String> {
+    let failure = |attempt: &Vec<String>| {
+        let args: Vec<&str> = attempt.iter().map(String::as_str).collect();
+        match run(&args) {
+            AttemptOutcome::Blocked(_) => None,
+            outcome => Some(format!("{attempt:?}: {outcome:?}")),
+        }
+    };
+    attempts.iter().filter_map(failure).collect()
+}
+
 fn attempt(args: &[&str]) -> io::Result<()> {
     match args {
         ["tcp", address] => tcp(address),

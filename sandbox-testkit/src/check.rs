@@ -58,6 +58,9 @@ impl TestContext {
 pub struct Check {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static [Guarantee],
+    /// Whether the check may use a guest that other such checks have used. Starting a guest takes seconds in some back
+    /// ends.
+    pub(crate) shares_guest: bool,
     pub(crate) body: fn(TestContext) -> Body,
 }
 
@@ -72,23 +75,26 @@ impl Check {
         self.name
     }
 
-    /// Runs the check, or skips it if the back end does not claim a guarantee that the check needs.
+    /// Lets the check share a guest with others. It must leave the guest unchanged unless it fails.
+    pub(crate) const fn in_shared_guest(self) -> Self {
+        Self { shares_guest: true, ..self }
+    }
+
+    /// Runs the check, or skips it if the back end does not claim a guarantee that the check needs. Does not delete the
+    /// sandboxes.
     pub async fn run(&self, cx: TestContext) -> Outcome {
         if let Some(missing) = self.needs.iter().find(|it| !cx.capabilities.has(**it)) {
             return Outcome::Skipped(*missing);
         }
-        let sandboxes = cx.sandboxes.clone();
         let work = tokio::spawn(tokio::time::timeout(CHECK_TIMEOUT, (self.body)(cx)));
-        let outcome = match work.await {
+        match work.await {
             Ok(Ok(Ok(()))) => Outcome::Passed,
             Ok(Ok(Err(failure))) => Outcome::Failed(failure.0),
             Ok(Err(_)) => {
                 Outcome::Failed(format!("the check did not finish within {CHECK_TIMEOUT:?}"))
             }
             Err(error) => Outcome::Failed(error.to_string()),
-        };
-        sandboxes.delete_all().await;
-        outcome
+        }
     }
 }
 
@@ -149,6 +155,7 @@ macro_rules! check {
         $crate::check::Check {
             name: $name,
             needs: &[$(sandbox_vm::report::Guarantee::$needs),*],
+            shares_guest: false,
             body: |cx| Box::pin($body(cx)),
         }
     };

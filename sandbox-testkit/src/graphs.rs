@@ -10,11 +10,7 @@ use sandbox_vm::guest::{Agent, Host};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{
-    attempts::{self, AttemptOutcome},
-    check::PROGRAM,
-    inquiry::inquiry,
-};
+use crate::{attempts, check::PROGRAM, inquiry::inquiry};
 
 /// Returns the agent that runs in the suite's guests.
 pub fn agent() -> Agent {
@@ -273,14 +269,7 @@ struct Attempts {
 
 /// Makes the attempts in this process, which is the agent.
 async fn make_attempts(state: &Attempts) -> AttemptsUpdate {
-    let failure = |attempt: &Vec<String>| {
-        let args: Vec<&str> = attempt.iter().map(String::as_str).collect();
-        match attempts::run(&args) {
-            AttemptOutcome::Blocked(_) => None,
-            outcome => Some(format!("{attempt:?}: {outcome:?}")),
-        }
-    };
-    Attempts::update().failures(state.attempts.iter().filter_map(failure).collect::<Vec<_>>())
+    Attempts::update().failures(attempts::failures(&state.attempts))
 }
 
 /// Never returns, and never yields to other tasks.

@@ -1,7 +1,8 @@
 //! Programs that attempt to escape from a guest, and helper programs for the suite.
 //!
 //! `sandbox-vm-hostile try NAME` exits with code 0 if the attempt was blocked, with [`ATTEMPT_SUCCEEDED`] if it was
-//! not, and with [`ATTEMPT_INCONCLUSIVE`] if it failed for an unrelated reason.
+//! not, and with [`ATTEMPT_INCONCLUSIVE`] if it failed for an unrelated reason. `sandbox-vm-hostile try-all LIST` makes
+//! several attempts in one process, because starting a process takes long in some back ends.
 
 #![expect(clippy::print_stdout, reason = "the suite reads the output of these programs")]
 
@@ -64,6 +65,7 @@ pub fn main(args: &[String]) -> ExitCode {
         ["inotify-instances"] => inotify_instances(),
         ["survive-a-memory-kill"] => survive_a_memory_kill(),
         ["try", attempt @ ..] => return report(&attempts::run(attempt)),
+        ["try-all", list] => try_all(list),
         ["host", backend, count, state] => {
             host::run(backend, count.parse().unwrap_or(1), Path::new(state))
         }
@@ -294,6 +296,12 @@ fn survive_a_memory_kill() -> io::Result<()> {
     spawn_self(&["eat-memory"])?.wait()?;
     fs::write("killed", "")?;
     sleep()
+}
+
+/// Makes the attempts in a JSON list, and fails unless all of them are blocked.
+fn try_all(list: &str) -> io::Result<()> {
+    let failures = attempts::failures(&serde_json::from_str::<Vec<Vec<String>>>(list)?);
+    if failures.is_empty() { Ok(()) } else { Err(io::Error::other(failures.join("; "))) }
 }
 
 fn report(outcome: &AttemptOutcome) -> ExitCode {

@@ -57,14 +57,34 @@ pub async fn run_checks<B: Backend + 'static>(
     let mut report = SuiteReport::default();
     // The name is unique because several suites may run concurrently in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
+    let mut shared: Option<TestContext> = None;
     for check in checks {
         let dir = state.join(report.outcomes.len().to_string());
-        let cx = TestContext::open(make(), dir, hostile).await;
+        let cx = match shared.take() {
+            Some(cx) if check.shares_guest => Ok(cx),
+            unused => {
+                if let Some(cx) = unused {
+                    cx.sandboxes.delete_all().await;
+                }
+                TestContext::open(make(), dir, hostile).await
+            }
+        };
         let outcome = match cx {
-            Ok(cx) => check.run(cx).await,
+            Ok(cx) => {
+                let outcome = check.run(cx.clone()).await;
+                if check.shares_guest && !matches!(outcome, Outcome::Failed(_)) {
+                    shared = Some(cx);
+                } else {
+                    cx.sandboxes.delete_all().await;
+                }
+                outcome
+            }
             Err(problem) => Outcome::Failed(problem),
         };
         report.outcomes.push((check.name(), outcome));
+    }
+    if let Some(cx) = shared {
+        cx.sandboxes.delete_all().await;
     }
     let _ = std::fs::remove_dir_all(&state);
     report

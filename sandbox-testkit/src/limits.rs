@@ -14,21 +14,22 @@ use crate::{
 };
 
 pub(crate) const CHECKS: &[Check] = &[
-    check!("limits: wall-clock time", [Programs], wall),
-    check!("limits: processor time", [Programs], cpu_time),
+    check!("limits: wall-clock time", [Programs], wall).in_shared_guest(),
+    check!("limits: processor time", [Programs], cpu_time).in_shared_guest(),
+    check!(
+        "limits: processor time of children that nobody waits for",
+        [Programs],
+        cpu_time_of_unwaited_children
+    )
+    .in_shared_guest(),
+    check!("limits: output", [Programs], output).in_shared_guest(),
     check!(
         "limits: processor time of the whole sandbox",
         [Programs, OwnProcesses],
         cpu_time_of_all
     ),
-    check!(
-        "limits: processor time of children that nobody waits for",
-        [Programs],
-        cpu_time_of_unwaited_children
-    ),
     check!("limits: processes in other sessions count", [Programs], other_sessions),
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
-    check!("limits: output", [Programs], output),
     check!("limits: memory", [Programs], memory),
     check!(
         "limits: a memory kill is not attributed to the next program",
@@ -51,6 +52,8 @@ pub(crate) const CHECKS: &[Check] = &[
 
 fn spec(cx: &TestContext) -> Spec {
     let mut spec = cx.spec().memory(96 << 20);
+    // The checks of other groups that share a guest use another spec.
+    spec.name = "limits".to_owned();
     spec.limits.disk = 16 << 20;
     spec.limits.files = 512;
     spec.limits.processes = 24;
@@ -59,7 +62,7 @@ fn spec(cx: &TestContext) -> Spec {
 }
 
 /// Returns time limits that a program reaches, even on a busy machine, only if it does not exceed another limit first.
-fn long_exec_limits() -> ExecLimits {
+pub(crate) fn long_exec_limits() -> ExecLimits {
     let time = Duration::from_secs(240);
     ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() }
 }

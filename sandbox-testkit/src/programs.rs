@@ -11,14 +11,17 @@ pub(crate) const CHECKS: &[Check] = &[
         "exec: standard output, standard error and exit code are returned",
         [Programs],
         separate_streams
-    ),
-    check!("exec: a program reads its standard input", [Programs], input),
+    )
+    .in_shared_guest(),
+    check!("exec: a program reads its standard input", [Programs], input).in_shared_guest(),
     check!(
         "exec: a program's environment is as specified, and nothing is inherited",
         [Programs],
         clean_environment
-    ),
-    check!("exec: a missing program is reported as not found", [Programs], missing),
+    )
+    .in_shared_guest(),
+    check!("exec: a missing program is reported as not found", [Programs], missing)
+        .in_shared_guest(),
     check!("exec: processes that a program leaves behind are killed", [Programs], left_behind),
     check!(
         "escape: processes that leave their session are killed with their program",

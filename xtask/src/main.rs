@@ -13,6 +13,7 @@ mod bench;
 mod book;
 mod callgrind;
 mod error;
+mod examples;
 mod guest_image;
 mod lint;
 mod model;
@@ -30,7 +31,7 @@ Usage: cargo xtask COMMAND
 
   test [--nightly]      Run all CI checks. Installs missing test dependencies where permitted.
                         --nightly: Also run long property tests, kill tests and local-model tests
-  run-tests [ARGS...]   Run the tests only, two test programs at a time; ARGS are passed to `cargo test`
+  run-tests [ARGS...]   Run the test programs only, two at a time; ARGS are passed to `cargo test`
   lint                  Check formatting, clippy lints and documentation
   bench [ARGS...]       Run the benchmarks; ARGS are passed to the benchmark program
   callgrind [--bless]   Count instructions and compare them with benches/callgrind.txt

@@ -54,7 +54,8 @@ impl Stage {
         Self(vec![steps.into_iter().collect()])
     }
 
-    /// Creates a stage whose sequences run at the same time.
+    /// Creates a stage whose sequences run at the same time. The steps of the first sequence print their output while they
+    /// run, and the others when they have ended.
     pub(crate) fn parallel(sequences: Vec<Vec<Step>>) -> Self {
         Self(sequences)
     }
@@ -65,24 +66,23 @@ impl Stage {
 
     /// Runs the steps. After a failure, no further step starts.
     fn run(&self, root: &Path) -> Result<(), Error> {
-        if let [only] = self.0.as_slice() {
-            return only.iter().try_for_each(|step| step.run(root));
-        }
         let has_failed = AtomicBool::new(false);
-        let run_sequence = |steps: &[Step]| -> Result<(), Error> {
+        let run_sequence = |steps: &[Step], is_first: bool| -> Result<(), Error> {
             for step in steps {
                 if has_failed.load(Ordering::Relaxed) {
                     break;
                 }
-                let result = step.run_quietly(root);
+                let result = if is_first { step.run(root) } else { step.run_quietly(root) };
                 result.inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
             }
             Ok(())
         };
         thread::scope(|scope| {
             let run_sequence = &run_sequence;
-            let threads = self.0.iter().map(|steps| scope.spawn(move || run_sequence(steps)));
-            let threads: Vec<_> = threads.collect();
+            let sequences = self.0.iter().enumerate();
+            let threads: Vec<_> = sequences
+                .map(|(idx, steps)| scope.spawn(move || run_sequence(steps, idx == 0)))
+                .collect();
             threads.into_iter().try_for_each(|it| it.join().unwrap_or(Err(Error::Panicked)))
         })
     }

@@ -24,16 +24,15 @@ use crate::{error::Error, step::command};
 /// Number of test programs that run at the same time.
 const PARALLEL: usize = 2;
 
-/// Packages whose tests take longest, because they start VMs, browsers and whole runs. Their test programs start first,
-/// so that no core is idle at the end.
-const SLOW_PACKAGES: [&str; 3] = ["sandbox-testkit", "consulting-graph", "graph-server"];
+/// Packages whose tests take longest, because they start VMs, browsers, clusters and whole runs. Their test programs start
+/// first, so that no core is idle at the end.
+const SLOW_PACKAGES: [&str; 4] =
+    ["sandbox-testkit", "consulting-graph", "graph-cluster", "graph-server"];
 
-/// Runs all tests of the workspace. `args` are Cargo's options that select features.
+/// Runs all test programs of the workspace. `args` are Cargo's options that select features.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), Error> {
     let programs = build(root, args)?;
-    let mut jobs: VecDeque<Job> = programs.iter().map(TestProgram::job).collect();
-    jobs.push_front(documentation_tests(root, args));
-    let queue = Mutex::new(jobs);
+    let queue: Mutex<VecDeque<Job>> = Mutex::new(programs.iter().map(TestProgram::job).collect());
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..PARALLEL {
@@ -65,13 +64,6 @@ impl TestProgram {
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
         Job { name: self.path.display().to_string(), command }
     }
-}
-
-/// Returns the job that runs the examples of the documentation. It runs beside the test programs.
-fn documentation_tests(root: &Path, args: &[String]) -> Job {
-    let mut cargo = command("cargo");
-    cargo.args(["test", "--workspace", "--doc"]).args(args).current_dir(root);
-    Job { name: "documentation tests".to_owned(), command: cargo }
 }
 
 fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {

@@ -12,6 +12,9 @@ use std::{
 
 use crate::error::Error;
 
+/// Command that runs another command with low priority.
+const NICE: [&str; 3] = ["nice", "-n", "19"];
+
 /// One command to run, usually cargo.
 #[derive(Debug)]
 pub(crate) struct Step {
@@ -21,6 +24,8 @@ pub(crate) struct Step {
     args: Vec<String>,
     /// Texts that the standard output must contain.
     expected: Vec<String>,
+    /// Whether the command only uses processor time that other steps leave.
+    low_priority: bool,
     /// Empty until the command has ended.
     outcome: OnceLock<Outcome>,
 }
@@ -55,7 +60,7 @@ impl Step {
         let args = line.split_whitespace().map(str::to_owned).collect();
         let program = Program::Installed(program);
         let (title, outcome) = (title.into(), OnceLock::new());
-        Self { title, env: vec![], program, args, expected: vec![], outcome }
+        Self { title, env: vec![], program, args, expected: vec![], low_priority: false, outcome }
     }
 
     /// Creates a step that runs a program that an earlier step has built, by its path in the target directory.
@@ -85,6 +90,11 @@ impl Step {
     pub(crate) fn expect(mut self, texts: Vec<String>) -> Self {
         self.expected = texts;
         self
+    }
+
+    /// Runs the command with low priority, so that it hardly slows down steps that run at the same time.
+    pub(crate) fn low_priority(self) -> Self {
+        Self { low_priority: true, ..self }
     }
 
     pub(crate) fn title(&self) -> &str {
@@ -123,7 +133,14 @@ impl Step {
     }
 
     fn command(&self, root: &Path) -> Command {
-        let mut command = command(self.program.path());
+        let program = self.program.path();
+        let mut command = if self.low_priority {
+            let mut nice = command(NICE[0]);
+            nice.args(&NICE[1..]).arg(program);
+            nice
+        } else {
+            command(program)
+        };
         command.args(&self.args).envs(self.env.iter().copied()).current_dir(root);
         command
     }
@@ -167,6 +184,9 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, value) in &self.env {
             write!(f, "{key}={} ", quoted(value))?;
+        }
+        if self.low_priority {
+            write!(f, "{} ", NICE.join(" "))?;
         }
         match &self.program {
             Program::Installed(name) => write!(f, "{name}")?,
@@ -255,6 +275,13 @@ mod tests {
             step.to_string(),
             r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s' ''"
         );
+    }
+
+    #[test]
+    fn steps_with_low_priority_are_run_by_nice() {
+        let step = Step::new("", "sh", "-c").args(["test $(nice) = 19".to_owned()]).low_priority();
+        assert_eq!(step.to_string(), "nice -n 19 sh -c 'test $(nice) = 19'");
+        assert!(step.run(Path::new(".")).is_ok());
     }
 
     #[test]

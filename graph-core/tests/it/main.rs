@@ -1,5 +1,6 @@
 //! Tests of the engine's typed public API.
 
+mod accepted;
 mod build;
 mod closures;
 mod common_mistakes;

@@ -10,6 +10,7 @@ use std::{
         process::CommandExt,
     },
     path::{Path, PathBuf},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -44,9 +45,12 @@ pub(crate) fn agent() -> Option<PathBuf> {
     agents.find(|it| it.is_file())
 }
 
-/// Returns the back end, or `None` if the test must be skipped because the agent or its images are missing.
+/// Returns the back end, or `None` if the test must be skipped because the agent or its images are missing. The tests share
+/// the back end's report and its images, because probing it and preparing an image take seconds.
 pub(crate) fn micro_vm() -> Option<MicroVm> {
-    let found = agent().filter(|_| Images::open_default().is_ok()).map(MicroVm::agent);
+    static SHARED: OnceLock<MicroVm> = OnceLock::new();
+    let found = agent().filter(|_| Images::open_default().is_ok());
+    let found = found.map(|agent| SHARED.get_or_init(|| MicroVm::agent(agent)).clone());
     if found.is_none() {
         let images = Images::open_default().err().map(|it| it.to_string()).unwrap_or_default();
         let problem =
@@ -55,6 +59,12 @@ pub(crate) fn micro_vm() -> Option<MicroVm> {
         test_support::report_skipped(&format!("tests of micro VMs; {problem}"));
     }
     found
+}
+
+/// Returns the back end whose guests run the suite's program as Cargo builds it by default, which is dynamically linked.
+pub(crate) fn dynamically_linked_micro_vm() -> MicroVm {
+    static SHARED: OnceLock<MicroVm> = OnceLock::new();
+    SHARED.get_or_init(|| MicroVm::agent(HOSTILE).with_libraries()).clone()
 }
 
 #[test]
@@ -93,8 +103,8 @@ async fn run_every_second_check(first: usize) {
         Some(wanted) => name.contains(wanted),
         None => nightly || ALWAYS.iter().any(|it| name.starts_with(it)),
     };
-    let ordinary = MicroVm::agent(HOSTILE).with_libraries();
-    for vm in [ordinary].into_iter().chain(nightly.then_some(agent)) {
+    let dynamic = dynamically_linked_micro_vm();
+    for vm in [dynamic].into_iter().chain(nightly.then_some(agent)) {
         let checks = sandbox_testkit::checks().filter(|it| selected(it.name()));
         let checks = checks.skip(first).step_by(2);
         let report = sandbox_testkit::run_checks(HOSTILE, || vm.clone(), checks).await;

@@ -10,15 +10,11 @@ use graph_core::{Checkpointer, MemorySaver, RunOutcome};
 use graph_trace::TraceBuilder;
 use rustix::process::{Signal, kill_process};
 use sandbox_testkit::graphs;
-use sandbox_vm::{
-    CallPolicy, Error, GraphRun, Sandboxes, Spec,
-    backend::{Backend, MicroVm},
-};
+use sandbox_vm::{CallPolicy, Error, GraphRun, Sandboxes, Spec, backend::Backend};
 use serde_json::{Value, json};
 
 use crate::{
-    HOSTILE,
-    microvm::{machines, micro_vm},
+    microvm::{dynamically_linked_micro_vm, machines, micro_vm},
     sandboxes, traces,
 };
 
@@ -32,7 +28,7 @@ async fn vm_graph_trace_matches_in_process_trace() {
 #[tokio::test]
 async fn dynamically_linked_graph_trace_matches_in_process_trace() {
     if micro_vm().is_some() {
-        traces::check(MicroVm::agent(HOSTILE).with_libraries(), true).await;
+        traces::check(dynamically_linked_micro_vm(), true).await;
     }
 }
 

@@ -15,6 +15,7 @@ struct Essay {
 #[derive(Clone, Serialize, Deserialize)]
 struct Section(String);
 
+#[allow(dead_code, reason = "only its type matters")]
 struct Llm;
 
 async fn on_state(_: &Essay) -> EssayUpdate {
@@ -86,10 +87,13 @@ fn branch(_: &Essay) -> Next {
     Next::One(Section("c".into()))
 }
 fn branch_with(_: &Essay, _: &Llm) -> Result<Option<Next>, NodeError> {
-    Ok(Some([Next::Both, Next::Closure, Next::End].into_iter().next().expect("the array is not empty")))
+    Ok(Some(
+        [Next::Both, Next::Closure, Next::End].into_iter().next().expect("the array is not empty"),
+    ))
 }
 
-fn main() {
+#[test]
+fn nodes_may_have_any_signature() {
     let captured = "captured".to_owned();
     let graph = StateGraph::<Essay, Llm>::new()
         .node(on_state)

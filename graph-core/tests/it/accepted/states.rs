@@ -1,5 +1,5 @@
 //! All kinds of states and fields.
-#![deny(warnings)]
+#![allow(unreachable_pub, reason = "the visibility of a state is also that of its update")]
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -123,7 +123,8 @@ where
 #[derive(State, Clone, Debug, Default)]
 struct Empty {}
 
-fn main() {
+#[test]
+fn states_may_have_any_field() {
     let _ = All::update()
         .plain("x")
         .number(3)

@@ -7,6 +7,7 @@ struct Essay {
     topic: String,
 }
 
+#[allow(dead_code, reason = "only its type matters")]
 struct Llm;
 
 async fn write(_: &Essay) {}
@@ -20,7 +21,8 @@ async fn choose_with(_: &Essay, cx: &Context<Llm>) -> Result<Goto, NodeError> {
     Ok(Goto::end())
 }
 
-fn main() {
+#[test]
+fn branches_may_be_async() {
     let captured = "write".to_owned();
     let name = captured.clone();
     let closure = named("closure", async move |_: &Essay| {
