@@ -63,6 +63,8 @@ pub mod score;
 mod sentence;
 pub mod serve;
 pub mod spending;
+#[cfg(test)]
+mod tests;
 pub mod transcript;
 mod unusable;
 pub mod watch;

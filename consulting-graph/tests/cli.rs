@@ -4,6 +4,9 @@
     reason = "helper functions of tests are not covered by the allow-in-tests setting"
 )]
 
+#[path = "cli/incomplete.rs"]
+mod incomplete;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -20,16 +23,22 @@ use sandbox_vm::image::Images;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A working directory with a small configuration of one analyst with two moves.
+/// A working directory with a small configuration.
 struct Workspace(TempDir);
 
 impl Workspace {
+    /// Creates a workspace with one analyst who proposes two moves.
     fn new() -> Self {
+        Self::of_size(1, 2, 9)
+    }
+
+    /// Creates a workspace with this number of analysts, of moves per analyst and of rounds.
+    fn of_size(analysts: usize, moves: i64, rounds: i64) -> Self {
         let workspace = Self(tempfile::tempdir().unwrap());
         let mut config: toml::Table = DEFAULT.parse().unwrap();
-        config.insert("rounds".to_owned(), 9.into());
-        config.insert("moves_per_analyst".to_owned(), 2.into());
-        config["analysts"].as_array_mut().unwrap().truncate(1);
+        config.insert("rounds".to_owned(), rounds.into());
+        config.insert("moves_per_analyst".to_owned(), moves.into());
+        config["analysts"].as_array_mut().unwrap().truncate(analysts);
         fs::write(workspace.path("small.toml"), config.to_string()).unwrap();
         workspace
     }

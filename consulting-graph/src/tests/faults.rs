@@ -1,0 +1,207 @@
+//! Runs against a provider that fails. Whatever the provider does, a run ends, its report says what is missing, a
+//! replay reproduces the report, and resuming the run after the provider has recovered leads to the same report as a
+//! run without faults.
+
+mod stand_in;
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use futures_util::{StreamExt, stream};
+use llm::Backoff;
+
+use self::stand_in::{FAULTS, Fault, Injection, ROLES, Role, Scope, StandIn};
+use super::run::{resume_options, run_config};
+use crate::{
+    models::CallLimits,
+    report::{Outcome, Report, Spending},
+    run::{ResumeOptions, Run, RunConfig, RunError, RunOutcome},
+    score::ScoreSource,
+};
+
+/// Maximum duration of one execution. Only an execution that would never end exceeds it.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+const RETRIES: u32 = 2;
+
+/// Number of concurrent runs. They wait for the provider and for the disk most of the time.
+const CONCURRENT_RUNS: usize = 4;
+
+fn config() -> RunConfig {
+    let mut config = run_config(1, 2);
+    config.choice.provider = "openai-compatible".to_owned();
+    config.choice.model = Some("board".to_owned());
+    config
+}
+
+fn options(provider: &StandIn) -> ResumeOptions {
+    let backoff = Backoff::new(RETRIES).first_wait(Duration::from_millis(1));
+    ResumeOptions {
+        model_override: Some(provider.model()),
+        call_limits: CallLimits { backoff, ..CallLimits::default() },
+        concurrency: 2,
+        ..resume_options()
+    }
+}
+
+async fn execute(run: &Run, provider: &StandIn) -> Result<Report, RunError> {
+    let running = run.resume(options(provider), |_| {});
+    let ended = tokio::time::timeout(TIMEOUT, running).await.expect("the execution ends");
+    match ended? {
+        RunOutcome::Complete { report, .. } => Ok(*report),
+        RunOutcome::AwaitingReview(_) => panic!("unexpected review"),
+    }
+}
+
+/// Returns the report as JSON without its history: the spending, which includes calls whose answers were not used,
+/// whether scores were read from a second answer, and whether findings were requested one at a time.
+pub(crate) fn without_spending(report: &Report) -> String {
+    let mut report = report.clone();
+    let Outcome { spending, spending_by_move, spending_by_round, .. } = &mut report.outcome;
+    for all in [spending, spending_by_move, spending_by_round] {
+        all.clear();
+    }
+    for it in report.outcome.scores.iter_mut().flat_map(|it| it.scores_by_agent.values_mut()) {
+        it.score_source = ScoreSource::Schema;
+    }
+    report.outcome.warnings.retain(|it| !it.contains("requested one at a time"));
+    report.json()
+}
+
+async fn check_replay(run: &Run, dir: &Path, report: &Report) {
+    let replayed = run.replay(dir, resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+}
+
+/// Returns the result of a run without faults.
+async fn clean() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), config()).unwrap();
+    let provider = StandIn::start(Vec::new()).await.unwrap();
+    let report = execute(&run, &provider).await.unwrap();
+    assert!(!report.is_incomplete(), "{:?}", report.outcome.failures);
+    without_spending(&report)
+}
+
+/// Checks a run with these faults. Returns the report of the faulty execution, or its error.
+async fn check(injections: Vec<Injection>, clean: &str) -> Result<Report, RunError> {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), config()).unwrap();
+    let provider = StandIn::start(injections.clone()).await.unwrap();
+    let first = execute(&run, &provider).await;
+    match &first {
+        Ok(report) => {
+            if report.is_incomplete() {
+                let text = report.markdown();
+                let (top, _) = text.split_once("## Recommended").unwrap();
+                assert!(top.contains("> **Incomplete: "), "{injections:?}: {top}");
+            } else {
+                assert_eq!(without_spending(report), clean, "{injections:?}");
+            }
+            check_replay(&run, &folder.path().join("replay"), report).await;
+        }
+        Err(error) => {
+            let error = error.to_string();
+            assert!(error.contains("resume the run"), "{injections:?}: {error}");
+        }
+    }
+    provider.recover();
+    let report = execute(&run, &provider).await.unwrap();
+    assert!(!report.is_incomplete(), "{injections:?}: {:?}", report.outcome.failures);
+    assert_eq!(without_spending(&report), clean, "{injections:?}");
+    let paid = Spending::total(&report.outcome.spending).calls;
+    let answered = provider.answered() as u64;
+    // With the short time limits for a provider that hangs, a busy machine may miss an answer.
+    let may_miss = injections.iter().any(|it| it.fault.hangs());
+    assert!(paid == answered || (may_miss && paid < answered), "{injections:?}: {paid} {answered}");
+    check_replay(&run, &folder.path().join("replay of the recovered run"), &report).await;
+    first
+}
+
+/// A generator of random numbers with a reproducible sequence (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % limit
+    }
+
+    fn injection(&mut self, fault: Fault) -> Injection {
+        let scope = match self.below(4) {
+            0 => Scope::Call(self.below(32)),
+            1 => Scope::Role(ROLES[self.below(ROLES.len())]),
+            2 => Scope::Debates,
+            _ => Scope::Everything,
+        };
+        let attempts = if self.below(2) == 0 { usize::MAX } else { 1 + self.below(6) };
+        Injection { fault, scope, attempts }
+    }
+}
+
+/// Checks random combinations of faults: 50 with a fixed seed, or 1,000 with a new seed if `GRAPH_NIGHTLY` is set.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_survive_random_faults() {
+    let nightly = std::env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1");
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |it| it.as_secs());
+    let given = std::env::var("GRAPH_SEED").ok().and_then(|it| it.parse().ok());
+    let seed: u64 = given.unwrap_or_else(|| if nightly { now() } else { 1 });
+    println!("GRAPH_SEED={seed}");
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let clean = clean().await;
+    let mut cases = Vec::new();
+    for case in 0..if nightly { 1000 } else { 50 } {
+        let mut injections = vec![random.injection(FAULTS[case % FAULTS.len()])];
+        if random.below(3) == 0 {
+            let second = FAULTS[random.below(FAULTS.len())];
+            injections.push(random.injection(second));
+        }
+        cases.push(check(injections, &clean));
+    }
+    let ended: Vec<_> = stream::iter(cases).buffer_unordered(CONCURRENT_RUNS).collect().await;
+    // The faults are not trivial: most runs do not complete at first.
+    let incomplete = ended.iter().filter(|it| !matches!(it, Ok(it) if !it.is_incomplete())).count();
+    assert!(incomplete > ended.len() / 4, "{incomplete} of {}", ended.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permanent_faults_of_one_role_end_as_expected() {
+    let clean = clean().await;
+    let mut cases = Vec::new();
+    // Whether the run fails, or ends with an incomplete report that names the place.
+    for (role, expected) in [
+        (Role::Synthesizer, Ok("financial_synthesizer")),
+        (Role::Inference, Err("findings are missing")),
+        (Role::Analyst, Err("no analyst delivered a move")),
+        (Role::Critic, Err("the move was not debated")),
+        (Role::Maker, Ok("m1, round 1, D1")),
+        (Role::Scorer, Err("the move was not scored")),
+    ] {
+        for fault in [Fault::ServerError, Fault::Refusal, Fault::WrongSchema, Fault::Huge] {
+            let has_schema = matches!(role, Role::Inference | Role::Analyst | Role::Scorer);
+            if fault == Fault::WrongSchema && !has_schema {
+                continue;
+            }
+            let injection = Injection { fault, scope: Scope::Role(role), attempts: usize::MAX };
+            let ended = check(vec![injection], &clean);
+            cases.push(async move { (role, fault, expected, ended.await) });
+        }
+    }
+    let mut ended = stream::iter(cases).buffer_unordered(CONCURRENT_RUNS);
+    while let Some((role, fault, expected, ended)) = ended.next().await {
+        match (ended, expected) {
+            (Ok(report), Ok(place)) => {
+                let places = report.outcome.failures.iter().any(|it| it.place == place);
+                assert!(places, "{fault:?}: {:?}", report.outcome.failures);
+            }
+            (Err(error), Err(text)) => {
+                assert!(error.to_string().contains(text), "{fault:?}: {error}");
+            }
+            (ended, _) => panic!("{role:?}, {fault:?}: {ended:?}"),
+        }
+    }
+}

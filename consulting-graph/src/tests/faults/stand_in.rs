@@ -1,0 +1,278 @@
+//! A provider on this machine that answers with the canned model and injects faults.
+
+use std::{
+    io,
+    sync::{Arc, LazyLock, Mutex},
+    time::Duration,
+};
+
+use llm::{Llm, Provider, Request, Timeouts, testkit};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{
+    config::{Config, DEFAULT},
+    models::RESPONSE_LIMITS,
+    tests::canned,
+};
+
+/// Time limit of calls in cases with a provider that hangs.
+const SHORT: Duration = Duration::from_millis(400);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Status 429 with a wait of a few milliseconds.
+    ShortWait,
+    /// Status 429 with a wait that is longer than the run allows.
+    LongWait,
+    /// Status 429 without a wait.
+    RateLimited,
+    ServerError,
+    Unauthorized,
+    HangBeforeFirstByte,
+    HangAfterFirstByte,
+    TruncatedStream,
+    Html,
+    /// An answer that is not what the schema of the request demands. Calls without a schema are answered.
+    WrongSchema,
+    Refusal,
+    Empty,
+    /// An answer of 10 MB.
+    Huge,
+}
+
+impl Fault {
+    /// Returns whether the provider stops sending.
+    pub(super) fn hangs(self) -> bool {
+        matches!(self, Self::HangBeforeFirstByte | Self::HangAfterFirstByte)
+    }
+}
+
+pub(super) const FAULTS: [Fault; 13] = [
+    Fault::ShortWait,
+    Fault::LongWait,
+    Fault::RateLimited,
+    Fault::ServerError,
+    Fault::Unauthorized,
+    Fault::HangBeforeFirstByte,
+    Fault::HangAfterFirstByte,
+    Fault::TruncatedStream,
+    Fault::Html,
+    Fault::WrongSchema,
+    Fault::Refusal,
+    Fault::Empty,
+    Fault::Huge,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Synthesizer,
+    Inference,
+    Analyst,
+    Critic,
+    Maker,
+    Scorer,
+}
+
+pub(super) const ROLES: [Role; 6] =
+    [Role::Synthesizer, Role::Inference, Role::Analyst, Role::Critic, Role::Maker, Role::Scorer];
+
+/// Calls that a fault applies to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The call that arrives as this one, starting at 0, with all its retries.
+    Call(usize),
+    Role(Role),
+    Debates,
+    Everything,
+}
+
+/// A fault with the calls and the number of attempts that it applies to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Injection {
+    pub(super) fault: Fault,
+    pub(super) scope: Scope,
+    /// Number of attempts that fail. `usize::MAX` means until the provider recovers.
+    pub(super) attempts: usize,
+}
+
+/// The provider.
+pub(super) struct StandIn {
+    address: String,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    injections: Vec<Injection>,
+    /// Distinct requests in the order in which they arrived.
+    seen: Vec<Value>,
+    answered: usize,
+}
+
+impl StandIn {
+    pub(super) async fn start(injections: Vec<Injection>) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = format!("http://{}/v1", listener.local_addr()?);
+        let shared = Arc::new(Mutex::new(Shared { injections, seen: Vec::new(), answered: 0 }));
+        let serving = shared.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(serving.clone(), stream));
+            }
+        });
+        Ok(Self { address, shared })
+    }
+
+    /// Stops injecting faults.
+    pub(super) fn recover(&self) {
+        self.shared.lock().unwrap().injections.clear();
+    }
+
+    /// Returns the number of complete answers, including unusable ones.
+    pub(super) fn answered(&self) -> usize {
+        self.shared.lock().unwrap().answered
+    }
+
+    /// Returns a model that calls this provider.
+    pub(super) fn model(&self) -> Llm {
+        let hangs =
+            self.shared.lock().unwrap().injections.iter().any(|it| {
+                matches!(it.fault, Fault::HangBeforeFirstByte | Fault::HangAfterFirstByte)
+            });
+        let mut timeouts = Timeouts::default();
+        if hangs {
+            (timeouts.first_byte, timeouts.idle) = (SHORT, SHORT);
+        }
+        let provider = Provider::new("openai-compatible").unwrap().base_url(&self.address);
+        let provider = provider.model("board").timeouts(timeouts).limits(RESPONSE_LIMITS);
+        provider.build().unwrap()
+    }
+}
+
+impl Shared {
+    /// Returns the fault to inject into a call, if any, and counts it.
+    fn fault(&mut self, body: &Value, request: &Request) -> Option<Fault> {
+        let number = self.seen.iter().position(|it| it == body).unwrap_or_else(|| {
+            self.seen.push(body.clone());
+            self.seen.len() - 1
+        });
+        let role = role(request);
+        let applies = |it: &&mut Injection| {
+            it.attempts > 0
+                && match it.scope {
+                    Scope::Call(call) => call == number,
+                    Scope::Role(of) => of == role,
+                    Scope::Debates => matches!(role, Role::Critic | Role::Maker | Role::Scorer),
+                    Scope::Everything => true,
+                }
+        };
+        let injection = self.injections.iter_mut().find(applies)?;
+        if injection.attempts != usize::MAX {
+            injection.attempts -= 1;
+        }
+        Some(injection.fault).filter(|it| *it != Fault::WrongSchema || request.schema.is_some())
+    }
+}
+
+fn role(request: &Request) -> Role {
+    static CRITIC: LazyLock<String> =
+        LazyLock::new(|| Config::parse(DEFAULT).unwrap().critic.system_prompt);
+    match request.schema.as_ref().map(|it| it.name.as_str()) {
+        Some("FindingsDraft" | "SingleFinding") => Role::Inference,
+        Some("MovesDraft") => Role::Analyst,
+        Some("Scores") => Role::Scorer,
+        _ if request.system.as_ref().is_some_and(|it| it.contains(CRITIC.trim())) => Role::Critic,
+        _ if request.prompt().starts_with("Write the ") => Role::Synthesizer,
+        _ => Role::Maker,
+    }
+}
+
+async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    let body = read_body(&mut stream).await?;
+    let request = testkit::request(&body);
+    let fault = shared.lock().unwrap().fault(&body, &request);
+    let error = |status: &str, headers: &str| {
+        let message = json!({ "error": { "message": format!("injected status {status}") } });
+        let (message, length) = (message.to_string(), message.to_string().len());
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\
+             connection: close\r\n\r\n{message}"
+        )
+    };
+    let text = match fault {
+        Some(Fault::HangBeforeFirstByte) => return wait_for_disconnect(stream).await,
+        Some(Fault::ShortWait) => error("429 Too Many Requests", "retry-after-ms: 5\r\n"),
+        Some(Fault::LongWait) => error("429 Too Many Requests", "retry-after: 3600\r\n"),
+        Some(Fault::RateLimited) => error("429 Too Many Requests", ""),
+        Some(Fault::ServerError) => error("500 Internal Server Error", ""),
+        Some(Fault::Unauthorized) => error("401 Unauthorized", ""),
+        Some(Fault::Html) => {
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<html>Welcome</html>".to_owned()
+        }
+        Some(Fault::HangAfterFirstByte) => {
+            let start = HEAD.to_owned() + &event("I hold that");
+            stream.write_all(start.as_bytes()).await.ok()?;
+            return wait_for_disconnect(stream).await;
+        }
+        Some(Fault::TruncatedStream) => HEAD.to_owned() + &event("I hold that"),
+        Some(Fault::WrongSchema) => whole(&[r#"{ "unexpected": true }"#]),
+        Some(Fault::Refusal) => whole(&["I'm sorry, but I can't help with that."]),
+        Some(Fault::Empty) => whole(&[]),
+        Some(Fault::Huge) => whole(&vec!["All is well. "; 10_000_000 / 13]),
+        None => {
+            let response = canned::model().generate(request).await.ok()?;
+            whole(&[&response.text()])
+        }
+    };
+    if matches!(fault, None | Some(Fault::WrongSchema | Fault::Refusal | Fault::Empty)) {
+        shared.lock().unwrap().answered += 1;
+    }
+    stream.write_all(text.as_bytes()).await.ok()?;
+    stream.shutdown().await.ok()
+}
+
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
+fn event(text: &str) -> String {
+    let chunk =
+        json!({ "model": "board", "choices": [{ "index": 0, "delta": { "content": text } }] });
+    format!("data: {chunk}\n\n")
+}
+
+/// Returns a complete streamed response.
+fn whole(pieces: &[&str]) -> String {
+    let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });
+    let usage =
+        json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } });
+    let text: String = pieces.chunks(10_000).map(|it| event(&it.concat())).collect();
+    format!("{HEAD}{text}data: {end}\n\ndata: {usage}\n\ndata: [DONE]\n\n")
+}
+
+async fn wait_for_disconnect(mut stream: BufReader<TcpStream>) -> Option<()> {
+    stream.read_u8().await.ok().map(drop)
+}
+
+async fn read_body(stream: &mut BufReader<TcpStream>) -> Option<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        let line = line.trim().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    serde_json::from_slice(&body).ok()
+}

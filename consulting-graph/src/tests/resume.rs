@@ -1,0 +1,342 @@
+//! Resuming runs: after failures, with a higher limit, and with stored options.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use graph_core::Checkpointer;
+use graph_store::sqlite::SqliteSaver;
+use llm::{Llm, Request};
+use sandbox_vm::Isolation;
+
+use super::{
+    faults::without_spending,
+    models::{Reaction, last_message, reacting_model},
+    run::{finish, resume_options, run_config},
+};
+use crate::{
+    models::Limit,
+    report::Report,
+    run::{ResumeOptions, Run, RunConfig, RunError, RunOutcome},
+    score::{Mark, MoveScore},
+};
+
+/// Returns a scripted model that fails the calls for which `fails` returns true, and a counter of the other calls.
+fn failing_model(
+    fails: impl Fn(&Request) -> bool + Send + Sync + 'static,
+) -> (Option<Llm>, CallCount) {
+    let answered = CallCount::default();
+    let count = answered.clone();
+    let model_override = reacting_model(move |_, request| {
+        if fails(request) {
+            return Reaction::Fail("the model is unavailable".to_owned());
+        }
+        count.0.fetch_add(1, Ordering::Relaxed);
+        Reaction::Delay(Duration::ZERO)
+    });
+    (model_override, answered)
+}
+
+/// Counter of answered calls.
+#[derive(Clone, Default)]
+struct CallCount(Arc<AtomicUsize>);
+
+impl CallCount {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn is_about(request: &Request, move_id: &str) -> bool {
+    request.messages.iter().any(|it| it.text().contains(&format!("move {move_id}")))
+}
+
+fn is_scoring(request: &Request) -> bool {
+    request.schema.is_some() && last_message(request).contains("Metrics:")
+}
+
+fn unscored(report: &Report) -> Vec<String> {
+    report.ranking.unscored.iter().map(|it| it.move_id.to_string()).collect()
+}
+
+/// Returns the result of an uninterrupted run and its number of calls.
+async fn uninterrupted(folder: &Path, run_config: RunConfig) -> (String, usize) {
+    let run = Run::create(folder.join("uninterrupted"), run_config).unwrap();
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(unscored(&report), [""; 0]);
+    (report.json(), answered.count())
+}
+
+async fn check_replay(run: &Run, folder: &Path, report: &Report) {
+    let replayed = run.replay(folder, resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resuming_a_complete_run_debates_moves_without_a_score() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, all_calls) = uninterrupted(folder.path(), run_config(3, 2)).await;
+    let run = Run::create(folder.path().join("run"), run_config(3, 2)).unwrap();
+    let (model_override, answered) = failing_model(|it| is_about(it, "m2") || is_about(it, "m3"));
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(unscored(&report), ["m2", "m3"]);
+    let before = answered.count();
+    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
+
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(report.json(), expected);
+    assert_eq!(before + answered.count(), all_calls);
+    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
+
+    let (model_override, answered) = failing_model(|_| false);
+    let result =
+        run.resume(ResumeOptions { model_override, ..resume_options() }, |_| {}).await.unwrap();
+    assert!(matches!(result, RunOutcome::Complete { was_complete: true, .. }), "{result:?}");
+    assert_eq!(answered.count(), 0);
+}
+
+/// Returns the namespaces of the pipeline's thread, which contain the checkpoints of the debates.
+async fn namespaces(run: &Run) -> Vec<String> {
+    let saver = SqliteSaver::open(run.dir().join("state.db")).unwrap();
+    let namespaces = saver.namespaces("pipeline").await.unwrap();
+    namespaces.into_iter().map(|it| it.0).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_narration_is_repeated_and_the_history_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, all_calls) = uninterrupted(folder.path(), run_config(2, 2)).await;
+    let run = Run::create(folder.path().join("run"), run_config(2, 2)).unwrap();
+    let narrator = run.config().synthesizers.news.system_prompt.clone();
+    let (model_override, answered) = failing_model(move |it| {
+        it.system.as_ref().is_some_and(|system| system.contains(narrator.trim()))
+    });
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_ne!(report.json(), expected);
+    let (before, history) = (answered.count(), namespaces(&run).await);
+    assert!(history.iter().any(|it| it.starts_with("sandbox_debate:")), "{history:?}");
+
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(report.json(), expected);
+    assert_eq!(before + answered.count(), all_calls);
+    let kept = namespaces(&run).await;
+    assert!(history.iter().all(|it| kept.contains(it)), "{history:?} became {kept:?}");
+    check_replay(&run, &folder.path().join("replay"), &report).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_analysts_are_named_with_the_cause_and_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, _) = uninterrupted(folder.path(), run_config(3, 1)).await;
+    let run = Run::create(folder.path().join("run"), run_config(3, 1)).unwrap();
+    let names: Vec<String> =
+        run.config().analysts.iter().map(|it| it.system_prompt.clone()).collect();
+    let (model_override, _) = failing_model(move |it| {
+        let system = it.system.clone().unwrap_or_default();
+        names[1..].iter().any(|name| system.contains(name.trim()))
+    });
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert!(report.is_incomplete());
+    let notices = report.incomplete_notices();
+    assert!(notices[0].contains("2 failures, first analyst_2: "), "{notices:?}");
+    assert!(notices[0].contains("the model is unavailable"), "{notices:?}");
+    assert_eq!(notices[1], "2 of 3 moves are missing: m2, m3, from analyst_2, analyst_3.");
+    check_replay(&run, &folder.path().join("replay"), &report).await;
+
+    let (model_override, _) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(report.json(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_scoring_is_repeated_without_paying_for_turns_again() {
+    for (failing, is_done) in [(vec!["m2"], true), (vec!["m1", "m2"], false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (expected, all_calls) = uninterrupted(folder.path(), run_config(2, 2)).await;
+        let run = Run::create(folder.path().join("run"), run_config(2, 2)).unwrap();
+        let moves = failing.clone();
+        let (model_override, answered) =
+            failing_model(move |it| is_scoring(it) && moves.iter().any(|id| is_about(it, id)));
+        let result = run
+            .resume(ResumeOptions { model_override, concurrency: 2, ..resume_options() }, |_| {})
+            .await;
+        match result {
+            Ok(RunOutcome::Complete { report, .. }) if is_done => {
+                assert_eq!(unscored(&report), failing)
+            }
+            Err(problem) if !is_done => {
+                assert!(problem.to_string().contains("no move was scored"), "{problem}");
+            }
+            result => panic!("{result:?}"),
+        }
+        let before = answered.count();
+
+        let (model_override, answered) = failing_model(|_| false);
+        let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+        assert_eq!(report.json(), expected);
+        assert_eq!(before + answered.count(), all_calls);
+        check_replay(&run, &folder.path().join("replay"), &report).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, all_calls) = uninterrupted(folder.path(), run_config(3, 4)).await;
+    let whole: Report = serde_json::from_str(&expected).unwrap();
+    let tokens: u64 =
+        whole.outcome.spending.iter().map(|it| it.input_tokens + it.output_tokens).sum();
+    let run = Run::create(folder.path().join("run"), run_config(3, 4)).unwrap();
+    let limited = |part: u64| Limit { tokens: Some(tokens * part / 10), money: None };
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) =
+        finish(&run, ResumeOptions { model_override, limit: limited(6), ..resume_options() }).await;
+    // All debates share the budget, so every move is debated for fewer rounds.
+    assert_eq!(unscored(&report), [""; 0]);
+    let is_cut_short = |it: &&MoveScore| it.marks.contains(&Mark::Incomplete);
+    let cut_short = report.outcome.scores.iter().filter(is_cut_short).count();
+    assert!(cut_short >= 2, "{cut_short}");
+    let before = answered.count();
+    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
+
+    // Without a higher limit, resuming the run makes no calls and changes nothing.
+    let (model_override, answered) = failing_model(|_| false);
+    let (again, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!((unscored(&again), answered.count()), (unscored(&report), 0));
+
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) =
+        finish(&run, ResumeOptions { model_override, limit: limited(30), ..resume_options() })
+            .await;
+    assert_eq!(without_spending(&report), without_spending(&whole));
+    // A debate that the limit cut short is now debated to its last round and scored again. Only its earlier scoring
+    // calls, one for each of three decision makers, were paid for and not used.
+    let more = before + answered.count() - all_calls;
+    assert!(more <= cut_short * 3, "{more} of {cut_short}");
+    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_isolation_requirement_is_stored_with_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    let with_isolation = |isolation| ResumeOptions { isolation, ..resume_options() };
+    let check_refused = |result: Result<RunOutcome, RunError>| {
+        assert!(matches!(result, Err(RunError::Sandbox(_))), "{result:?}");
+    };
+    check_refused(run.resume(with_isolation(Some(Isolation::Process)), |_| {}).await);
+    let reopened = Run::open(run.dir()).unwrap();
+    assert_eq!(reopened.manifest().isolation, Some(Isolation::Process));
+    check_refused(reopened.resume(with_isolation(None), |_| {}).await);
+    finish(&reopened, with_isolation(Some(Isolation::Off))).await;
+
+    let run = Run::open(run.dir()).unwrap();
+    let at = "m1".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
+    assert_eq!(fork.unwrap().manifest().isolation, Some(Isolation::Off));
+}
+
+/// Returns every file below a directory, with its content and modification time.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>, SystemTime)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() {
+            all.extend(files(&entry.path()));
+        } else {
+            let (name, changed) = (entry.path(), entry.metadata().unwrap().modified().unwrap());
+            all.push((name.display().to_string(), fs::read(&name).unwrap(), changed));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replays_and_forks_do_not_modify_the_original_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 2)).unwrap();
+    let (report, _) = finish(&run, resume_options()).await;
+    // Simulates a read-only file system.
+    let paths = [run.dir().join("state.db"), run.dir().join("lock"), run.dir().into()];
+    let set_readonly = |is_readonly: bool| {
+        for path in &paths {
+            let mut permissions = fs::metadata(path).unwrap().permissions();
+            permissions.set_readonly(is_readonly);
+            fs::set_permissions(path, permissions).unwrap();
+        }
+    };
+    set_readonly(true);
+    let before = files(run.dir());
+    check_replay(&run, &folder.path().join("replay"), &report).await;
+    let at = "m1:r2".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
+    finish(&fork.unwrap(), resume_options()).await;
+    let after = files(run.dir());
+    set_readonly(false);
+    let names =
+        |it: &[(String, Vec<u8>, SystemTime)]| it.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&before), names(&after));
+    assert!(before == after);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_the_configuration_are_reported_by_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    Run::create(folder.path(), run_config(1, 1)).unwrap();
+    let path = folder.path().join("config.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("# A comment.\n{text}")).unwrap();
+    assert!(Run::open(folder.path()).is_ok());
+
+    fs::write(&path, text.replace("rounds = 1\n", "rounds = 7\n")).unwrap();
+    let error = Run::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("rounds: 1 → 7; restore it"), "{error}");
+    assert_eq!(error.lines().count(), 2, "{error}");
+
+    fs::write(&path, "rounds = = 7").unwrap();
+    let error = Run::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("no longer valid TOML"), "{error}");
+    fs::write(&path, &text).unwrap();
+
+    let path = folder.path().join("run.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"NVDA\"", "\"AAPL\"")).unwrap();
+    let error = Run::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("`ticker` was changed"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manifest_lists_models_and_prompt_hashes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = run_config(1, 1);
+    config.choice.provider = "groq".to_owned();
+    config.choice.model = Some("openai/gpt-oss-20b".to_owned());
+    let run = Run::create(folder.path(), config).unwrap();
+    let (model_override, _) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    let text = report.markdown();
+    for role in ["critic", "D1", "D1 scoring", "analyst_1"] {
+        let line = format!("| model of {role} | groq/openai/gpt-oss-20b, temperature ");
+        assert!(text.contains(&line), "{role}");
+        let model = &run.manifest().models[role];
+        assert!(model.max_tokens > 0 && model.temperature >= 0.0, "{model:?}");
+    }
+    assert_eq!(run.manifest().tasks.len(), 16);
+    assert!(text.contains("| task critic reply | "));
+
+    let path = folder.path().join("run.json");
+    let task = &run.manifest().tasks["critic reply"];
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(task.as_str(), "0")).unwrap();
+    let error = Run::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("uses other prompts"), "{error}");
+}

@@ -1,0 +1,430 @@
+//! The sandboxes of debates: how they are named, labelled, limited and deleted, and what happens if one cannot be
+//! created.
+
+use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    path::Path,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use graph_core::{Context, MemorySaver, NodeError, RunError, RunOutcome, START, StateGraph, Stops};
+use llm::{RecordMode, Recording};
+use sandbox_vm::{
+    Error, Isolation, Sandboxes, Spec,
+    backend::{Backend, Guest, Handle, InProcess},
+    guest::Agent,
+    report::{Guarantee, IsolationLevel, Report},
+    sandbox_dir::SandboxDir,
+};
+
+use super::run::run_config;
+use crate::{
+    config::Config,
+    debate::{self, SandboxState, SandboxStateUpdate},
+    debate_host::{DebateHost, DebateQueue, MonitoredSaver, SandboxReuse, SandboxSupply},
+    event::PipelineEvent,
+    fence::Fence,
+    models::{CallLimits, Limit, Models},
+    pipeline::{self, Deps, PipelineState},
+    prompt::Brief,
+    run::RunConfig,
+    score::Mark,
+};
+
+/// A back end that records the specs of its guests and the sandboxes that exist when each guest starts, claims to isolate
+/// and pause them, and fails to start the first ones.
+#[derive(Debug)]
+struct Observed {
+    inner: InProcess,
+    started: Arc<Mutex<Vec<Spec>>>,
+    failures_left: AtomicUsize,
+    sandboxes: Arc<OnceLock<Sandboxes>>,
+    existing: Arc<Mutex<Vec<usize>>>,
+    pauses: Arc<Pauses>,
+}
+
+/// Number of times that guests were paused and resumed.
+#[derive(Debug, Default)]
+struct Pauses {
+    paused: AtomicUsize,
+    resumed: AtomicUsize,
+}
+
+impl Pauses {
+    fn counts(&self) -> (usize, usize) {
+        (self.paused.load(Ordering::Relaxed), self.resumed.load(Ordering::Relaxed))
+    }
+}
+
+/// A handle that counts pauses.
+#[derive(Debug)]
+struct PausableHandle {
+    handle: Arc<dyn Handle>,
+    pauses: Arc<Pauses>,
+}
+
+#[async_trait]
+impl Handle for PausableHandle {
+    fn backend(&self) -> &'static str {
+        self.handle.backend()
+    }
+
+    async fn kill(&self) {
+        self.handle.kill().await;
+    }
+
+    async fn pause(&self) -> Result<(), Error> {
+        self.pauses.paused.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn resume(&self) -> Result<(), Error> {
+        self.pauses.resumed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Observed {
+    fn new(failures: usize) -> (Self, Arc<Mutex<Vec<Spec>>>) {
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let inner = InProcess::new(debate::agent);
+        let failures_left = AtomicUsize::new(failures);
+        let (sandboxes, existing, pauses) = Default::default();
+        let it =
+            Self { inner, started: started.clone(), failures_left, sandboxes, existing, pauses };
+        (it, started)
+    }
+}
+
+#[async_trait]
+impl Backend for Observed {
+    fn name(&self) -> &'static str {
+        "observed"
+    }
+
+    async fn probe(&self) -> Report {
+        let isolated = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
+        Report::available("observed", isolated.into_iter().chain([Guarantee::Pause]))
+    }
+
+    async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
+        let fail = |left: usize| left.checked_sub(1);
+        if self.failures_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fail).is_ok() {
+            return Err(Error::Start { backend: "observed", problem: "no guest today".to_owned() });
+        }
+        self.started.lock().unwrap().push(spec.clone());
+        let existing = self.sandboxes.get().map_or(0, |it| it.list().len());
+        self.existing.lock().unwrap().push(existing);
+        let Guest { channel, handle } = self.inner.start(spec, dir).await?;
+        let handle = PausableHandle { handle, pauses: self.pauses.clone() };
+        Ok(Guest { channel, handle: Arc::new(handle) })
+    }
+}
+
+async fn open(backend: impl Backend + 'static, folder: &Path, isolation: Isolation) -> Sandboxes {
+    let builder = Sandboxes::builder().backend(backend).isolation(isolation);
+    builder.state_dir(folder.join("sandboxes")).open().await.unwrap()
+}
+
+/// Runs the pipeline with three moves, whose debates run in `sandboxes`.
+async fn run_pipeline(
+    sandboxes: Sandboxes,
+    fallback: Option<Sandboxes>,
+    isolation: Isolation,
+    folder: &Path,
+) -> Result<PipelineState, RunError> {
+    let supply = SandboxSupply::new(SandboxReuse::None);
+    continue_pipeline(sandboxes, supply, fallback, isolation, folder, Vec::new()).await
+}
+
+/// Like [`run_pipeline`], but the debates share sandboxes and continue from these states.
+async fn continue_pipeline(
+    sandboxes: Sandboxes,
+    supply: SandboxSupply,
+    fallback: Option<Sandboxes>,
+    isolation: Isolation,
+    folder: &Path,
+    earlier_debates: Vec<SandboxState>,
+) -> Result<PipelineState, RunError> {
+    let RunConfig { run_id, ticker, data, choice, config_toml, .. } = run_config(3, 2);
+    let config = Config::parse(&config_toml).unwrap();
+    let recording = Recording::open(folder.join("calls.jsonl"), RecordMode::ReplayOrRecord);
+    let models = Models::new(
+        &config,
+        choice,
+        None,
+        Limit::default(),
+        &recording.unwrap(),
+        0,
+        &CallLimits::default(),
+    );
+    let (models, saver) = (Arc::new(models.unwrap()), Arc::new(MemorySaver::new()));
+    let saver = Arc::new(MonitoredSaver::new(saver));
+    let deps = Deps {
+        config: config.clone(),
+        data,
+        fence: Fence::new("7f3a"),
+        models: models.clone(),
+        debates: Arc::new(DebateHost {
+            config,
+            fence: Fence::new("7f3a"),
+            models,
+            sandboxes,
+            supply,
+            isolation,
+            fallback,
+            saver: saver.clone(),
+            queue: DebateQueue::new(1),
+            run_id,
+            baseline: false,
+            log_dir: folder.join("logs"),
+            is_traced: false,
+            recorded_isolation: Vec::new(),
+        }),
+        debate_saver: None,
+        review: false,
+        dir: folder.to_owned(),
+        scratch: None,
+    };
+    let thread = pipeline::graph(saver).unwrap().thread("pipeline", deps);
+    let input =
+        PipelineState { company_ticker: ticker, earlier_debates, ..PipelineState::default() };
+    match thread.run(input).await? {
+        RunOutcome::Done(state) => Ok(state),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_debate_has_its_own_labelled_sandbox_which_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (backend, started) = Observed::new(0);
+    let (observed, existing) = (backend.sandboxes.clone(), backend.existing.clone());
+    let sandboxes = open(backend, folder.path(), Isolation::Process).await;
+    observed.set(sandboxes.clone()).unwrap();
+    let state =
+        run_pipeline(sandboxes.clone(), None, Isolation::Process, folder.path()).await.unwrap();
+    assert_eq!(state.policy_scores.len(), 3);
+    let started = started.lock().unwrap().clone();
+    let names: Vec<&str> = started.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["negotiate-nvda-m1-test", "negotiate-nvda-m2-test", "negotiate-nvda-m3-test"]
+    );
+    for (spec, move_id) in started.iter().zip(["m1", "m2", "m3"]) {
+        assert_eq!(spec.limits.memory, 2048 << 20);
+        let labels: Vec<(&str, &str)> =
+            spec.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let expected = [
+            ("layer", "sandbox"),
+            ("move", move_id),
+            ("project", "ai-consulting-agency"),
+            ("run", "test"),
+            ("ticker", "NVDA"),
+        ];
+        assert_eq!(labels, expected);
+    }
+    // Between two debates, no sandbox exists.
+    assert_eq!(*existing.lock().unwrap(), [0, 0, 0]);
+    assert!(sandboxes.list().is_empty(), "{:?}", sandboxes.list());
+    let left = std::fs::read_dir(folder.path().join("sandboxes")).unwrap().count();
+    assert_eq!(left, 0, "directories of deleted sandboxes");
+    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Process));
+}
+
+/// A run with [`Observed`] guests whose debates share sandboxes.
+struct SharedRun {
+    state: PipelineState,
+    started: Vec<Spec>,
+    sandboxes: Sandboxes,
+    pauses: (usize, usize),
+    _folder: tempfile::TempDir,
+}
+
+async fn run_with(reuse: SandboxReuse) -> SharedRun {
+    let folder = tempfile::tempdir().unwrap();
+    let (backend, started) = Observed::new(0);
+    let pauses = backend.pauses.clone();
+    let sandboxes = open(backend, folder.path(), Isolation::Process).await;
+    let (supply, isolation) = (SandboxSupply::new(reuse), Isolation::Process);
+    let (own, dir) = (sandboxes.clone(), folder.path());
+    let state = continue_pipeline(own, supply, None, isolation, dir, Vec::new()).await.unwrap();
+    let started = started.lock().unwrap().clone();
+    SharedRun { state, started, sandboxes, pauses: pauses.counts(), _folder: folder }
+}
+
+/// Checks that the sandboxes are not named and labelled for single moves, and that the results are the same as without
+/// shared sandboxes.
+async fn check_shared(run: &SharedRun) {
+    for spec in &run.started {
+        assert!(spec.name.starts_with("negotiate-nvda-test-"), "{}", spec.name);
+        assert!(!spec.labels.contains_key("move"), "{:?}", spec.labels);
+        assert_eq!(spec.labels["run"], "test");
+    }
+    let expected = run_with(SandboxReuse::None).await;
+    assert_eq!(expected.started.len(), 3);
+    assert_eq!(run.state.policy_scores, expected.state.policy_scores);
+    assert_eq!(run.state.conversation_logs, expected.state.conversation_logs);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_sandbox_is_paused_between_debates_and_has_no_files() {
+    let run = run_with(SandboxReuse::KeepAlive).await;
+    assert_eq!(run.started.len(), 1, "{:?}", run.started);
+    assert_eq!(run.pauses, (3, 2));
+    check_shared(&run).await;
+    let sandbox = run.sandboxes.get("negotiate-nvda-test-1").unwrap();
+    assert!(matches!(sandbox.ping().await, Err(Error::Paused { .. })));
+    sandbox.resume().await.unwrap();
+    assert!(sandbox.fs().list("").await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn debates_take_their_sandboxes_from_a_pool() {
+    let run = run_with(SandboxReuse::Pool(NonZeroUsize::new(2).unwrap())).await;
+    // The pool starts sandboxes for later debates too, each under its own name.
+    let names: BTreeSet<&str> = run.started.iter().map(|it| it.name.as_str()).collect();
+    assert!(names.len() >= 3 && names.len() == run.started.len(), "{names:?}");
+    assert_eq!(run.pauses, (0, 0));
+    check_shared(&run).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sandbox_that_fails_once_is_created_again_in_the_same_back_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (backend, started) = Observed::new(1);
+    let sandboxes = open(backend, folder.path(), Isolation::Process).await;
+    let state = run_pipeline(sandboxes, None, Isolation::Process, folder.path()).await.unwrap();
+    assert_eq!((state.policy_scores.len(), started.lock().unwrap().len()), (3, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fallback_without_isolation_is_marked_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = open(Observed::new(usize::MAX).0, folder.path(), Isolation::Process).await;
+    let fallback = open(InProcess::new(debate::agent), folder.path(), Isolation::Off).await;
+    let state = run_pipeline(sandboxes, Some(fallback), Isolation::Preferred, folder.path()).await;
+    let state = state.unwrap();
+    let reasons = state.status_updates.iter().filter_map(|it| match it {
+        PipelineEvent::SandboxDegraded { isolation: IsolationLevel::Off, reason, .. } => {
+            Some(reason)
+        }
+        _ => None,
+    });
+    let reasons: Vec<&String> = reasons.collect();
+    assert!(
+        reasons.len() == 3 && reasons.iter().all(|it| it.contains("no guest today")),
+        "{reasons:?}"
+    );
+    assert_eq!(state.policy_scores.len(), 3);
+    assert!(state.policy_scores.iter().all(|it| it.marks.contains(&Mark::NotIsolated)));
+    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Off));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_says_that_memory_is_not_bounded() {
+    let run = run_with(SandboxReuse::None).await;
+    let reason = run.state.status_updates.iter().find_map(|it| match it {
+        PipelineEvent::SandboxDegraded { reason, .. } => Some(reason),
+        _ => None,
+    });
+    let reason = reason.unwrap();
+    assert!(reason.starts_with("memory is NOT BOUNDED") && reason.contains("for VMs"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn required_isolation_has_no_fallback() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = open(Observed::new(usize::MAX).0, folder.path(), Isolation::Process).await;
+    let error = run_pipeline(sandboxes, None, Isolation::Process, folder.path()).await.unwrap_err();
+    assert!(error.to_string().contains("no guest today"), "{error}");
+}
+
+async fn interrupt(_: &SandboxState, cx: &Context) -> Result<SandboxStateUpdate, NodeError> {
+    cx.interrupt::<String>("your password?")?;
+    Ok(SandboxState::update())
+}
+
+/// Returns an agent whose debates interrupt the run or stop it.
+fn hostile_agent(stop_before: Stops) -> Agent {
+    Agent::new().graph(debate::GRAPH, move |_| {
+        let graph = StateGraph::<SandboxState>::new().name(debate::GRAPH).node(interrupt);
+        let graph = graph.edge(START, interrupt).stop_before(stop_before.clone());
+        Ok((graph.compile()?, ()))
+    })
+}
+
+/// A back end whose guests about m1 and m2 are hostile.
+#[derive(Debug)]
+struct HostileGuests;
+
+#[async_trait]
+impl Backend for HostileGuests {
+    fn name(&self) -> &'static str {
+        "hostile"
+    }
+
+    async fn probe(&self) -> Report {
+        Report::available("hostile", [])
+    }
+
+    async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
+        let backend = match spec.labels["move"].as_str() {
+            "m1" => InProcess::new(|| hostile_agent(Stops::None)),
+            "m2" => InProcess::new(|| hostile_agent(Stops::All)),
+            _ => InProcess::new(debate::agent),
+        };
+        backend.start(spec, dir).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guests_that_interrupt_or_stop_fail_only_their_debates() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = open(HostileGuests, folder.path(), Isolation::Off).await;
+    let state = run_pipeline(sandboxes, None, Isolation::Off, folder.path()).await.unwrap();
+    let unscored: Vec<String> =
+        state.unscored_moves.iter().map(|it| format!("{}: {}", it.move_id, it.reason)).collect();
+    assert_eq!((unscored.len(), state.policy_scores.len()), (2, 1), "{unscored:?}");
+    for (problem, move_id) in unscored.iter().zip(["m1", "m2"]) {
+        assert!(problem.starts_with(move_id), "{problem}");
+        assert!(problem.contains("interrupted or stopped it, which is not allowed"), "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_earlier_states_are_discarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = async |name: &str, earlier_debates: Vec<SandboxState>| {
+        let (backend, started) = Observed::new(0);
+        let dir = folder.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        let sandboxes = open(backend, &dir, Isolation::Process).await;
+        let isolation = Isolation::Process;
+        let supply = SandboxSupply::new(SandboxReuse::None);
+        let state =
+            continue_pipeline(sandboxes, supply, None, isolation, &dir, earlier_debates).await;
+        let started = started.lock().unwrap().len();
+        (state.unwrap(), started)
+    };
+    let (expected, _) = run("first", Vec::new()).await;
+    let moves = expected.moves();
+    let brief = |index: usize| Brief::new(&moves[index], &expected.findings);
+    let scores = expected.policy_scores[0].scores_by_agent.clone();
+    let earlier = vec![
+        // A finished debate with too many rounds.
+        SandboxState { brief: brief(0), current_round: 3, scores, ..SandboxState::default() },
+        // An unfinished debate with other settings.
+        SandboxState { brief: brief(1), max_rounds: 9, ..SandboxState::default() },
+    ];
+    let (state, started) = run("second", earlier).await;
+    assert_eq!(started, 3);
+    assert!(state.failures.is_empty(), "{:?}", state.failures);
+    assert_eq!(state.conversation_logs, expected.conversation_logs);
+    assert_eq!(state.policy_scores, expected.policy_scores);
+}

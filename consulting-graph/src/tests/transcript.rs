@@ -1,0 +1,60 @@
+//! Transcripts of debates.
+
+use crate::transcript::{
+    ConversationEntry, Speaker, append_to_log, format_transcript, rounds,
+};
+
+#[test]
+fn transcripts_have_the_exact_format() {
+    let log = append_to_log(&[], Speaker::Critic, "Too dear.\nAnd late.", 1);
+    let log = append_to_log(&log, Speaker::DecisionMaker("D2".to_owned()), "", 10);
+    assert_eq!(
+        format_transcript(&log),
+        "**[Round 1] CRITIC:**\nToo dear.\nAnd late.\n\n---\n\n**[Round 10] DECISION MAKER (D2):**\n"
+    );
+    assert_eq!(format_transcript(&[]), "");
+}
+
+#[test]
+fn appending_does_not_change_the_original_log() {
+    let short = append_to_log(&[], Speaker::Critic, "a", 1);
+    let long = append_to_log(&short, Speaker::Critic, "b", 2);
+    assert_eq!((short.len(), long.len()), (1, 2));
+}
+
+#[test]
+fn entries_have_the_specified_json_format() {
+    let entry = ConversationEntry {
+        role: Speaker::DecisionMaker("D1".to_owned()),
+        content: "x".to_owned(),
+        round: 2,
+    };
+    let json = serde_json::to_string(&entry).unwrap();
+    assert_eq!(json, r#"{"role":"D1","content":"x","round":2}"#);
+    assert_eq!(serde_json::from_str::<ConversationEntry>(&json).unwrap(), entry);
+    assert_eq!(serde_json::to_string(&Speaker::Critic).unwrap(), r#""critic""#);
+}
+
+fn debate(rounds: u32) -> Vec<ConversationEntry> {
+    let turn =
+        |round, role, content: &str| ConversationEntry { role, content: content.to_owned(), round };
+    let round = |it| {
+        [
+            turn(it, Speaker::Critic, "The price is wrong [F1-02]. And more."),
+            turn(
+                it,
+                Speaker::DecisionMaker("D1".to_owned()),
+                "It is not. On timing I concede. See [F2-01], [F1-02].",
+            ),
+        ]
+    };
+    (1..=rounds).flat_map(round).collect()
+}
+
+#[test]
+fn logs_are_grouped_by_rounds() {
+    let rounds = rounds(&debate(3));
+    assert_eq!(rounds.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 2, 3]);
+    let speakers = rounds[2].entries.iter().map(|it| it.speaker.as_str());
+    assert_eq!(speakers.collect::<Vec<_>>(), ["critic", "D1"]);
+}
