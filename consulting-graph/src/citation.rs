@@ -21,7 +21,7 @@ use crate::{
 
 /// Checks texts against the findings and the data.
 #[derive(Debug, Clone)]
-pub struct CitationChecker {
+pub(crate) struct CitationChecker {
     findings: Vec<FindingNumbers>,
     data: Vec<Quantity>,
 }
@@ -99,7 +99,7 @@ impl std::fmt::Display for Reason {
 
 impl CitationChecker {
     /// Extracts the numbers from the findings and from `data`, the source documents as computed by this program.
-    pub fn new(findings: &[Findings], data: &[&str]) -> Self {
+    pub(crate) fn new(findings: &[Findings], data: &[&str]) -> Self {
         let data: Vec<Quantity> = data.iter().flat_map(|it| claims(it)).collect();
         let stated = |it: &Finding| {
             let quotes = it.draft.evidence.iter().flat_map(|it| claims(&it.quote));
@@ -112,7 +112,7 @@ impl CitationChecker {
     }
 
     /// Checks a document that a model wrote from the data; `name` is its file name.
-    pub fn check_document(&self, name: &str, text: &str) -> Vec<Flag> {
+    pub(crate) fn check_document(&self, name: &str, text: &str) -> Vec<Flag> {
         let mut flags = Vec::new();
         let (mut part, mut number) = ("opening", 0);
         for line in text.lines() {
@@ -133,7 +133,7 @@ impl CitationChecker {
     }
 
     /// Checks the claims, quotations and tensions of findings.
-    pub fn check_findings(&self, of: &Findings) -> Vec<Flag> {
+    pub(crate) fn check_findings(&self, of: &Findings) -> Vec<Flag> {
         let mut parts = Vec::new();
         for it in &of.findings {
             parts.push((it.id.to_string(), "claim".to_owned(), &it.draft.claim));
@@ -168,7 +168,7 @@ impl CitationChecker {
     }
 
     /// Checks the claims of a move.
-    pub fn check_move(&self, it: &Move) -> Vec<Flag> {
+    pub(crate) fn check_move(&self, it: &Move) -> Vec<Flag> {
         let draft = &it.draft;
         let plans = planned_quantities(it);
         let mut parts = vec![
@@ -191,7 +191,12 @@ impl CitationChecker {
     }
 
     /// Checks the entries of one debate log about a move; `log` is the name of the log, such as `i1`.
-    pub fn check_log(&self, it: &Move, log: &str, entries: &[ConversationEntry]) -> Vec<Flag> {
+    pub(crate) fn check_log(
+        &self,
+        it: &Move,
+        log: &str,
+        entries: &[ConversationEntry],
+    ) -> Vec<Flag> {
         let plans = planned_quantities(it);
         let check = |entry: &ConversationEntry| {
             let part = format!("{log}, round {}, {}", entry.round, entry.role);

@@ -1,26 +1,26 @@
 //! Company data, independent of the source it was read from.
 //!
-//! Four sources produce a [`Company`]: [`snapshot`] has the filed figures of a few companies, [`synthetic`] generates a
-//! fictional company, [`edgar`] reads SEC filings, and [`folder`] reads the user's own files. Every number records its origin. Derived figures ([`ratio`]) are always
-//! computed here, never by a model.
+//! Four sources produce a [`Company`]: [`snapshot`] has the filed figures of a few companies, `synthetic` generates a
+//! fictional company, [`edgar`] reads SEC filings, and `folder` reads the user's own files. Every number records its
+//! origin. Derived figures (`ratio`) are always computed here, never by a model.
 
 mod company;
 mod current_report;
 pub mod edgar;
 pub(crate) mod filing;
-pub mod folder;
+pub(crate) mod folder;
 mod item;
 mod news;
-pub mod number;
+pub(crate) mod number;
 mod origin;
-pub mod ratio;
-pub mod ratio_table;
-pub mod render;
+pub(crate) mod ratio;
+pub(crate) mod ratio_table;
+pub(crate) mod render;
 mod rng;
 pub mod snapshot;
 mod source;
 mod statement;
-pub mod synthetic;
+pub(crate) mod synthetic;
 mod ticker;
 pub(crate) mod trend;
 

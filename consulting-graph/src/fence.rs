@@ -46,7 +46,7 @@ impl Fence {
 }
 
 /// Removes the fenced parts from a text. A part without a closing tag is kept.
-pub fn strip_fenced(text: &str) -> String {
+pub(crate) fn strip_fenced(text: &str) -> String {
     let (open, close) = (format!("<{TAG}"), format!("</{TAG}"));
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -61,7 +61,7 @@ pub fn strip_fenced(text: &str) -> String {
 }
 
 /// Removes invisible characters from a text and escapes it for HTML.
-pub fn escape_html(text: &str) -> String {
+pub(crate) fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for it in strip_invisible(text).chars() {
         match it {

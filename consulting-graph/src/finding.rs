@@ -15,19 +15,21 @@ mod stated;
 
 use crate::lenient_json;
 
-pub use check::{FindingViolation, find_recommendation, violations};
-pub use chunk::{chunks, merge};
-pub use draft::{
+#[cfg(test)]
+pub(crate) use check::find_recommendation;
+pub(crate) use check::{FindingViolation, violations};
+pub(crate) use chunk::{chunks, merge};
+pub(crate) use draft::{
     Direction, Evidence, FindingDraft, FindingsDraft, Kind, SingleFinding, TensionDraft,
 };
-pub use id::{FindingId, FindingIdError, Inference, find_citations};
-pub use markdown::parse;
-pub use numbered::{Finding, Findings, Tension};
+pub(crate) use id::{FindingId, Inference, find_citations};
+pub(crate) use markdown::parse;
+pub(crate) use numbered::{Finding, Findings, Tension};
 pub(crate) use shorten::shorter_versions;
 
 /// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, the
 /// complete findings of JSON that is cut off, or Markdown. Never fails; [`violations`] reports what is missing.
-pub fn read(answer: &str) -> FindingsDraft {
+pub(crate) fn read(answer: &str) -> FindingsDraft {
     let object = lenient_json::find(answer, |it: &FindingsDraft| !it.findings.is_empty());
     let list = || {
         let list = lenient_json::find(answer, |it: &Vec<FindingDraft>| !it.is_empty());
@@ -44,7 +46,7 @@ pub(crate) fn is_empty_list(answer: &str) -> bool {
 
 /// Reads a model's answer to a request for one finding. Returns `None` if the answer cannot be read, or if it says that
 /// the document shows nothing else.
-pub fn read_single(answer: &str) -> Option<FindingDraft> {
+pub(crate) fn read_single(answer: &str) -> Option<FindingDraft> {
     let has_claim = |claim: &str| !claim.trim().is_empty();
     let listed = read(answer).findings.into_iter().find(|it| has_claim(&it.claim));
     listed.or_else(|| {
@@ -55,7 +57,7 @@ pub fn read_single(answer: &str) -> Option<FindingDraft> {
 
 /// Renders the findings with the given ids as Markdown, sorted by id. Prompts of a debate contain this excerpt instead
 /// of all findings.
-pub fn excerpts(documents: &[Findings], ids: &[FindingId]) -> String {
+pub(crate) fn excerpts(documents: &[Findings], ids: &[FindingId]) -> String {
     let mut ids = ids.to_vec();
     ids.sort_unstable();
     ids.dedup();

@@ -16,11 +16,11 @@
 //! | run directories: create, resume, replay and fork runs | [`run`] |
 //! | company data from three sources | [`data`] |
 //! | configuration: agents, metrics, models | [`config`] |
-//! | prompts; delimiters around untrusted text | [`prompt`]; [`fence`] |
-//! | findings and moves | [`finding`], [`moves`] |
-//! | debate transcripts | [`transcript`] |
+//! | prompts; delimiters around untrusted text | `prompt`; `fence` |
+//! | findings and moves | `finding`, [`moves`] |
+//! | debate transcripts | `transcript` |
 //! | scoring and ranking | [`score`], [`rank`] |
-//! | rule-based checks of citations, numbers and debates | [`citation`], [`watch`] |
+//! | rule-based checks of citations, numbers and debates | `citation`, `watch` |
 //! | the report | [`report`] |
 //! | cost estimate, spending so far, comparison of two runs | [`plan`], [`spending`], [`diff`] |
 //! | the ablation: whether debating helps | [`ablate`] |
@@ -35,7 +35,7 @@
 
 pub mod ablate;
 pub mod call;
-pub mod citation;
+mod citation;
 #[cfg(feature = "cluster")]
 pub mod cluster_worker;
 pub mod config;
@@ -45,8 +45,8 @@ pub mod debate_host;
 pub mod diff;
 mod difference;
 pub mod event;
-pub mod fence;
-pub mod finding;
+mod fence;
+mod finding;
 mod lenient_json;
 mod markdown;
 pub mod models;
@@ -54,7 +54,7 @@ pub mod moves;
 pub mod offline;
 pub mod pipeline;
 pub mod plan;
-pub mod prompt;
+mod prompt;
 mod quantity;
 pub mod rank;
 pub mod report;
@@ -65,6 +65,6 @@ pub mod serve;
 pub mod spending;
 #[cfg(test)]
 mod tests;
-pub mod transcript;
+mod transcript;
 mod unusable;
-pub mod watch;
+mod watch;

@@ -1,6 +1,6 @@
 //! The offline board: a scripted model that is used when no provider is configured.
 //!
-//! It answers each call of the pipeline from the [`Task`] of the call, which is typed data, and with phrases from
+//! It answers each call of the pipeline from the task of the call, which is typed data, and with phrases from
 //! `config/board.toml`. A run without an API key therefore goes through everything that a run with a provider does:
 //! documents, findings, moves, debates and scores, including occasional answers that are malformed or cite unknown
 //! findings. The output is not a judgement and is always labelled as scripted.
@@ -21,7 +21,7 @@ use llm::{ErrorKind, Llm, Reply, Request, Role, Scripted};
 use self::writer::Writer;
 use crate::finding::SingleFinding;
 
-pub use self::task::{DebatedMove, Task, Work};
+pub(crate) use self::task::{DebatedMove, Task, Work};
 
 /// Name of the model. Its provider is named `scripted`.
 pub const MODEL_NAME: &str = "board";

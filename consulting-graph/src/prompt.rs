@@ -12,11 +12,11 @@ mod request;
 mod samples;
 mod scoring;
 
-pub use brief::Brief;
-pub(crate) use debate::maker_conversation;
-pub use debate::{critic_opening, critic_reply, maker_reply, summary};
-pub(crate) use layers::inference_retry;
-pub use layers::{Chunk, analyst, analyst_retry, inference, single_finding, synthesizer};
+pub(crate) use brief::Brief;
+pub(crate) use debate::{critic_opening, critic_reply, maker_conversation, maker_reply, summary};
+pub(crate) use layers::{
+    Chunk, analyst, analyst_retry, inference, inference_retry, single_finding, synthesizer,
+};
 pub(crate) use request::request_for;
 pub(crate) use samples::samples;
-pub use scoring::{baseline, repair, score};
+pub(crate) use scoring::{baseline, repair, score};

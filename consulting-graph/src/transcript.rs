@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::markdown::escape_line_starts;
 
 /// Name of the critic in transcripts.
-pub const CRITIC: &str = "critic";
+pub(crate) const CRITIC: &str = "critic";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
@@ -27,7 +27,7 @@ pub struct ConversationEntry {
 }
 
 /// Returns a copy of the log with one more turn.
-pub fn append_to_log(
+pub(crate) fn append_to_log(
     log: &[ConversationEntry],
     role: Speaker,
     content: &str,
@@ -39,20 +39,7 @@ pub fn append_to_log(
 }
 
 /// Renders the log as Markdown, for people and for prompts.
-///
-/// ```
-/// use consulting_graph::transcript::{ConversationEntry, Speaker, format_transcript};
-///
-/// let log = [
-///     ConversationEntry { role: Speaker::Critic, content: "Too dear.".into(), round: 1 },
-///     ConversationEntry { role: Speaker::DecisionMaker("D1".into()), content: "It pays.".into(), round: 1 },
-/// ];
-/// assert_eq!(
-///     format_transcript(&log),
-///     "**[Round 1] CRITIC:**\nToo dear.\n\n---\n\n**[Round 1] DECISION MAKER (D1):**\nIt pays."
-/// );
-/// ```
-pub fn format_transcript(log: &[ConversationEntry]) -> String {
+pub(crate) fn format_transcript(log: &[ConversationEntry]) -> String {
     log.iter().map(format_entry).collect::<Vec<_>>().join("\n\n---\n\n")
 }
 
@@ -81,7 +68,7 @@ pub(crate) fn format_turn(round: u32, speaker: &str, text: &str) -> String {
 }
 
 /// Groups the turns in the log by round, because logs that exceed a context window are shortened by whole rounds.
-pub fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
+pub(crate) fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
     let entry = |it: &ConversationEntry| Entry::new(it.role.to_string(), &*it.content);
     let round = |it: &[ConversationEntry]| {
         Round::new(it.first().map_or(0, |it| it.round), it.iter().map(entry).collect())

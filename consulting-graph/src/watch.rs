@@ -44,7 +44,11 @@ pub enum ObservationKind {
 }
 
 /// Returns all observations about one debate log.
-pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec<Observation> {
+pub(crate) fn observe(
+    move_id: MoveId,
+    log: &str,
+    entries: &[ConversationEntry],
+) -> Vec<Observation> {
     let mut found = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut stale = 0;
@@ -146,7 +150,7 @@ fn capitulates(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool 
 
 /// Returns Pearson's correlation between the total score of a move and the length of its debate, from -1 to 1. Returns
 /// `None` if there are fewer than three moves, or if all scores or all lengths are equal.
-pub fn length_bias(moves: &[(MoveScore, usize)]) -> Option<f64> {
+pub(crate) fn length_bias(moves: &[(MoveScore, usize)]) -> Option<f64> {
     if moves.len() < 3 {
         return None;
     }
@@ -177,7 +181,7 @@ pub struct Compression {
 
 /// Measures how closely the scores are clustered. `noise` is the standard deviation of a move's total score, as
 /// estimated by [`severity`](crate::rank::severity). Returns `None` if there are no scores.
-pub fn compression(scores: &[MoveScore], noise: f64) -> Option<Compression> {
+pub(crate) fn compression(scores: &[MoveScore], noise: f64) -> Option<Compression> {
     let given: Vec<u8> = scores
         .iter()
         .flat_map(|it| it.scores_by_agent.values())

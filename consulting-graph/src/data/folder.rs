@@ -33,10 +33,14 @@ use super::{
     ticker::Ticker,
 };
 
-pub use input::{FolderError, InputFile};
+pub(crate) use input::{FolderError, InputFile};
 
 /// Reads all input files in a directory, sorted by name.
-pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, FolderError> {
+pub(crate) fn read(
+    folder: &Path,
+    ticker: &Ticker,
+    as_of: NaiveDate,
+) -> Result<Company, FolderError> {
     let io = |path: &Path, source| FolderError::Io { path: path.to_owned(), source };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|it| io(folder, it))? {
@@ -65,7 +69,7 @@ pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company,
 }
 
 /// Builds a company from the contents of the user's files.
-pub fn company(
+pub(crate) fn company(
     ticker: &Ticker,
     files: &[InputFile],
     as_of: NaiveDate,

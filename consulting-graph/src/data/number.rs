@@ -2,15 +2,7 @@
 //! understood without the table.
 
 /// Formats dollars in millions: `$12,345m`, `-$7m`, `$2.5m`. Amounts below one million are shown in full.
-///
-/// ```
-/// use consulting_graph::data::number;
-///
-/// assert_eq!(number::dollars(12_345_000_000), "$12,345m");
-/// assert_eq!(number::dollars(-7_250_000), "-$7.3m");
-/// assert_eq!(number::dollars(45_000), "$45,000");
-/// ```
-pub fn dollars(value: i64) -> String {
+pub(crate) fn dollars(value: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     let size = value.unsigned_abs();
     if (1..1_000_000).contains(&size) {
@@ -24,13 +16,13 @@ pub fn dollars(value: i64) -> String {
 }
 
 /// Formats a fraction as a percentage: 0.413 becomes `41.3%`.
-pub fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let text = format!("{:.1}%", share * 100.0);
     if text == "-0.0%" { "0.0%".to_owned() } else { text }
 }
 
 /// Formats a number of shares in millions: `2,460m`.
-pub fn shares(value: i64) -> String {
+pub(crate) fn shares(value: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     format!("{sign}{}m", grouped((value.unsigned_abs() + 500_000) / 1_000_000))
 }
@@ -58,4 +50,16 @@ pub(crate) fn grouped(value: u64) -> String {
         text.push(it);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dollars;
+
+    #[test]
+    fn dollars_are_shown_in_millions() {
+        assert_eq!(dollars(12_345_000_000), "$12,345m");
+        assert_eq!(dollars(-7_250_000), "-$7.3m");
+        assert_eq!(dollars(45_000), "$45,000");
+    }
 }

@@ -12,7 +12,7 @@ fn divide(a: Option<i64>, b: Option<i64>) -> Option<f64> {
 }
 
 /// Returns the gross margin: gross profit / revenue. Uses `gross_profit`.
-pub fn gross_margin(statement: &Statement) -> Option<f64> {
+pub(crate) fn gross_margin(statement: &Statement) -> Option<f64> {
     divide(gross_profit(statement), statement.get(Item::Revenue))
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn research_intensity(statement: &Statement) -> Option<f64> {
 }
 
 /// Returns the free cash flow: operating cash flow - capital expenditure.
-pub fn free_cash_flow(statement: &Statement) -> Option<i64> {
+pub(crate) fn free_cash_flow(statement: &Statement) -> Option<i64> {
     statement.get(Item::OperatingCashFlow)?.checked_sub(statement.get(Item::CapitalExpenditure)?)
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn cash_conversion(statement: &Statement) -> Option<f64> {
 ///
 /// Securities count as zero if the company never reports any. If the company reports securities in other periods but
 /// not in this one, they were probably filed under a tag that is not read, so the net debt is unknown.
-pub fn net_debt(company: &Company, statement: &Statement) -> Option<i64> {
+pub(crate) fn net_debt(company: &Company, statement: &Statement) -> Option<i64> {
     let states = |it: &Statement| it.get(Item::MarketableSecurities).is_some();
     let securities = match statement.get(Item::MarketableSecurities) {
         Some(stated) => stated,
@@ -93,18 +93,18 @@ pub(crate) fn payout(statement: &Statement) -> Option<i64> {
 }
 
 /// Returns the diluted earnings per share: net income / diluted shares, in cents, rounded to the nearest cent.
-pub fn earnings_per_share(statement: &Statement) -> Option<i64> {
+pub(crate) fn earnings_per_share(statement: &Statement) -> Option<i64> {
     let shares = statement.get(Item::DilutedShares)?;
     let income = statement.get(Item::NetIncome)?;
     (shares > 0).then(|| (income as f64 * 100.0 / shares as f64).round() as i64)
 }
 
 /// Returns the growth of a line item since an earlier statement: now / before - 1.
-pub fn growth(now: &Statement, before: &Statement, item: Item) -> Option<f64> {
+pub(crate) fn growth(now: &Statement, before: &Statement, item: Item) -> Option<f64> {
     divide(now.get(item), before.get(item)).map(|it| it - 1.0)
 }
 
 /// Returns the growth of a line item since the same period in the previous year.
-pub fn year_over_year(company: &Company, statement: &Statement, item: Item) -> Option<f64> {
+pub(crate) fn year_over_year(company: &Company, statement: &Statement, item: Item) -> Option<f64> {
     growth(statement, company.year_before(statement)?, item)
 }

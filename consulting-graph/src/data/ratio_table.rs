@@ -15,13 +15,13 @@ use super::{
 };
 
 /// Returns all ratios that can be computed from the company's latest quarter or latest fiscal year.
-pub fn table(company: &Company) -> Vec<Ratio> {
+pub(crate) fn table(company: &Company) -> Vec<Ratio> {
     LINES.iter().filter_map(|line| line.compute(company)).collect()
 }
 
 /// One row of the ratio table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ratio {
+pub(crate) struct Ratio {
     pub name: &'static str,
     /// The formula.
     pub definition: &'static str,
@@ -33,7 +33,7 @@ pub struct Ratio {
 
 /// A computed number with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value {
+pub(crate) enum Value {
     /// A fraction, shown as a percentage: 0.25 is shown as 25%.
     Fraction(f64),
     /// An amount in whole dollars.

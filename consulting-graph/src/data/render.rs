@@ -9,9 +9,13 @@ mod news;
 mod table;
 mod trends;
 
-pub use financial::{SECTIONS as FINANCIAL_SECTIONS, financial};
-pub use news::{SECTIONS as NEWS_SECTIONS, news};
-pub use trends::SECTIONS as TREND_SECTIONS;
+pub(crate) use financial::financial;
+pub(crate) use news::news;
+#[cfg(test)]
+pub(crate) use {
+    financial::SECTIONS as FINANCIAL_SECTIONS, news::SECTIONS as NEWS_SECTIONS,
+    trends::SECTIONS as TREND_SECTIONS,
+};
 
 use super::{
     company::{Company, Source},

@@ -27,18 +27,7 @@ use super::{
 };
 
 /// Generates the company for a ticker, with the data that would have been published by `as_of`.
-///
-/// ```
-/// use consulting_graph::data::{Ticker, synthetic};
-/// use chrono::NaiveDate;
-///
-/// let day = NaiveDate::from_ymd_opt(2026, 3, 1).unwrap();
-/// let company = synthetic::company(&Ticker::parse("NVDA")?, day);
-/// assert_eq!(company.annuals.len(), 3);
-/// assert_eq!(company, synthetic::company(&Ticker::parse("nvda")?, day));
-/// # Ok::<(), consulting_graph::data::TickerError>(())
-/// ```
-pub fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
+pub(crate) fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
     let mut rng = SeededRng::from_text(ticker.as_str());
     let profile = Profile::generate(&mut rng);
     let periods = periods(as_of);

@@ -13,8 +13,7 @@ pub(super) const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=14;
 
 /// A defect of a findings draft. Findings and tensions are identified by their position in their list, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FindingViolation {
+pub(crate) enum FindingViolation {
     #[error("there are {0} findings; provide 8 to 14")]
     WrongCount(usize),
     #[error("finding {0} has no claim")]
@@ -44,7 +43,7 @@ pub enum FindingViolation {
 }
 
 /// Returns all defects of a draft. `document` is the document that the findings were derived from.
-pub fn violations(draft: &FindingsDraft, document: &str) -> Vec<FindingViolation> {
+pub(crate) fn violations(draft: &FindingsDraft, document: &str) -> Vec<FindingViolation> {
     let mut violations = Vec::new();
     // A short document does not support the usual number of findings.
     let lines_with_numbers =
@@ -154,15 +153,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// Returns the words that make a text a recommendation, if any: an imperative at the start of a sentence, or a phrase
 /// such as `should`.
-///
-/// ```
-/// use consulting_graph::finding::find_recommendation;
-///
-/// assert_eq!(find_recommendation("Receivables grew by 19.0%. Cut the credit lines."), Some("Cut".to_owned()));
-/// assert_eq!(find_recommendation("The company should cut its costs."), Some("should".to_owned()));
-/// assert_eq!(find_recommendation("Costs were cut by 4%."), None);
-/// ```
-pub fn find_recommendation(text: &str) -> Option<String> {
+pub(crate) fn find_recommendation(text: &str) -> Option<String> {
     const IMPERATIVES: &[&str] = &[
         "accelerate",
         "acquire",

@@ -8,14 +8,7 @@ use crate::markdown;
 
 /// Splits a document into chunks of `lines` lines. A chunk that starts inside a section or a table begins with a copy
 /// of the heading and the table header, so that it can be understood on its own.
-///
-/// ```
-/// use consulting_graph::finding::chunks;
-///
-/// let cut = chunks("# Sales\n| Year | Sales |\n|---|---|\n| 2024 | $5m |\n| 2025 | $6m |\n", 4);
-/// assert_eq!(cut[1], "# Sales\n| Year | Sales |\n|---|---|\n| 2025 | $6m |\n");
-/// ```
-pub fn chunks(document: &str, lines: usize) -> Vec<String> {
+pub(crate) fn chunks(document: &str, lines: usize) -> Vec<String> {
     let mut chunks: Vec<String> = Vec::new();
     let (mut heading, mut header): (Option<&str>, Vec<&str>) = (None, Vec::new());
     for (idx, line) in document.lines().enumerate() {
@@ -48,7 +41,7 @@ pub fn chunks(document: &str, lines: usize) -> Vec<String> {
 /// Merges the drafts from several chunks. Sorts the findings by strength, strongest first, and drops the weakest ones
 /// if there are more than an inference agent should produce. Keeps a tension only if all findings that it refers to are
 /// kept.
-pub fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
+pub(crate) fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
     let mut all = Vec::new();
     let mut tensions = Vec::new();
     for (chunk, draft) in drafts.into_iter().enumerate() {

@@ -38,7 +38,7 @@ pub struct FindingDraft {
 /// A model's answer to a request for one finding.
 // Contains no lists, because some models cannot write a `FindingsDraft`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct SingleFinding {
+pub(crate) struct SingleFinding {
     /// The conclusion, in one sentence with figures, without a recommendation. Empty if the document shows nothing
     /// else.
     pub claim: String,

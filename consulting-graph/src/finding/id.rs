@@ -46,7 +46,7 @@ impl FindingId {
 }
 
 /// Returns everything in a text that looks like a citation: the byte offset, and the id or the parse error.
-pub fn find_citations(text: &str) -> Vec<(usize, Result<FindingId, FindingIdError>)> {
+pub(crate) fn find_citations(text: &str) -> Vec<(usize, Result<FindingId, FindingIdError>)> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find(['F', 'f']).map(|it| from + it) {

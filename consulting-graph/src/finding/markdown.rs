@@ -63,7 +63,7 @@ pub(super) fn render_finding(finding: &Finding) -> String {
 /// id, every section with text is a finding.
 ///
 /// Never fails; [`violations`](super::violations) reports what is missing.
-pub fn parse(text: &str) -> FindingsDraft {
+pub(crate) fn parse(text: &str) -> FindingsDraft {
     let sections = markdown::sections(text, |_| false);
     let is_tensions = |it: &Section<'_>| it.title.to_lowercase().contains("tension");
     let has_id =

@@ -12,7 +12,7 @@ use crate::{
 /// A model call as typed data. The pipeline attaches a task to each request. The prompt of the request describes the
 /// same task in words. Only the offline board reads the attached task.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub(crate) struct Task {
     /// Agent that makes the call.
     pub agent: Persona,
     /// Work that the agent is asked to do.
@@ -37,7 +37,7 @@ impl Task {
 
 /// Work that an agent is asked to do.
 #[derive(Debug, Clone)]
-pub enum Work {
+pub(crate) enum Work {
     /// Write one of the two source documents.
     Document {
         /// Subject of the document.
@@ -105,7 +105,7 @@ pub enum Work {
 
 /// A move under debate, with the findings that it cites.
 #[derive(Debug, Clone)]
-pub struct DebatedMove {
+pub(crate) struct DebatedMove {
     pub move_id: MoveId,
     /// The move.
     pub draft: MoveDraft,
@@ -115,7 +115,7 @@ pub struct DebatedMove {
 
 impl DebatedMove {
     /// Collects the findings that a move cites.
-    pub fn new(the_move: &Move, findings: &[Findings]) -> Self {
+    pub(crate) fn new(the_move: &Move, findings: &[Findings]) -> Self {
         let draft = the_move.draft.clone();
         let cited = draft.cited_findings().into_iter();
         let evidence = cited.filter_map(|id| findings.iter().find_map(|it| it.get(id)).cloned());

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Builds the request to the critic for the counterpoints that open all conversations about a move.
-pub fn critic_opening(critic: &Persona, brief: &Brief, fence: &Fence) -> Request {
+pub(crate) fn critic_opening(critic: &Persona, brief: &Brief, fence: &Fence) -> Request {
     let mut messages = critic_brief(brief, fence);
     messages.push(Message::user(
         "Round 1. Give your initial counterpoints to this move: challenge the reasoning, question the evidence, and \
@@ -27,7 +27,7 @@ pub fn critic_opening(critic: &Persona, brief: &Brief, fence: &Fence) -> Request
 }
 
 /// Builds the request to the critic for a reply to one decision maker. `log` is their conversation so far.
-pub fn critic_reply(
+pub(crate) fn critic_reply(
     critic: &Persona,
     brief: &Brief,
     fence: &Fence,
@@ -47,7 +47,7 @@ pub fn critic_reply(
 }
 
 /// Builds the request to a decision maker for an answer to the critic. `log` is their conversation so far.
-pub fn maker_reply(
+pub(crate) fn maker_reply(
     maker: &Persona,
     brief: &Brief,
     fence: &Fence,
@@ -63,7 +63,7 @@ pub fn maker_reply(
 }
 
 /// Builds the request to a model for a summary of rounds that are left out of a longer prompt.
-pub fn summary(brief: &Brief, fence: &Fence, rounds: &[Round]) -> Request {
+pub(crate) fn summary(brief: &Brief, fence: &Fence, rounds: &[Round]) -> Request {
     let turn = |round: &Round, it: &Entry| format_turn(round.number, &it.speaker, &it.text);
     let turns = rounds.iter().flat_map(|round| round.entries.iter().map(move |it| turn(round, it)));
     let turns = fence.wrap("earlier turns", &turns.collect::<Vec<_>>().join("\n\n"));

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Builds the request for one of the two source documents, based on the company's data.
-pub fn synthesizer(
+pub(crate) fn synthesizer(
     persona: &Persona,
     ticker: &Ticker,
     subject: Subject,
@@ -40,14 +40,14 @@ pub fn synthesizer(
 
 /// Position of a chunk in its document.
 #[derive(Debug, Clone, Copy)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     pub number: usize,
     /// The total number of chunks.
     pub of: usize,
 }
 
 /// Builds the request for the findings from a document or from a chunk of a document.
-pub fn inference(
+pub(crate) fn inference(
     persona: &Persona,
     ticker: &Ticker,
     inference: Inference,
@@ -101,7 +101,7 @@ pub(crate) fn inference_retry(first: &Request, answer: &str) -> Request {
 
 /// Builds the request for one finding from a document or from a chunk of a document. It is shorter and simpler than
 /// [`inference`], for models that cannot write a list. `known` contains the findings that the model has already given.
-pub fn single_finding(
+pub(crate) fn single_finding(
     persona: &Persona,
     ticker: &Ticker,
     inference: Inference,
@@ -134,7 +134,7 @@ fn document_message(inference: Inference, document: &str, fence: &Fence) -> Mess
 }
 
 /// Builds the request to an analyst for moves.
-pub fn analyst(
+pub(crate) fn analyst(
     persona: &Persona,
     ticker: &Ticker,
     n_moves: u16,
@@ -169,7 +169,7 @@ pub fn analyst(
 }
 
 /// Builds the second request to an analyst, which lists the defects of the first answer.
-pub fn analyst_retry(first: &Request, answer: &str, problems: &[MoveViolation]) -> Request {
+pub(crate) fn analyst_retry(first: &Request, answer: &str, problems: &[MoveViolation]) -> Request {
     let listed: String = problems.iter().map(|it| format!("- {it}\n")).collect();
     first.clone().message(Message::assistant(answer)).message(Message::user(format!(
         "This answer cannot be used yet:\n{listed}\nGive all moves again, in the same form, with these points corrected."

@@ -11,7 +11,7 @@ use crate::{
 
 /// Builds the request to a decision maker for scores after the debate. `rounds` is the number of completed rounds, and
 /// `log` is the complete conversation.
-pub fn score(
+pub(crate) fn score(
     maker: &Persona,
     brief: &Brief,
     fence: &Fence,
@@ -32,7 +32,12 @@ pub fn score(
 
 /// Builds the request to a decision maker for scores before the debate. Comparing these scores with the scores after
 /// the debate shows the effect of the debate.
-pub fn baseline(maker: &Persona, brief: &Brief, fence: &Fence, metrics: &[Metric]) -> Request {
+pub(crate) fn baseline(
+    maker: &Persona,
+    brief: &Brief,
+    fence: &Fence,
+    metrics: &[Metric],
+) -> Request {
     let mut messages = maker_conversation(maker, brief, fence, &[]);
     messages.push(Message::user(format!(
         "The debate about this move has not begun. Score it as you see it now. Be OBJECTIVE: reflect what you genuinely \
@@ -43,7 +48,7 @@ pub fn baseline(maker: &Persona, brief: &Brief, fence: &Fence, metrics: &[Metric
 }
 
 /// Builds the second request for scores, after an answer that could not be read.
-pub fn repair(first: &Request, answer: &str, metrics: &[Metric]) -> Request {
+pub(crate) fn repair(first: &Request, answer: &str, metrics: &[Metric]) -> Request {
     first.clone().message(Message::assistant(answer)).message(Message::user(format!(
         "Your scores could not be read. Return only the JSON.\n\n{}",
         answer_format(metrics)

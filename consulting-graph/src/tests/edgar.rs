@@ -7,9 +7,7 @@ use proptest::prelude::*;
 use test_support::report_skipped;
 
 use super::sample::date;
-use crate::data::{
-    Company, Item, Origin, Period, Statement, Ticker, edgar, ratio, render,
-};
+use crate::data::{Company, Item, Origin, Period, Statement, Ticker, edgar, ratio, render};
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/edgar")

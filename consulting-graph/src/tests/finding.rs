@@ -7,8 +7,8 @@ use crate::{
     data::{render, synthetic},
     finding::{
         Direction, Evidence, FindingDraft, FindingId, FindingViolation, Findings, FindingsDraft,
-        Inference, Kind, TensionDraft, excerpts, find_citations, find_recommendation, merge, parse,
-        read, read_single, violations,
+        Inference, Kind, TensionDraft, chunks, excerpts, find_citations, find_recommendation,
+        merge, parse, read, read_single, violations,
     },
 };
 
@@ -133,6 +133,12 @@ fn recommendations_are_detected() {
     ] {
         assert_eq!(find_recommendation(fact), None, "{fact}");
     }
+}
+
+#[test]
+fn chunks_repeat_the_heading_and_the_table_header() {
+    let cut = chunks("# Sales\n| Year | Sales |\n|---|---|\n| 2024 | $5m |\n| 2025 | $6m |\n", 4);
+    assert_eq!(cut[1], "# Sales\n| Year | Sales |\n|---|---|\n| 2025 | $6m |\n");
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn different_tickers_give_different_companies() {
     let day = date(2026, 3, 1);
     let (a, b) = (invent("NVDA", day), invent("NVDB", day));
     assert_ne!(a.quarters, b.quarters);
+    assert_eq!(a, invent("nvda", day));
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Transcripts of debates.
 
-use crate::transcript::{
-    ConversationEntry, Speaker, append_to_log, format_transcript, rounds,
-};
+use crate::transcript::{ConversationEntry, Speaker, append_to_log, format_transcript, rounds};
 
 #[test]
 fn transcripts_have_the_exact_format() {

@@ -8,7 +8,7 @@ use super::super::{company::Note, origin::Origin};
 pub(super) const MAX_FILE_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, Clone)]
-pub struct InputFile {
+pub(crate) struct InputFile {
     /// The file name without directories.
     pub name: String,
     pub text: String,

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The sections of the financial document, in order.
-pub const SECTIONS: [&str; 11] = [
+pub(crate) const SECTIONS: [&str; 11] = [
     "Quarterly Revenue",
     "Revenue by Segment",
     "Revenue by Geography",
@@ -30,7 +30,7 @@ pub const SECTIONS: [&str; 11] = [
 const MAX_PERIODS: usize = 8;
 
 /// Renders the financial document as Markdown.
-pub fn financial(company: &Company) -> String {
+pub(crate) fn financial(company: &Company) -> String {
     let mut text = header(company, "Financial data");
     for statements in [&company.quarters, &company.annuals] {
         text.push_str(&gap_notes(newest(statements)));

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The sections of the news document, in order.
-pub const SECTIONS: [&str; 5] = [
+pub(crate) const SECTIONS: [&str; 5] = [
     "Recent News Coverage",
     "Social Sentiment",
     "Prediction Market Signals",
@@ -21,7 +21,7 @@ pub const SECTIONS: [&str; 5] = [
 
 /// Renders the news document as Markdown. For a company without news, renders the trends of its figures and its filing
 /// events instead.
-pub fn news(company: &Company) -> String {
+pub(crate) fn news(company: &Company) -> String {
     if !company.has_news() {
         return trends(company);
     }

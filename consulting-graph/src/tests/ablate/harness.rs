@@ -46,8 +46,7 @@ async fn critics_of_equal_skill_have_no_effect_and_the_report_says_so() {
     let arms = [Arm::OneCall, Arm::SelfConsistency, Arm::Critique, Arm::Debate3, Arm::Placebo];
     let dir = tempfile::tempdir().unwrap();
     let settings = scripted(&arms, 16, 2);
-    let settings =
-        crate::ablate::AblationSettings { critics: Some(Critics::Equal), ..settings };
+    let settings = crate::ablate::AblationSettings { critics: Some(Critics::Equal), ..settings };
     let ablation = create(dir.path(), settings).await;
     let options = ExecuteOptions { concurrency: 4, ..ExecuteOptions::default() };
     let results = execute(&ablation, options).await.unwrap();
