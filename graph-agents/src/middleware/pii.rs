@@ -135,8 +135,7 @@ impl Pii {
             PiiStrategy::Mask => mask::mask(&self.kind, found),
             PiiStrategy::Hash => {
                 let hash = Sha256::digest(found.as_bytes());
-                let hex: String = hash.iter().take(4).map(|it| format!("{it:02x}")).collect();
-                format!("<{}_hash:{hex}>", self.kind)
+                format!("<{}_hash:{}>", self.kind, hex::encode(&hash[..4]))
             }
         }
     }

@@ -69,13 +69,8 @@ impl FromStr for KeyHash {
 
     fn from_str(text: &str) -> Result<Self, KeyHashError> {
         let digits = text.strip_prefix("sha256:").unwrap_or(text);
-        if digits.len() != 64 || !digits.is_ascii() {
-            return Err(KeyHashError);
-        }
         let mut bytes = [0; 32];
-        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| KeyHashError)?;
-        }
+        hex::decode_to_slice(digits, &mut bytes).map_err(|_| KeyHashError)?;
         // Rejects the hash of the empty key, which results from hashing an unset shell variable.
         if Self(bytes) == Self::of("") { Err(KeyHashError) } else { Ok(Self(bytes)) }
     }

@@ -28,7 +28,7 @@ fn dir() -> TempDir {
     assert!(made.success());
     fs::copy(dir.path().join(WHEEL), dir.path().join("other-1.0-py3-none-any.whl")).unwrap();
     let bytes = fs::read(dir.path().join(WHEEL)).unwrap();
-    let hash: String = Sha256::digest(&bytes).iter().map(|it| format!("{it:02x}")).collect();
+    let hash = hex::encode(Sha256::digest(&bytes));
     let list = format!("[[wheel]]\nname = \"greeting\"\nfile = \"{WHEEL}\"\nsha256 = \"{hash}\"\n");
     fs::write(dir.path().join(LIST_FILE), list).unwrap();
     dir

@@ -37,7 +37,7 @@ pub(super) fn of_tool_call(request: &ToolRequest) -> String {
 }
 
 fn hash(request: &Value) -> String {
-    Sha256::digest(request.to_string()).iter().map(|it| format!("{it:02x}")).collect()
+    hex::encode(Sha256::digest(request.to_string()))
 }
 
 fn definition(tool: &ModelTool) -> Value {
