@@ -28,7 +28,6 @@ use crate::{
 /// Minimum number of tasks in a step that are spread over the workers.
 const MIN_SPREAD_TASKS: usize = 2;
 
-/// Options of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     /// URL of the cluster's database.

@@ -54,7 +54,6 @@ impl Board {
         Self { seed, delay: Duration::ZERO, mistakes: true }
     }
 
-    /// Creates the model.
     pub fn model(self) -> Llm {
         let answer = move |request: &Request| match request.attached::<Task>() {
             Some(task) => Reply::from(self.answer(request, task)),

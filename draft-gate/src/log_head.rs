@@ -117,7 +117,6 @@ impl LogHead {
     }
 }
 
-/// The end of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LogEnd {
     /// Number of the last line.

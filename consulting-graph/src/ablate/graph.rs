@@ -37,7 +37,6 @@ use crate::{
 /// Maximum number of verdicts in [`Arm::SelfConsistency`].
 const MAX_SAMPLES: usize = 50;
 
-/// State of a trial.
 #[derive(State, Clone, Debug, Default)]
 pub(super) struct TrialState {
     pub(super) trial: Trial,

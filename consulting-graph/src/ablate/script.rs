@@ -85,7 +85,6 @@ const LATER_DETECTION: f64 = 0.04;
 const WITHDRAWAL: f64 = 0.10;
 
 impl Critics {
-    /// Returns the skill of a role.
     fn skill(self, role: Role) -> Skill {
         match (self, role) {
             (Self::Equal, _) | (_, Role::Judge | Role::Defender) => JUDGE,

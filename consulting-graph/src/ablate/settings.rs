@@ -13,7 +13,6 @@ use crate::{
 /// Id of the critic in [`Arm::Mixed`].
 pub(super) const OTHER_CRITIC: &str = "other_critic";
 
-/// Settings of an ablation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AblationSettings {
     /// Version of the program that created the ablation.

@@ -24,7 +24,6 @@ impl Trial {
     }
 }
 
-/// Result of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
     pub arm: Arm,

@@ -25,7 +25,6 @@ pub(crate) struct Trend {
     preference: Preference,
 }
 
-/// Topic of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     Growth,

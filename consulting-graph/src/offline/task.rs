@@ -72,7 +72,6 @@ pub(crate) enum Work {
     },
     /// Attack a move.
     CriticTurn {
-        /// The move.
         debated: Arc<DebatedMove>,
         /// Id of the decision maker that the critic replies to. `None` in the opening statement, which addresses all
         /// decision makers.
@@ -82,19 +81,14 @@ pub(crate) enum Work {
     },
     /// Defend a move.
     MakerTurn {
-        /// The move.
         debated: Arc<DebatedMove>,
         /// Round of the debate, starting at 1.
         round: u32,
     },
     /// Summarise earlier rounds of a debate.
-    Summary {
-        /// The move.
-        debated: Arc<DebatedMove>,
-    },
+    Summary { debated: Arc<DebatedMove> },
     /// Score a move.
     Scores {
-        /// The move.
         debated: Arc<DebatedMove>,
         /// Metrics to score.
         metrics: Vec<Metric>,
@@ -107,7 +101,6 @@ pub(crate) enum Work {
 #[derive(Debug, Clone)]
 pub(crate) struct DebatedMove {
     pub move_id: MoveId,
-    /// The move.
     pub draft: MoveDraft,
     /// The findings that the move cites.
     pub evidence: Vec<Finding>,

@@ -32,7 +32,6 @@ pub(super) struct TensionText {
     pub(super) text: String,
 }
 
-/// Texts of a move.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MoveText {
@@ -56,7 +55,6 @@ pub(super) struct MoveText {
 }
 
 impl MoveText {
-    /// Returns all templates of the move.
     fn templates(&self) -> impl Iterator<Item = &String> {
         let Self { title, thesis, argument, cost, downside, mitigation, falsifier, kpi, .. } = self;
         let parts = [title, thesis, argument, cost, downside, mitigation, falsifier, kpi];

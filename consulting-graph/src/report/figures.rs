@@ -50,7 +50,6 @@ pub enum ChartUnit {
 }
 
 impl FigureChart {
-    /// Formats a value of the chart.
     pub(super) fn format(&self, value: f64) -> String {
         match self.unit {
             ChartUnit::Dollars => number::dollars(value as i64),
