@@ -38,7 +38,7 @@ async fn claim_of_a_deleted_task_cannot_write_to_its_successor() {
     let writes: Vec<TaskWrite> = claims.iter().map(write).collect();
     let stored = store.write_tasks(&writes.iter().collect::<Vec<_>>()).await;
     assert_eq!(stored.expect("the database is running"), [false, true]);
-    assert_eq!(claims.iter().map(TaskClaim::number).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(claims.iter().map(TaskClaim::claim_count).collect::<Vec<_>>(), [1, 1]);
 }
 
 /// The writes of both tasks may be in one statement.
