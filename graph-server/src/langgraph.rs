@@ -260,7 +260,7 @@ impl LangGraphApi {
         let manager = Manager::new(graphs, storage, webhooks, options.max_concurrent_runs);
         let created = assistants::create_system_assistants(&manager.graphs, &manager.database);
         created.await.map_err(|error| OpenApiError(error.to_string()))?;
-        manager.start();
+        manager.start().await.map_err(|error| OpenApiError(error.to_string()))?;
         routes::start_timer(&manager);
         Ok(Self { manager, authorizer: None })
     }

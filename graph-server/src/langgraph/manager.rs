@@ -11,13 +11,17 @@ mod create;
 mod dispatch;
 mod execute;
 mod expiry;
+mod finish;
 mod live_run;
 mod live_runs;
 mod protocol_events;
 mod record;
 mod refresh;
+mod repair;
 mod replica;
 mod start;
+#[cfg(test)]
+mod test_records;
 mod thread_events;
 mod thread_feed;
 mod webhook_delivery;

@@ -158,6 +158,11 @@ impl RunStatus {
             Self::Timeout => "timeout",
         }
     }
+
+    /// Returns whether a run with this status has failed.
+    pub(super) fn is_failure(self) -> bool {
+        matches!(self, Self::Error | Self::Timeout)
+    }
 }
 
 /// Fields of runs that a list can select.
