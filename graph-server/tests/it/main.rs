@@ -7,4 +7,5 @@ mod guard;
 mod langgraph;
 mod schemathesis;
 mod service;
+mod service_graph;
 mod web;
