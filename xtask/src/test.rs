@@ -126,7 +126,7 @@ fn eager_conformance() -> Step {
 fn fuzzing() -> Step {
     let step = Step::cargo(
         "fuzzing",
-        "test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture",
+        "test --release -p draft-gate -p graph-server -p llm -p sandbox-vm fuzz -- --nocapture",
     );
     step.env("FUZZ_INPUTS", "1000000")
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
@@ -301,7 +301,7 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 {render}
 target/debug/conformance {CASES}
 target/debug/conformance --eager --min-ahead {CASES_AHEAD} {CASES}
-FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true cargo test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture
+FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true cargo test --release -p draft-gate -p graph-server -p llm -p sandbox-vm fuzz -- --nocapture
 target/debug/examples/a
 target/debug/examples/b
 cargo fetch --locked

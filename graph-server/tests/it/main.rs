@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod document;
+mod fuzz;
 mod graphs;
 mod guard;
 mod langgraph;
