@@ -58,6 +58,10 @@ impl Manager {
     ) {
         if let Err(error) = self.try_end_cancelled(claim, live, cancellation).await {
             tracing::error!(run = %claim.run, ?error, "cannot store the cancellation of a run");
+            // With shared storage, another replica cancels the run when the lease expires.
+            if self.shared_events.is_none() && self.fail(claim).await.is_ok() {
+                return;
+            }
             // The streams end even if the storage failed.
             self.end_here(live.clone(), RunResult { output: json!({}) });
         }
