@@ -9,6 +9,7 @@ mod app_state;
 mod calls;
 mod deletion;
 mod external_runs;
+mod langgraph;
 mod page;
 mod problem;
 mod results;
@@ -19,7 +20,7 @@ mod spending_meters;
 mod trace;
 mod wire;
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{error::Error, fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use app_support::{
     files::FileError,
@@ -31,6 +32,7 @@ use graph_core::MemorySaver;
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
     http::{Guard, Guarded, Metrics, Problem, ProblemBody, StreamLimit, page},
+    langgraph::LangGraphApi,
 };
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
@@ -93,6 +95,10 @@ pub enum ServeError {
     Service(#[from] ServiceError),
     #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
     DirLocked(PathBuf),
+    #[error(
+        "cannot open LangGraph's API: {0}; move the files `langgraph.db` and `threads.db` out of the directory of all runs"
+    )]
+    LangGraph(Box<dyn Error + Send + Sync>),
     #[error("cannot access {}: {source}; choose another directory with --runs", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -108,8 +114,8 @@ pub enum ServeError {
 )]
 struct ApiDocument;
 
-/// Opens the service, resumes unfinished runs and returns the service with its routes.
-pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeError> {
+/// Opens the service, resumes unfinished runs and returns the service, LangGraph's API for it, and the routes of both.
+pub async fn open(options: ServeOptions) -> Result<(Service, LangGraphApi, Guarded), ServeError> {
     new_run::validate(&options.config, &options.choice, options.max_limit)?;
     let io_error = |source| ServeError::Io { path: options.runs_dir.clone(), source };
     fs::create_dir_all(&options.runs_dir).map_err(io_error)?;
@@ -122,7 +128,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     let registry = Registry::open(options.runs_dir.join("runs.db"))?;
     external_runs::import_external_runs(&registry, &options.runs_dir).map_err(io_error)?;
     let runner = PipelineRunner {
-        runs_dir: options.runs_dir,
+        runs_dir: options.runs_dir.clone(),
         isolation: options.isolation,
         backend: options.backend,
         sandbox_reuse: options.sandbox_reuse,
@@ -152,6 +158,8 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     if let Some(max_age) = options.max_age {
         retention::retain(app.clone(), max_age).await?;
     }
+    let langgraph = langgraph::open(&app, &options.runs_dir).await;
+    let langgraph = langgraph.map_err(ServeError::LangGraph)?;
     let protected = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
     let (protected, mut protected_api) = protected.with_state(app.clone()).split_for_parts();
     options.guard.add_security_schemes(&mut protected_api);
@@ -163,8 +171,10 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     Guard::add_error_responses(&mut document);
     let public = public
         .route("/openapi.json", get(move || async move { Json(document) }))
-        .merge(page(page::file));
-    Ok((service, options.guard.wrap(public, protected, metrics)))
+        .merge(page(page::file))
+        .nest("/langgraph", langgraph.open_routes());
+    let protected = protected.nest("/langgraph", langgraph.routes());
+    Ok((service, langgraph, options.guard.wrap(public, protected, metrics)))
 }
 
 /// Returns the settings that a client needs first.

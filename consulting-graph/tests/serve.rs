@@ -177,6 +177,25 @@ async fn collect(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn clients_of_langgraph_start_runs() {
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(folder.path(), IN_PROCESS, None).await;
+    let run = |input: Value| json!({ "assistant_id": "consulting", "input": input });
+    let body = run(json!({ "ticker": "NVDA", "rounds": 1 }));
+    let (status, output) = server.post("/langgraph/runs/wait", body).await;
+    assert_eq!((status, &output["status"]), (200, &json!("complete")), "{output}");
+    let id = output["run_id"].as_str().unwrap();
+    let (_, results) = server.get(&format!("/api/results/{id}")).await;
+    assert_eq!((&results["ticker"], &results["status"]), (&json!("NVDA"), &json!("complete")));
+
+    let (_, refused) = server.post("/langgraph/runs/wait", run(json!({ "ticker": "?" }))).await;
+    let message = refused["__error__"]["message"].as_str().unwrap();
+    assert!(message.contains("`ticker`"), "{refused}");
+    let (status, _) = server.get("/langgraph/info").await;
+    assert_eq!(status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     const KILLS: usize = 10;
     let folder = TempDir::new().unwrap();

@@ -71,6 +71,7 @@ mod request;
 mod required_access;
 mod routes;
 mod schemas;
+mod service_graph;
 mod state_json;
 mod storage;
 mod stream;
@@ -88,6 +89,7 @@ pub use self::{
     executor::{ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, RunExecutor},
     graphs::{Graphs, UnknownGraphError},
     schemas::Schemas,
+    service_graph::service_graph,
 };
 use self::{manager::Manager, storage::Storage, webhook::Webhooks};
 use crate::http::Metrics;
@@ -260,7 +262,7 @@ impl LangGraphApi {
         let manager = Manager::new(graphs, storage, webhooks, options.max_concurrent_runs);
         let created = assistants::create_system_assistants(&manager.graphs, &manager.database);
         created.await.map_err(|error| OpenApiError(error.to_string()))?;
-        manager.start();
+        manager.start().await.map_err(|error| OpenApiError(error.to_string()))?;
         routes::start_timer(&manager);
         Ok(Self { manager, authorizer: None })
     }

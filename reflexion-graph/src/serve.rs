@@ -6,12 +6,14 @@
 //! one pool of sandboxes.
 
 mod app_state;
+mod langgraph;
 mod page;
 mod routes;
 mod runner;
+mod start_job;
 mod wire;
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{error::Error, path::PathBuf, sync::Arc, time::Instant};
 
 use app_support::{
     files::{self, FileError},
@@ -21,6 +23,7 @@ use axum::{Json, routing::get};
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
     http::{Guard, Guarded, Metrics, StreamLimit, single_page},
+    langgraph::LangGraphApi,
 };
 use utoipa::OpenApi;
 
@@ -68,6 +71,10 @@ pub enum ServeError {
     File(#[from] FileError),
     #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
     DirLocked(PathBuf),
+    #[error(
+        "cannot open LangGraph's API: {0}; move the files `langgraph.db` and `threads.db` out of the directory of all jobs"
+    )]
+    LangGraph(Box<dyn Error + Send + Sync>),
 }
 
 #[derive(OpenApi)]
@@ -77,8 +84,8 @@ pub enum ServeError {
 ))]
 struct ApiDoc;
 
-/// Opens the service, resumes unfinished jobs and returns the router.
-pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
+/// Opens the service, resumes unfinished jobs and returns the service, LangGraph's API for it, and the routes of both.
+pub async fn open(options: Options) -> Result<(Service, LangGraphApi, Guarded), ServeError> {
     files::create_dir(&options.runs)?;
     // Locks the directory, because a second server would resume the jobs that this server is running.
     let lock = DirLock::exclusive(&options.runs).map_err(|error| match error {
@@ -102,6 +109,7 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
         since: Instant::now(),
         _lock: Arc::new(lock),
     };
+    let langgraph = langgraph::open(&state).await.map_err(ServeError::LangGraph)?;
     let (locked, mut locked_api) = routes::locked().with_state(state.clone()).split_for_parts();
     options.guard.add_security_schemes(&mut locked_api);
     let (open, mut api) = routes::open().with_state(state).split_for_parts();
@@ -110,6 +118,8 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
     Guard::add_error_responses(&mut document);
     let open = open
         .route("/openapi.json", get(move || async move { Json(document) }))
-        .merge(single_page(page::file));
-    Ok((service, options.guard.wrap(open, locked, metrics)))
+        .merge(single_page(page::file))
+        .nest("/langgraph", langgraph.open_routes());
+    let locked = locked.nest("/langgraph", langgraph.routes());
+    Ok((service, langgraph, options.guard.wrap(open, locked, metrics)))
 }

@@ -168,7 +168,7 @@ fn eager_conformance() -> Step {
 fn fuzzing() -> Step {
     let step = Step::cargo(
         "fuzzing",
-        "test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture",
+        "test --release -p draft-gate -p graph-server -p llm -p sandbox-vm fuzz -- --nocapture",
     );
     step.env("FUZZ_INPUTS", "1000000")
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
@@ -313,7 +313,7 @@ nice -n 19 cargo fetch --locked
 nice -n 19 cargo deny --offline check bans licenses sources
 nice -n 19 {}
 nice -n 19 {}
-FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true nice -n 19 cargo test --release -p draft-gate -p llm -p sandbox-vm fuzz -- --nocapture",
+FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true nice -n 19 cargo test --release -p draft-gate -p graph-server -p llm -p sandbox-vm fuzz -- --nocapture",
                 package::package(Depth::Nightly),
                 package::minimum_rust(),
             ),

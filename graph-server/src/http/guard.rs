@@ -181,7 +181,8 @@ impl Guard {
             "preference-applied",
         ];
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION, header::CACHE_CONTROL];
-        let more = ["x-api-key", "last-event-id", "prefer"].map(HeaderName::from_static);
+        let more =
+            ["x-api-key", "last-event-id", "prefer", "traceparent"].map(HeaderName::from_static);
         let methods = [
             Method::GET,
             Method::POST,
@@ -241,7 +242,8 @@ async fn require_key(
         request.extensions_mut().insert(client);
     }
     let response = next.run(request).await;
-    if guard.needs_key() && !matches!(method, Method::GET | Method::HEAD) {
+    let is_change = !matches!(method, Method::GET | Method::HEAD);
+    if guard.needs_key() && (is_change || response.status() == StatusCode::FORBIDDEN) {
         let status = response.status().as_u16();
         tracing::info!(target: "audit", owner, %method, path, status, "request answered");
     }

@@ -52,12 +52,11 @@ impl FromRequestParts<Arc<Manager>> for Access {
             );
             return Err(ApiError::forbidden(detail));
         }
-        let view = match (authorize(parts, client).await?, client.scope) {
-            (Some(owner), _) => View::of_owner(&owner),
-            (None, Scope::Admin) => View::of_admin(&client.owner),
-            (None, Scope::Read | Scope::Write) => View::of_owner(&client.owner),
+        let view = match client.scope {
+            Scope::Admin => View::of_admin(&client.owner),
+            Scope::Read | Scope::Write => View::of_owner(&client.owner),
         };
-        Ok(Self(manager.with_view(view)))
+        Ok(Self(manager.with_view(authorize(parts, client, view).await?)))
     }
 }
 
@@ -99,10 +98,11 @@ pub(super) async fn add_authorizer(
     next.run(request).await
 }
 
-/// Asks the authorizer, if there is one. Returns the owner to whose objects it restricts the request.
-async fn authorize(parts: &Parts, client: &Client) -> ApiResult<Option<String>> {
+/// Asks the authorizer, if there is one. Returns the objects that the request sees. `view` are those that it sees
+/// without an authorizer.
+async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View> {
     let Some(Authorization { authorizer, body }) = parts.extensions.get::<Authorization>() else {
-        return Ok(None);
+        return Ok(view);
     };
     // The elements of a batch are decided one by one.
     let bodies = match &**body {
@@ -110,24 +110,33 @@ async fn authorize(parts: &Parts, client: &Client) -> ApiResult<Option<String>> 
         body => std::slice::from_ref(body),
     };
     let uri = parts.uri.path_and_query().map_or("", |it| it.as_str());
-    let mut owners = Vec::new();
-    for &(resource, action) in required_access(&parts.method, &parts.uri, body) {
+    let required = required_access(&parts.method, &parts.uri, body);
+    let mut decisions = Vec::new();
+    for &(resource, action) in required {
         for body in bodies {
             let request =
                 AccessRequest { uri, body, ..AccessRequest::new(client, resource, action) };
-            owners.push(match authorizer.authorize(&request).await {
-                Decision::Allow => None,
-                Decision::AllowAs(owner) => Some(owner),
+            match authorizer.authorize(&request).await {
                 Decision::Deny(reason) => return Err(ApiError::forbidden(reason)),
-            });
+                Decision::AllowWhere(_)
+                    if matches!(resource, Resource::Store | Resource::Metrics) =>
+                {
+                    let problem =
+                        "the authorizer returned `AllowWhere` for a resource without metadata";
+                    return Err(ApiError::internal(problem));
+                }
+                decision => decisions.push(decision),
+            }
         }
     }
-    owners.dedup();
-    match <[_; 1]>::try_from(owners) {
-        Ok([owner]) => Ok(owner),
+    decisions.dedup();
+    match <[_; 1]>::try_from(decisions) {
+        Ok([Decision::Allow]) => Ok(view),
+        Ok([Decision::AllowAs(owner)]) => Ok(View::of_owner(&owner)),
+        Ok([Decision::AllowWhere(entries)]) => Ok(view.requiring(entries, required)),
         // The handler of a request has one view.
-        Err(_) => Err(ApiError::forbidden(
-            "this server allows no request that accesses the objects of several owners",
+        Ok([Decision::Deny(_)]) | Err(_) => Err(ApiError::forbidden(
+            "this server allows no request that accesses objects of several owners or with different metadata",
         )),
     }
 }

@@ -1,7 +1,7 @@
 //! The interface of authorizers, which decide about single requests of clients.
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::http::Client;
 
@@ -114,6 +114,14 @@ pub enum Decision {
     Allow,
     /// The request accesses only the objects of this owner, to whom new objects belong too.
     AllowAs(String),
+    /// The request accesses the objects of all owners whose metadata contains these entries, which are added to the
+    /// metadata of objects that it creates or changes. Objects inside the entries must be contained too; all other values
+    /// must be equal.
+    ///
+    /// This applies to the objects of the request's [`Resource`]; a request about runs or threads also finds the threads
+    /// of the runs, and the runs of the threads. Other objects that the request uses, such as the assistant of a run, are
+    /// found as with [`Allow`](Self::Allow). Store items and metrics have no metadata: requests about them fail.
+    AllowWhere(Map<String, Value>),
     /// The request is refused with the status 403 and this reason.
     Deny(String),
 }

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 pub(super) use super::storage::Search;
 use super::{
+    authorize::{Action, Resource},
     error::{ApiError, ApiResult},
+    json_filter::contains_all,
     storage::{Documents, Filter, Row},
 };
 
@@ -18,6 +21,9 @@ pub(super) trait Document: Serialize + DeserializeOwned {
     /// Whether objects without an owner are visible to every client.
     const SHARED: bool = false;
 
+    /// The resources about which an authorizer decides to whom these objects are visible.
+    const RESOURCES: &'static [Resource] = &[];
+
     /// Returns the id, which is unique among objects of this kind.
     fn id(&self) -> String;
 
@@ -28,6 +34,11 @@ pub(super) trait Document: Serialize + DeserializeOwned {
 
     /// Returns the status by which objects can be selected.
     fn status(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the metadata of the object, if objects of this kind have metadata.
+    fn metadata(&self) -> Option<&Map<String, Value>> {
         None
     }
 }
@@ -56,23 +67,74 @@ pub(super) struct View {
     filter: Option<Arc<str>>,
     /// Owner of new objects.
     owner: Option<Arc<str>>,
+    /// Metadata that determines which objects are visible, instead of their owners.
+    required: Option<Arc<RequiredMetadata>>,
+}
+
+/// Entries that the metadata of visible objects contains, for the resources that a request accesses.
+#[derive(Debug)]
+struct RequiredMetadata {
+    entries: Map<String, Value>,
+    access: &'static [(Resource, Action)],
 }
 
 impl View {
     /// Returns the view of a client that sees only the objects of its owner.
     pub(super) fn of_owner(owner: &str) -> Self {
         let owner: Arc<str> = owner.into();
-        Self { filter: Some(owner.clone()), owner: Some(owner) }
+        Self { filter: Some(owner.clone()), owner: Some(owner), required: None }
     }
 
     /// Returns the view of a client that sees the objects of all owners.
     pub(super) fn of_admin(owner: &str) -> Self {
-        Self { filter: None, owner: Some(owner.into()) }
+        Self { filter: None, owner: Some(owner.into()), required: None }
     }
 
-    /// Returns whether objects of this owner are visible.
-    pub(super) fn sees(&self, owner: Option<&str>) -> bool {
+    /// Returns a view in which the metadata of an object determines whether it is visible, instead of its owner. This
+    /// applies to the objects of the resources in `access`.
+    pub(super) fn requiring(
+        self,
+        entries: Map<String, Value>,
+        access: &'static [(Resource, Action)],
+    ) -> Self {
+        Self { required: Some(Arc::new(RequiredMetadata { entries, access })), ..self }
+    }
+
+    /// Returns the entries that the metadata of objects of this kind must contain, if this determines their visibility.
+    fn required<T: Document>(&self) -> Option<&Map<String, Value>> {
+        let required = self.required.as_deref()?;
+        let is_subject = |(it, _): &(Resource, Action)| T::RESOURCES.contains(it);
+        required.access.iter().any(is_subject).then_some(&required.entries)
+    }
+
+    /// Adds the entries that an object needs to be visible to the client.
+    pub(super) fn add_required<T: Document>(&self, metadata: &mut Map<String, Value>) {
+        metadata.extend(self.required::<T>().cloned().into_iter().flatten());
+    }
+
+    /// Returns whether an object of this kind with this owner and metadata is visible.
+    pub(super) fn sees<T: Document>(
+        &self,
+        owner: Option<&str>,
+        metadata: &Map<String, Value>,
+    ) -> bool {
+        match self.required::<T>() {
+            Some(required) => contains_all(metadata, required),
+            None => self.sees_owner(owner),
+        }
+    }
+
+    fn sees_owner(&self, owner: Option<&str>) -> bool {
         self.filter.as_deref().is_none_or(|it| owner == Some(it))
+    }
+
+    /// Returns whether a document has the required metadata. Documents without metadata are found through other documents,
+    /// which have it.
+    fn has_required<T: Document>(&self, document: &T) -> bool {
+        match (self.required::<T>(), document.metadata()) {
+            (Some(required), Some(metadata)) => contains_all(metadata, required),
+            _ => true,
+        }
     }
 
     /// Returns the owner to whose objects the view is restricted.
@@ -85,8 +147,14 @@ impl View {
         self.owner.as_deref()
     }
 
+    /// Returns the owner to whose documents of this kind the view is restricted.
+    fn owner_filter<T: Document>(&self) -> Option<&str> {
+        self.restricted_to().filter(|_| self.required::<T>().is_none())
+    }
+
     fn filter<T: Document>(&self) -> Filter<'_> {
-        Filter { owner: self.restricted_to(), shared: T::SHARED }
+        let (owner, metadata) = (self.owner_filter::<T>(), self.required::<T>());
+        Filter { owner, shared: T::SHARED, metadata }
     }
 }
 
@@ -116,8 +184,11 @@ impl Database {
     /// Stores a document, replacing an earlier one with the same id. A new document belongs to the owner of the view.
     /// Fails if the id belongs to a document that the client may not change.
     pub(super) async fn put<T: Document>(&self, document: &T) -> ApiResult<()> {
+        if self.view.required::<T>().is_some() && self.is_hidden::<T>(&document.id()).await? {
+            return Err(ApiError::id_in_use());
+        }
         let row = to_row(document, self.view.owner())?;
-        self.documents.put(row, self.view.restricted_to()).await
+        self.documents.put(row, self.view.owner_filter::<T>()).await
     }
 
     /// Replaces a document if it was not changed since it was read. Returns whether it was replaced.
@@ -137,8 +208,18 @@ impl Database {
 
     /// Returns whether a document with this id exists that the client may not see.
     pub(super) async fn is_hidden<T: Document>(&self, id: &str) -> ApiResult<bool> {
-        let owner = self.owner_of::<T>(id).await?;
-        Ok(owner.is_some_and(|it| !self.view.sees(it.as_deref())))
+        match self.owner_of::<T>(id).await? {
+            Some(owner) => Ok(!self.sees::<T>(id, owner.as_deref()).await?),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns whether the client sees the document with this id and owner.
+    pub(super) async fn sees<T: Document>(&self, id: &str, owner: Option<&str>) -> ApiResult<bool> {
+        match self.view.required::<T>() {
+            Some(_) => Ok(self.get::<T>(id).await?.is_some()),
+            None => Ok(self.view.sees_owner(owner)),
+        }
     }
 
     /// Counts the documents of this kind by status.
@@ -149,23 +230,29 @@ impl Database {
     /// Returns the document with this id.
     pub(super) async fn get<T: Document>(&self, id: &str) -> ApiResult<Option<T>> {
         let data = self.documents.get(T::KIND, id, self.view.filter::<T>()).await?;
-        data.as_deref().map(from_data).transpose()
+        let document: Option<T> = data.as_deref().map(from_data).transpose()?;
+        Ok(document.filter(|it| self.view.has_required(it)))
     }
 
     /// Deletes the document with this id. Returns whether it existed.
     pub(super) async fn delete<T: Document>(&self, id: &str) -> ApiResult<bool> {
-        self.documents.delete(T::KIND, id, self.view.restricted_to()).await
+        if self.view.required::<T>().is_some() && self.is_hidden::<T>(id).await? {
+            return Ok(false);
+        }
+        self.documents.delete(T::KIND, id, self.view.owner_filter::<T>()).await
     }
 
     /// Deletes the documents of this kind that belong to `parent`.
     pub(super) async fn delete_children<T: Document>(&self, parent: &str) -> ApiResult<()> {
-        self.documents.delete_children(T::KIND, parent, self.view.restricted_to()).await
+        self.documents.delete_children(T::KIND, parent, self.view.owner_filter::<T>()).await
     }
 
     /// Returns the documents of this kind that belong to `parent`, or all of them, oldest first.
     pub(super) async fn list<T: Document>(&self, parent: Option<&str>) -> ApiResult<Vec<T>> {
         let found = self.documents.list(T::KIND, parent, self.view.filter::<T>()).await?;
-        found.iter().map(|it| from_data(it)).collect()
+        let mut documents = found.iter().map(|it| from_data(it)).collect::<ApiResult<Vec<T>>>()?;
+        documents.retain(|it| self.view.has_required(it));
+        Ok(documents)
     }
 
     /// Searches for documents. Returns the requested page, and the total number of matching documents.

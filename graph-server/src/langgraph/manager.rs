@@ -11,13 +11,17 @@ mod create;
 mod dispatch;
 mod execute;
 mod expiry;
+mod finish;
 mod live_run;
 mod live_runs;
 mod protocol_events;
 mod record;
 mod refresh;
+mod repair;
 mod replica;
 mod start;
+#[cfg(test)]
+mod test_records;
 mod thread_events;
 mod thread_feed;
 mod webhook_delivery;
@@ -124,7 +128,7 @@ impl Manager {
             None => found,
             Some(shared) => self.live_replica(shared, run, found).await?,
         };
-        Ok(live.filter(|it| self.database.view().sees(it.owner.as_deref())))
+        Ok(live.filter(|it| it.is_visible(self.database.view())))
     }
 
     /// Fails if a thread with this id exists that the client does not see.
@@ -165,9 +169,11 @@ impl Manager {
     /// Adds an edited state to the event feed of a thread in this process.
     async fn add_state(&self, thread: Uuid, state: Value) {
         // If the owner cannot be read, only clients that see the objects of all owners receive the state.
-        let owner = self.database.owner_of::<Thread>(&thread.to_string()).await;
-        let owner = owner.ok().flatten().flatten();
-        self.lock().add_state(thread, state, owner);
+        let id = thread.to_string();
+        let owner = self.database.owner_of::<Thread>(&id).await.ok().flatten().flatten();
+        let stored = self.database.get::<Thread>(&id).await.ok().flatten();
+        let metadata = stored.map(|it| it.metadata).unwrap_or_default();
+        self.lock().add_state(thread, state, owner, metadata);
     }
 
     /// Drops the event feed of a thread that was never created, or whose events can be read from shared storage, unless
@@ -193,15 +199,16 @@ impl Manager {
         id: Uuid,
         change: impl FnOnce(&mut Thread) + Send,
     ) -> ApiResult<Thread> {
-        let owner = self.database.view().restricted_to();
+        let view = self.database.view();
         let (mut change, mut changed) = (Some(change), None);
         let mut decide = |entry: ThreadEntry| {
-            let document =
-                entry.document.filter(|_| owner.is_none() || owner == entry.owner.as_deref());
-            let (Some(document), Some(change)) = (document, change.take()) else {
+            let stored: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
+            let is_visible =
+                |it: &Thread| view.sees::<Thread>(entry.owner.as_deref(), &it.metadata);
+            let (Some(mut thread), Some(change)) = (stored.filter(is_visible), change.take())
+            else {
                 return Err(ApiError::not_found(format!("thread {id} does not exist")));
             };
-            let mut thread: Thread = from_data(&document)?;
             change(&mut thread);
             let put = vec![to_row(&thread, None)?];
             changed = Some(thread);

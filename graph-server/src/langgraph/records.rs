@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{
+    authorize::Resource,
     database::Document,
     error::NamedError,
     request::{
@@ -74,9 +75,14 @@ pub(super) const THREAD_FIELDS: [&str; 11] = [
 
 impl Document for Thread {
     const KIND: &'static str = "thread";
+    const RESOURCES: &'static [Resource] = &[Resource::Threads, Resource::Runs];
 
     fn id(&self) -> String {
         self.thread_id.to_string()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Some(&self.metadata)
     }
 }
 
@@ -102,6 +108,7 @@ pub(super) enum TtlStrategy {
 
 impl Document for ThreadTtl {
     const KIND: &'static str = "thread_ttl";
+    const RESOURCES: &'static [Resource] = &[Resource::Threads, Resource::Runs];
 
     fn id(&self) -> String {
         self.thread_id.to_string()
@@ -158,6 +165,11 @@ impl RunStatus {
             Self::Timeout => "timeout",
         }
     }
+
+    /// Returns whether a run with this status has failed.
+    pub(super) fn is_failure(self) -> bool {
+        matches!(self, Self::Error | Self::Timeout)
+    }
 }
 
 /// Fields of runs that a list can select.
@@ -177,6 +189,7 @@ pub(super) const RUN_FIELDS: [&str; 11] = [
 
 impl Document for Run {
     const KIND: &'static str = "run";
+    const RESOURCES: &'static [Resource] = &[Resource::Threads, Resource::Runs];
 
     fn id(&self) -> String {
         self.run_id.to_string()
@@ -188,6 +201,10 @@ impl Document for Run {
 
     fn status(&self) -> Option<String> {
         Some(self.status.name().to_owned())
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Some(&self.metadata)
     }
 }
 
@@ -222,10 +239,15 @@ pub(super) const ASSISTANT_FIELDS: [&str; 10] = [
 
 impl Document for Assistant {
     const KIND: &'static str = "assistant";
+    const RESOURCES: &'static [Resource] = &[Resource::Assistants];
     const SHARED: bool = true;
 
     fn id(&self) -> String {
         self.assistant_id.to_string()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Some(&self.metadata)
     }
 }
 
@@ -236,6 +258,7 @@ pub(super) struct AssistantVersion(pub(super) Assistant);
 
 impl Document for AssistantVersion {
     const KIND: &'static str = "assistant_version";
+    const RESOURCES: &'static [Resource] = &[Resource::Assistants];
     const SHARED: bool = true;
 
     fn id(&self) -> String {
@@ -244,6 +267,10 @@ impl Document for AssistantVersion {
 
     fn parent(&self) -> Option<String> {
         Some(self.0.assistant_id.to_string())
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Some(&self.0.metadata)
     }
 }
 
@@ -300,8 +327,13 @@ pub(super) const CRON_FIELDS: [&str; 14] = [
 
 impl Document for Cron {
     const KIND: &'static str = "cron";
+    const RESOURCES: &'static [Resource] = &[Resource::Crons];
 
     fn id(&self) -> String {
         self.cron_id.to_string()
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        Some(&self.metadata)
     }
 }

@@ -8,7 +8,8 @@ pub(super) fn trace_parent(headers: &HeaderMap) -> Option<String> {
     let is_hex = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
     // The version, the id of the trace, the id of the parent span, and flags.
     let has_lengths = value.split('-').map(str::len).eq([2, 32, 16, 2]);
-    let is_valid = has_lengths && value.bytes().all(|it| it == b'-' || is_hex(it));
+    let has_ids = value.split('-').skip(1).take(2).all(|it| it.bytes().any(|it| it != b'0'));
+    let is_valid = has_lengths && has_ids && value.bytes().all(|it| it == b'-' || is_hex(it));
     is_valid.then(|| value.to_owned())
 }
 
@@ -33,6 +34,8 @@ mod tests {
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
             "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319-cb7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
         ];
         for value in invalid {
             assert_eq!(parsed(value), None, "{value}");

@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod document;
+mod fuzz;
 mod graphs;
 mod guard;
 mod langgraph;
 mod schemathesis;
 mod service;
+mod service_graph;
 mod web;

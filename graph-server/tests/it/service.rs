@@ -42,7 +42,7 @@ impl Counter {
         }
     }
 
-    fn allow(&self, events: usize) {
+    pub(crate) fn allow(&self, events: usize) {
         self.allowed.add_permits(events);
     }
 

@@ -6,7 +6,7 @@ use graph_server::{
     langgraph::{AccessRequest, Action, Authorize, Decision, Resource},
 };
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     auth::{User, guard, user},
@@ -87,6 +87,97 @@ async fn scopes_hold_with_an_authorizer() {
     assert_eq!(status, 403);
     assert!(detail(&refused).contains("`write`"), "{refused}");
     assert_eq!(reader.post("/threads/search", json!({})).await.0, 200);
+}
+
+/// Clients see the objects of their team, whose name is in the metadata. `ada` and `root` are in one team.
+#[derive(Debug)]
+struct TeamMetadata;
+
+#[async_trait]
+impl Authorize for TeamMetadata {
+    async fn authorize(&self, request: &AccessRequest<'_>) -> Decision {
+        let team = if request.client.owner == "bob" { "west" } else { "east" };
+        Decision::AllowWhere(Map::from_iter([("team".to_owned(), json!(team))]))
+    }
+}
+
+/// Creates an object as `ada`, and returns its path. The client cannot choose another team.
+async fn create_in_team(ada: &User<'_>, path: &str, id: &str, mut body: Value) -> String {
+    body["metadata"] = json!({ "team": "west", "a": 1 });
+    let (status, created) = ada.post(path, body).await;
+    assert_eq!(status, 200, "{path}: {created}");
+    assert_eq!(created["metadata"]["team"], "east", "{created}");
+    assert_eq!(created["metadata"]["a"], 1, "{created}");
+    format!("{path}/{}", created[id].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn metadata_determines_which_objects_a_client_sees() {
+    let server = Server::start_authorized(guard(), TeamMetadata).await;
+    let (ada, bob, root) = (user(&server, "ada"), user(&server, "bob"), user(&server, "admin"));
+    let schedule = json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *" });
+    for (path, id, body) in [
+        ("/threads", "thread_id", json!({})),
+        ("/assistants", "assistant_id", json!({ "graph_id": "tiny" })),
+        ("/runs/crons", "cron_id", schedule),
+    ] {
+        let object = create_in_team(&ada, path, id, body).await;
+        assert_eq!((root.status(&object).await, bob.status(&object).await), (200, 404), "{object}");
+        let count = format!("{path}/count");
+        assert_eq!(root.post(&count, json!({})).await.1, 1, "{path}");
+        assert_eq!(bob.post(&count, json!({})).await.1, 0, "{path}");
+        // A search for another team finds nothing.
+        let other = json!({ "metadata": { "team": "east" } });
+        assert_eq!(bob.post(&format!("{path}/search"), other).await.1, json!([]), "{path}");
+        let change = json!({ "metadata": { "team": "west" } });
+        assert_eq!(bob.send(Method::PATCH, &object, change.clone()).await.0, 404, "{object}");
+        assert_eq!(bob.send(Method::DELETE, &object, Value::Null).await.0, 404, "{object}");
+        let (_, changed) = root.send(Method::PATCH, &object, change).await;
+        assert_eq!(changed["metadata"]["team"], "east", "objects stay in their team: {changed}");
+    }
+}
+
+#[tokio::test]
+async fn runs_have_the_metadata_of_their_thread() {
+    let server = Server::start_authorized(guard(), TeamMetadata).await;
+    let (ada, bob, root) = (user(&server, "ada"), user(&server, "bob"), user(&server, "admin"));
+    let thread = create_in_team(&ada, "/threads", "thread_id", json!({})).await;
+    let slow = json!({ "assistant_id": "slow", "input": { "steps": 1, "delay": 3600 } });
+    let run = create_in_team(&ada, &format!("{thread}/runs"), "run_id", slow).await;
+    assert_eq!((root.status(&run).await, bob.status(&run).await), (200, 404));
+    let id = run.rsplit('/').next().unwrap();
+    let tiny = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    let mut create = tiny.clone();
+    create["if_not_exists"] = json!("create");
+    for (path, body) in [
+        (format!("{thread}/state"), json!({ "values": { "value": "y" } })),
+        (format!("{thread}/history"), json!({})),
+        (format!("{thread}/copy"), json!({})),
+        (format!("{thread}/runs/wait"), tiny.clone()),
+        (format!("{thread}/runs/wait"), create),
+        (format!("{thread}/stream/events"), json!({ "channels": ["values"] })),
+        (format!("{thread}/commands"), json!({ "id": 1, "method": "state.get" })),
+        (format!("{run}/cancel"), json!({})),
+        ("/runs/cancel".to_owned(), json!({ "status": "all" })),
+    ] {
+        assert_eq!(bob.post(&path, body).await.0, 404, "{path}");
+    }
+    for path in [format!("{run}/join"), format!("{run}/stream"), format!("/runs/{id}/stream")] {
+        assert_eq!(bob.status(&path).await, 404, "{path}");
+    }
+    let taken = json!({ "thread_id": thread.rsplit('/').next().unwrap() });
+    assert_eq!(bob.post("/threads", taken).await.0, 409);
+    assert_eq!(root.post(&format!("{run}/cancel?wait=1"), json!({})).await.0, 200);
+    let thread = create_in_team(&ada, "/threads", "thread_id", json!({})).await;
+    let (_, values) = root.post(&format!("{thread}/runs/wait"), tiny.clone()).await;
+    assert_eq!(values["value"], "xab", "{values}");
+    // A run without a thread creates a thread with the metadata.
+    let mut kept = tiny;
+    kept["on_completion"] = json!("keep");
+    assert_eq!(bob.post("/runs/wait", kept).await.0, 200);
+    assert_eq!(bob.post("/threads/count", json!({})).await.1, 1);
+    // Store items have no metadata.
+    assert_eq!(ada.post("/store/items/search", json!({})).await.0, 500);
 }
 
 /// Denies every request.

@@ -41,6 +41,8 @@ impl StreamReader {
     ) -> Result<(), CallError> {
         self.detect_form(bytes);
         if let BodyForm::Whole(body) = &mut self.form {
+            // Whitespace before the response is dropped, because it may have arrived before the form was known.
+            let bytes = if body.is_empty() { bytes.trim_ascii_start() } else { bytes };
             body.extend_from_slice(bytes);
             return Ok(());
         }

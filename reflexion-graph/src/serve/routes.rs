@@ -6,12 +6,9 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use graph_server::{
-    NewRun,
-    http::{Body, LastEventId, Params, Path, Problem, ProblemBody, stream_events},
-};
+use graph_server::http::{Body, LastEventId, Params, Path, Problem, ProblemBody, stream_events};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::spawn_blocking;
 use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -20,11 +17,6 @@ use super::{
     app_state::AppState,
     wire::{ExecuteRequest, Health, JobAccepted, JobListItem, JobView, PoolView, Stats},
 };
-use crate::{
-    Job, Limits,
-    run::{Manifest, Run, RunError, run_id},
-};
-
 type Answer<T> = Result<T, Problem>;
 
 /// Default number of jobs per page.
@@ -59,44 +51,8 @@ async fn execute(
     State(state): State<AppState>,
     Body(request): Body<ExecuteRequest>,
 ) -> Answer<Response> {
-    let limits = Limits {
-        timeout: request.timeout.unwrap_or(state.limits.timeout),
-        cpu_time: state.limits.cpu_time,
-        memory: request.memory.unwrap_or(state.limits.memory),
-    };
-    if limits.memory > state.limits.memory {
-        let most = state.limits.memory;
-        return Err(Problem::invalid(format!("the memory limit of this server is {most} MiB")));
-    }
-    let budget = request.budget(state.budget).map_err(Problem::invalid)?;
-    let priced = budget.check(&state.sessions.deps.generator);
-    priced.map_err(|error| Problem::invalid(error.to_string()))?;
-    let job = Job {
-        task: request.task.trim().to_owned(),
-        tests: request.tests,
-        expect: request.expect,
-        max_attempts: request.max_attempts.unwrap_or(state.max_attempts),
-        limits,
-        ..Job::default()
-    };
-    job.check().map_err(|error| Problem::invalid(error.to_string()))?;
-    // Check that the server accepts jobs before the session is created on disk.
-    state.service.check_ready().await?;
-    let id = run_id(&job.task).map_err(|error| Problem::internal(&error))?;
-    let dir = state.sessions.dir(&id);
-    let subject = job.task.clone();
-    let (choice, sandbox) = (state.choice.clone(), (*state.sandbox).clone());
-    let manifest = Manifest { job, choice, sandbox, budget, earlier_attempts: Vec::new() };
-    let made = dir.clone();
-    blocking(move || Run::create(made, manifest).map_err(internal)).await?;
-    match state.service.start(NewRun { id, subject, input: Value::Null }).await {
-        Ok(info) => Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response()),
-        Err(error) => {
-            // No client knows the id of the job yet, so its directory can be deleted.
-            let _ = tokio::fs::remove_dir_all(dir).await;
-            Err(error.into())
-        }
-    }
+    let info = state.start_job(request).await?;
+    Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response())
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -232,11 +188,4 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {
     spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
-}
-
-fn internal(problem: RunError) -> Problem {
-    match problem {
-        RunError::Job(problem) => Problem::invalid(problem.to_string()),
-        other => Problem::internal(&other),
-    }
 }

@@ -86,6 +86,23 @@ impl Server {
 }
 
 #[tokio::test]
+async fn clients_of_langgraph_submit_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), "--pool 1").await;
+    let submit = async |input: Value| {
+        let body = json!({ "assistant_id": "reflexion", "input": input });
+        server.request(Method::POST, "/langgraph/runs/wait", Some(body)).await.1
+    };
+    let output = submit(json!({ "task": "Calculate fibonacci(10)" })).await;
+    assert_eq!(output["status"], "complete", "{output}");
+    let job = server.get(&format!("/jobs/{}", output["run_id"].as_str().unwrap())).await;
+    assert_eq!(job["result"]["success"], output["outcome"]["success"], "{job} {output}");
+    let refused = submit(json!({ "task": "Calculate fibonacci(10)", "memory": 1_000_000 })).await;
+    let message = refused["__error__"]["message"].as_str().unwrap();
+    assert!(message.contains("memory limit"), "{refused}");
+}
+
+#[tokio::test]
 async fn job_is_accepted_streamed_and_completed() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), "--pool 2 --max-tokens 20000 --cpu-time 3").await;

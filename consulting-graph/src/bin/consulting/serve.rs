@@ -59,7 +59,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     let listener = TcpListener::bind(args.address).await.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
     let mut signals = StopSignals::new().map_err(listen_error)?;
-    let (service, guarded) = serve::open(options).await?;
+    let (service, langgraph, guarded) = serve::open(options).await?;
     eprintln!(
         "Serving at http://{address}. Press Ctrl-C to stop; unfinished runs resume at the next start."
     );
@@ -68,8 +68,12 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     }
     let grace = Duration::from_secs(args.grace);
     let (stop, stopped) = oneshot::channel::<()>();
-    let stopped = async move { drop(stopped.await) };
-    let serving = graph_server::serve(listener, guarded, service, grace, stopped);
+    let shutdown = async move {
+        drop(stopped.await);
+        service.shut_down(grace).await;
+        langgraph.shut_down().await;
+    };
+    let serving = graph_server::serve_until(listener, guarded, shutdown);
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitStatus::Success).map_err(listen_error),

@@ -55,9 +55,14 @@ impl Manager {
         &self,
         thread: Option<Uuid>,
     ) -> ApiResult<Vec<ActiveRun>> {
-        let mut active = self.queue.active_runs(thread).await?;
-        active.retain(|it| self.database.view().sees(it.owner.as_deref()));
-        Ok(active)
+        let mut visible = Vec::new();
+        for active in self.queue.active_runs(thread).await? {
+            let (id, owner) = (active.run.to_string(), active.owner.as_deref());
+            if self.database.sees::<Run>(&id, owner).await? {
+                visible.push(active);
+            }
+        }
+        Ok(visible)
     }
 
     /// Cancels the active runs of a thread, waits for their end, and deletes the thread.

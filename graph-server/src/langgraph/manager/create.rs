@@ -28,19 +28,21 @@ impl Manager {
         let mut cancelled = Vec::new();
         let mut decide = |entry: ThreadEntry| {
             let view = self.database.view();
-            if entry.document.is_some() && !view.sees(entry.owner.as_deref()) {
+            // The thread may have been changed since the caller read it.
+            let stored: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
+            let is_hidden =
+                |it: &Thread| !view.sees::<Thread>(entry.owner.as_deref(), &it.metadata);
+            if stored.as_ref().is_some_and(is_hidden) {
                 let detail = format!("thread {} does not exist", run.thread_id);
                 return Err(ApiError::not_found(detail));
             }
             check_admission(run, &entry)?;
             let active: Vec<_> = entry.active.iter().filter(|it| it.due).collect();
             // The run belongs to the owner of its thread, which can differ from the owner that starts the run.
-            let owner = match &entry.document {
+            let owner = match &stored {
                 Some(_) => entry.owner.clone(),
                 None => view.owner().map(str::to_owned),
             };
-            // The thread may have been changed since the caller read it.
-            let stored: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
             let Some(mut thread) = stored.or_else(|| new_thread.take()) else {
                 return Err(ApiError::internal("the change of a thread was decided twice"));
             };

@@ -5,10 +5,9 @@ use std::sync::{Arc, atomic::Ordering};
 use graph_core::{Event, RunError};
 use serde_json::{Value, json};
 
-use super::{LiveRun, Manager, RunResult, record::Recorder, webhook_delivery::PendingWebhook};
+use super::{LiveRun, Manager, RunResult, finish::lost_error, record::Recorder};
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphFailure, GraphRun},
-    cancellation::{CancelAction, Cancellation},
     database::to_row,
     error::{ApiResult, NamedError},
     id::parse_checkpoint,
@@ -38,7 +37,7 @@ impl Manager {
     }
 
     /// Stops the execution of a run under a claim, unless this process executes it under a later claim.
-    fn abandon_claimed(&self, claim: &Claim) {
+    pub(super) fn abandon_claimed(&self, claim: &Claim) {
         let live = self.lock().live.get(&claim.run).cloned();
         let live = live.filter(|it| it.latest_claim() == Some(claim.fence));
         live.iter().for_each(|it| self.abandon(it));
@@ -53,7 +52,8 @@ impl Manager {
             self.evict_previous(claim).await;
         }
         let Some(mut run) = stored else {
-            // The run was deleted.
+            // The run was deleted. The process that deleted it may have been killed before it updated the thread.
+            self.refresh_thread(claim.thread, Some(claim.run), None).await?;
             self.queue.end_run(claim, &json!({})).await?;
             let live = self.lock().live.remove(&claim.run);
             live.iter().for_each(|it| it.end(RunResult { output: json!({}) }));
@@ -69,11 +69,11 @@ impl Manager {
             return Ok(());
         }
         if !matches!(run.status, RunStatus::Pending | RunStatus::Running) {
-            // The execution was stopped after it had stored the status.
-            let has_failed = matches!(run.status, RunStatus::Error | RunStatus::Timeout);
-            let failure = has_failed.then(|| live.buffer.failure().unwrap_or_else(storage_error));
+            // The execution was stopped after it had stored the status and the webhook.
+            let has_failed = run.status.is_failure();
+            let failure = has_failed.then(|| live.buffer.failure().unwrap_or_else(lost_error));
             let output = failure.as_ref().map_or(Value::Null, |it| json!({ "__error__": it }));
-            return self.finish_run(claim, &live, run, RunResult { output }, failure).await;
+            return self.leave_thread(claim, &live, &run, RunResult { output }, failure).await;
         }
         run.status = RunStatus::Running;
         run.attempt += 1;
@@ -147,28 +147,6 @@ impl Manager {
         Ok(live)
     }
 
-    /// Ends a run that failed because of the storage.
-    async fn fail(&self, claim: &Claim) -> ApiResult<()> {
-        let stored = self.database.get::<Run>(&claim.run.to_string()).await?;
-        let is_active = |it: &Run| matches!(it.status, RunStatus::Pending | RunStatus::Running);
-        let (mut webhook, error) = (None, storage_error());
-        if let Some(mut run) = stored.filter(is_active) {
-            run.status = RunStatus::Error;
-            run.updated_at = now();
-            webhook = PendingWebhook::new(&run, None, Some(&error));
-            self.put_ended(claim, &run, webhook.as_ref()).await?;
-        }
-        let output = json!({ "__error__": error });
-        if !self.queue.end_run(claim, &output).await? {
-            self.abandon_claimed(claim);
-            return Ok(());
-        }
-        let live = self.lock().live.get(&claim.run).cloned();
-        live.into_iter().for_each(|it| self.end_here(it, RunResult { output: output.clone() }));
-        webhook.into_iter().for_each(|it| self.deliver_soon(it));
-        Ok(())
-    }
-
     async fn run_graph(&self, live: &Arc<LiveRun>, run: &Run) -> Result<GraphEnd, GraphFailure> {
         let missing = || {
             RunError::InvalidUpdate(format!(
@@ -203,115 +181,6 @@ impl Manager {
         };
         graph.run(request, &mut publish).await
     }
-
-    /// Ends a run that was cancelled.
-    pub(super) async fn end_cancelled(
-        &self,
-        claim: &Claim,
-        live: &Arc<LiveRun>,
-        cancellation: Cancellation,
-    ) {
-        if let Err(error) = self.try_end_cancelled(claim, live, cancellation).await {
-            tracing::error!(run = %claim.run, ?error, "cannot store the cancellation of a run");
-            // The streams end even if the storage failed.
-            self.end_here(live.clone(), RunResult { output: json!({}) });
-        }
-    }
-
-    async fn try_end_cancelled(
-        &self,
-        claim: &Claim,
-        live: &Arc<LiveRun>,
-        cancellation: Cancellation,
-    ) -> ApiResult<()> {
-        let id = claim.run.to_string();
-        if let Some(graph) = self.graphs.get(&live.facts.graph) {
-            tokio::select! {
-                biased;
-                cancelled = graph.cancel(&id) => cancelled?,
-                // If the storage is shared, the request to cancel the run is stored, and the next process that claims
-                // the run repeats it.
-                () = self.shutting_down() => {
-                    live.buffer.close();
-                    return Ok(());
-                }
-            }
-        }
-        let stored = self.database.get::<Run>(&id).await?;
-        let (Some(mut run), CancelAction::Interrupt) = (stored, cancellation.action) else {
-            self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
-            self.database.delete::<Run>(&id).await?;
-            self.refresh_thread(claim.thread, Some(claim.run), None).await?;
-            return self.end_claimed(claim, live, RunResult { output: json!({}) }).await;
-        };
-        run.status = RunStatus::Interrupted;
-        run.cancel_reason = Some(cancellation.reason);
-        run.updated_at = now();
-        self.finish_run(claim, live, run, RunResult { output: Value::Null }, None).await
-    }
-
-    /// Stores a run that has ended with its webhook, updates its thread, and ends the streams. The status is stored
-    /// first, because clients read it when a stream ends.
-    async fn finish_run(
-        &self,
-        claim: &Claim,
-        live: &Arc<LiveRun>,
-        run: Run,
-        mut result: RunResult,
-        error: Option<NamedError>,
-    ) -> ApiResult<()> {
-        let values = match run.kwargs.webhook {
-            Some(_) => self.values(&run).await?,
-            None => None,
-        };
-        let webhook = PendingWebhook::new(&run, values.as_ref(), error.as_ref());
-        if !self.put_ended(claim, &run, webhook.as_ref()).await? {
-            self.abandon(live);
-            return Ok(());
-        }
-        let values = self.refresh_thread(claim.thread, Some(claim.run), error).await?;
-        if result.output.is_null() {
-            result.output = values.unwrap_or_else(|| json!({}));
-        }
-        if run.kwargs.temporary {
-            self.remove_thread(claim.thread).await?;
-        }
-        self.end_claimed(claim, live, result).await?;
-        webhook.into_iter().for_each(|it| self.deliver_soon(it));
-        Ok(())
-    }
-
-    /// Returns the values of a run's thread.
-    async fn values(&self, run: &Run) -> ApiResult<Option<Value>> {
-        let Some(graph) = self.graphs.get(&run.kwargs.graph_id) else { return Ok(None) };
-        let state = graph.state(&run.thread_id.to_string(), &Position::HEAD, false).await?;
-        Ok(state.map(|it| it.values))
-    }
-
-    /// Removes a run that has ended from the queue, and ends its streams.
-    async fn end_claimed(
-        &self,
-        claim: &Claim,
-        live: &Arc<LiveRun>,
-        result: RunResult,
-    ) -> ApiResult<()> {
-        // A lease that cannot be renewed because the run was removed is not lost.
-        live.set_finishing();
-        self.queue.end_run(claim, &result.output).await?;
-        self.end_here(live.clone(), result);
-        Ok(())
-    }
-
-    /// Ends the streams of a run that this process has executed, and keeps its events for a while.
-    fn end_here(&self, live: Arc<LiveRun>, result: RunResult) {
-        live.end(result);
-        self.lock().keep_ended(live);
-    }
-}
-
-/// Returns the error of a run that failed because of the storage.
-fn storage_error() -> NamedError {
-    NamedError::new("StorageError", "the server cannot store the run; see the server log")
 }
 
 /// Returns the status, the output and the error of a run, and adds its last event.

@@ -155,15 +155,12 @@ mod tests {
     use std::path::Path;
 
     use axum::{http::StatusCode, response::IntoResponse};
-    use serde_json::{Map, json};
 
     use super::*;
     use crate::langgraph::{
         Graphs,
-        id::new_id,
-        records::{Run, RunStatus, Thread, ThreadStatus},
-        request::run::RunCreate,
-        storage, time,
+        manager::test_records::{new_run, new_thread},
+        storage,
         webhook::Webhooks,
     };
 
@@ -172,19 +169,7 @@ mod tests {
         let webhooks = Webhooks { allow_private: false };
         let storage = storage::open(Path::new(":memory:")).unwrap();
         let manager = Manager::new(Graphs::in_memory(), storage, webhooks, 16);
-        let now = time::now();
-        let thread = Thread {
-            thread_id: new_id(),
-            created_at: now.clone(),
-            updated_at: now.clone(),
-            state_updated_at: now,
-            metadata: Map::new(),
-            status: ThreadStatus::Idle,
-            config: Map::new().into(),
-            values: None,
-            error: None,
-            interrupts: Map::new(),
-        };
+        let thread = new_thread();
         manager.database.put(&thread).await.unwrap();
         let ttl = ThreadTtl {
             thread_id: thread.thread_id,
@@ -194,24 +179,6 @@ mod tests {
         };
         manager.set_ttl(&ttl).await.unwrap();
         (manager, ttl)
-    }
-
-    fn new_run(thread_id: Uuid) -> Run {
-        let request = json!({ "assistant_id": "missing" });
-        let request: RunCreate = serde_json::from_value(request).unwrap();
-        Run {
-            run_id: new_id(),
-            thread_id,
-            assistant_id: new_id(),
-            metadata: Map::new(),
-            status: RunStatus::Pending,
-            kwargs: request.kwargs("missing".to_owned(), false, Map::new()).unwrap(),
-            multitask_strategy: request.multitask_strategy,
-            created_at: time::now(),
-            updated_at: time::now(),
-            attempt: 0,
-            cancel_reason: None,
-        }
     }
 
     #[tokio::test]

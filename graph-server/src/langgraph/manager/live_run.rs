@@ -10,6 +10,7 @@ use std::{
 
 use crate::langgraph::{
     cancellation::Cancellation,
+    database::View,
     records::{Run, RunStatus},
     stream::{
         buffer::{BufferReader, EventBuffer},
@@ -168,6 +169,11 @@ impl LiveRun {
     /// Returns whether the run has ended.
     pub(in crate::langgraph) fn has_ended(&self) -> bool {
         self.result.get().is_some()
+    }
+
+    /// Returns whether the run is visible to a client.
+    pub(super) fn is_visible(&self, view: &View) -> bool {
+        view.sees::<Run>(self.owner.as_deref(), &self.facts.metadata)
     }
 
     /// Returns whether the buffer contains all events of the run after the event with this number. The events before a

@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{live_run::LiveRun, thread_feed::ThreadFeed};
-use crate::langgraph::records::Run;
+use crate::langgraph::{records::Run, request::config::Metadata};
 
 /// Maximum number of ended runs whose events are kept in memory.
 const MAX_ENDED: usize = 1000;
@@ -59,9 +59,15 @@ impl LiveRuns {
     }
 
     /// Sends an edited state to the readers of a thread.
-    pub(super) fn add_state(&self, thread: Uuid, state: Value, owner: Option<String>) {
+    pub(super) fn add_state(
+        &self,
+        thread: Uuid,
+        state: Value,
+        owner: Option<String>,
+        metadata: Metadata,
+    ) {
         if let Some(feed) = self.feeds.get(&thread).filter(|it| it.has_readers()) {
-            feed.add_update(state, owner);
+            feed.add_update(state, owner, metadata);
         }
     }
 

@@ -47,7 +47,7 @@ impl ProtocolEvents {
     async fn next_run(&mut self) -> Option<Current> {
         let (seen, view) = (self.seen, &self.view);
         let is_unread = |it: &&Arc<LiveRun>| {
-            view.sees(it.owner.as_deref()) && (it.buffer.last_seq() > seen || !it.has_ended())
+            it.is_visible(view) && (it.buffer.last_seq() > seen || !it.has_ended())
         };
         let mut found = None;
         let has_unread = |runs: &Vec<Arc<LiveRun>>| {

@@ -47,6 +47,9 @@ impl Manager {
             thread.interrupts.clone_from(&interrupts);
             let is_busy = entry.active.iter().any(|it| it.due && Some(it.run) != ended);
             thread.status = match (&error, waits) {
+                // An edit does not make a thread busy: the active run may have updated the thread already, and be about
+                // to leave the queue.
+                _ if is_busy && ended.is_none() => thread.status,
                 _ if is_busy => ThreadStatus::Busy,
                 (Some(_), _) => ThreadStatus::Error,
                 (None, true) => ThreadStatus::Interrupted,

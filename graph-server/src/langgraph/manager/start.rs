@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use super::{Manager, dispatch, replica};
+use crate::langgraph::error::ApiResult;
 
 impl Manager {
-    /// Spawns the tasks that execute runs. They end when the manager is dropped.
-    pub(in crate::langgraph) fn start(self: &Arc<Self>) {
+    /// Completes the work of an earlier process that was killed, and spawns the tasks that execute runs. They end when the
+    /// manager is dropped.
+    pub(in crate::langgraph) async fn start(self: &Arc<Self>) -> ApiResult<()> {
         if self.shared_events.is_none() {
+            self.repair_threads().await?;
             self.take_over_webhooks();
         }
         let (changed, slots) = (self.queue.changed(), self.slots.clone());
@@ -16,5 +19,6 @@ impl Manager {
             tokio::spawn(replica::follow(Arc::downgrade(self), shared.notices()));
             tokio::spawn(replica::renew(Arc::downgrade(self), shared.clone()));
         }
+        Ok(())
     }
 }

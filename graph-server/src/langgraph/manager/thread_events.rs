@@ -11,6 +11,7 @@ use super::{
 };
 use crate::langgraph::{
     database::View,
+    records::Thread,
     stream::{
         encode::WireEvent,
         sse::{EventId, EventSource, RunEvents},
@@ -74,9 +75,11 @@ impl ThreadEvents {
         let is_new_run = |run: &&Arc<LiveRun>| {
             let last = run.buffer.last_seq();
             let is_unread = last > seq || (last == seq && position < END_POSITION);
-            view.sees(run.owner.as_deref()) && (is_unread || !run.has_ended())
+            run.is_visible(view) && (is_unread || !run.has_ended())
         };
-        let is_new_update = |it: &&Arc<StateUpdate>| it.seq > seq && view.sees(it.owner.as_deref());
+        let is_new_update = |it: &&Arc<StateUpdate>| {
+            it.seq > seq && view.sees::<Thread>(it.owner.as_deref(), &it.metadata)
+        };
         loop {
             let run = self.runs.borrow_and_update().iter().find(is_new_run).cloned();
             let update = self.updates.borrow_and_update().iter().find(is_new_update).cloned();

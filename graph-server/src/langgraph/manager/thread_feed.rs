@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::live_run::LiveRun;
-use crate::langgraph::stream::item::SEQ_STEP;
+use crate::langgraph::{request::config::Metadata, stream::item::SEQ_STEP};
 
 /// The runs of a thread whose events can be read. Runs of a thread do not overlap, so the events of the thread are the
 /// events of its runs, one run after the other.
@@ -40,6 +40,8 @@ pub(super) struct StateUpdate {
     pub(super) state: Value,
     /// Owner of the thread.
     pub(super) owner: Option<String>,
+    /// Metadata of the thread.
+    pub(super) metadata: Metadata,
 }
 
 /// Maximum number of ended runs whose events a thread keeps.
@@ -102,10 +104,10 @@ impl ThreadFeed {
     }
 
     /// Adds an edit of the state.
-    pub(super) fn add_update(&self, state: Value, owner: Option<String>) {
+    pub(super) fn add_update(&self, state: Value, owner: Option<String>, metadata: Metadata) {
         let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         self.updates.send_modify(|updates| {
-            updates.push(Arc::new(StateUpdate { seq, state, owner }));
+            updates.push(Arc::new(StateUpdate { seq, state, owner, metadata }));
             if updates.len() > MAX_UPDATES {
                 updates.remove(0);
             }

@@ -85,13 +85,15 @@ async fn create(
         };
     }
     let (config, context) = settings(body.config, body.context)?;
+    let mut metadata = body.metadata;
+    manager.database.view().add_required::<Assistant>(&mut metadata);
     let now = now();
     let assistant = Assistant {
         assistant_id: id,
         graph_id: body.graph_id,
         config,
         context,
-        metadata: body.metadata,
+        metadata,
         name: body.name.unwrap_or_else(|| "Untitled".to_owned()),
         description: body.description,
         created_at: now.clone(),
@@ -146,6 +148,7 @@ async fn update(
         (assistant.config, assistant.context) = settings(config, body.context)?;
     }
     assistant.metadata.extend(body.metadata);
+    manager.database.view().add_required::<Assistant>(&mut assistant.metadata);
     assistant.name = body.name.unwrap_or(assistant.name);
     assistant.description = body.description.or(assistant.description);
     let newest = versions(&manager.database, assistant.assistant_id).await?;

@@ -132,6 +132,7 @@ async fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiRes
     cron.enabled = body.enabled.unwrap_or(cron.enabled);
     cron.on_run_completed = body.on_run_completed.or(cron.on_run_completed);
     cron.metadata.extend(body.metadata);
+    manager.database.view().add_required::<Cron>(&mut cron.metadata);
     cron.payload.insert("metadata".to_owned(), Value::Object(cron.metadata.clone()));
     cron.updated_at = now();
     cron.next_run_date = next_date(&cron, SystemTime::now().into())?;

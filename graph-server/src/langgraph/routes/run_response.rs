@@ -66,6 +66,7 @@ pub(super) async fn check_run(
     metadata.extend(body.metadata.clone());
     metadata.insert("graph_id".to_owned(), json!(assistant.graph_id));
     metadata.insert("assistant_id".to_owned(), json!(assistant.assistant_id));
+    manager.database.view().add_required::<Run>(&mut metadata);
     let run = Run {
         run_id: new_id(),
         thread_id: thread.thread_id,
@@ -108,12 +109,12 @@ async fn thread_of_run(
     thread: Option<Uuid>,
     body: &RunCreate,
 ) -> ApiResult<Thread> {
-    let Some(id) = thread else { return Ok(new_thread(new_id(), body.metadata.clone())) };
+    let mut metadata = body.metadata.clone();
+    manager.database.view().add_required::<Thread>(&mut metadata);
+    let Some(id) = thread else { return Ok(new_thread(new_id(), metadata)) };
     match manager.database.get(&id.to_string()).await? {
         Some(thread) => Ok(thread),
-        None if body.if_not_exists == IfNotExists::Create => {
-            Ok(new_thread(id, body.metadata.clone()))
-        }
+        None if body.if_not_exists == IfNotExists::Create => Ok(new_thread(id, metadata)),
         None => Err(ApiError::not_found(format!("thread {id} does not exist"))),
     }
 }

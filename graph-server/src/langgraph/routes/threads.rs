@@ -82,6 +82,7 @@ async fn create(
         manager.graph(&graph)?;
         metadata.insert("graph_id".to_owned(), json!(graph));
     }
+    manager.database.view().add_required::<Thread>(&mut metadata);
     let steps = body.supersteps.into_iter().map(Superstep::into_edits);
     let steps = steps.collect::<ApiResult<Vec<_>>>()?;
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
@@ -163,6 +164,7 @@ async fn update(
     let changed = manager
         .change_thread(id, |thread| {
             thread.metadata.extend(body.metadata);
+            manager.database.view().add_required::<Thread>(&mut thread.metadata);
             thread.updated_at = now();
         })
         .await?;

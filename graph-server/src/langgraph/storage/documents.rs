@@ -67,6 +67,8 @@ pub(in crate::langgraph) struct Filter<'a> {
     pub(in crate::langgraph) owner: Option<&'a str>,
     /// Whether documents without an owner are included.
     pub(in crate::langgraph) shared: bool,
+    /// Only documents whose field `metadata` contains these entries. Only searches check this condition.
+    pub(in crate::langgraph) metadata: Option<&'a Map<String, Value>>,
 }
 
 /// Stores documents. Each operation is one transaction.

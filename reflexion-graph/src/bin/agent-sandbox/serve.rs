@@ -51,13 +51,17 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
         streams: args.max_streams,
         guard,
     };
-    let (service, router) = serve::open(options).await?;
+    let (service, langgraph, router) = serve::open(options).await?;
     eprintln!(
         "Serving at http://{address}. Press Ctrl-C to stop; unfinished jobs resume at the next start."
     );
     let grace = Duration::from_secs(args.grace);
-    let shutdown = async move { signals.next().await };
-    let served = graph_server::serve(listener, router, service, grace, shutdown).await;
+    let shutdown = async move {
+        signals.next().await;
+        service.shut_down(grace).await;
+        langgraph.shut_down().await;
+    };
+    let served = graph_server::serve_until(listener, router, shutdown).await;
     executor.close().await;
     served.map_err(error)?;
     Ok(CommandStatus::Done)

@@ -42,6 +42,8 @@ use crate::{
 const MAX_COMMAND: usize = 1 << 20;
 /// Maximum number of subscriptions of one connection.
 const MAX_SUBSCRIPTIONS: usize = 64;
+/// Commands that are logged with the target `audit`. Commands over HTTP are logged with their requests.
+const CHANGES: [&str; 4] = ["run.start", "input.respond", "input.inject", "state.fork"];
 /// The constant that RFC 6455 adds to the client's key.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -162,7 +164,13 @@ impl Connection {
             "subscription.subscribe" => self.subscribe(command.params).await,
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
             "subscription.reconnect" => self.reconnect(command.params).await,
-            _ => return execute(&self.manager, self.thread, command).await,
+            method => {
+                if CHANGES.contains(&method) {
+                    let owner = self.manager.database.view().owner();
+                    tracing::info!(target: "audit", owner, thread = %self.thread, method, "command received");
+                }
+                return execute(&self.manager, self.thread, command).await;
+            }
         };
         match done {
             Ok(result) => success(id, result, json!({ "thread_id": self.thread })),

@@ -60,7 +60,7 @@ pub(super) async fn search(
     search: &Search<'_>,
     filter: Filter<'_>,
 ) -> ApiResult<Found> {
-    let conditions = conditions(search).to_string();
+    let conditions = conditions(search, filter).to_string();
     // Passed as JSON, because a text parameter cannot contain U+0000.
     let name = search.name.map(|it| json!(it).to_string());
     let limit = i64::try_from(search.limit).unwrap_or(i64::MAX);
@@ -102,10 +102,11 @@ pub(super) async fn search(
 }
 
 /// Returns the conditions on the fields of a document.
-fn conditions(search: &Search<'_>) -> Value {
+fn conditions(search: &Search<'_>, filter: Filter<'_>) -> Value {
     let equal = |(field, value): (&String, &Value)| json!({ "field": field, "entries": value, "lists": [], "wanted": true });
     let fields = search.fields.into_iter().flatten().map(equal);
-    let metadata = search.metadata.map(|it| condition("metadata", it, true));
+    let metadata = [search.metadata, filter.metadata].into_iter().flatten();
+    let metadata = metadata.map(|it| condition("metadata", it, true));
     let values = search.values.map(|it| condition("values", it, true));
     let excluded = search.excluded.iter().map(|it| condition("metadata", it, false));
     fields.chain(metadata).chain(values).chain(excluded).collect()

@@ -21,13 +21,14 @@ WHERE kind = ?1 AND (?2 IS NULL OR owner = ?2 OR (?3 AND owner IS NULL))
     AND (?13 IS NULL OR json_contains(data, ?13))
     AND (?14 IS NULL OR json_text_contains(data -> '$.name', ?14))
     AND (?6 IS NULL OR json_contains(data -> '$.metadata', ?6))
+    AND (?15 IS NULL OR json_contains(data -> '$.metadata', ?15))
     AND (?7 IS NULL OR json_contains(data -> '$.values', ?7))
     AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS excluded WHERE json_contains(data -> '$.metadata', excluded.value))";
 
 /// A search for documents, like [`Documents::search`](crate::langgraph::storage::Documents::search).
 pub(super) struct SearchStatement {
     sql: String,
-    params: [types::Value; 14],
+    params: [types::Value; 15],
 }
 
 impl SearchStatement {
@@ -45,7 +46,7 @@ impl SearchStatement {
             LEFT JOIN documents ON documents.number = page.number
             ORDER BY page.sort_value {order}, page.number {order}"
         );
-        let params: [types::Value; 14] = [
+        let params: [types::Value; 15] = [
             kind.to_owned().into(),
             filter.owner.map(str::to_owned).into(),
             filter.shared.into(),
@@ -60,6 +61,7 @@ impl SearchStatement {
             search.parent.map(str::to_owned).into(),
             search.fields.map(|it| json!(it).to_string()).into(),
             search.name.map(str::to_owned).into(),
+            filter.metadata.map(|it| json!(it).to_string()).into(),
         ];
         Self { sql, params }
     }
