@@ -227,16 +227,14 @@ impl AgentServer {
             match kind {
                 Kind::Hello => {
                     tasks.shutdown().await;
-                    self.connection.reset();
+                    self.connection.close_all_runs();
                     self.send_hello(&decode("hello message", &payload)?).await?;
                 }
                 Kind::Request => {
                     let command = decode("command", &payload)?;
                     running.retain(|_, it| !it.is_finished());
-                    if matches!(command, GuestCommand::RunSubgraph(_)) {
-                        // Register the run's control now. A drain request may be executed before the run starts.
-                        self.connection.control(id);
-                    }
+                    // Now and not in the task, because a drain request may be executed before the run starts.
+                    self.connection.open_run(id);
                     let server = self.clone();
                     let task = tasks.spawn(server.handle(id, command));
                     running.insert(id, task);
@@ -338,6 +336,14 @@ impl AgentServer {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let message = format!("the guest has no graph `{name}`; available graphs: {known}");
         Err(Fault::new(FaultCode::NotFound, message))
+    }
+}
+
+impl Drop for AgentServer {
+    /// Closes all runs. Otherwise a task that outlives its run, such as the queue of its checkpoints, would wait for
+    /// replies forever if the agent is a task in the host's process.
+    fn drop(&mut self) {
+        self.connection.close_all_runs();
     }
 }
 
