@@ -32,6 +32,7 @@ fn longest(current: &mut String, update: String) {
     }
 }
 
+#[derive(Debug)]
 pub struct Twice;
 
 impl Reducer<u32> for Twice {
