@@ -139,7 +139,8 @@ fn mappings_bytes(count: u64, processes: u64) -> u64 {
 fn count_mappings(pid: i32, limit: u64) -> u64 {
     let dir = memory_dir(pid);
     // Each mapping has at least one page.
-    let pages = || fs::read_to_string(dir.join("statm")).ok()?.split(' ').next()?.parse::<u64>().ok();
+    let pages =
+        || fs::read_to_string(dir.join("statm")).ok()?.split(' ').next()?.parse::<u64>().ok();
     mappings(File::open(dir.join("maps")), limit, || pages().unwrap_or(0))
 }
 
