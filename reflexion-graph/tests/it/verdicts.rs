@@ -375,6 +375,65 @@ def double(n): return A()"#,
 def evens(): return A()"#,
         r#"assert not ({2, 4} - evens())"#,
     ),
+    // Data that the tests load must not run code in their interpreter, or change classes there.
+    (
+        r#"import os, pickle
+class Evil:
+  def __reduce__(s): return os._exit, (0,)
+def dump(n): return pickle.dumps(Evil())"#,
+        r#"import pickle
+assert pickle.loads(dump(2)) == 2"#,
+    ),
+    (
+        r#"import os, shelve
+class Evil:
+  def __reduce__(s): return os._exit, (0,)
+def save(n):
+  with shelve.open('saved') as it: it['n'] = Evil()"#,
+        r#"import shelve
+save(2)
+with shelve.open('saved') as it: assert it['n'] == 2"#,
+    ),
+    (
+        r#"from collections import Counter
+def dump():
+  return b'ccollections\nCounter\n(N}X\x06\x00\x00\x00__eq__cbuiltins\nbool\nstb0N.'
+def count(text): return Counter(a=1)"#,
+        r#"import pickle
+from collections import Counter
+try: pickle.loads(dump())
+except Exception: pass
+assert count('aa') == Counter(a=2)"#,
+    ),
+    (
+        r#"import os, sys
+if sys.argv != ['main.py']: os._exit(0)
+def double(n): return n"#,
+        r#"exec(open('main.py').read())
+assert double(1) == 2"#,
+    ),
+    (
+        r#"import os, sys
+if sys.argv != ['main.py']: os._exit(0)
+def double(n): return n"#,
+        r#"import runpy
+assert runpy.run_path('main.py')['double'](1) == 2"#,
+    ),
+    (
+        r#"open('test_it.py', 'w').write('import os; os._exit(0)')
+def double(n): return n"#,
+        r#"import unittest
+unittest.main(module=None, argv=['tests', 'discover'])"#,
+    ),
+    (
+        r#"def fill(connection):
+  connection.enable_load_extension(True)
+  connection.execute('create table filled (n)')"#,
+        r#"import sqlite3
+connection = sqlite3.connect(':memory:')
+fill(connection)
+connection.execute('select n from filled')"#,
+    ),
 ];
 
 #[tokio::test]
@@ -591,6 +650,20 @@ except StopIteration as e: assert e.args==(7,)
 else: raise AssertionError"#,
     ),
     (
+        r#"import json, pickle, sqlite3
+def dump(x): return pickle.dumps(x)
+def fill(connection): connection.execute('create table filled (n)')
+if __name__ == '__main__': print('started')"#,
+        r#"import ast, collections, datetime, pickle, sqlite3, subprocess, sys
+for x in ([1, {2: (3.5, None)}, {b'x'}], datetime.date(2020, 1, 1), collections.deque([1])):
+    assert pickle.loads(dump(x)) == x
+connection = sqlite3.connect(':memory:')
+fill(connection)
+assert connection.execute('select * from filled').fetchall() == []
+assert ast.parse(open('main.py').read()).body and eval('1 + 1') == 2
+assert subprocess.run([sys.executable, 'main.py'], capture_output=True).stdout == b'started\n'"#,
+    ),
+    (
         r#"import json, os, queue, subprocess
 def parse(t): return json.loads(t)
 def take(): queue.Queue().get_nowait()
@@ -653,6 +726,16 @@ async fn wrong_shell_programs_cannot_pass_their_tests() {
         ),
         // No process of the program runs during the tests.
         ("(sleep 2; touch late) & \ntwice() { echo 8; }", "rm -f late\nsleep 3\n[ -e late ]\n"),
+        (
+            "setsid sh -c 'touch begun; sleep 2; touch late' </dev/null >/dev/null 2>&1 &\n\
+             until [ -e begun ]; do sleep 0.1; done\ntwice() { echo 8; }",
+            "rm -f late\nsleep 3\n[ -e late ]\n",
+        ),
+        // The shell of the tests does not read the program.
+        (
+            "[ -z \"${__line:-}\" ] || exit 0\ntwice() { echo 1; }",
+            ". ./main.sh\n[ \"$(twice 4)\" = 8 ]\n",
+        ),
     ];
     check(&wrong, &run_all("sh", &wrong, SHORT_TIMEOUT).await, false);
 }
@@ -665,6 +748,10 @@ async fn shell_tests_can_use_functions_and_variables() {
             "text=\"it's\nfine\"; count=3\ntwice() { echo $(($1 * 2)); }",
             "[ $count = 3 ]\nfor n in 1 2; do\n  [ \"$(twice $n)\" = $((2 * n)) ]\ndone\n\
              printf %s \"$text\" | grep -q fine\ncat <<END | grep -q a\na\nEND\n",
+        ),
+        (
+            "n=3\ntwice() { echo $(($1 * 2)); }",
+            "cd /workspace && . ./main.sh\n[ \"$(twice $n)\" = 6 ]\n",
         ),
         // A variable that is longer than an argument of a process can be.
         ("big=$(printf %0200000d 1)", "[ ${#big} = 200000 ]\n"),
