@@ -16,6 +16,7 @@ use std::{
 use rustix::net::sockopt;
 
 use super::{ProcessSet, memory_dir::memory_dir, sum_kilobytes};
+use crate::spec::WORKSPACE;
 
 /// List of the Unix sockets in the network namespace of this process.
 const SOCKETS_LIST: &str = "/proc/self/net/unix";
@@ -77,8 +78,8 @@ impl KernelMeter {
     }
 
     /// Returns an upper estimate in bytes of the kernel memory that the processes hold now: their page tables, memory
-    /// mappings, sockets, file locks and open files of `/proc`. Stops counting a kind of object that alone exceeds the
-    /// limit.
+    /// mappings, sockets, file locks and open files of `/proc`, and the files in the workspace. Stops counting a kind of
+    /// object that alone exceeds the limit.
     pub(crate) fn sample(&self, set: ProcessSet, limit: Option<u64>) -> u64 {
         let limit = limit.unwrap_or(u64::MAX);
         let n_locks = self.locks.as_ref().map_or(0, |it| count_locks(it, limit / LOCK_BYTES));
@@ -98,7 +99,8 @@ impl KernelMeter {
             self.counted_rarely.store(counted, Ordering::Relaxed);
         }
         let counted_rarely = self.counted_rarely.load(Ordering::Relaxed);
-        [tables, locks, sockets, counted_rarely].into_iter().fold(0, u64::saturating_add)
+        let all = [tables, locks, sockets, counted_rarely, workspace_bytes()];
+        all.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -106,6 +108,12 @@ impl KernelMeter {
 fn default_send_buffer() -> Option<u64> {
     let (socket, _other) = UnixStream::pair().ok()?;
     Some(sockopt::socket_send_buffer_size(&socket).ok()? as u64)
+}
+
+/// Returns the size in bytes of the files in the workspace, which are in memory.
+fn workspace_bytes() -> u64 {
+    rustix::fs::statvfs(WORKSPACE)
+        .map_or(0, |it| it.f_blocks.saturating_sub(it.f_bfree).saturating_mul(it.f_frsize))
 }
 
 /// Returns the size in bytes of a process's page tables.
