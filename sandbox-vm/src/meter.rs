@@ -8,6 +8,7 @@ pub(crate) mod cpu_ledger;
 pub(crate) mod kernel_memory;
 mod memory_dir;
 pub(crate) mod oom_kills;
+pub(crate) mod proc_text;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -107,7 +108,7 @@ pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
 /// memory that the process may share with other processes.
 fn non_file_memory(pid: i32) -> Option<u64> {
     let dir = memory_dir(pid);
-    let status = fs::read_to_string(dir.join("status")).ok()?;
+    let status = proc_text::read_status(&dir).ok()?;
     // gVisor's kernel does not provide these lines, so fall back to `statm`.
     sum_kilobytes(&status, &["RssAnon:", "RssShmem:", "VmSwap:", "HugetlbPages:"])
         .or_else(|| private_memory(&fs::read_to_string(dir.join("statm")).ok()?))
@@ -117,7 +118,7 @@ fn non_file_memory(pid: i32) -> Option<u64> {
 /// share cannot be read, for example because the process hides its memory.
 fn proportional_memory(pid: i32) -> Option<u64> {
     let dir = memory_dir(pid);
-    let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
+    let read = |file: &str| proc_text::read(dir.join(file)).ok();
     let names = ["Pss_Anon:", "Pss_Shmem:", "SwapPss:", "Private_Hugetlb:", "Shared_Hugetlb:"];
     let exact = |it: String| sum_kilobytes(&it, &names);
     let exact = read("smaps_rollup").and_then(exact);
@@ -145,7 +146,7 @@ fn processes() -> HashMap<i32, Stat> {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
-        let Ok(line) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let Ok(line) = proc_text::read(format!("/proc/{pid}/stat")) else { continue };
         processes.extend(Stat::parse(&line).filter(|it| !it.is_kernel_thread).map(|it| (pid, it)));
     }
     processes

@@ -15,7 +15,7 @@ use std::{
 
 use rustix::net::sockopt;
 
-use super::{ProcessSet, memory_dir::memory_dir, sum_kilobytes};
+use super::{ProcessSet, memory_dir::memory_dir, proc_text::read_status, sum_kilobytes};
 use crate::spec::WORKSPACE;
 
 /// List of the Unix sockets in the network namespace of this process.
@@ -107,7 +107,8 @@ impl KernelMeter {
 /// Returns the size of the send buffer of a new Unix socket.
 fn default_send_buffer() -> Option<u64> {
     let (socket, _other) = UnixStream::pair().ok()?;
-    Some(sockopt::socket_send_buffer_size(&socket).ok()? as u64)
+    let bytes = sockopt::socket_send_buffer_size(&socket).ok()? as u64;
+    (bytes > 0).then_some(bytes)
 }
 
 /// Returns the size in bytes of the files in the workspace, which are in memory.
@@ -118,7 +119,7 @@ fn workspace_bytes() -> u64 {
 
 /// Returns the size in bytes of a process's page tables.
 fn page_tables(pid: i32) -> Option<u64> {
-    sum_kilobytes(&fs::read_to_string(memory_dir(pid).join("status")).ok()?, &["VmPTE:"])
+    sum_kilobytes(&read_status(&memory_dir(pid)).ok()?, &["VmPTE:"])
 }
 
 /// Returns the kernel memory of the memory mappings of all processes together, or any value above `limit` if it is more.

@@ -4,9 +4,12 @@
 //! are the path of a mapped file in `maps`, which is as long as a chain of directories in the workspace, and the list of
 //! the locks on a file in `fdinfo`.
 
-use std::{fs, io, os::unix::fs::MetadataExt};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
-use crate::{meter::sum_lines, spec::WORKSPACE};
+use crate::{
+    meter::{proc_text::read_status, sum_lines},
+    spec::WORKSPACE,
+};
 
 /// Memory of an open file whose lines have the usual length.
 const BUFFER_BYTES: u64 = 8 << 10;
@@ -56,7 +59,7 @@ fn open_files(pid: i32) -> u64 {
     if count > 0 {
         return count;
     }
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = read_status(Path::new(&format!("/proc/{pid}"))).unwrap_or_default();
     sum_lines(&status, &["FDSize:"], "").unwrap_or(0)
 }
 
