@@ -41,8 +41,13 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
     sections
 }
 
-/// Escapes HTML tags and comments, so that a viewer shows them as text.
-pub(crate) fn escape_tags(text: &str) -> String {
+/// Escapes HTML, links and images in a document that a model wrote, so that a viewer shows them as text.
+pub(crate) fn escape_markup(text: &str) -> String {
+    escape_tags(&escape_links(text))
+}
+
+/// Escapes HTML tags and comments.
+fn escape_tags(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut signs = text.chars().peekable();
     while let Some(it) = signs.next() {
@@ -55,6 +60,12 @@ pub(crate) fn escape_tags(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Escapes links, images and definitions of links. An image would tell its server who reads the text, and a link can run a
+/// script.
+fn escape_links(text: &str) -> String {
+    text.replace("](", "]&#40;").replace("]:", "]&#58;")
 }
 
 /// Escapes everything at the start of a line that Markdown would interpret as a heading, a quote, a rule, a code block or

@@ -57,6 +57,7 @@ pub struct Python;
 const PYTHON_TESTS: &str = concat!(
     include_str!("../data/harness/rpc.py"),
     include_str!("../data/harness/process.py"),
+    include_str!("../data/harness/guard.py"),
     include_str!("../data/harness/tests.py")
 );
 

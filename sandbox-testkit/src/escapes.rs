@@ -288,6 +288,7 @@ async fn system_calls(cx: TestContext) -> Result<(), Failure> {
             &["host-name"],
             &["clock"],
             &["calls", "kernel"],
+            &["calls", "options"],
             &["32-bit-call"],
             &["lease"],
             &["delegation"],

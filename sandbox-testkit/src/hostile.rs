@@ -51,6 +51,7 @@ pub fn main(args: &[String]) -> ExitCode {
             status.and_then(|it| it.success().then_some(()).ok_or(io::ErrorKind::Other.into()))
         }
         ["as-session-leader", program] => lead_session(program),
+        ["under-odd-name", program] => rename_to_odd_name().and_then(|()| exhaust(program)),
         ["other-processes"] => other_processes(),
         ["orphans", count] => orphans(count.parse().unwrap_or(1)),
         ["fork-bomb"] => fork_bomb(),
@@ -178,12 +179,22 @@ fn lead_session(program: &str) -> io::Result<()> {
     rustix::process::setsid()?;
     print("!", "")?;
     io::stdout().flush()?;
+    exhaust(program)
+}
+
+/// Runs one of the programs of this module that never end by themselves.
+fn exhaust(program: &str) -> io::Result<()> {
     match program {
         "sleep" => sleep(),
         "spin" => spin(),
         "eat-memory" => eat_memory(),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
+}
+
+/// Gives this process a name that is not valid UTF-8, and that imitates lines of the files in which the kernel shows it.
+fn rename_to_odd_name() -> io::Result<()> {
+    Ok(rustix::thread::set_name(c"\xff\nRssAnon:0 kB")?)
 }
 
 /// Waits until this process sees no process but itself and process 1. Killed processes take a moment to disappear.

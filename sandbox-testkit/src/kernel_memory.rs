@@ -1,10 +1,11 @@
-//! Programs that make the kernel hold memory which belongs to no process: buffers of sockets and pipes, file descriptors
-//! in flight, watches, locks, page tables and memory mappings.
+//! Programs that hold memory which the usual counters do not show: buffers of sockets, pipes and files of `/proc`, file
+//! descriptors in flight, watches, locks, page tables, memory mappings, tables of waiting threads, and the memory of a
+//! process whose main thread has ended.
 #![expect(clippy::print_stdout, reason = "the parent process reads the output of its children")]
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, IoSlice, Write},
+    io::{self, BufRead, BufReader, IoSlice, Read, Write},
     mem::MaybeUninit,
     os::{
         fd::{AsFd, OwnedFd},
@@ -20,7 +21,7 @@ use nix::{
 };
 use rustix::{
     event::epoll,
-    fs::inotify,
+    fs::{Mode, OFlags, inotify, mkdirat, openat},
     net::{
         AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
         SocketType, sendmsg, socketpair, sockopt,
@@ -28,10 +29,13 @@ use rustix::{
     pipe::{fcntl_setpipe_size, pipe},
 };
 
-use crate::shared_memory::{fragment_mapping, touch_sparse_pages};
+use crate::{
+    raw_calls::{allocate_futex_table, end_main_thread},
+    shared_memory::{fragment_mapping, map_page, touch_sparse_pages},
+};
 
 /// Kinds of kernel memory that [`exhaust`] can allocate.
-pub(crate) const KINDS: [&str; 10] = [
+pub(crate) const KINDS: [&str; 13] = [
     "stream-sockets",
     "datagram-sockets",
     "listening-sockets",
@@ -42,6 +46,9 @@ pub(crate) const KINDS: [&str; 10] = [
     "locks",
     "page-tables",
     "mappings",
+    "files-of-proc",
+    "futex-tables",
+    "no-main-thread",
 ];
 
 /// Number of processes that allocate memory concurrently.
@@ -90,6 +97,10 @@ pub(crate) fn exhaust(program: &str, kind: &str) -> io::Result<()> {
 
 /// Makes the kernel allocate memory of one kind, prints the number of bytes, and holds them until standard input closes.
 pub(crate) fn hold(kind: &str) -> io::Result<()> {
+    if kind == "no-main-thread" {
+        std::thread::spawn(hold_in_thread);
+        end_main_thread();
+    }
     let mut held = Held::default();
     // An error is expected, because the number of objects is limited.
     let _ = match kind {
@@ -103,10 +114,21 @@ pub(crate) fn hold(kind: &str) -> io::Result<()> {
         "locks" => held.locks(),
         "page-tables" => held.page_tables(),
         "mappings" => held.mappings(),
+        "files-of-proc" => held.files_of_proc(),
+        "futex-tables" => held.futex_table(),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     println!("{}", held.bytes);
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
+}
+
+/// Holds ordinary memory, prints the number of bytes, and exits when standard input closes.
+fn hold_in_thread() {
+    let memory = vec![1_u8; BYTES_PER_PROCESS as usize];
+    println!("{}", memory.len());
+    let _ = io::copy(&mut io::stdin(), &mut io::sink());
+    drop(std::hint::black_box(memory));
+    std::process::exit(0);
 }
 
 #[derive(Default)]
@@ -256,6 +278,38 @@ impl Held {
 
     fn mappings(&mut self) -> io::Result<()> {
         self.bytes += 320 * fragment_mapping(60_000)? as u64;
+        Ok(())
+    }
+
+    /// Maps a file in a deep directory, and reads the list of mappings through many descriptors. Each of them has a buffer
+    /// for the path of the file, in which the kernel replaces a line break by four characters.
+    fn files_of_proc(&mut self) -> io::Result<()> {
+        const DEPTH: usize = 300;
+        let name = "\n".repeat(255);
+        let mut dir: OwnedFd = File::open("/tmp")?.into();
+        for _ in 0..DEPTH {
+            // Another process may have created the directory.
+            let _ = mkdirat(&dir, &*name, Mode::RWXU);
+            dir = openat(&dir, &*name, OFlags::PATH, Mode::empty())?;
+        }
+        let flags = OFlags::CREATE | OFlags::RDWR;
+        let file = File::from(openat(&dir, "file", flags, Mode::RUSR | Mode::WUSR)?);
+        file.set_len(4096)?;
+        map_page(&file)?;
+        let mut text = Vec::new();
+        while !self.is_enough() {
+            let mut list = File::open("/proc/self/maps")?;
+            text.clear();
+            self.bytes += list.read_to_end(&mut text)? as u64;
+            self.descriptors.push(list.into());
+        }
+        Ok(())
+    }
+
+    fn futex_table(&mut self) -> io::Result<()> {
+        let slots = 1 << 19;
+        allocate_futex_table(slots)?;
+        self.bytes += 64 * slots as u64;
         Ok(())
     }
 }

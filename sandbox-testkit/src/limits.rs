@@ -142,7 +142,11 @@ async fn wall(cx: TestContext) -> Result<(), Failure> {
 async fn cpu_time(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
     let limits = ExecLimits { cpu_time: Duration::from_millis(300), ..long_exec_limits() };
-    ended_by(sandbox.exec(program(&cx, "spin").limits(limits)).await, ExceededLimit::CpuTime)?;
+    let spin = program(&cx, "spin").limits(limits.clone());
+    ended_by(sandbox.exec(spin).await, ExceededLimit::CpuTime)?;
+    still_works(&cx, &sandbox).await?;
+    let spin = program(&cx, "under-odd-name").arg("spin").limits(limits);
+    ended_by(sandbox.exec(spin).await, ExceededLimit::CpuTime)?;
     still_works(&cx, &sandbox).await
 }
 
@@ -211,7 +215,15 @@ async fn output(cx: TestContext) -> Result<(), Failure> {
 }
 
 async fn memory(cx: TestContext) -> Result<(), Failure> {
-    exceed(&cx, spec(&cx), "eat-memory", ExceededLimit::Memory).await
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    for eat in [program(&cx, "eat-memory"), program(&cx, "under-odd-name").arg("eat-memory")] {
+        ended_by(sandbox.exec(eat).await, ExceededLimit::Memory)?;
+        still_works(&cx, &sandbox).await?;
+        if sandbox.termination_reason().is_some() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A process is killed because of the memory limit, and its program survives that. The caller then drops the program

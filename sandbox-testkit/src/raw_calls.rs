@@ -81,15 +81,36 @@ const KERNEL: &[(&str, libc::c_long)] = &[
     ("getpid of the x32 interface", 0x4000_0000 | libc::SYS_getpid),
 ];
 
+/// Options of `prctl` that no program needs. Some of them make the kernel allocate memory, others reach into the kernel.
+const OPTIONS: &[(&str, libc::c_long)] = &[
+    ("PR_SET_SECCOMP", 22),
+    ("PR_SET_TSC", 26),
+    ("PR_SET_SECUREBITS", 28),
+    ("PR_TASK_PERF_EVENTS_DISABLE", 31),
+    ("PR_MCE_KILL", 33),
+    ("PR_SET_MM", 35),
+    ("PR_SET_SPECULATION_CTRL", 53),
+    ("PR_SET_SYSCALL_USER_DISPATCH", 59),
+    ("PR_SCHED_CORE", 62),
+    ("PR_SET_MEMORY_MERGE", 67),
+    ("PR_FUTEX_HASH", PR_FUTEX_HASH),
+];
+
+/// Option of `prctl` that sets the size of a table for waiting threads, which is in the kernel's memory.
+const PR_FUTEX_HASH: libc::c_long = 78;
+
 /// Makes all system calls of a group. Always returns an error: `Unsupported` if every call fails with `ENOSYS`, otherwise
 /// one that names the calls that do not.
 pub(crate) fn make_all(group: &str) -> io::Result<()> {
     let calls = match group {
         "ipc" => IPC,
         "kernel" => KERNEL,
+        "options" => OPTIONS,
         _ => return Err(io::Error::other("unknown group of system calls")),
     };
-    let answers = calls.iter().map(|(name, number)| (name, call_without_arguments(*number)));
+    let call: fn(libc::c_long) -> Result<libc::c_long, Errno> =
+        if group == "options" { set_option_to_zero } else { call_without_arguments };
+    let answers = calls.iter().map(|(name, number)| (name, call(*number)));
     let answered: Vec<String> = answers
         .filter(|(_, answer)| *answer != Err(Errno::ENOSYS))
         .map(|(name, answer)| format!("{name}: {answer:?}"))
@@ -106,6 +127,34 @@ fn call_without_arguments(number: libc::c_long) -> Result<libc::c_long, Errno> {
     Errno::result(unsafe {
         libc::syscall(number, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize)
     })
+}
+
+fn set_option_to_zero(option: libc::c_long) -> Result<libc::c_long, Errno> {
+    prctl(option, 0, 0)
+}
+
+fn prctl(option: libc::c_long, first: usize, second: usize) -> Result<libc::c_long, Errno> {
+    // SAFETY: no option that is used here takes a pointer as one of its first two arguments, except `PR_SET_SECCOMP`,
+    // which gets a null pointer.
+    Errno::result(unsafe {
+        libc::syscall(libc::SYS_prctl, option, first, second, 0_usize, 0_usize)
+    })
+}
+
+/// Makes the kernel allocate a table with `slots` entries of 64 bytes for this process.
+pub(crate) fn allocate_futex_table(slots: usize) -> io::Result<()> {
+    /// Suboption that sets the number of entries.
+    const PR_FUTEX_HASH_SET_SLOTS: usize = 1;
+    Ok(prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots).map(drop)?)
+}
+
+/// Ends the main thread, from which this function must be called, but not the process.
+pub(crate) fn end_main_thread() -> ! {
+    loop {
+        // SAFETY: the thread ends without unwinding. Nothing borrows from its stack, because the other threads own all
+        // that they use.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
 }
 
 /// `ioctl` requests that put text into the input of a terminal.

@@ -24,6 +24,14 @@ pub(crate) fn allocate_shared_memory(file: Option<&File>, len: usize) -> io::Res
     Ok(())
 }
 
+/// Maps the first page of a file, and keeps it mapped until this process ends.
+pub(crate) fn map_page(file: &File) -> io::Result<()> {
+    let (any_address, len) = (std::ptr::null_mut(), rustix::param::page_size());
+    // SAFETY: the call creates a new mapping at an address that the kernel chooses, so it replaces no existing mapping.
+    unsafe { mmap(any_address, len, ProtFlags::READ, MapFlags::PRIVATE, file, 0)? };
+    Ok(())
+}
+
 /// Reads one byte in each of `count` regions of 2 MiB. The bytes are zeros that take no memory, but the kernel needs a
 /// page table for each region.
 pub(crate) fn touch_sparse_pages(count: usize) -> io::Result<()> {

@@ -45,7 +45,7 @@ mod reseed;
 mod run;
 mod saver;
 
-pub(crate) use self::agent::serve_blocking;
+pub(crate) use self::agent::{agent_runtime, serve_blocking, serve_on};
 pub use self::{
     agent::{Agent, ServeError},
     enter::enter,

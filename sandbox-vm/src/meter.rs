@@ -6,7 +6,9 @@
 
 pub(crate) mod cpu_ledger;
 pub(crate) mod kernel_memory;
+mod memory_dir;
 pub(crate) mod oom_kills;
+pub(crate) mod proc_text;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,7 +21,10 @@ use std::{
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use self::cpu_ledger::{CpuLedger, ProcessTime};
+use self::{
+    cpu_ledger::{CpuLedger, ProcessTime},
+    memory_dir::memory_dir,
+};
 
 /// Resources that a set of processes uses at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,31 +107,38 @@ pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
 /// Returns the number of bytes of a process's memory that are not backed by a file. This includes private memory and
 /// memory that the process may share with other processes.
 fn non_file_memory(pid: i32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let dir = memory_dir(pid);
+    let status = proc_text::read_status(&dir).ok()?;
     // gVisor's kernel does not provide these lines, so fall back to `statm`.
     sum_kilobytes(&status, &["RssAnon:", "RssShmem:", "VmSwap:", "HugetlbPages:"])
-        .or_else(|| private_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
+        .or_else(|| private_memory(&fs::read_to_string(dir.join("statm")).ok()?))
 }
 
 /// Like [`non_file_memory`], but counts only the process's proportional share of shared memory. Returns `None` if that
 /// share cannot be read, for example because the process hides its memory.
 fn proportional_memory(pid: i32) -> Option<u64> {
-    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+    let dir = memory_dir(pid);
+    let read = |file: &str| proc_text::read(dir.join(file)).ok();
     let names = ["Pss_Anon:", "Pss_Shmem:", "SwapPss:", "Private_Hugetlb:", "Shared_Hugetlb:"];
     let exact = |it: String| sum_kilobytes(&it, &names);
     let exact = read("smaps_rollup").and_then(exact);
     exact.or_else(|| sum_kilobytes(&read("smaps")?, &["Anonymous:"]))
 }
 
-/// Sums the values of all lines that start with one of these names, and returns the sum in bytes, or `None` if there is
-/// no such line.
+/// Sums the values in kilobytes of all lines that start with one of these names, and returns the sum in bytes, or `None`
+/// if there is no such line.
 fn sum_kilobytes(text: &str, names: &[&str]) -> Option<u64> {
+    Some(sum_lines(text, names, "kB")?.saturating_mul(1024))
+}
+
+/// Sums the values of all lines that start with one of these names and end with `unit`, or returns `None` if there is no
+/// such line.
+fn sum_lines(text: &str, names: &[&str], unit: &str) -> Option<u64> {
     let value = |line: &str| {
         let value = names.iter().find_map(|it| line.strip_prefix(it))?;
-        value.strip_suffix("kB")?.trim().parse::<u64>().ok()
+        value.strip_suffix(unit)?.trim().parse::<u64>().ok()
     };
-    let sum = text.lines().filter_map(value).reduce(u64::saturating_add)?;
-    Some(sum.saturating_mul(1024))
+    text.lines().filter_map(value).reduce(u64::saturating_add)
 }
 
 fn processes() -> HashMap<i32, Stat> {
@@ -134,7 +146,7 @@ fn processes() -> HashMap<i32, Stat> {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
-        let Ok(line) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let Ok(line) = proc_text::read(format!("/proc/{pid}/stat")) else { continue };
         processes.extend(Stat::parse(&line).filter(|it| !it.is_kernel_thread).map(|it| (pid, it)));
     }
     processes

@@ -7,19 +7,23 @@ use app_support::{
     terminal::strip_invisible,
 };
 
-use crate::{debate, moves::Move, pipeline::PipelineState, report::Report};
+use crate::{
+    debate, markdown::escape_markup, moves::Move, pipeline::PipelineState, report::Report,
+};
 
 /// Writes the documents that exist so far. These documents are final and are cited by debates that are still running.
 pub(super) fn write_documents(dir: &Path, state: &PipelineState) -> Result<(), FileError> {
-    let documents = [
-        ("financial.md", &state.financial_data_raw),
-        ("news.md", &state.news_data_raw),
-        ("F1.md", &state.f1_financial_inference),
-        ("F2.md", &state.f2_trend_inference),
-    ];
-    let narrations = state.narrations.iter().map(|(name, text)| (name.as_str(), text));
-    let mut existing = documents.into_iter().chain(narrations).filter(|(_, text)| !text.is_empty());
-    existing.try_for_each(|(name, text)| write_unsynced(&dir.join(name), &strip_invisible(text)))
+    let write_existing = |name: &str, text: &str| match text.is_empty() {
+        true => Ok(()),
+        false => write_unsynced(&dir.join(name), &strip_invisible(text)),
+    };
+    // The data stays as it is, because findings quote it.
+    write_existing("financial.md", &state.financial_data_raw)?;
+    write_existing("news.md", &state.news_data_raw)?;
+    write_existing("F1.md", &escape_markup(&state.f1_financial_inference))?;
+    write_existing("F2.md", &escape_markup(&state.f2_trend_inference))?;
+    let mut narrations = state.narrations.iter();
+    narrations.try_for_each(|(name, text)| write_existing(name, &escape_markup(text)))
 }
 
 /// Writes all result files of a run.

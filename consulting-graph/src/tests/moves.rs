@@ -173,4 +173,9 @@ fn html_of_a_model_has_no_effect_in_the_file_of_a_move() {
     let text = it.file_text();
     let escaped = r"Margin < 5%. &lt;img src=x onerror=y> &lt;!-- a --> &lt;/p> \&lt;img>";
     assert!(text.contains(escaped), "{text}");
+    it.draft.thesis =
+        "![x](https://example.com/x) [y](javascript:z) [y]\n\n- [y]: data:x".to_owned();
+    let text = it.file_text();
+    let escaped = "![x]&#40;https://example.com/x) [y]&#40;javascript:z) [y]\n\n- [y]&#58; data:x";
+    assert!(text.contains(escaped), "{text}");
 }

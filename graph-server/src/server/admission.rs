@@ -3,8 +3,8 @@
 //! The number of connections is limited in total and per client. A new connection beyond a limit replaces the
 //! connection that has waited longest for a request: a connection of the same client if that client has reached its
 //! limit, otherwise one of the client with the most connections. If all candidates are answering requests, the new
-//! connection gets a reserved slot, on which the server answers only health probes. A new connection replaces the
-//! oldest one of the reserved slots.
+//! connection gets a reserved slot, on which the server answers only health probes. If no reserved slot is free, the new
+//! connection replaces the oldest one of the client that has the most reserved slots.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,7 +37,7 @@ struct Table {
     /// Number of connections of each client, without those in reserved slots.
     n_open: HashMap<ClientNetwork, usize>,
     /// Connections in reserved slots, oldest first.
-    reserved: BTreeMap<u64, Arc<Notify>>,
+    reserved: BTreeMap<u64, (ClientNetwork, Arc<Notify>)>,
     /// Logical clock, which also numbers the connections.
     clock: u64,
 }
@@ -105,12 +105,10 @@ impl Admission {
             let entry = Entry { client, idle_since: Some(id), replaced: replaced.clone() };
             table.entries.insert(id, entry);
         } else {
-            if table.reserved.len() >= RESERVED
-                && let Some((_, oldest)) = table.reserved.pop_first()
-            {
-                oldest.notify_one();
+            if table.reserved.len() >= RESERVED {
+                table.replace_reserved();
             }
-            table.reserved.insert(id, replaced.clone());
+            table.reserved.insert(id, (client, replaced.clone()));
         }
         drop(table);
         Arc::new(Connection {
@@ -152,6 +150,20 @@ impl Table {
     fn replace_idle(&mut self, client: ClientNetwork) -> bool {
         let entry = self.longest_idle(client).and_then(|id| self.remove(id));
         entry.inspect(|it| it.replaced.notify_one()).is_some()
+    }
+
+    /// Replaces the oldest connection in a reserved slot of the client that has the most of these slots.
+    fn replace_reserved(&mut self) {
+        let mut counts = HashMap::<ClientNetwork, usize>::new();
+        for (client, _) in self.reserved.values() {
+            *counts.entry(*client).or_default() += 1;
+        }
+        let max = counts.values().copied().max();
+        let of_heaviest = |it: &(&u64, &(ClientNetwork, _))| counts.get(&it.1.0).copied() == max;
+        let oldest = self.reserved.iter().find(of_heaviest).map(|it| *it.0);
+        if let Some((_, replaced)) = oldest.and_then(|id| self.reserved.remove(&id)) {
+            replaced.notify_one();
+        }
     }
 
     fn remove(&mut self, id: u64) -> Option<Entry> {
@@ -307,6 +319,19 @@ mod tests {
         assert!(is_replaced(&reserved[0]) && !is_replaced(&reserved[1]));
         drop(reserved);
         assert!(server.admission.lock().reserved.is_empty());
+    }
+
+    #[test]
+    fn a_client_that_floods_the_reserved_slots_does_not_replace_a_probe_of_another_client() {
+        let server = Server::new(1, 1);
+        let busy = server.admit(1);
+        let _request = busy.begin_request();
+        let flood: Vec<_> = (1..RESERVED).map(|_| server.admit(1)).collect();
+        let probe = server.admit(2);
+        let more: Vec<_> = (0..2 * RESERVED).map(|_| server.admit(1)).collect();
+        assert!(probe.is_reserved && !is_replaced(&probe));
+        assert!(flood.iter().all(|it| is_replaced(it)));
+        assert_eq!(more.iter().filter(|it| !is_replaced(it)).count(), RESERVED - 1);
     }
 
     #[test]

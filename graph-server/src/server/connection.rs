@@ -22,9 +22,12 @@ const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for receiving the header of a request on a connection in a reserved slot.
 const RESERVED_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time after which a connection is closed if the client does not accept any bytes of a pending response. Without
-/// this timeout, such a client would occupy a connection slot indefinitely. Event streams send keep-alive messages,
-/// so streams that are not read time out too.
+/// Maximum size of the header of a request. A client can make the server hold this much on each of its connections.
+const MAX_HEADER_BYTES: usize = 64 << 10;
+
+/// Time after which a connection is closed if the client accepts too little of a pending response. Without this timeout,
+/// such a client would occupy a connection slot indefinitely. Event streams send keep-alive messages, so streams that
+/// are not read time out too.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Serves the requests on a connection until the client closes it, another connection replaces it, or the server shuts
@@ -56,6 +59,7 @@ pub(super) async fn serve_connection(
     let http = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(read_timeout)
+        .max_buf_size(MAX_HEADER_BYTES)
         .keep_alive(!is_reserved)
         .serve_connection(TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)), answer)
         // WebSockets upgrade their connection.

@@ -12,30 +12,55 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream whose writes fail with `TimedOut` if the client has accepted no bytes for `timeout`. Idle connections
-/// without pending output are not affected; the header timeout covers them.
+/// Number of bytes of a pending response that a client must accept in each period of the timeout. A client that reads
+/// a few bytes at a time would otherwise occupy its connection for hours.
+const MIN_BYTES: usize = 16 << 10;
+
+/// A stream whose writes fail with `TimedOut` if output is pending and the client has accepted less than [`MIN_BYTES`]
+/// for `timeout`. Connections without pending output are not affected; the header timeout covers them.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// Timer that runs while a write is pending.
+    /// Timer that runs while output is pending.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Number of bytes that the client has accepted since the timer was started.
+    accepted: usize,
 }
 
 impl<S: AsyncWrite + Unpin> WriteTimeout<S> {
     pub(super) fn new(stream: S, timeout: Duration) -> Self {
-        Self { stream, timeout, timer: None }
+        Self { stream, timeout, timer: None, accepted: 0 }
     }
 
-    /// Polls a write and fails if it has been pending for longer than the timeout.
+    /// Polls a write of `len` bytes. See [`poll_with_timeout`](Self::poll_with_timeout).
+    fn poll_write_of(
+        &mut self,
+        len: usize,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(self.poll_with_timeout(context, write));
+        if let Ok(count) = written {
+            self.accepted = self.accepted.saturating_add(count);
+            if count == len || self.accepted >= MIN_BYTES {
+                self.timer = None;
+            }
+        }
+        Poll::Ready(written)
+    }
+
+    /// Polls an operation and fails if it is pending when the time is up.
     fn poll_with_timeout<T>(
         &mut self,
         context: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if let Poll::Ready(written) = write(Pin::new(&mut self.stream), context) {
-            self.timer = None;
             return Poll::Ready(written);
+        }
+        if self.timer.is_none() {
+            self.accepted = 0;
         }
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
         ready!(timer.as_mut().poll(context));
@@ -60,7 +85,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with_timeout(context, |stream, context| stream.poll_write(context, bytes))
+        self.poll_write_of(bytes.len(), context, |stream, context| {
+            stream.poll_write(context, bytes)
+        })
     }
 
     fn poll_write_vectored(
@@ -68,7 +95,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with_timeout(context, |stream, context| {
+        let len = parts.iter().map(|it| it.len()).sum();
+        self.poll_write_of(len, context, |stream, context| {
             stream.poll_write_vectored(context, parts)
         })
     }
@@ -91,11 +119,11 @@ mod tests {
     use std::time::Duration;
 
     use tokio::{
-        io::{AsyncReadExt, AsyncWriteExt, duplex},
+        io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
         time::{Instant, sleep},
     };
 
-    use super::WriteTimeout;
+    use super::{MIN_BYTES, WriteTimeout};
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -108,22 +136,36 @@ mod tests {
         assert_eq!((error.kind(), begun.elapsed()), (std::io::ErrorKind::TimedOut, TIMEOUT));
     }
 
+    /// Reads pieces of the given size, with a pause of half the timeout after each. Returns the number of bytes.
+    async fn read_slowly(mut client: DuplexStream, piece: usize) -> usize {
+        let (mut read, mut buffer) = (0, vec![0; piece]);
+        while let Ok(count @ 1..) = client.read(&mut buffer).await {
+            read += count;
+            sleep(TIMEOUT / 2).await;
+        }
+        read
+    }
+
     #[tokio::test(start_paused = true)]
     async fn slow_clients_and_idle_connections_do_not_time_out() {
-        let (server, mut client) = duplex(8);
+        let (server, client) = duplex(MIN_BYTES);
         let mut server = WriteTimeout::new(server, TIMEOUT);
-        let reader = tokio::spawn(async move {
-            let mut read = 0;
-            while let Ok(1..) = client.read(&mut [0; 8]).await {
-                read += 8;
-                sleep(TIMEOUT / 2).await;
-            }
-            read
-        });
-        server.write_all(&[0; 64]).await.unwrap();
+        let reader = tokio::spawn(read_slowly(client, MIN_BYTES));
+        server.write_all(&[0; 8 * MIN_BYTES]).await.unwrap();
         sleep(10 * TIMEOUT).await;
         server.write_all(&[0; 8]).await.unwrap();
         drop(server);
-        assert_eq!(reader.await.unwrap(), 72);
+        assert_eq!(reader.await.unwrap(), 8 * MIN_BYTES + 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_a_few_bytes_at_a_time_times_out() {
+        let (server, client) = duplex(8);
+        let mut server = WriteTimeout::new(server, TIMEOUT);
+        let reader = tokio::spawn(read_slowly(client, 8));
+        let error = server.write_all(&[0; MIN_BYTES]).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        drop(server);
+        assert!(reader.await.unwrap() < 64);
     }
 }

@@ -3,12 +3,17 @@
 The program runs once. The tests then see copies of its variables, and each call of one of its functions runs in a new
 shell, which reads the program again. The exit code is the verdict: 0 if each command of the tests succeeded.
 """
-import os, re, shlex, shutil, signal, subprocess, sys, tempfile
+import os, re, shlex, shutil, signal, subprocess, sys, tempfile, time
 
 BUILTINS = """. : [ alias bg break cd command continue echo eval exec exit export false fg getopts hash jobs kill local
               printf pwd read readonly return set shift test times trap true type ulimit umask unalias unset wait
-              if then else elif fi for while until do done case esac in""".split()
-OWN_VARIABLES = "IFS PATH HOME PWD OLDPWD PPID OPTIND OPTARG LINENO ENV PS1 PS2 PS4 _ __line".split()
+              if then else elif fi for while until do done case esac in
+              builtin chdir declare enable let mapfile readarray select shopt source time typeset""".split()
+OWN_VARIABLES = """IFS PATH HOME PWD OLDPWD PPID OPTIND OPTARG LINENO ENV PS1 PS2 PS4 _ __line
+                   CDPATH EUID GLOBIGNORE GROUPS LANG LANGUAGE SHELLOPTS UID""".split()
+OWN_PREFIXES = ("BASH", "LC_", "LD_", "PYTHON")
+# A command that reads the program. The tests need none, because they already have its functions and variables.
+READS_PROGRAM = re.compile(r"""(^|[;&|({\s])(?:\.|source)\s+["']?(?:[^\s;&|"']*/)?main\.sh["']?(?=$|[\s;&|)}])""", re.MULTILINE)
 
 
 def run_program():
@@ -19,11 +24,12 @@ def run_program():
         args = ["/bin/sh", "-eu", "-c", script]
         process = subprocess.Popen(args, stdin=subprocess.DEVNULL, pass_fds=[copy], start_new_session=True)
         code = process.wait()
+        # Background processes of the program must not run during the tests.
         try:
-            # Background processes of the program must not run during the tests.
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        kill_children()
         os.close(copy)
         listing.seek(0)
         text = listing.read().decode(errors="replace")
@@ -36,7 +42,27 @@ def run_program():
     except ValueError:
         return []
     pairs = [it.partition("=")[::2] for it in words if re.match(r"[A-Za-z_]\w*=", it)]
-    return [it for it in pairs if it[0] not in OWN_VARIABLES and not it[0].startswith(("LD_", "PYTHON"))]
+    return [it for it in pairs if it[0] not in OWN_VARIABLES and not it[0].startswith(OWN_PREFIXES)]
+
+
+def kill_children():
+    """Kills all child processes. Processes whose parents have ended are children too, see `adopt_orphans`."""
+    # Bounded, because processes cannot be found where `/proc` is missing.
+    for _ in range(1000):
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    parent = file.read().rpartition(")")[2].split()[1]
+                if int(parent) == os.getpid():
+                    os.kill(int(pid), signal.SIGKILL)
+            except (OSError, ValueError, IndexError):
+                pass  # The process has ended.
+        time.sleep(0.01)
 
 
 def functions(tests):
@@ -72,7 +98,8 @@ def commands(tests):
 
 def main():
     hide_memory()
-    tests = sys.stdin.read()
+    adopt_orphans()
+    tests = READS_PROGRAM.sub(r"\1:", sys.stdin.read())
     # The program can change files, so they are read before it runs.
     pieces, names = list(commands(tests)), list(functions(tests))
     script = ["exec 9<&-", "trap '[ $? = 0 ] || echo \"tests.sh: line $__line: failed\" >&2' EXIT"]

@@ -226,6 +226,8 @@ def report(error):
 def main():
     hide_memory()
     text = sys.stdin.read()
+    # The program can change its file when it runs.
+    program = compile_program()
     peer = Tests(sys.argv[1])
     sys.argv = ["tests.py"]
     _, program_names = peer.receive()
@@ -239,7 +241,9 @@ def main():
     linecache.cache["tests.py"] = (len(text), None, text.splitlines(True), "tests.py")
     code = 0
     try:
-        exec(compile(text, "tests.py", "exec"), names)
+        tests = compile(text, "tests.py", "exec")
+        guard(tests, program)
+        exec(tests, names)
     except SystemExit as end:
         if "_trace" in end.__dict__:
             sys.stderr.write("the program exited the process during its tests\n")

@@ -90,6 +90,16 @@ async fn wrong_shell_programs_cannot_pass_their_tests() {
         ),
         // No process of the program runs during the tests.
         ("(sleep 2; touch late) & \ntwice() { echo 8; }", "rm -f late\nsleep 3\n[ -e late ]\n"),
+        (
+            "setsid sh -c 'touch begun; sleep 2; touch late' </dev/null >/dev/null 2>&1 &\n\
+             until [ -e begun ]; do sleep 0.1; done\ntwice() { echo 8; }",
+            "rm -f late\nsleep 3\n[ -e late ]\n",
+        ),
+        // The shell of the tests does not read the program.
+        (
+            "[ -z \"${__line:-}\" ] || exit 0\ntwice() { echo 1; }",
+            ". ./main.sh\n[ \"$(twice 4)\" = 8 ]\n",
+        ),
     ];
     check(&wrong, &run_all("sh", &wrong, SHORT_TIMEOUT).await, false);
 }
@@ -102,6 +112,10 @@ async fn shell_tests_can_use_functions_and_variables() {
             "text=\"it's\nfine\"; count=3\ntwice() { echo $(($1 * 2)); }",
             "[ $count = 3 ]\nfor n in 1 2; do\n  [ \"$(twice $n)\" = $((2 * n)) ]\ndone\n\
              printf %s \"$text\" | grep -q fine\ncat <<END | grep -q a\na\nEND\n",
+        ),
+        (
+            "n=3\ntwice() { echo $(($1 * 2)); }",
+            "cd /workspace && . ./main.sh\n[ \"$(twice $n)\" = 6 ]\n",
         ),
         // A variable that is longer than an argument of a process can be.
         ("big=$(printf %0200000d 1)", "[ ${#big} = 200000 ]\n"),

@@ -34,7 +34,7 @@ use crate::spec::WORKSPACE;
 const AGENT_THREADS: u32 = 8;
 
 /// Maximum number of open files of one process if no kernel limits the guest's memory. Each open file can hold kernel
-/// memory that is not accounted for, such as the buffer of a pipe or the list of an epoll instance.
+/// memory that is not accounted for, such as the buffer of a pipe.
 const OPEN_FILES_WITHOUT_MEMORY_LIMIT: u64 = 128;
 
 /// Maximum number of signals and timers that may be pending for all processes of the guest together.

@@ -181,9 +181,9 @@ impl GuestLimits {
 pub(super) enum MemoryEnforcement {
     /// A kernel enforces it, because a control group limits the memory or because the VM has no more memory.
     Kernel,
-    /// Only the agent enforces it, by measuring each process and the kernel memory that the processes hold. Memory that
-    /// it cannot measure must be small, so the seccomp filter forbids shared memory, memory files, sockets other than
-    /// connected pairs, larger pipes, passing file descriptors, and watching files. Resource limits bound the
-    /// rest: open files, pending signals and message queues.
+    /// Only the agent enforces it, by measuring each process, the kernel memory that the processes hold, and the files in
+    /// the workspace. Memory that it cannot measure must be small, so the seccomp filter forbids shared memory, memory
+    /// files, sockets other than connected pairs, larger pipes, passing file descriptors, watching files, and epoll.
+    /// Resource limits bound the rest: open files, pending signals and message queues.
     Agent,
 }

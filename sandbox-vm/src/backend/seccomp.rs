@@ -59,7 +59,8 @@ fn compile(
         MemoryEnforcement::Kernel => "bounded",
         MemoryEnforcement::Agent => "unbounded",
     };
-    let rules = [rules_of("common"), rules_of(arch), rules_of(memory)].concat();
+    let memory_on_arch = format!("{memory}_{arch}");
+    let rules = ["common", arch, memory, memory_on_arch.as_str()].map(rules_of).concat();
     let enosys = rustix::io::Errno::NOSYS.raw_os_error();
     let filter = json!({ "guest": {
         "mismatch_action": { "errno": enosys },
@@ -81,6 +82,19 @@ fn compile_filter(
 #[cfg(test)]
 mod tests {
     use super::{GUEST_POLICY, MemoryEnforcement, compile};
+
+    #[test]
+    fn programs_create_epoll_instances_only_if_a_kernel_limits_memory() {
+        let len = |memory| compile(GUEST_POLICY, "x86_64", memory).unwrap().len();
+        let policy: serde_json::Value = serde_json::from_str(GUEST_POLICY).unwrap();
+        for part in ["common", "x86_64", "unbounded"] {
+            let rules = policy[part].as_array().unwrap();
+            assert!(
+                !rules.iter().any(|it| it["syscall"].as_str().unwrap().contains("epoll_create"))
+            );
+        }
+        assert!(len(MemoryEnforcement::Kernel) > len(MemoryEnforcement::Agent));
+    }
 
     #[test]
     fn policy_compiles_for_both_architectures() {

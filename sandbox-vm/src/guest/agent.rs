@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, io, path::PathBuf, sync::Arc};
 use graph_core::{BuildError, CompiledGraph, State};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    runtime::{Builder, Runtime},
     sync::mpsc,
     task::{AbortHandle, JoinSet},
 };
@@ -188,7 +189,12 @@ impl From<ReadError> for ServeError {
     }
 }
 
-/// Serves on a channel until the host closes it. Blocks the calling OS thread and uses a single-threaded runtime.
+/// Creates the single-threaded runtime of an agent. Starts no OS thread.
+pub(crate) fn agent_runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// Serves on a channel until the host closes it. Blocks the calling OS thread.
 pub(crate) fn serve_blocking<R, W>(
     agent: Agent,
     connect: impl FnOnce() -> io::Result<(R, W)>,
@@ -197,7 +203,19 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    serve_on(agent_runtime()?, agent, connect)
+}
+
+/// Like [`serve_blocking`], but uses a runtime that already exists.
+pub(crate) fn serve_on<R, W>(
+    runtime: Runtime,
+    agent: Agent,
+    connect: impl FnOnce() -> io::Result<(R, W)>,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
     let outcome = runtime.block_on(async {
         let (reader, writer) = connect()?;
         agent.serve(reader, writer).await

@@ -4,20 +4,25 @@
 //! so this module counts the objects that programs can create in large numbers, and assumes the largest possible size of
 //! each object. The seccomp filter and the resource limits of such a guest bound all other objects.
 
+mod proc_files;
+
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek},
+    os::unix::net::UnixStream,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use super::{ProcessSet, sum_kilobytes};
+use rustix::net::sockopt;
+
+use super::{ProcessSet, memory_dir::memory_dir, proc_text::read_status, sum_kilobytes};
+use crate::spec::WORKSPACE;
 
 /// List of the Unix sockets in the network namespace of this process.
 const SOCKETS_LIST: &str = "/proc/self/net/unix";
 
-/// Maximum number of bytes that the kernel queues for one Unix socket by default: `net.core.wmem_default`, and as much
-/// again for the last message. The filter for guests without a control group refuses to change the size.
-const SOCKET_BYTES: u64 = 416 << 10;
+/// Default size of the send buffer of a Unix socket (`net.core.wmem_default`), if it cannot be read.
+const SEND_BUFFER: u64 = 208 << 10;
 
 /// Number of Unix sockets that the agent itself has open, at most.
 const AGENT_SOCKETS: u64 = 8;
@@ -26,15 +31,17 @@ const AGENT_SOCKETS: u64 = 8;
 /// must stop early. No ordinary program holds thousands of locks.
 const LOCK_BYTES: u64 = 16 << 10;
 
-/// Approximate memory of a memory mapping.
-const MAPPING_BYTES: u64 = 320;
+/// Maximum memory of a memory mapping, with the objects that describe its pages and its name.
+const MAPPING_BYTES: u64 = 640;
 
-/// Default maximum number of memory mappings of a process (`vm.max_map_count`). A process whose mappings cannot be read
-/// counts as if it had this many.
-const MAX_MAPPINGS: u64 = 65_530;
+/// Memory that links a mapping to those of the processes from which its process was forked, for each of them.
+const ANCESTOR_BYTES: u64 = 64;
 
-/// Number of samples of which one counts the memory mappings, because counting them is slow.
-const MAPPINGS_INTERVAL: u64 = 4;
+/// Number of mappings of a process that are not expected to be linked to all its ancestors. Ordinary programs have fewer.
+const ORDINARY_MAPPINGS: u64 = 512;
+
+/// Number of samples of which one counts mappings and open files of `/proc`, because counting them is slow.
+const COUNTING_INTERVAL: u64 = 4;
 
 /// Estimates the kernel memory of a guest's programs.
 #[derive(Debug)]
@@ -43,16 +50,25 @@ pub(crate) struct KernelMeter {
     locks: Option<File>,
     /// Whether locks are the only objects that are counted here, because a control group counts the others.
     locks_only: bool,
+    /// Maximum number of bytes that the kernel queues for one Unix socket: the size of its send buffer, and as much again
+    /// for the last message. The filter for guests without a control group refuses to change the size.
+    socket_bytes: u64,
     samples: AtomicU64,
-    /// Number of memory mappings of all processes when they were last counted.
-    mappings: AtomicU64,
+    /// Memory of the objects that are not counted in each sample, when they were last counted.
+    counted_rarely: AtomicU64,
 }
 
 impl KernelMeter {
     /// Creates a meter for a guest with a control group. It counts file locks in the list `locks`, which is
     /// `/proc/locks` of the guest's own process namespace.
     pub(crate) fn with_cgroup(locks: Option<File>) -> Self {
-        Self { locks, locks_only: true, samples: AtomicU64::new(0), mappings: AtomicU64::new(0) }
+        Self {
+            locks,
+            locks_only: true,
+            socket_bytes: 2 * default_send_buffer().unwrap_or(SEND_BUFFER),
+            samples: AtomicU64::new(0),
+            counted_rarely: AtomicU64::new(0),
+        }
     }
 
     /// Creates a meter for a guest without a control group. It counts file locks in the list `locks`, which is
@@ -62,38 +78,59 @@ impl KernelMeter {
     }
 
     /// Returns an upper estimate in bytes of the kernel memory that the processes hold now: their page tables, memory
-    /// mappings, sockets and file locks. Stops counting a kind of object that alone exceeds the limit.
+    /// mappings, sockets, file locks and open files of `/proc`, and the files in the workspace. Stops counting a kind of
+    /// object that alone exceeds the limit.
     pub(crate) fn sample(&self, set: ProcessSet, limit: Option<u64>) -> u64 {
         let limit = limit.unwrap_or(u64::MAX);
-        let locks = self.locks.as_ref().map_or(0, |it| count_locks(it, limit / LOCK_BYTES));
+        let n_locks = self.locks.as_ref().map_or(0, |it| count_locks(it, limit / LOCK_BYTES));
+        let locks = n_locks * LOCK_BYTES;
         if self.locks_only {
-            return locks * LOCK_BYTES;
+            return locks;
         }
         let pids: Vec<i32> = set.stats().into_keys().collect();
         let tables: u64 = pids.iter().filter_map(|it| page_tables(*it)).sum();
         let sockets =
-            File::open(SOCKETS_LIST).map_or(0, |it| count_lines(it, limit / SOCKET_BYTES));
+            File::open(SOCKETS_LIST).map_or(0, |it| count_lines(it, limit / self.socket_bytes));
         // The first line is a heading.
-        let sockets = sockets.saturating_sub(1 + AGENT_SOCKETS);
-        if self.samples.fetch_add(1, Ordering::Relaxed).is_multiple_of(MAPPINGS_INTERVAL) {
-            self.mappings.store(count_mappings(&pids, limit / MAPPING_BYTES), Ordering::Relaxed);
+        let sockets = sockets.saturating_sub(1 + AGENT_SOCKETS).saturating_mul(self.socket_bytes);
+        if self.samples.fetch_add(1, Ordering::Relaxed).is_multiple_of(COUNTING_INTERVAL) {
+            let open_files = proc_files::buffers(&pids, n_locks);
+            let counted = open_files.saturating_add(mappings_memory(&pids, limit));
+            self.counted_rarely.store(counted, Ordering::Relaxed);
         }
-        let mappings = self.mappings.load(Ordering::Relaxed);
-        tables + locks * LOCK_BYTES + sockets * SOCKET_BYTES + mappings * MAPPING_BYTES
+        let counted_rarely = self.counted_rarely.load(Ordering::Relaxed);
+        let all = [tables, locks, sockets, counted_rarely, workspace_bytes()];
+        all.into_iter().fold(0, u64::saturating_add)
     }
+}
+
+/// Returns the size of the send buffer of a new Unix socket.
+fn default_send_buffer() -> Option<u64> {
+    let (socket, _other) = UnixStream::pair().ok()?;
+    let bytes = sockopt::socket_send_buffer_size(&socket).ok()? as u64;
+    (bytes > 0).then_some(bytes)
+}
+
+/// Returns the size in bytes of the files in the workspace, which are in memory.
+fn workspace_bytes() -> u64 {
+    rustix::fs::statvfs(WORKSPACE)
+        .map_or(0, |it| it.f_blocks.saturating_sub(it.f_bfree).saturating_mul(it.f_frsize))
 }
 
 /// Returns the size in bytes of a process's page tables.
 fn page_tables(pid: i32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    sum_kilobytes(&status, &["VmPTE:"])
+    sum_kilobytes(&read_status(&memory_dir(pid)).ok()?, &["VmPTE:"])
 }
 
-/// Returns the number of memory mappings of all processes together, or any number above `limit` if there are more.
-fn count_mappings(pids: &[i32], limit: u64) -> u64 {
-    let mut sum = 0;
+/// Returns the kernel memory of the memory mappings of all processes together, or any value above `limit` if it is more.
+///
+/// A process that was forked may share pages with all processes from which it descends, and the kernel links each
+/// mapping to all of them. At most all processes are in one line of descent.
+fn mappings_memory(pids: &[i32], limit: u64) -> u64 {
+    let mut sum = 0_u64;
     for pid in pids {
-        sum += mappings(File::open(format!("/proc/{pid}/maps")), limit);
+        let count = count_mappings(*pid, limit / MAPPING_BYTES);
+        sum = sum.saturating_add(mappings_bytes(count, pids.len() as u64));
         if sum > limit {
             break;
         }
@@ -101,12 +138,27 @@ fn count_mappings(pids: &[i32], limit: u64) -> u64 {
     sum
 }
 
+/// Returns the kernel memory of `count` mappings of one of `processes` processes.
+fn mappings_bytes(count: u64, processes: u64) -> u64 {
+    let links = count.saturating_sub(ORDINARY_MAPPINGS).saturating_mul(processes);
+    count.saturating_mul(MAPPING_BYTES).saturating_add(links.saturating_mul(ANCESTOR_BYTES))
+}
+
+/// Returns the number of memory mappings of a process, or any number above `limit` if there are more.
+fn count_mappings(pid: i32, limit: u64) -> u64 {
+    let dir = memory_dir(pid);
+    // Each mapping has at least one page.
+    let pages =
+        || fs::read_to_string(dir.join("statm")).ok()?.split(' ').next()?.parse::<u64>().ok();
+    mappings(File::open(dir.join("maps")), limit, || pages().unwrap_or(0))
+}
+
 /// Returns the number of memory mappings in the list `maps`, or any number above `limit` if there are more.
-fn mappings(maps: io::Result<impl Read>, limit: u64) -> u64 {
+fn mappings(maps: io::Result<impl Read>, limit: u64, maximum: impl FnOnce() -> u64) -> u64 {
     match maps {
         Ok(maps) => count_lines(maps, limit),
         // A process can hide its mappings from the agent with `prctl(PR_SET_DUMPABLE, 0)`.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => MAX_MAPPINGS,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => maximum(),
         // The process has ended.
         Err(_) => 0,
     }
@@ -142,7 +194,8 @@ mod tests {
     use rustix::process::getpid;
 
     use super::{
-        AGENT_SOCKETS, KernelMeter, LOCK_BYTES, MAX_MAPPINGS, SOCKET_BYTES, count_lines, mappings,
+        AGENT_SOCKETS, KernelMeter, LOCK_BYTES, MAPPING_BYTES, ORDINARY_MAPPINGS, count_lines,
+        default_send_buffer, mappings, mappings_bytes,
     };
     use crate::meter::ProcessSet;
 
@@ -156,9 +209,16 @@ mod tests {
     #[test]
     fn hidden_mappings_count_as_the_maximum() {
         let hidden = Err::<File, _>(io::ErrorKind::PermissionDenied.into());
-        assert_eq!(mappings(hidden, 9), MAX_MAPPINGS);
-        assert_eq!(mappings(Err::<File, _>(io::ErrorKind::NotFound.into()), 9), 0);
-        assert_eq!(mappings(Ok(&b"a\nb\n"[..]), 9), 2);
+        assert_eq!(mappings(hidden, 9, || 500), 500);
+        assert_eq!(mappings(Err::<File, _>(io::ErrorKind::NotFound.into()), 9, || 500), 0);
+        assert_eq!(mappings(Ok(&b"a\nb\n"[..]), 9, || 500), 2);
+    }
+
+    #[test]
+    fn many_mappings_of_a_line_of_processes_count_more() {
+        let ordinary = mappings_bytes(ORDINARY_MAPPINGS, 64);
+        assert_eq!(ordinary, ORDINARY_MAPPINGS * MAPPING_BYTES);
+        assert_eq!(mappings_bytes(ORDINARY_MAPPINGS + 1, 64), ordinary + MAPPING_BYTES + 64 * 64);
     }
 
     #[test]
@@ -170,6 +230,7 @@ mod tests {
         assert_eq!(KernelMeter::with_cgroup(open()).sample(tree, None), 1000 * LOCK_BYTES);
         let pairs: Vec<_> = (0..50).map(|_| UnixStream::pair().unwrap()).collect();
         let counted = KernelMeter::without_cgroup(None).sample(tree, None);
-        assert!(counted >= (2 * pairs.len() as u64 - AGENT_SOCKETS) * SOCKET_BYTES, "{counted}");
+        let buffers = 2 * default_send_buffer().unwrap();
+        assert!(counted >= (2 * pairs.len() as u64 - AGENT_SOCKETS) * buffers, "{counted}");
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     backend::{diagnostics::Diagnostics, interface::Handle},
     cgroup::{Cgroup, FreezerState, LimitHits},
     limits::{ExceededLimit, Usage},
-    meter::{self, ProcessSet, cpu_ledger::CpuLedger},
+    meter::{self, ProcessSet, cpu_ledger::CpuLedger, proc_text},
     sandbox_dir,
     sync::lock,
 };
@@ -221,7 +221,7 @@ impl JailHandle {
 
 /// Returns the parent of a process, or `None` if `/proc` does not show it.
 fn parent_pid(pid: Pid) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = proc_text::read(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -17,7 +17,7 @@ use crate::{
         plan::{GuestLimits, JailPlan, MemoryEnforcement},
         stage_error::StageError,
     },
-    guest::{Agent, serve_blocking},
+    guest::{Agent, agent_runtime, serve_on},
     meter::kernel_memory::KernelMeter,
 };
 
@@ -52,12 +52,14 @@ pub(in crate::backend) fn serve(
         MemoryEnforcement::Kernel => KernelMeter::with_cgroup(locks),
         MemoryEnforcement::Agent => KernelMeter::without_cgroup(locks),
     });
+    let runtime = agent_runtime().map_err(StageError::new("start its runtime"))?;
+    // The runtime exists by now, because the filter may refuse to create the epoll instance that it needs.
     confine::confine(bounds, CapabilitySet::empty())?;
     let stream = || {
         channel.set_nonblocking(true)?;
         Ok(UnixStream::from_std(channel)?.into_split())
     };
-    serve_blocking(agent, stream).map_err(StageError::new("serve"))
+    serve_on(runtime, agent, stream).map_err(StageError::new("serve"))
 }
 
 /// Moves the channel away from standard input, so that programs started later do not inherit it there.

@@ -1,0 +1,39 @@
+//! Reads files of `/proc` whose text a program can influence.
+
+use std::{fs, io, path::Path};
+
+/// Reads a file of `/proc`. A program chooses its own name, which need not be valid UTF-8. Such a name must not make the
+/// file unreadable, because a process that cannot be read would not be measured.
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+}
+
+/// Reads the file `status` in the directory of a process or thread, from the line with its state. The name in front of
+/// it may contain line breaks in gVisor, and could therefore imitate other lines.
+pub(super) fn read_status(dir: &Path) -> io::Result<String> {
+    Ok(from_state(&read(dir.join("status"))?).to_owned())
+}
+
+fn from_state(status: &str) -> &str {
+    status.find("\nState:").map_or("", |start| &status[start..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{from_state, read};
+
+    #[test]
+    fn names_that_are_not_text_can_be_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, b"7 (\xff) S 1").unwrap();
+        assert_eq!(read(file.path()).unwrap(), "7 (\u{fffd}) S 1");
+        assert!(read("/proc/0/stat").is_err());
+    }
+
+    #[test]
+    fn names_cannot_imitate_lines() {
+        let status = "Name:\tx\nRssAnon: 1 kB\nState:\tR (running)\nFDSize:\t4\n";
+        assert_eq!(from_state(status), "\nState:\tR (running)\nFDSize:\t4\n");
+        assert_eq!(from_state("Name:\tx\n"), "");
+    }
+}
