@@ -199,7 +199,7 @@ impl Proposal {
         let why = self.findings.iter().find(|it| it.rule == "original");
         let why = why.map(ToString::to_string).unwrap_or_default();
         let reason = format!(
-            "a change set is applied as a whole, but one of its files cannot be: {why}; reject the set"
+            "a change set is applied as a whole, but one of its files cannot be applied: {why}; reject the set"
         );
         Err(Error::NotAllowed { reason })
     }

@@ -267,7 +267,7 @@ impl LangGraphApi {
         Ok(Self { manager, authorizer: None })
     }
 
-    /// Asks an authorizer about each request of a client. Without one, scopes and owners alone decide.
+    /// Calls `authorizer` for each request of a client. Without an authorizer, only scopes and owners restrict access.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorize + 'static) -> Self {
         self.authorizer = Some(Arc::new(authorizer));

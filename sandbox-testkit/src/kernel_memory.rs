@@ -250,7 +250,7 @@ impl Held {
         Ok(())
     }
 
-    /// Locks every second byte of a file, from the end, which is the order in which the kernel is fast.
+    /// Locks every second byte of a file, starting at the end, because the kernel is fastest in this order.
     fn locks(&mut self) -> io::Result<()> {
         let file = File::create(format!("/tmp/locks-{}", std::process::id()))?;
         for number in (0..BYTES_PER_PROCESS / 256).rev() {

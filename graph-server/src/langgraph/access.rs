@@ -98,7 +98,7 @@ pub(super) async fn add_authorizer(
     next.run(request).await
 }
 
-/// Asks the authorizer, if there is one. Returns the objects that the request sees. `view` are those that it sees
+/// Calls the authorizer, if there is one. Returns the objects that the request sees. `view` are those that it sees
 /// without an authorizer.
 async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View> {
     let Some(Authorization { authorizer, body }) = parts.extensions.get::<Authorization>() else {

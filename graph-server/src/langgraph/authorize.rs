@@ -7,8 +7,8 @@ use crate::http::Client;
 
 /// Decides which requests clients may send, in addition to the rules of scopes and owners.
 ///
-/// It is asked about each request of a client whose scope allows the request. It is not asked about requests of the
-/// operator, who has a key of [`Guard::key`](crate::http::Guard::key), or about the runs that crons start.
+/// The server calls it for each request of a client whose scope allows the request, but not for requests of the
+/// operator, who has a key of [`Guard::key`](crate::http::Guard::key), or for the runs that crons start.
 ///
 /// ```
 /// use graph_server::{

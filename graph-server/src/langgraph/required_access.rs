@@ -11,7 +11,7 @@ use super::authorize::{
     Resource::{self, Assistants, Crons, Metrics, Runs, Store, Threads},
 };
 
-/// Access of the commands of the event protocol together. A WebSocket carries all of them.
+/// Access that all commands of the event protocol need together. A WebSocket can carry every command.
 const ALL_COMMANDS: &[(Resource, Action)] = &[(Threads, Read), (Threads, Update), (Runs, Create)];
 
 /// Returns the access that a request needs. Some requests need more if their `body` is unknown, which is null then.
