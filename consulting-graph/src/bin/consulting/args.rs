@@ -719,7 +719,6 @@ mod tests {
             "run NVDA --sandbox shed",
             "run NVDA --quiet --plain",
             "run NVDA --cluster --pool 2",
-            "run NVDA --cluster --max-cost 5",
             "run NVDA --cluster --keep-alive",
             "serve --rate 0",
             "serve --concurrency 16",
