@@ -45,23 +45,23 @@ async fn post_json(api: &LangGraphApi, path: &str, body: Value) -> Value {
     serde_json::from_str(&post(api, path, body).await).unwrap()
 }
 
-fn count(input: Value) -> Value {
+fn count(input: &Value) -> Value {
     json!({ "assistant_id": "count", "input": input, "stream_mode": "custom" })
 }
 
 #[tokio::test]
 async fn the_events_and_the_result_of_a_run_are_those_of_the_graph() {
     let (_, api) = open(&Counter::new(100)).await;
-    let stream = post(&api, "/runs/stream", count(json!({ "to": 2 }))).await;
+    let stream = post(&api, "/runs/stream", count(&json!({ "to": 2 }))).await;
     for event in [r#"{"seq":1}"#, r#"{"seq":2}"#] {
         assert_eq!(stream.matches(event).count(), 1, "{stream}");
     }
-    let output = post_json(&api, "/runs/wait", count(json!({ "to": 3 }))).await;
+    let output = post_json(&api, "/runs/wait", count(&json!({ "to": 3 }))).await;
     let fields = ["to", "run_id", "status", "outcome"].map(|it| output[it].clone());
     assert_eq!(fields, [json!(3), json!("run-2"), json!("complete"), json!(3)]);
-    let waiting = post_json(&api, "/runs/wait", count(json!({ "waits": true }))).await;
+    let waiting = post_json(&api, "/runs/wait", count(&json!({ "waits": true }))).await;
     assert_eq!(waiting["status"], "waiting", "{waiting}");
-    let failed = post_json(&api, "/runs/wait", count(json!({ "fails": "no luck" }))).await;
+    let failed = post_json(&api, "/runs/wait", count(&json!({ "fails": "no luck" }))).await;
     let message = failed["__error__"]["message"].as_str().unwrap();
     assert!(message.contains("no luck"), "{failed}");
 }
@@ -72,7 +72,7 @@ async fn a_cancelled_run_is_cancelled_in_the_service_and_continues_when_it_is_re
     let (service, api) = open(&counter).await;
     let thread = post_json(&api, "/threads", json!({})).await;
     let runs = format!("/threads/{}/runs", thread["thread_id"].as_str().unwrap());
-    let run = post_json(&api, &runs, count(json!({ "to": 2 }))).await;
+    let run = post_json(&api, &runs, count(&json!({ "to": 2 }))).await;
     while !matches!(service.get("run-1").await, Ok(run) if run.status == Status::Running) {
         tokio::task::yield_now().await;
     }
