@@ -82,6 +82,6 @@ async fn a_cancelled_run_is_cancelled_in_the_service_and_continues_when_it_is_re
         tokio::task::yield_now().await;
     }
     counter.allow(1);
-    let output = post_json(&api, &format!("{runs}/wait"), count(Value::Null)).await;
+    let output = post_json(&api, &format!("{runs}/wait"), count(&Value::Null)).await;
     assert_eq!((&output["run_id"], &output["outcome"]), (&json!("run-1"), &json!(2)), "{output}");
 }

@@ -245,7 +245,11 @@ mod tests {
         let (manager, webhook, receiver) = manager_with_webhook().await;
         let wait = manager.resume_webhooks(DateTime::UNIX_EPOCH).await.unwrap();
         assert!(wait.is_some());
-        assert_eq!(stored(&manager).await, [webhook.clone()], "the lease is unchanged");
+        assert_eq!(
+            stored(&manager).await,
+            std::slice::from_ref(&webhook),
+            "the lease is unchanged"
+        );
         manager.resume_webhooks(webhook.lease_until).await.unwrap();
         answer(receive(&receiver, &webhook).await, "200 OK").await;
         while !stored(&manager).await.is_empty() {
