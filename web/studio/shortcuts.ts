@@ -28,5 +28,6 @@ export function useShortcuts(actions: Record<string, () => void>): void {
 
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof Element)) return false;
-  return target.closest("input, textarea, select, dialog") !== null;
+  // A dialog that has just been closed may still contain the focus.
+  return target.closest("input, textarea, select, dialog[open]") !== null;
 }
