@@ -216,8 +216,8 @@ test("the studio works on a phone and with the keyboard", { timeout: 1_800_000 }
   await shortcuts.waitFor();
   await shoot(page, "studio-shortcuts");
   await page.keyboard.press("Escape");
-  // The page ignores shortcuts while a dialog is open.
-  await shortcuts.waitFor({ state: "hidden" });
+  // The page ignores shortcuts while a dialog is open, and a closed dialog is removed a moment later.
+  await page.locator("dialog").waitFor({ state: "detached" });
   await page.keyboard.press("/");
   await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Search the threads");
   await page.keyboard.press("Tab");
