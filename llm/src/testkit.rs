@@ -133,7 +133,7 @@ impl Shared {
     async fn serve(self: Arc<Self>, stream: TcpStream) -> Option<()> {
         let mut stream = BufReader::new(stream);
         loop {
-            let body = read(&mut stream).await?;
+            let body = read_body(&mut stream).await?;
             let answer = self.answer(&body, stream.get_mut()).await?;
             let head = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -201,8 +201,8 @@ async fn disconnected(caller: &TcpStream) {
     }
 }
 
-/// Reads the body of the next request. Returns `None` if the connection is closed.
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
+/// Reads the body of the next request. Returns `None` if the connection is closed or the body is not JSON.
+pub async fn read_body(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     let mut length = 0;
     loop {
         let mut line = String::new();

@@ -9,7 +9,7 @@ use std::{
 use llm::{Llm, Provider, Request, Timeouts, testkit};
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
 };
 
@@ -192,7 +192,7 @@ fn role(request: &Request) -> Role {
 
 async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
     let mut stream = BufReader::new(stream);
-    let body = read_body(&mut stream).await?;
+    let body = testkit::read_body(&mut stream).await?;
     let request = testkit::request(&body);
     let fault = shared.lock().unwrap().fault(&body, &request);
     let error = |status: &str, headers: &str| {
@@ -255,24 +255,4 @@ fn whole(pieces: &[&str]) -> String {
 
 async fn wait_for_disconnect(mut stream: BufReader<TcpStream>) -> Option<()> {
     stream.read_u8().await.ok().map(drop)
-}
-
-async fn read_body(stream: &mut BufReader<TcpStream>) -> Option<Value> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line).await.ok()? == 0 {
-            return None;
-        }
-        let line = line.trim().to_ascii_lowercase();
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        if line.is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await.ok()?;
-    serde_json::from_slice(&body).ok()
 }
