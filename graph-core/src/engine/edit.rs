@@ -128,9 +128,11 @@ async fn apply_steps(
     for step in steps {
         at = Some(apply_step(request, writer, at, step).await?);
     }
-    at.ok_or_else(|| {
-        RunError::InvalidUpdate("no edits were given; pass at least one edit per step".to_owned())
-    })
+    at.ok_or_else(no_edits)
+}
+
+fn no_edits() -> RunError {
+    RunError::InvalidUpdate("no edits were given; pass at least one edit per step".to_owned())
 }
 
 async fn apply_step(
@@ -162,11 +164,7 @@ async fn apply_step(
         return Err(RunError::InvalidUpdate(problem.to_owned()));
     }
     match edits.first().map(|it| (&it.as_node, it.update.is_some())) {
-        None => {
-            return Err(RunError::InvalidUpdate(
-                "no edits were given; pass at least one edit per step".to_owned(),
-            ));
-        }
+        None => return Err(no_edits()),
         Some((AsNode::End, false)) => engine.apply_as_end(checkpoint.as_ref()).await?,
         Some((AsNode::Input, _)) => {
             let update = edits.remove(0).update.ok_or_else(|| {
