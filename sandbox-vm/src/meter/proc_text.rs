@@ -1,11 +1,18 @@
 //! Reads files of `/proc` whose text a program can influence.
 
-use std::{fs, io, path::Path};
+use std::{fmt::Display, fs, io, path::Path, str::FromStr};
 
 /// Reads a file of `/proc`. A program chooses its own name, which need not be valid UTF-8. Such a name must not make the
 /// file unreadable, because a process that cannot be read would not be measured.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+}
+
+/// Returns a field of `/proc/PID/stat`. The index counts the fields after the name of the process, from zero.
+pub(crate) fn stat_field<T: FromStr>(pid: impl Display, index: usize) -> Option<T> {
+    let stat = read(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(index)?.parse().ok()
 }
 
 /// Reads the file `status` in the directory of a process or thread, from the line with its state. The name in front of

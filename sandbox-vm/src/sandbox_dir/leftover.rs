@@ -67,9 +67,7 @@ impl IntoIterator for Leftover {
 
 /// Returns the start time of a process in clock ticks since boot.
 pub(super) fn start_time(pid: u32) -> Option<u64> {
-    let stat = proc_text::read(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    proc_text::stat_field(pid, 19)
 }
 
 /// Returns the boot id of the running kernel, or an empty string if it is not available.

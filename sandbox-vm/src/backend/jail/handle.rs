@@ -221,9 +221,7 @@ impl JailHandle {
 
 /// Returns the parent of a process, or `None` if `/proc` does not show it.
 fn parent_pid(pid: Pid) -> Option<u32> {
-    let stat = proc_text::read(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+    proc_text::stat_field(pid, 1)
 }
 
 /// Thaws a group when it is dropped, so that a pause that fails or whose caller is dropped has no effect.
