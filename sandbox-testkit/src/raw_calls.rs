@@ -102,14 +102,13 @@ const PR_FUTEX_HASH: libc::c_long = 78;
 /// Makes all system calls of a group. Always returns an error: `Unsupported` if every call fails with `ENOSYS`, otherwise
 /// one that names the calls that do not.
 pub(crate) fn make_all(group: &str) -> io::Result<()> {
-    let calls = match group {
-        "ipc" => IPC,
-        "kernel" => KERNEL,
-        "options" => OPTIONS,
+    type Call = fn(libc::c_long) -> Result<libc::c_long, Errno>;
+    let (calls, call): (_, Call) = match group {
+        "ipc" => (IPC, call_without_arguments),
+        "kernel" => (KERNEL, call_without_arguments),
+        "options" => (OPTIONS, set_option_to_zero),
         _ => return Err(io::Error::other("unknown group of system calls")),
     };
-    let call: fn(libc::c_long) -> Result<libc::c_long, Errno> =
-        if group == "options" { set_option_to_zero } else { call_without_arguments };
     let answers = calls.iter().map(|(name, number)| (name, call(*number)));
     let answered: Vec<String> = answers
         .filter(|(_, answer)| *answer != Err(Errno::ENOSYS))
