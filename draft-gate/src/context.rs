@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::{
     continuation::{self, Joined, join_value, named_value},
     file_kind::FileKind,
-    secret_words::{SecretKind, kind_of_name},
+    secret_words::is_name_for_secret,
     table::Table,
 };
 
@@ -69,7 +69,11 @@ impl Context {
         for (_, line) in lines {
             match line.trim_end() {
                 "---" => is_secret.push(false),
-                "kind: Secret" => is_secret.iter_mut().last().into_iter().for_each(|it| *it = true),
+                "kind: Secret" => {
+                    if let Some(it) = is_secret.last_mut() {
+                        *it = true;
+                    }
+                }
                 _ => (),
             }
         }
@@ -150,7 +154,7 @@ impl Context {
             && is_marked
             && heading.len() <= MAX_HEADING
             && heading.split_whitespace().count() <= 3
-            && matches!(kind_of_name(heading), Some(SecretKind::Password | SecretKind::Generated));
+            && is_name_for_secret(heading);
         self.heading = if PASSWORD_INPUT.is_match(&text[..text.floor_char_boundary(MAX_STATEMENT)])
         {
             Some("password".to_owned())

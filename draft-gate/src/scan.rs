@@ -17,7 +17,7 @@ use crate::{
     file_kind::FileKind,
     finding::{Finding, Severity},
     fold::fold,
-    rules::{Kind, RULES},
+    rules::{Kind, RULES, Rule},
     secret_value::severity_of,
     secret_words::SecretKind,
     token::{random_literal, unlisted_token},
@@ -143,25 +143,21 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
 fn scan_joined(joined: &Joined, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
     let Joined { text, start, is_statement } = joined;
     *work += WORK_PER_JOINED_BYTE * text.len() as u64;
-    let mut hits = vec![];
+    let folded = if *is_statement { fold(text, file) } else { None };
+    let mut hits: Vec<Hit<'_>> = vec![];
     if *is_statement {
-        let folded = fold(text, file);
         let (whole, after) = folded.as_deref().map_or((text.as_str(), *start), |it| (it, 0));
-        for rule in RULES.of(whole).filter(|it| it.kind == Kind::Secret) {
-            if let Some((_, severity)) = rule.search(whole, after, work) {
-                hits.push((rule.id.as_str(), rule.what.as_str(), severity));
-            }
-        }
-        let assigned = if folded.is_some() { assignments(whole, file) } else { vec![] };
-        let assigned = assigned.iter().filter_map(|it| assigned_hit(it, file, work));
-        hits.extend(assigned.map(|it| (it.rule, it.what, it.severity)));
+        let rules = RULES.of(whole).filter(|it| it.kind == Kind::Secret);
+        hits.extend(rules.filter_map(|it| rule_hit(it, whole, after, work)));
+    }
+    if let Some(folded) = &folded {
+        hits.extend(assignments(folded, file).iter().filter_map(|it| assigned_hit(it, file, work)));
     }
     let is_continued =
         |it: &Assignment<'_>| it.name_at < *start && it.value.as_ptr() >= text[*start..].as_ptr();
     let assigned = assignments(text, file).into_iter().filter(is_continued);
-    let assigned = assigned.filter_map(|it| assigned_hit(&it, file, work));
-    hits.extend(assigned.map(|it| (it.rule, it.what, it.severity)));
-    let (rule, what, severity) = hits.into_iter().max_by_key(|it| it.2)?;
+    hits.extend(assigned.filter_map(|it| assigned_hit(&it, file, work)));
+    let Hit { rule, what, severity, .. } = hits.into_iter().max_by_key(|it| it.severity)?;
     let (severity, request) = apply_exception(line, severity);
     let description = Kind::Secret.describe();
     let text = format!("{description}: {what}, which starts in an earlier line{request}");
@@ -217,13 +213,9 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
 
 /// Returns the matches of all rules in a text.
 fn text_hits<'a>(text: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
-    let mut hits: Vec<Hit<'a>> = vec![];
     *work += text.len() as u64;
-    for rule in RULES.of(text) {
-        if let Some((found, severity)) = rule.search(text, 0, work) {
-            hits.push(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity });
-        }
-    }
+    let rules = RULES.of(text);
+    let mut hits: Vec<Hit<'a>> = rules.filter_map(|it| rule_hit(it, text, 0, work)).collect();
     hits.extend(assignments(text, file).iter().filter_map(|it| assigned_hit(it, file, work)));
     *work += text.len() as u64;
     let literal = || random_literal(text).filter(|_| file == FileKind::Code);
@@ -233,6 +225,17 @@ fn text_hits<'a>(text: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
         hits.push(Hit { rule, kind: Kind::Secret, what, found, severity });
     }
     hits
+}
+
+/// Returns the first match of a rule that ends after a position.
+fn rule_hit<'a>(
+    rule: &'static Rule,
+    text: &'a str,
+    after: usize,
+    work: &mut u64,
+) -> Option<Hit<'a>> {
+    let (found, severity) = rule.search(text, after, work)?;
+    Some(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity })
 }
 
 /// Returns the text of a comment in a line of a program.

@@ -1,11 +1,8 @@
 //! Detects secrets in paths and task ids, which appear in the log, in messages and in names of drafts.
 
 use crate::{
-    error::Error,
-    password::is_strong_literal,
-    random_text::is_generated,
-    scan::contains_secret,
-    secret_words::{SecretKind, kind_of_name},
+    error::Error, password::is_strong_literal, random_text::is_generated, scan::contains_secret,
+    secret_words::is_name_for_secret,
 };
 
 /// Characters that separate the words of a name.
@@ -38,8 +35,7 @@ fn has_secret_part(component: &str) -> bool {
         let is_random = is_generated(part) || is_strong_literal(part);
         let is_hash =
             part.bytes().all(|it| it.is_ascii_hexdigit()) && [32, 40, 64].contains(&part.len());
-        let is_named = part.len() >= MIN_NAMED
-            && matches!(kind_of_name(before), Some(SecretKind::Password | SecretKind::Generated));
+        let is_named = part.len() >= MIN_NAMED && is_name_for_secret(before);
         is_random && (is_named || (part.len() >= MIN_UNNAMED && !is_hash))
     })
 }

@@ -37,6 +37,11 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
     toml::from_str(include_str!("../data/secret_words.toml")).expect("a test parses the lists")
 });
 
+/// Returns whether a text, such as a heading, is a name for a password or a generated secret.
+pub(crate) fn is_name_for_secret(text: &str) -> bool {
+    matches!(kind_of_name(text), Some(SecretKind::Password | SecretKind::Generated))
+}
+
 /// Returns the kind of secret that a variable or field of this name holds, if any.
 pub(crate) fn kind_of_name(name: &str) -> Option<SecretKind> {
     let words = split_words(name);

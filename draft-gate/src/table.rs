@@ -1,9 +1,6 @@
 //! Columns of tables whose heading is a name for secrets, in Markdown and in files of separated values.
 
-use crate::{
-    continuation::Joined,
-    secret_words::{SecretKind, kind_of_name},
-};
+use crate::{continuation::Joined, secret_words::is_name_for_secret};
 
 /// Maximum length of a row that is examined, in bytes.
 const MAX_ROW: usize = 4 << 10;
@@ -53,7 +50,7 @@ impl Table {
             return None;
         };
         let cell = line.split(column.separator).nth(column.index)?;
-        Joined::compared(&column.name, cell.trim_matches(|it| " `*\"'\r".contains(it)))
+        Joined::compared(&column.name, cell_text(cell))
     }
 
     fn find_column(&self, line: &str) -> Option<Column> {
@@ -61,13 +58,16 @@ impl Table {
             true => '|',
             false => *self.separators.iter().find(|it| line.contains(**it))?,
         };
-        let cells = line.split(separator).map(|it| it.trim_matches(|it| " `*\"'\r".contains(it)));
-        let is_secret = |it: &str| {
-            matches!(kind_of_name(it), Some(SecretKind::Password | SecretKind::Generated))
-        };
-        let (index, name) = cells.enumerate().find(|it| it.1.len() <= 40 && is_secret(it.1))?;
+        let cells = line.split(separator).map(cell_text);
+        let is_secret = |it: &str| it.len() <= 40 && is_name_for_secret(it);
+        let (index, name) = cells.enumerate().find(|it| is_secret(it.1))?;
         Some(Column { separator, index, name: name.to_owned() })
     }
+}
+
+/// Returns the text of a cell without blanks, quotes and emphasis around it.
+fn cell_text(cell: &str) -> &str {
+    cell.trim_matches([' ', '`', '*', '"', '\'', '\r'])
 }
 
 #[cfg(test)]
