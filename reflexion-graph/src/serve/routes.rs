@@ -17,6 +17,7 @@ use super::{
     app_state::AppState,
     wire::{ExecuteRequest, Health, JobAccepted, JobListItem, JobView, PoolView, Stats},
 };
+
 type Answer<T> = Result<T, Problem>;
 
 /// Default number of jobs per page.
