@@ -85,7 +85,7 @@ impl TaskSet {
         self.executions.is_empty()
     }
 
-    /// Waits until an execution ends, and removes it. If there is none, never returns.
+    /// Waits for the next execution to end and removes it. Waits for ever if no execution is running.
     async fn join_next(&mut self) {
         match self.executions.join_next_with_id().await {
             Some(ended) => self.remove(ended),

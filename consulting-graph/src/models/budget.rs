@@ -81,20 +81,25 @@ impl Limit {
         self.amounts().into_iter().zip(spent).filter_map(percent).max()
     }
 
-    /// Returns whether a turn of a debate has to be refused because the remaining budget is needed for scoring.
+    /// Returns why a turn of a debate has to be refused: the remaining budget is needed for scoring, or the share of the
+    /// debate does not cover the turn.
     ///
-    /// Assumes that the rest of the round needs one turn and one scoring call per decision maker in each of the
-    /// `debates`, and that each of these calls is as expensive as the turn can be.
-    pub(super) fn must_reserve_for_scoring(
+    /// Assumes that the rest of the round needs one turn and one scoring call per decision maker in each running debate,
+    /// and that each of these calls is as expensive as the turn can be.
+    pub(super) fn turn_refusal(
         self,
         spent: Spent,
-        turn: Spent,
-        makers: u64,
-        debates: u64,
-    ) -> bool {
-        let calls = 1 + 2 * makers * debates.max(1);
-        let total = |kind: usize| spent[kind].saturating_add(turn[kind].saturating_mul(calls));
-        self.is_exceeded_by([total(0), total(1)])
+        shares: &Shares,
+        turn: Turn,
+    ) -> Option<&'static str> {
+        let needed =
+            |debates: u64| turn.max_cost.map(|it| it.saturating_mul(1 + 2 * turn.makers * debates));
+        let [tokens, money] = needed(turn.debates.max(1));
+        let total = [spent[0].saturating_add(tokens), spent[1].saturating_add(money)];
+        if self.is_exceeded_by(total) {
+            return Some("the rest of the budget is reserved for scoring");
+        }
+        shares.refusal(turn.move_id?, needed(1))
     }
 
     /// Returns a budget with this limit, or `None` if there is no limit.
@@ -106,6 +111,17 @@ impl Limit {
             (Some(tokens), Some(money)) => Some(Budget::of_both(tokens, money)),
         }
     }
+}
+
+/// A turn of a debate that a model is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) max_cost: Spent,
+    pub(super) move_id: Option<MoveId>,
+    /// Number of decision makers.
+    pub(super) makers: u64,
+    /// Number of running debates.
+    pub(super) debates: u64,
 }
 
 pub(super) fn to_spent(spending: Spending) -> Spent {
@@ -180,14 +196,6 @@ impl RunBudget {
     pub(super) fn used_percent(&self) -> Option<u64> {
         self.limit.used_percent(to_spent(self.budget.spent()))
     }
-
-    /// Returns whether a debate turn has to be refused because the remaining budget is needed for scoring.
-    fn must_reserve_for_scoring(&self, id: &ModelId, request: &Request) -> bool {
-        let Ok(estimate) = self.budget.max_cost(id, request) else { return false };
-        let (spent, turn) = (to_spent(self.budget.spent()), to_spent(estimate));
-        let debates = self.running_debates.load(Ordering::Relaxed);
-        self.limit.must_reserve_for_scoring(spent, turn, self.makers, debates)
-    }
 }
 
 /// Kind of calls that a model with a budget answers.
@@ -213,15 +221,14 @@ impl BudgetedModel {
         if self.calls == Calls::Others {
             return None;
         }
-        if self.budget.must_reserve_for_scoring(&self.id(), request) {
-            return Some("the rest of the budget is reserved for scoring");
-        }
-        let move_id = request.attached::<Task>().and_then(Task::move_id)?;
-        let estimate = self.budget.budget.max_cost(&self.id(), request).ok()?;
-        // Assumes that the rest of the round and the scoring are as expensive per call as this call.
-        let calls = 1 + 2 * self.budget.makers;
-        let needed = to_spent(estimate).map(|it| it.saturating_mul(calls));
-        self.budget.shares().refusal(move_id, needed)
+        let RunBudget { budget, limit, makers, running_debates, .. } = &*self.budget;
+        let turn = Turn {
+            max_cost: to_spent(budget.max_cost(&self.id(), request).ok()?),
+            move_id: request.attached::<Task>().and_then(Task::move_id),
+            makers: *makers,
+            debates: running_debates.load(Ordering::Relaxed),
+        };
+        limit.turn_refusal(to_spent(budget.spent()), &self.budget.shares(), turn)
     }
 }
 

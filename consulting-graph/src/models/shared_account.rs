@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    budget::Limit,
+    budget::{Limit, Turn},
     shares::{Shares, Spent},
 };
 use crate::moves::MoveId;
@@ -69,8 +69,7 @@ impl SharedAccount {
         if self.limit.is_exceeded_by(plus(spent, call.max_cost)) {
             return Admission::Refused("the budget does not cover the maximum cost of the call");
         }
-        let reserved = self.in_flight.values().map(|it| it.max_cost).fold(self.spent, plus);
-        if self.limit.is_exceeded_by(plus(reserved, call.max_cost)) {
+        if self.limit.is_exceeded_by(plus(self.spent_or_reserved(), call.max_cost)) {
             return Admission::Wait;
         }
         let PlannedCall { max_cost, move_id, now, .. } = call;
@@ -79,15 +78,16 @@ impl SharedAccount {
         Admission::Admitted
     }
 
+    /// Returns the cost of past calls and the maximum cost of the calls in flight.
+    fn spent_or_reserved(&self) -> Spent {
+        self.in_flight.values().map(|it| it.max_cost).fold(self.spent, plus)
+    }
+
     /// Returns why a turn of a debate has to be refused.
-    fn turn_refusal(&self, turn: PlannedCall, makers: u64) -> Option<&'static str> {
-        let debates = self.shares.n_running(turn.move_id);
-        if self.limit.must_reserve_for_scoring(self.spent, turn.max_cost, makers, debates) {
-            return Some("the rest of the budget is reserved for scoring");
-        }
-        // Assumes that the rest of the round and the scoring are as expensive per call as this call.
-        let needed = turn.max_cost.map(|it| it.saturating_mul(1 + 2 * makers));
-        self.shares.refusal(turn.move_id?, needed)
+    fn turn_refusal(&self, call: PlannedCall, makers: u64) -> Option<&'static str> {
+        let PlannedCall { max_cost, move_id, .. } = call;
+        let turn = Turn { max_cost, move_id, makers, debates: self.shares.n_running(move_id) };
+        self.limit.turn_refusal(self.spent, &self.shares, turn)
     }
 
     /// Replaces the reservation of a call with its actual cost.
@@ -101,8 +101,8 @@ impl SharedAccount {
 
     /// Divides the remaining budget among the debates about these moves.
     pub(super) fn share(&mut self, moves: &[MoveId]) {
-        let reserved = self.in_flight.values().map(|it| it.max_cost).fold(self.spent, plus);
-        self.shares = Shares::new(self.limit.remaining(reserved), moves.iter().copied());
+        let remaining = self.limit.remaining(self.spent_or_reserved());
+        self.shares = Shares::new(remaining, moves.iter().copied());
     }
 
     /// Returns the unspent share of a debate to the other debates.

@@ -13,6 +13,7 @@ use super::{
         config::Metadata,
         run::{MultitaskStrategy, RunKwargs},
     },
+    time::now,
 };
 
 /// A thread.
@@ -52,6 +53,23 @@ impl ThreadStatus {
 }
 
 impl Thread {
+    /// Returns a thread that has never run.
+    pub(super) fn new(thread_id: Uuid, metadata: Metadata) -> Self {
+        let now = now();
+        Self {
+            thread_id,
+            created_at: now.clone(),
+            updated_at: now.clone(),
+            state_updated_at: now,
+            metadata,
+            status: ThreadStatus::Idle,
+            config: Value::Object(Map::new()),
+            values: None,
+            error: None,
+            interrupts: Map::new(),
+        }
+    }
+
     /// Returns the graph that the thread belongs to, once it is known.
     pub(super) fn graph(&self) -> Option<&str> {
         self.metadata.get("graph_id").and_then(Value::as_str)
@@ -164,6 +182,11 @@ impl RunStatus {
             Self::Interrupted => "interrupted",
             Self::Timeout => "timeout",
         }
+    }
+
+    /// Returns whether a run with this status has not ended.
+    pub(super) fn is_active(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
     }
 
     /// Returns whether a run with this status has failed.

@@ -28,7 +28,8 @@ impl User<'_> {
 
     /// Creates a thread and returns its path.
     pub(crate) async fn new_thread(&self) -> String {
-        let (_, thread) = self.post("/threads", json!({})).await;
+        let (status, thread) = self.post("/threads", json!({})).await;
+        assert_eq!(status, 200, "{thread}");
         format!("/threads/{}", thread["thread_id"].as_str().unwrap())
     }
 

@@ -39,12 +39,6 @@ fn detail(body: &Value) -> &str {
     body["detail"].as_str().unwrap_or_default()
 }
 
-async fn new_thread(user: &User<'_>) -> String {
-    let (status, thread) = user.post("/threads", json!({})).await;
-    assert_eq!(status, 200, "{thread}");
-    format!("/threads/{}", thread["thread_id"].as_str().unwrap())
-}
-
 #[tokio::test]
 async fn actions_are_denied_by_resource_action_and_body() {
     let server = Server::start_authorized(guard(), TeamRules).await;
@@ -52,7 +46,7 @@ async fn actions_are_denied_by_resource_action_and_body() {
     let (status, refused) = ada.post("/assistants", json!({ "graph_id": "tiny" })).await;
     assert_eq!((status, detail(&refused)), (403, "assistants are read-only"));
     assert_eq!(ada.post("/assistants/search", json!({})).await.0, 200);
-    let thread = new_thread(&ada).await;
+    let thread = ada.new_thread().await;
     let (status, refused) = ada.send(Method::DELETE, &thread, json!({})).await;
     assert_eq!((status, detail(&refused)), (403, "threads cannot be deleted"));
     assert_eq!(ada.status(&thread).await, 200);
@@ -70,7 +64,7 @@ async fn actions_are_denied_by_resource_action_and_body() {
 async fn authorizer_can_give_a_client_access_to_the_objects_of_another_owner() {
     let server = Server::start_authorized(guard(), TeamRules).await;
     let (ada, bob, admin) = (user(&server, "ada"), user(&server, "bob"), user(&server, "admin"));
-    let thread = new_thread(&ada).await;
+    let thread = ada.new_thread().await;
     assert_eq!((bob.status(&thread).await, admin.status(&thread).await), (200, 200));
     assert_eq!(bob.post("/threads/count", json!({})).await.1, 1);
     let cron = json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *", "input": {} });

@@ -68,7 +68,7 @@ impl Manager {
             live.buffer.close();
             return Ok(());
         }
-        if !matches!(run.status, RunStatus::Pending | RunStatus::Running) {
+        if !run.status.is_active() {
             // The execution was stopped after it had stored the status and the webhook.
             let has_failed = run.status.is_failure();
             let failure = has_failed.then(|| live.buffer.failure().unwrap_or_else(lost_error));

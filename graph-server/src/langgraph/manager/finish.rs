@@ -18,9 +18,8 @@ impl Manager {
     /// Ends a run that failed because of the storage.
     pub(super) async fn fail(&self, claim: &Claim) -> ApiResult<()> {
         let stored = self.database.get::<Run>(&claim.run.to_string()).await?;
-        let is_active = |it: &Run| matches!(it.status, RunStatus::Pending | RunStatus::Running);
         let (mut webhook, error) = (None, storage_error());
-        if let Some(mut run) = stored.filter(is_active) {
+        if let Some(mut run) = stored.filter(|it| it.status.is_active()) {
             run.status = RunStatus::Error;
             run.updated_at = now();
             webhook = PendingWebhook::new(&run, None, Some(&error));

@@ -19,7 +19,7 @@ use super::{LiveRun, Manager, RunResult, ThreadFeed};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
     position::Position,
-    records::{Run, RunStatus, Thread},
+    records::{Run, Thread},
     state_json::state_json,
     storage::{Claim, Notice, SharedEvents, StoredEvent},
     stream::item::Item,
@@ -46,7 +46,7 @@ impl Manager {
         let live = self.lock().add(&stored, owner);
         follow_run(&**shared, &live).await?;
         // The events of a run that ended long ago are deleted.
-        let is_active = matches!(stored.status, RunStatus::Pending | RunStatus::Running)
+        let is_active = stored.status.is_active()
             || self.queue.active_runs(Some(stored.thread_id)).await?.iter().any(|it| it.run == run);
         if live.has_ended() || !is_active {
             self.lock().remove(run);

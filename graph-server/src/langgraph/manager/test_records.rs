@@ -5,26 +5,14 @@ use uuid::Uuid;
 
 use crate::langgraph::{
     id::new_id,
-    records::{Run, RunStatus, Thread, ThreadStatus},
+    records::{Run, RunStatus, Thread},
     request::run::RunCreate,
     time,
 };
 
 /// Returns an idle thread that is not stored.
 pub(super) fn new_thread() -> Thread {
-    let now = time::now();
-    Thread {
-        thread_id: new_id(),
-        created_at: now.clone(),
-        updated_at: now.clone(),
-        state_updated_at: now,
-        metadata: Map::new(),
-        status: ThreadStatus::Idle,
-        config: Map::new().into(),
-        values: None,
-        error: None,
-        interrupts: Map::new(),
-    }
+    Thread::new(new_id(), Map::new())
 }
 
 /// Returns a pending run of a graph that does not exist. The run is not stored.

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::threads::new_thread;
 use crate::langgraph::{
     assistants::{find_assistant, recursion_limit, settings},
     cancellation::{CancelAction, Cancellation},
@@ -111,10 +110,10 @@ async fn thread_of_run(
 ) -> ApiResult<Thread> {
     let mut metadata = body.metadata.clone();
     manager.database.view().add_required::<Thread>(&mut metadata);
-    let Some(id) = thread else { return Ok(new_thread(new_id(), metadata)) };
+    let Some(id) = thread else { return Ok(Thread::new(new_id(), metadata)) };
     match manager.database.get(&id.to_string()).await? {
         Some(thread) => Ok(thread),
-        None if body.if_not_exists == IfNotExists::Create => Ok(new_thread(id, metadata)),
+        None if body.if_not_exists == IfNotExists::Create => Ok(Thread::new(id, metadata)),
         None => Err(ApiError::not_found(format!("thread {id} does not exist"))),
     }
 }

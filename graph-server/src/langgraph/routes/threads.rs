@@ -11,7 +11,7 @@ use axum::{
 };
 use graph_core::checkpoint::Keep;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::langgraph::{
@@ -21,7 +21,7 @@ use crate::langgraph::{
     id::{new_id, parse_id},
     manager::Manager,
     position::Position,
-    records::{Thread, ThreadStatus, ThreadTtl},
+    records::{Thread, ThreadTtl},
     request::{
         body::{Body, or_default},
         config::Metadata,
@@ -86,7 +86,7 @@ async fn create(
     let steps = body.supersteps.into_iter().map(Superstep::into_edits);
     let steps = steps.collect::<ApiResult<Vec<_>>>()?;
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
-    let thread = new_thread(id, metadata);
+    let thread = Thread::new(id, metadata);
     manager.database.put(&thread).await?;
     if let Some(ttl) = ttl {
         manager.set_ttl(&ttl).await?;
@@ -99,23 +99,6 @@ async fn create(
         return Err(error);
     }
     manager.thread(id).await.map(Json)
-}
-
-/// Returns a thread that has never run.
-pub(super) fn new_thread(thread_id: Uuid, metadata: Metadata) -> Thread {
-    let now = now();
-    Thread {
-        thread_id,
-        created_at: now.clone(),
-        updated_at: now.clone(),
-        state_updated_at: now,
-        metadata,
-        status: ThreadStatus::Idle,
-        config: Value::Object(Map::new()),
-        values: None,
-        error: None,
-        interrupts: Map::new(),
-    }
 }
 
 async fn read(
