@@ -41,7 +41,7 @@ impl Redaction {
     /// Redacts all strings of a value, except for [`FORMAT_NAMES`].
     pub(super) fn apply(&self, value: &mut Value) {
         match value {
-            Value::String(text) if FORMAT_NAMES.split(' ').any(|it| it == text) => {}
+            Value::String(text) if FORMAT_NAMES.split(' ').any(|it| it == text.as_str()) => {}
             Value::String(text) => {
                 if let Some(redacted) = self.redact(text) {
                     *text = redacted;
