@@ -175,6 +175,17 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 1_800_
   await shoot(page, "pipeline-1024");
   await page.setViewportSize({ width: 1280, height: 800 });
 
+  // A link to a layer shows it larger than the overview does.
+  const findings = page.locator('.react-flow__node[data-id="1"]');
+  const { width: overview } = await findings.boundingBox();
+  await page.goto(`${server.url}/runs/${done.id}?view=pipeline&at=1`);
+  await page.getByText("Two agents derive numbered findings").waitFor();
+  await eventually(async () => {
+    const { width } = await findings.boundingBox();
+    assert.ok(width > 1.1 * overview, `the layer is ${width} px wide, and ${overview} px in the overview`);
+  });
+  await page.getByRole("button", { name: "Agents", exact: true }).click();
+
   await page.getByRole("button", { name: "Layers" }).click();
   await page.waitForFunction(() => document.querySelectorAll('button[aria-label*=": agent "]').length === 0);
   await shoot(page, "zoom-layers");
