@@ -51,6 +51,9 @@ test("a complete run survives a reload", { timeout: 1_800_000 }, async () => {
   const radars = page.getByRole("img", { name: /Impact \d+ of 10/ });
   await eventually(async () => assert.ok((await radars.count()) >= 9, "one radar chart per decision maker"));
   await page.getByRole("heading", { name: "Other moves (12)" }).waitFor();
+  for (const chart of [/^Revenue/, /^Margins/, /^Revenue by segment/]) {
+    await page.getByRole("img", { name: chart }).first().waitFor();
+  }
   await page.getByText("Synthetic data.").waitFor();
   await page.getByText("Scripted model.").waitFor();
   await page.getByText("Recommendation:").waitFor();

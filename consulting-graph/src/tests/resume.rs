@@ -230,6 +230,36 @@ async fn failed_scoring_is_repeated_without_paying_for_turns_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_debate_without_critic_is_scored_and_continues_when_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, _) = uninterrupted(folder.path(), run_config(2, 3)).await;
+    let expected: Report = serde_json::from_str(&expected).unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(2, 3)).unwrap();
+    let critic = run.config().critic.system_prompt.clone();
+    // The critic opens the debate and fails towards all decision makers in the second round.
+    let (model_override, _) = failing_model(move |it| {
+        let is_critic = it.system.as_ref().is_some_and(|system| system.contains(critic.trim()));
+        let is_opening = last_message(it).contains("initial counterpoints");
+        is_critic && !is_opening && is_about(it, "m1")
+    });
+    let is_cut_short = |report: &Report, id: &str| {
+        let score = report.outcome.scores.iter().find(|it| it.move_id.to_string() == id);
+        score.is_some_and(|it| it.marks.contains(&Mark::Incomplete))
+    };
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(unscored(&report), [""; 0]);
+    assert!(report.is_incomplete());
+    assert!(is_cut_short(&report, "m1") && !is_cut_short(&report, "m2"));
+    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
+
+    let (model_override, _) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(without_spending(&report), without_spending(&expected));
+    assert!(!is_cut_short(&report, "m1"));
+    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     let folder = tempfile::tempdir().unwrap();
     let (expected, all_calls) = uninterrupted(folder.path(), run_config(3, 4)).await;
