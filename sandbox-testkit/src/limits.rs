@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sandbox_vm::{
-    Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status, report::Guarantee,
+    Error, ExceededLimit, ExecLimits, Output, PartialOutput, Program, Sandbox, Spec, Status,
+    report::Guarantee,
 };
 
 use crate::{
@@ -50,8 +51,11 @@ pub(crate) const CHECKS: &[Check] = &[
     check!("limits: open files", [Programs, DiskLimit], open_files),
 ];
 
+/// Memory limit of the sandboxes in bytes.
+const MEMORY: u64 = 96 << 20;
+
 fn spec(cx: &TestContext) -> Spec {
-    let mut spec = cx.spec().memory(96 << 20);
+    let mut spec = cx.spec().memory(MEMORY);
     // The checks of other groups that share a guest use another spec.
     spec.name = "limits".to_owned();
     spec.limits.disk = 16 << 20;
@@ -217,7 +221,11 @@ async fn output(cx: TestContext) -> Result<(), Failure> {
 async fn memory(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
     for eat in [program(&cx, "eat-memory"), program(&cx, "under-odd-name").arg("eat-memory")] {
-        ended_by(sandbox.exec(eat).await, ExceededLimit::Memory)?;
+        let mut partial = PartialOutput::default();
+        let outcome = sandbox.exec_with_partial_output(eat, &mut partial).await;
+        let usage = outcome.as_ref().map_or(partial.usage, |it| it.usage);
+        ensure!(usage.memory >= MEMORY, "{usage:?} is less than the limit: {}", describe(&outcome));
+        ended_by(outcome, ExceededLimit::Memory)?;
         still_works(&cx, &sandbox).await?;
         if sandbox.termination_reason().is_some() {
             break;

@@ -182,7 +182,7 @@ impl SandboxRunner {
             for entry in sandbox.get().fs().list("").await? {
                 sandbox.get().fs().remove(&entry.name).await?;
             }
-            match self.sandboxes.can(Guarantee::Pause) {
+            match self.sandboxes.report().has(Guarantee::Pause) {
                 true => sandbox.get().pause().await,
                 false => Ok(()),
             }

@@ -601,6 +601,8 @@ pub(crate) struct ServeArgs {
     /// Let each run use at most N tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutArgs,
     /// Execute up to N runs concurrently; further ones are queued [default: by cores and memory]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) max_runs: Option<usize>,
@@ -701,11 +703,29 @@ fn money(text: &str) -> Result<Money, String> {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::Cli;
+    use super::{Cli, Command};
 
     #[test]
     fn clap_definitions_are_valid() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn time_limits_of_calls_are_settable() {
+        for command in ["run NVDA", "resume made", "serve"] {
+            let line = format!(
+                "consulting {command} --first-byte-timeout 7 --idle-timeout 8 --call-timeout 9"
+            );
+            let timeouts = match Cli::try_parse_from(line.split(' ')).unwrap().command {
+                Command::Run(it) => it.execution.timeouts,
+                Command::Resume(it) => it.execution.timeouts,
+                Command::Serve(it) => it.timeouts,
+                other => panic!("{other:?}"),
+            };
+            let limits = timeouts.call_limits().timeouts;
+            let seconds = [limits.first_byte, limits.idle, limits.total].map(|it| it.as_secs());
+            assert_eq!(seconds, [7, 8, 9], "{command}");
+        }
     }
 
     #[test]
