@@ -38,6 +38,9 @@ use crate::{
 /// process. If a guest dies, another one resumes from the last stored checkpoint. If no checkpoint is stored,
 /// because the run has no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
 ///
+/// Drawings of the parent show the graph like any other subgraph, with the label `runs in a sandbox`: collapsed by
+/// [`mermaid`](CompiledGraph::mermaid), opened by [`mermaid_expanded`](CompiledGraph::mermaid_expanded).
+///
 /// The guest is not trusted, so it cannot send commands to the parent unless
 /// [`SandboxOptions::allow_parent_commands`] is set.
 ///
