@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use sandbox_vm::{
-    Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status, report::Guarantee,
+    Error, ExceededLimit, ExecLimits, GraphRun, Output, Program, Sandbox, Spec, Status,
+    report::Guarantee,
 };
+use serde_json::{Map, json};
 
 use crate::{
     check::{Check, Failure, TestContext, check, ensure},
@@ -23,6 +25,7 @@ pub(crate) const CHECKS: &[Check] = &[
     )
     .in_shared_guest(),
     check!("limits: output", [Programs], output).in_shared_guest(),
+    check!("limits: open files of a graph", [DiskLimit], open_files_of_graph).in_shared_guest(),
     check!(
         "limits: processor time of the whole sandbox",
         [Programs, OwnProcesses],
@@ -322,4 +325,14 @@ async fn files(cx: TestContext) -> Result<(), Failure> {
 
 async fn open_files(cx: TestContext) -> Result<(), Failure> {
     exceed(&cx, spec(&cx), "open-files", ExceededLimit::OpenFiles).await
+}
+
+async fn open_files_of_graph(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let input = Map::from_iter([("item".to_owned(), json!("open-files"))]);
+    let run = sandbox.run_graph(GraphRun::new("exhaust").input(input)).await?;
+    let outcome = run.finish().await;
+    let limit = outcome.as_ref().err().and_then(Error::exceeded_limit);
+    ensure!(limit == Some(ExceededLimit::OpenFiles), "{outcome:?}");
+    check_usable(&cx, &sandbox).await
 }

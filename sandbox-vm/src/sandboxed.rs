@@ -16,6 +16,7 @@ use self::options::SandboxName;
 pub use self::options::SandboxOptions;
 use crate::{
     Error, FaultCode, Sandbox, Sandboxes, Spec,
+    limits::{ExceededLimit, TOO_MANY_OPEN_FILES},
     protocol::{
         self, EVENT_WINDOW,
         message::{GuestCommand, SubgraphStart},
@@ -255,7 +256,7 @@ impl SandboxRunner {
         let decode = |it: Vec<u8>| Ok(session.decode_reply::<RemoteOutcome>(&it)?);
         match result.and_then(decode) {
             Ok(mut outcome) => {
-                outcome.map_error_texts(protocol::sanitize);
+                outcome.map_error_texts(error_text);
                 Ok(outcome)
             }
             Err(error) => Err(sandbox.handle_failure(error).await),
@@ -292,6 +293,15 @@ impl Drop for DeletedOnDrop {
     }
 }
 
+/// Makes the error message of a guest safe to show, and names the limit that caused the error, if it is known.
+fn error_text(text: &str) -> String {
+    let text = protocol::sanitize(text);
+    if !text.contains(TOO_MANY_OPEN_FILES) {
+        return text;
+    }
+    format!("{text}; the graph exceeded the sandbox's limit on {}", ExceededLimit::OpenFiles)
+}
+
 /// Converts the failure of a sandbox into an error of the node. Failures that a new sandbox cannot avoid are terminal.
 fn node_error(error: Error) -> NodeError {
     let is_terminal = match &error {
@@ -302,4 +312,18 @@ fn node_error(error: Error) -> NodeError {
         _ => false,
     };
     if is_terminal { NodeError::terminal(error) } else { error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error_text;
+
+    #[test]
+    fn error_of_a_guest_names_the_limit_on_open_files() {
+        assert_eq!(error_text("no such file"), "no such file");
+        assert_eq!(
+            error_text("Too many open files (os error 24)"),
+            "Too many open files (os error 24); the graph exceeded the sandbox's limit on open files"
+        );
+    }
 }
