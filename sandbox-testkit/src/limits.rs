@@ -3,9 +3,14 @@
 use std::time::{Duration, Instant};
 
 use sandbox_vm::{
+<<<<<<< HEAD
     Error, ExceededLimit, ExecLimits, Output, PartialOutput, Program, Sandbox, Spec, Status,
+=======
+    Error, ExceededLimit, ExecLimits, GraphRun, Output, Program, Sandbox, Spec, Status,
+>>>>>>> w2
     report::Guarantee,
 };
+use serde_json::{Map, json};
 
 use crate::{
     check::{Check, Failure, TestContext, check, ensure},
@@ -24,6 +29,7 @@ pub(crate) const CHECKS: &[Check] = &[
     )
     .in_shared_guest(),
     check!("limits: output", [Programs], output).in_shared_guest(),
+    check!("limits: open files of a graph", [DiskLimit], open_files_of_graph).in_shared_guest(),
     check!(
         "limits: processor time of the whole sandbox",
         [Programs, OwnProcesses],
@@ -330,4 +336,14 @@ async fn files(cx: TestContext) -> Result<(), Failure> {
 
 async fn open_files(cx: TestContext) -> Result<(), Failure> {
     exceed(&cx, spec(&cx), "open-files", ExceededLimit::OpenFiles).await
+}
+
+async fn open_files_of_graph(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let input = Map::from_iter([("item".to_owned(), json!("open-files"))]);
+    let run = sandbox.run_graph(GraphRun::new("exhaust").input(input)).await?;
+    let outcome = run.finish().await;
+    let limit = outcome.as_ref().err().and_then(Error::exceeded_limit);
+    ensure!(limit == Some(ExceededLimit::OpenFiles), "{outcome:?}");
+    check_usable(&cx, &sandbox).await
 }

@@ -373,7 +373,7 @@ fn state_of(dir: &tempfile::TempDir) -> PathBuf {
 }
 
 /// Returns the leftovers that the sandbox directories in the state directory record.
-fn leftovers(state: &Path) -> Vec<Leftover> {
+pub(crate) fn leftovers(state: &Path) -> Vec<Leftover> {
     let sandbox_dirs = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
     // The directory of a deleted sandbox may disappear meanwhile.
     let lists = sandbox_dirs.filter_map(|it| fs::read_to_string(it.join("leftovers")).ok());
