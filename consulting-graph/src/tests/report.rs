@@ -58,7 +58,7 @@ fn outcome() -> Outcome {
         }],
         logs: BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]),
         provider: Provider::Scripted,
-        isolation: Isolation { backend: "in-process".to_owned(), level: IsolationLevel::Off },
+        isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
         spending: vec![
             Spending {
                 name: "critic".to_owned(),
@@ -136,6 +136,19 @@ fn caveats_are_at_the_top() {
     for words in ["Synthetic data", "scripted model", "without isolation", "m6"] {
         assert!(top.contains(words), "{words}: {top}");
     }
+}
+
+#[test]
+fn unbounded_memory_is_stated_with_the_isolation() {
+    let isolation = Isolation {
+        backend: "jail".to_owned(),
+        level: IsolationLevel::Process,
+        memory_unbounded: true,
+    };
+    let text = Report::new(Outcome { isolation, ..outcome() }).markdown();
+    let words =
+        "jail (isolation: process, shares the host's kernel; memory NOT BOUNDED by a kernel)";
+    assert!(text.contains(words), "{text}");
 }
 
 #[test]

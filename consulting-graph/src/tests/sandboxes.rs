@@ -236,7 +236,7 @@ async fn each_debate_has_its_own_labelled_sandbox_which_is_deleted() {
     assert!(sandboxes.list().is_empty(), "{:?}", sandboxes.list());
     let left = std::fs::read_dir(folder.path().join("sandboxes")).unwrap().count();
     assert_eq!(left, 0, "directories of deleted sandboxes");
-    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Process));
+    assert!(state.held_in.iter().all(|it| it.isolation.level == IsolationLevel::Process));
 }
 
 /// A run with [`Observed`] guests whose debates share sandboxes.
@@ -325,7 +325,7 @@ async fn fallback_without_isolation_is_marked_and_reported() {
     );
     assert_eq!(state.policy_scores.len(), 3);
     assert!(state.policy_scores.iter().all(|it| it.marks.contains(&Mark::NotIsolated)));
-    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Off));
+    assert!(state.held_in.iter().all(|it| it.isolation.level == IsolationLevel::Off));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -337,6 +337,8 @@ async fn event_says_that_memory_is_not_bounded() {
     });
     let reason = reason.unwrap();
     assert!(reason.starts_with("memory is NOT BOUNDED") && reason.contains("for VMs"), "{reason}");
+    // The report and the summary say so too.
+    assert!(run.state.isolation.as_ref().is_some_and(|it| it.memory_unbounded));
 }
 
 #[tokio::test(flavor = "multi_thread")]

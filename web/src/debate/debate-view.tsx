@@ -1,7 +1,7 @@
 import { ArrowDown, ArrowLeft, ChevronLeft, ChevronRight } from "lucide-react";
 import { type ReactElement, useEffect, useRef } from "react";
 
-import { isolationText } from "@/lib/isolation";
+import { levelText } from "@/lib/isolation";
 import type { Report } from "@/lib/report";
 import { scrollToBottom } from "@/lib/stick-to-bottom";
 import type { Drawing, Run } from "@/lib/types";
@@ -110,7 +110,7 @@ export function DebateView(props: Props): ReactElement {
               {standing(debate, run)}
               {debate.backend && (
                 <Badge tone={debate.isolation === "off" ? "warn" : "good"}>
-                  {debate.backend}, {isolationText(debate.isolation)}
+                  {debate.backend}, {levelText(debate.isolation)}
                 </Badge>
               )}
               {ranked && <Badge tone="accent">rank {ranked.rank}</Badge>}

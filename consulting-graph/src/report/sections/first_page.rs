@@ -77,7 +77,7 @@ fn notices(report: &Report) -> Vec<Block> {
         outcome.run_id,
         outcome.company.as_of,
         outcome.isolation.backend,
-        outcome.isolation.level.description()
+        outcome.isolation.description()
     )));
     blocks
 }
