@@ -53,7 +53,7 @@ impl Run {
         let run_config = RunConfig { run_id, config_toml, ..self.manifest.run_config.clone() };
         let mut manifest = Manifest::new(run_config, &config)?;
         let from = Self::open_unchecked(&self.dir)?.manifest;
-        (manifest.limit, manifest.isolation) = (from.limit, from.isolation);
+        (manifest.limit, manifest.required_isolation) = (from.limit, from.required_isolation);
         let inherited_calls =
             Recording::open(self.dir.join(CALLS_FILE), RecordMode::Replay)?.call_count();
         manifest.fork_origin = Some(Box::new(ForkOrigin {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use app_support::files::{self, redact_dir};
+use sandbox_vm::report::IsolationLevel;
 
 use super::{
     error::RunError,
@@ -99,6 +100,17 @@ impl Run {
     pub(crate) fn store_limit(&mut self, limit: Limit) -> Result<(), RunError> {
         self.manifest.limit = limit;
         Ok(files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())?)
+    }
+
+    /// Stores the weakest isolation of a debate.
+    pub(super) fn store_used_isolation(&self, level: IsolationLevel) -> Result<(), RunError> {
+        // The execution may have changed the manifest after this run was opened.
+        let mut manifest = Self::open_unchecked(&self.dir)?.manifest;
+        if manifest.used_isolation == Some(level) {
+            return Ok(());
+        }
+        manifest.used_isolation = Some(level);
+        Ok(files::write_synced(&self.dir.join("run.json"), &manifest.to_json())?)
     }
 
     /// Returns whether the moves have been reviewed.
