@@ -1,6 +1,7 @@
 import { ArrowDown, ArrowLeft, ChevronLeft, ChevronRight } from "lucide-react";
 import { type ReactElement, useEffect, useRef } from "react";
 
+import { counted } from "@/lib/format";
 import { levelText } from "@/lib/isolation";
 import type { Report } from "@/lib/report";
 import { scrollToBottom } from "@/lib/stick-to-bottom";
@@ -135,7 +136,7 @@ export function DebateView(props: Props): ReactElement {
 }
 
 function standing(debate: Debate, run: Run): string {
-  if (debate.score !== null) return `${debate.score} points after ${debate.round} rounds`;
+  if (debate.score !== null) return `${counted(debate.score, "point")} after ${counted(debate.round, "round")}`;
   if (debate.status === "failed") return "no score";
   if (debate.status !== "running") return "waiting";
   const who = { critic: "the critic is speaking", makers: "the decision makers are answering", answered: "answered" };

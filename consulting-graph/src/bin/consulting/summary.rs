@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use app_support::plural::counted;
 use consulting_graph::{
     data::Source,
     rank::Ranked,
@@ -121,11 +122,8 @@ fn spending_text(report: &Report, spending: &[Spending]) -> String {
         (None, _) => "price unknown".to_owned(),
     };
     let (input, output) = (short_count(input_tokens), short_count(output_tokens));
-    format!("{calls} calls, {input} tokens in, {output} out, {money}")
-}
-
-fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+    let calls = counted(calls, "call", "calls");
+    format!("{calls}, {input} tokens in, {output} out, {money}")
 }
 
 #[cfg(test)]
