@@ -41,6 +41,7 @@ impl Run {
         only: bool,
         settings: &[String],
     ) -> Result<Self, RunError> {
+        self.check_recorded()?;
         let dir = dir.into();
         let config_toml = match settings {
             [] => self.manifest.run_config.config_toml.clone(),

@@ -102,6 +102,16 @@ impl Run {
         Ok(files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())?)
     }
 
+    /// Returns an error if a cluster executed the run, because clusters do not record the model calls.
+    pub(super) fn check_recorded(&self) -> Result<(), RunError> {
+        if !self.dir.join(CLUSTER_FILE).exists() {
+            return Ok(());
+        }
+        let problem = "cannot replay or fork the run: a cluster executed it and recorded no model calls; start a new run \
+                       without --cluster";
+        Err(RunError::InvalidRequest(problem.to_owned()))
+    }
+
     /// Stores the weakest isolation of a debate.
     pub(super) fn store_used_isolation(&self, level: IsolationLevel) -> Result<(), RunError> {
         // The execution may have changed the manifest after this run was opened.

@@ -246,6 +246,19 @@ async fn the_isolation_requirement_is_stored_with_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn runs_of_a_cluster_cannot_be_replayed_or_forked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    fs::write(run.dir().join("cluster"), "").unwrap();
+    let replay = run.replay(folder.path().join("replay"), resume_options(), |_| {}).await;
+    let at = "layer_1".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
+    for error in [replay.map(drop).unwrap_err(), fork.map(drop).unwrap_err()] {
+        assert!(error.to_string().contains("a cluster executed it"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_isolation_of_the_debates_is_stored_with_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
