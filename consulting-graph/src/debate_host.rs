@@ -87,11 +87,6 @@ pub struct DebateHost {
 }
 
 impl DebateHost {
-    /// Returns the name of the sandbox back end.
-    pub fn backend(&self) -> &'static str {
-        self.sandboxes.backend()
-    }
-
     /// Returns how the debates were isolated: all back ends that they used, and the weakest isolation of a debate. If
     /// there are no records, returns the isolation of the current back end.
     pub(crate) fn combined_isolation(&self, records: &[IsolationRecord]) -> Isolation {

@@ -142,7 +142,7 @@ fn a_complete_run_prints_its_result_again_when_resumed() {
     for words in ["SYNTHETIC DATA", "SCRIPTED MODEL", "/120", "made/report.html"] {
         assert!(out.contains(words), "`{words}` is not in:\n{out}");
     }
-    assert!(err.contains("WITHOUT ISOLATION"), "{err}");
+    assert!(err.contains("(isolation: off, NOT ISOLATED)"), "{err}");
     assert!(err.contains("m2 scored"), "{err}");
     assert!(!err.contains('\x1b'), "{err}");
     assert!(read(&workspace.path("made/config.toml")).contains("\nrounds = 2\n"));

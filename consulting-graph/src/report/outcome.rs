@@ -96,7 +96,7 @@ pub struct Isolation {
 
 impl Isolation {
     /// Warning about debates whose memory no kernel limited.
-    pub const MEMORY_UNBOUNDED: &str = "memory NOT BOUNDED by a kernel";
+    pub const MEMORY_UNBOUNDED: &'static str = "memory NOT BOUNDED by a kernel";
 
     /// Describes the isolation in one phrase: the level, and whether the memory of a debate was not bounded.
     pub fn description(&self) -> String {

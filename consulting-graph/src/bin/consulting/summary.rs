@@ -86,14 +86,11 @@ fn exposed_moves(report: &Report) -> Vec<String> {
 
 /// Describes the isolation of the debates. Lists the moves whose debates were not isolated, unless all were not.
 fn isolation_text(isolation: &Isolation, exposed: &[String], scored: usize) -> String {
-    match exposed.len() {
-        0 => isolation.description(),
-        all if all == scored => isolation.description(),
-        _ => {
-            let level = isolation.level.description();
-            isolation.description_with(&format!("{level}: {}", exposed.join(", ")))
-        }
+    if exposed.is_empty() || exposed.len() == scored {
+        return isolation.description();
     }
+    let level = isolation.level.description();
+    isolation.description_with(&format!("{level}: {}", exposed.join(", ")))
 }
 
 fn recommended(report: &Report, ranked: &Ranked) -> String {
