@@ -67,7 +67,7 @@ impl PipelineRunner {
         Ok(ResumeOptions {
             concurrency: input.concurrency.max(1),
             // A run that requires more isolation than the server keeps requiring it.
-            isolation: Some(match run.manifest().isolation {
+            isolation: Some(match run.manifest().required_isolation {
                 Some(stored) if stored.minimum() > self.isolation.minimum() => stored,
                 _ => self.isolation,
             }),

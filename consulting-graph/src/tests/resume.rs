@@ -306,14 +306,45 @@ async fn the_isolation_requirement_is_stored_with_the_run() {
     };
     check_refused(run.resume(with_isolation(Some(Isolation::Process)), |_| {}).await);
     let reopened = Run::open(run.dir()).unwrap();
-    assert_eq!(reopened.manifest().isolation, Some(Isolation::Process));
+    assert_eq!(reopened.manifest().required_isolation, Some(Isolation::Process));
     check_refused(reopened.resume(with_isolation(None), |_| {}).await);
     finish(&reopened, with_isolation(Some(Isolation::Off))).await;
 
     let run = Run::open(run.dir()).unwrap();
     let at = "m1".parse().unwrap();
     let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
-    assert_eq!(fork.unwrap().manifest().isolation, Some(Isolation::Off));
+    assert_eq!(fork.unwrap().manifest().required_isolation, Some(Isolation::Off));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_a_cluster_cannot_be_replayed_or_forked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    fs::write(run.dir().join("cluster"), "").unwrap();
+    let replay = run.replay(folder.path().join("replay"), resume_options(), |_| {}).await;
+    let at = "layer_1".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
+    for error in [replay.map(drop).unwrap_err(), fork.map(drop).unwrap_err()] {
+        assert!(error.to_string().contains("a cluster executed it"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_isolation_of_the_debates_is_stored_with_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    finish(&run, ResumeOptions { isolation: None, ..resume_options() }).await;
+    let path = run.dir().join("run.json");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"used_isolation\": \"off\""), "{text}");
+    assert!(!text.contains("required_isolation") && !text.contains("\"preferred\""), "{text}");
+
+    // The manifest of an earlier version contains only the requirement.
+    let earlier = text.replace("\"used_isolation\": \"off\"", "\"isolation\": \"vm\"");
+    fs::write(&path, earlier).unwrap();
+    let manifest = Run::open(run.dir()).unwrap().manifest().clone();
+    assert_eq!(manifest.required_isolation, Some(Isolation::Vm));
+    assert_eq!(manifest.used_isolation, None);
 }
 
 /// Returns every file below a directory, with its content and modification time.

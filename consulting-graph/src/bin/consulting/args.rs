@@ -170,8 +170,8 @@ pub(crate) struct ExecutionArgs {
     /// Run up to N debates concurrently
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// Require at least this isolation of the debates: vm, kernel, process or off [default: as in the last execution;
-    /// the strongest available for a new run]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
+    /// bounded only at vm [default: as in the last execution; the strongest available for a new run]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -280,7 +280,8 @@ pub(crate) struct WorkerArgs {
     /// Let other workers take over if this worker does not report for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) lease: u32,
-    /// Require at least this isolation of the debates: vm, kernel, process or off [default: the strongest available]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
+    /// bounded only at vm [default: the strongest available]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -587,7 +588,8 @@ pub(crate) struct ServeArgs {
     /// Run up to N debates of a run concurrently, unless a client sets another number
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub(crate) concurrency: u8,
-    /// Require at least this isolation of the debates: vm, kernel, process or off [default: the strongest available]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
+    /// bounded only at vm [default: the strongest available]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
