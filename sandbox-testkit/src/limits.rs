@@ -3,12 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sandbox_vm::{
-<<<<<<< HEAD
-    Error, ExceededLimit, ExecLimits, Output, PartialOutput, Program, Sandbox, Spec, Status,
-=======
-    Error, ExceededLimit, ExecLimits, GraphRun, Output, Program, Sandbox, Spec, Status,
->>>>>>> w2
-    report::Guarantee,
+    Error, ExceededLimit, ExecLimits, GraphRun, Output, PartialOutput, Program, Sandbox, Spec,
+    Status, report::Guarantee,
 };
 use serde_json::{Map, json};
 
