@@ -151,3 +151,106 @@ impl Manager {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::langgraph::{
+        manager::test_records::{claim_next, new_run, new_thread, open_manager},
+        records::RunStatus,
+        request::run::MultitaskStrategy,
+    };
+
+    fn interrupt() -> Cancellation {
+        Cancellation::new(CancelAction::Interrupt, "no longer needed")
+    }
+
+    /// Creates a run that executes.
+    async fn start_run(manager: &Manager) -> Run {
+        let thread = new_thread();
+        let run = Run { status: RunStatus::Running, ..new_run(thread.thread_id) };
+        manager.create(&run, thread).await.unwrap();
+        let claim = claim_next(manager).await;
+        assert_eq!(claim.run, run.run_id);
+        run
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_run_is_not_executed_again_after_a_crash() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        killed.cancel(run.thread_id, run.run_id, interrupt()).await.unwrap();
+        drop(killed);
+
+        let manager = open_manager(&path);
+        manager.execute(claim_next(&manager).await).await;
+        let ended = manager.run(run.thread_id, run.run_id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Interrupted);
+        assert_eq!(ended.cancel_reason.as_deref(), Some("no longer needed"));
+        assert_eq!(ended.attempt, run.attempt, "the run was not executed");
+    }
+
+    #[tokio::test]
+    async fn a_rollback_survives_a_crash() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        let rollback = Cancellation::new(CancelAction::Rollback, "wrong input");
+        for cancellation in [interrupt(), rollback] {
+            killed.cancel(run.thread_id, run.run_id, cancellation).await.unwrap();
+        }
+        drop(killed);
+
+        let manager = open_manager(&path);
+        manager.execute(claim_next(&manager).await).await;
+        assert!(manager.run(run.thread_id, run.run_id).await.is_err(), "the run was deleted");
+    }
+
+    #[tokio::test]
+    async fn runs_that_another_run_interrupts_stay_cancelled_after_a_crash() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        let next =
+            Run { multitask_strategy: MultitaskStrategy::Interrupt, ..new_run(run.thread_id) };
+        let thread = killed.thread(run.thread_id).await.unwrap();
+        killed.create(&next, thread).await.unwrap();
+        drop(killed);
+
+        let manager = open_manager(&path);
+        let claim = claim_next(&manager).await;
+        assert_eq!(claim.run, run.run_id);
+        manager.execute(claim).await;
+        let ended = manager.run(run.thread_id, run.run_id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Interrupted);
+        assert_eq!(claim_next(&manager).await.run, next.run_id);
+    }
+
+    #[tokio::test]
+    async fn a_pending_run_whose_cancellation_was_stopped_by_a_crash_is_ended_before_other_runs() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        let mut pending = new_run(run.thread_id);
+        pending.kwargs.after_seconds = 3600.0;
+        let thread = killed.thread(run.thread_id).await.unwrap();
+        killed.create(&pending, thread).await.unwrap();
+        let outcome = killed.queue.request_cancel(pending.run_id, &interrupt()).await.unwrap();
+        assert!(matches!(outcome, CancelOutcome::Claimed(_)));
+        drop(killed);
+
+        let manager = open_manager(&path);
+        assert_eq!(claim_next(&manager).await.run, run.run_id);
+        // The run that executes does not delay the end of the cancelled one.
+        let claim = claim_next(&manager).await;
+        assert_eq!(claim.run, pending.run_id);
+        manager.execute(claim).await;
+        let ended = manager.run(run.thread_id, pending.run_id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Interrupted);
+    }
+}

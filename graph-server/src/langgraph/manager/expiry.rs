@@ -152,23 +152,14 @@ pub(super) fn check_not_reserved(thread: Uuid, entry: &ThreadEntry) -> ApiResult
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use axum::{http::StatusCode, response::IntoResponse};
 
     use super::*;
-    use crate::langgraph::{
-        Graphs,
-        manager::test_records::{new_run, new_thread},
-        storage,
-        webhook::Webhooks,
-    };
+    use crate::langgraph::manager::test_records::{new_run, new_thread, open_manager};
 
     /// Returns a manager with a thread, and the thread's time to live, which has ended.
     async fn manager_with_expired_thread() -> (Arc<Manager>, ThreadTtl) {
-        let webhooks = Webhooks { allow_private: false };
-        let storage = storage::open(Path::new(":memory:")).unwrap();
-        let manager = Manager::new(Graphs::in_memory(), storage, webhooks, 16);
+        let manager = open_manager(":memory:");
         let thread = new_thread();
         manager.database.put(&thread).await.unwrap();
         let ttl = ThreadTtl {

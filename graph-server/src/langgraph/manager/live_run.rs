@@ -91,7 +91,9 @@ impl LiveRun {
     /// Requests the cancellation of the run. The first request wins, except that a rollback overrides an interrupt.
     pub(super) fn request_cancel(&self, cancellation: Cancellation) {
         let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
-        Cancellation::add(&mut cancelled, cancellation);
+        if cancellation.overrides(cancelled.as_ref()) {
+            *cancelled = Some(cancellation);
+        }
         drop(cancelled);
         self.control.cancel();
     }

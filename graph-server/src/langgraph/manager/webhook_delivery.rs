@@ -164,7 +164,7 @@ impl Manager {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, sync::Arc};
+    use std::sync::Arc;
 
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
@@ -172,13 +172,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::langgraph::{Graphs, id::new_id, storage, webhook::Webhooks};
+    use crate::langgraph::{id::new_id, manager::test_records::open_manager};
 
     /// Returns a manager with a stored webhook, and the receiver of the webhook.
     async fn manager_with_webhook() -> (Arc<Manager>, PendingWebhook, TcpListener) {
-        let storage = storage::open(Path::new(":memory:")).unwrap();
-        let webhooks = Webhooks { allow_private: true };
-        let manager = Manager::new(Graphs::in_memory(), storage, webhooks, 1);
+        let manager = open_manager(":memory:");
         let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let webhook = PendingWebhook {
             run_id: new_id(),
