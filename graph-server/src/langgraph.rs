@@ -55,6 +55,7 @@ mod assistants;
 mod authorize;
 mod cancellation;
 mod database;
+mod document;
 mod drawing;
 mod edit;
 mod error;
@@ -77,6 +78,7 @@ mod storage;
 mod stream;
 mod time;
 mod trace_context;
+mod view;
 mod webhook;
 
 use std::{path::Path, sync::Arc};

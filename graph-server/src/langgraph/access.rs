@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::{
     authorize::{AccessRequest, Action, Authorize, Decision, Resource},
-    database::View,
     error::{ApiError, ApiResult},
     manager::Manager,
     required_access::required_access,
     trace_context::trace_parent,
+    view::View,
 };
 use crate::http::{Client, Scope, read_json};
 
@@ -151,11 +151,11 @@ fn name(scope: Scope) -> &'static str {
 
 impl Manager {
     /// Fails if the client may not change an object that it sees, such as the assistant of a graph.
-    pub(super) async fn check_change<T: super::database::Document>(
+    pub(super) async fn check_change<T: super::document::Document>(
         &self,
         id: &str,
     ) -> ApiResult<()> {
-        match self.database.is_hidden::<T>(id).await? {
+        match self.database.is_protected::<T>(id).await? {
             true => Err(ApiError::forbidden(format!(
                 "`{id}` belongs to the server; only admins may change it"
             ))),

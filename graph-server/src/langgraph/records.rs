@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     authorize::Resource,
-    database::Document,
+    document::Document,
     error::NamedError,
     request::{
         config::Metadata,
@@ -94,13 +94,10 @@ pub(super) const THREAD_FIELDS: [&str; 11] = [
 impl Document for Thread {
     const KIND: &'static str = "thread";
     const RESOURCES: &'static [Resource] = &[Resource::Threads, Resource::Runs];
+    const HAS_METADATA: bool = true;
 
     fn id(&self) -> String {
         self.thread_id.to_string()
-    }
-
-    fn metadata(&self) -> Option<&Metadata> {
-        Some(&self.metadata)
     }
 }
 
@@ -213,6 +210,7 @@ pub(super) const RUN_FIELDS: [&str; 11] = [
 impl Document for Run {
     const KIND: &'static str = "run";
     const RESOURCES: &'static [Resource] = &[Resource::Threads, Resource::Runs];
+    const HAS_METADATA: bool = true;
 
     fn id(&self) -> String {
         self.run_id.to_string()
@@ -224,10 +222,6 @@ impl Document for Run {
 
     fn status(&self) -> Option<String> {
         Some(self.status.name().to_owned())
-    }
-
-    fn metadata(&self) -> Option<&Metadata> {
-        Some(&self.metadata)
     }
 }
 
@@ -263,14 +257,11 @@ pub(super) const ASSISTANT_FIELDS: [&str; 10] = [
 impl Document for Assistant {
     const KIND: &'static str = "assistant";
     const RESOURCES: &'static [Resource] = &[Resource::Assistants];
+    const HAS_METADATA: bool = true;
     const SHARED: bool = true;
 
     fn id(&self) -> String {
         self.assistant_id.to_string()
-    }
-
-    fn metadata(&self) -> Option<&Metadata> {
-        Some(&self.metadata)
     }
 }
 
@@ -282,6 +273,7 @@ pub(super) struct AssistantVersion(pub(super) Assistant);
 impl Document for AssistantVersion {
     const KIND: &'static str = "assistant_version";
     const RESOURCES: &'static [Resource] = &[Resource::Assistants];
+    const HAS_METADATA: bool = true;
     const SHARED: bool = true;
 
     fn id(&self) -> String {
@@ -290,10 +282,6 @@ impl Document for AssistantVersion {
 
     fn parent(&self) -> Option<String> {
         Some(self.0.assistant_id.to_string())
-    }
-
-    fn metadata(&self) -> Option<&Metadata> {
-        Some(&self.0.metadata)
     }
 }
 
@@ -351,12 +339,9 @@ pub(super) const CRON_FIELDS: [&str; 14] = [
 impl Document for Cron {
     const KIND: &'static str = "cron";
     const RESOURCES: &'static [Resource] = &[Resource::Crons];
+    const HAS_METADATA: bool = true;
 
     fn id(&self) -> String {
         self.cron_id.to_string()
-    }
-
-    fn metadata(&self) -> Option<&Metadata> {
-        Some(&self.metadata)
     }
 }

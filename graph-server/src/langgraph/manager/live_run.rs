@@ -10,7 +10,6 @@ use std::{
 
 use crate::langgraph::{
     cancellation::Cancellation,
-    database::View,
     records::{Run, RunStatus},
     stream::{
         buffer::{BufferReader, EventBuffer},
@@ -19,6 +18,7 @@ use crate::langgraph::{
         protocol::AgentTree,
         sse::{EventId, RunEvents},
     },
+    view::View,
 };
 use graph_core::RunControl;
 use serde_json::Value;

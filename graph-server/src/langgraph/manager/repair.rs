@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::{Manager, finish::lost_error};
 use crate::langgraph::{
-    database::Search,
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadStatus},
+    storage::Search,
 };
 
 impl Manager {

@@ -16,7 +16,6 @@ use uuid::Uuid;
 use crate::langgraph::{
     access::Access,
     assistants::{find_assistant, store_version, versions},
-    database::Search,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     json_filter::contains_all,
@@ -28,7 +27,9 @@ use crate::langgraph::{
         page::{Page, SortOrder, check_fields, select},
         query::Query,
     },
+    storage::Search,
     time::now,
+    view::View,
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -151,7 +152,9 @@ async fn update(
     manager.database.view().add_required::<Assistant>(&mut assistant.metadata);
     assistant.name = body.name.unwrap_or(assistant.name);
     assistant.description = body.description.or(assistant.description);
-    let newest = versions(&manager.database, assistant.assistant_id).await?;
+    // Versions that the client does not see have numbers too.
+    let unrestricted = manager.database.with_view(View::default());
+    let newest = versions(&unrestricted, assistant.assistant_id).await?;
     assistant.version = newest.first().map_or(1, |it| it.version + 1);
     assistant.updated_at = now();
     store_version(&manager.database, &assistant).await?;
@@ -169,8 +172,12 @@ async fn delete(
         find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();
     manager.check_change::<Assistant>(&id).await?;
     // The assistant is deleted before its threads, so that no thread can start further runs of it.
-    manager.database.delete_children::<AssistantVersion>(&id).await?;
-    manager.database.delete::<Assistant>(&id).await?;
+    if !manager.database.delete::<Assistant>(&id).await? {
+        return Err(ApiError::not_found(format!("assistant {id} does not exist")));
+    }
+    // Earlier versions can have other metadata, so the client may not see all of them.
+    let unrestricted = manager.database.with_view(View::default());
+    unrestricted.delete_children::<AssistantVersion>(&id).await?;
     delete_crons(&manager, &id).await?;
     if with_threads {
         delete_threads(&manager, &id).await?;

@@ -24,7 +24,6 @@ use self::{
 use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
-    database::Search,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     manager::Manager,
@@ -34,6 +33,7 @@ use crate::langgraph::{
         config::Metadata,
         page::{Page, SortOrder, check_fields, select},
     },
+    storage::Search,
     time::now,
 };
 

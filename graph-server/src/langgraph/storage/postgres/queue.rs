@@ -14,7 +14,8 @@ use crate::langgraph::{
     cancellation::Cancellation,
     error::{ApiError, ApiResult},
     storage::{
-        ActiveRun, CancelOutcome, Claim, Decide, Next, Row, RunQueue, ThreadChange, ThreadEntry,
+        ActiveRun, CancelOutcome, Claim, Decide, Filter, Next, Row, RunQueue, ThreadChange,
+        ThreadEntry,
     },
 };
 
@@ -236,7 +237,7 @@ async fn apply(
 ) -> ApiResult<()> {
     let id = thread.to_string();
     for row in &change.put {
-        documents::put(transaction, row).await?;
+        documents::put(transaction, row, Filter::default()).await?;
     }
     if let Some(cancellation) = &change.cancel {
         let cancel = "

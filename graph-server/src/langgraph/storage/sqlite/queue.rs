@@ -21,8 +21,8 @@ use super::{
 };
 use crate::langgraph::{
     cancellation::Cancellation,
-    error::{ApiError, ApiResult},
-    storage::{ActiveRun, CancelOutcome, Claim, Decide, Next, Row, RunQueue, ThreadEntry},
+    error::ApiResult,
+    storage::{ActiveRun, CancelOutcome, Claim, Decide, Filter, Next, Row, RunQueue, ThreadEntry},
     time::time_until,
 };
 
@@ -186,9 +186,7 @@ impl RunQueue for SqliteQueue {
         let change = decide(ThreadEntry { document, owner: owner.flatten(), active, reserved })?;
         let transaction = connection.transaction()?;
         for row in &change.put {
-            if !put(&transaction, row, None)? {
-                return Err(ApiError::id_in_use());
-            }
+            put(&transaction, row, Filter::default())?;
         }
         let mut cancelled: Vec<&mut Entry> = Vec::new();
         if let Some(cancellation) = &change.cancel {
@@ -247,7 +245,7 @@ impl RunQueue for SqliteQueue {
         let mut connection = self.documents.lock();
         let transaction = connection.transaction()?;
         for row in [Some(run), webhook].iter().flatten() {
-            put(&transaction, row, None)?;
+            put(&transaction, row, Filter::default())?;
         }
         transaction.commit()?;
         Ok(true)
