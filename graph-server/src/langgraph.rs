@@ -75,6 +75,7 @@ mod schemas;
 mod service_graph;
 mod state_json;
 mod storage;
+mod store_area;
 mod stream;
 mod time;
 mod trace_context;

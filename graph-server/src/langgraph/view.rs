@@ -9,6 +9,7 @@ use super::{
     document::Document,
     json_filter::contains_all,
     storage::Filter,
+    store_area::StoreArea,
 };
 
 /// The objects that a client sees, and the owner of the objects that it creates.
@@ -20,6 +21,8 @@ pub(super) struct View {
     owner: Option<Arc<str>>,
     /// Metadata that determines which objects are visible, instead of their owners.
     required: Option<Arc<RequiredMetadata>>,
+    /// Namespace of the store that the request accesses, instead of the one that it names.
+    namespace: Option<Arc<[String]>>,
 }
 
 /// Entries that the metadata of visible objects contains, for the resources that a request accesses.
@@ -33,12 +36,12 @@ impl View {
     /// Returns the view of a client that sees only the objects of its owner.
     pub(super) fn of_owner(owner: &str) -> Self {
         let owner: Arc<str> = owner.into();
-        Self { filter: Some(owner.clone()), owner: Some(owner), required: None }
+        Self { filter: Some(owner.clone()), owner: Some(owner), ..Self::default() }
     }
 
     /// Returns the view of a client that sees the objects of all owners.
     pub(super) fn of_admin(owner: &str) -> Self {
-        Self { filter: None, owner: Some(owner.into()), required: None }
+        Self { owner: Some(owner.into()), ..Self::default() }
     }
 
     /// Returns a view in which the metadata of an object determines whether it is visible, instead of its owner. This
@@ -51,11 +54,30 @@ impl View {
         Self { required: Some(Arc::new(RequiredMetadata { entries, access })), ..self }
     }
 
+    /// Returns a view in which a request accesses this namespace of the store, instead of the one that it names.
+    pub(super) fn in_namespace(self, namespace: Vec<String>) -> Self {
+        Self { namespace: Some(namespace.into()), ..self }
+    }
+
     /// Returns the entries that the metadata of objects of this kind must contain, if this determines their visibility.
     pub(super) fn required<T: Document>(&self) -> Option<&Map<String, Value>> {
+        self.required_for(T::RESOURCES)
+    }
+
+    fn required_for(&self, resources: &[Resource]) -> Option<&Map<String, Value>> {
         let required = self.required.as_deref()?;
-        let is_subject = |(it, _): &(Resource, Action)| T::RESOURCES.contains(it);
+        let is_subject = |(it, _): &(Resource, Action)| resources.contains(it);
         required.access.iter().any(is_subject).then_some(&required.entries)
+    }
+
+    /// Returns the part of the store that a request accesses.
+    pub(super) fn store_area(&self) -> StoreArea {
+        match (&self.namespace, self.required_for(&[Resource::Store]), self.filter.as_deref()) {
+            (Some(namespace), _, _) => StoreArea::Namespace(namespace.clone()),
+            (None, Some(entries), _) => StoreArea::of_entries(entries),
+            (None, None, Some(owner)) => StoreArea::of_owner(owner),
+            (None, None, None) => StoreArea::Everything,
+        }
     }
 
     /// Adds the entries that an object needs to be visible to the client.
@@ -79,11 +101,6 @@ impl View {
         self.filter.as_deref().is_none_or(|it| owner == Some(it))
     }
 
-    /// Returns the owner to whose objects the view is restricted.
-    pub(super) fn restricted_to(&self) -> Option<&str> {
-        self.filter.as_deref()
-    }
-
     /// Returns the owner of new objects.
     pub(super) fn owner(&self) -> Option<&str> {
         self.owner.as_deref()
@@ -98,7 +115,7 @@ impl View {
     pub(super) fn change_filter<T: Document>(&self) -> Filter<'_> {
         let required = self.required::<T>();
         Filter {
-            owner: self.restricted_to().filter(|_| required.is_none()),
+            owner: self.filter.as_deref().filter(|_| required.is_none()),
             shared: false,
             metadata: required.filter(|_| T::HAS_METADATA),
         }
