@@ -92,7 +92,7 @@ pub use self::{
     executor::{ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, RunExecutor},
     graphs::{Graphs, UnknownGraphError},
     schemas::Schemas,
-    service_graph::service_graph,
+    service_graph::{ServiceRuns, service_graph},
 };
 use self::{manager::Manager, storage::Storage, webhook::Webhooks};
 use crate::http::Metrics;
