@@ -70,6 +70,7 @@ mod position;
 mod records;
 mod request;
 mod required_access;
+mod retry;
 mod routes;
 mod schemas;
 mod service_graph;

@@ -6,12 +6,12 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Weak, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use tokio::{
     sync::broadcast::{self, error::RecvError},
-    time::{sleep, timeout},
+    time::timeout,
 };
 use uuid::Uuid;
 
@@ -20,13 +20,11 @@ use crate::langgraph::{
     error::{ApiError, ApiResult},
     position::Position,
     records::{Run, Thread},
+    retry::retry,
     state_json::state_json,
     storage::{Claim, Notice, SharedEvents, StoredEvent},
     stream::item::Item,
 };
-
-/// Delay before events are read again after a failure.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Returns a run whose events can be read. `found` is the run as this process knows it.
@@ -99,13 +97,13 @@ impl Manager {
         feed.is_loaded.store(false, Ordering::Release);
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
-            while let Err(error) = manager.load_feed(&shared, thread, &feed).await {
+            let load = || manager.load_feed(&shared, thread, &feed);
+            let is_temporary = |error: &ApiError| {
                 tracing::warn!(%thread, %error, "cannot read the runs of a thread; retrying");
-                if manager.is_shutting_down() || !feed.has_readers() {
-                    return;
-                }
-                sleep(RETRY_DELAY).await;
-            }
+                feed.has_readers()
+            };
+            // A feed without readers is loaded when a client reads it.
+            let _ = retry(load, is_temporary, manager.shutting_down()).await;
         });
     }
 
@@ -230,14 +228,13 @@ impl Manager {
         }
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
-            while let Err(error) = follow_run(&*shared, &live).await {
+            let follow = || follow_run(&*shared, &live);
+            let is_temporary = |error: &ApiError| {
                 tracing::warn!(%run, %error, "cannot read the events of a run; retrying");
-                if manager.is_shutting_down() {
-                    return;
-                }
-                sleep(RETRY_DELAY).await;
-            }
-            if live.has_ended() {
+                true
+            };
+            let followed = retry(follow, is_temporary, manager.shutting_down()).await;
+            if followed.is_ok() && live.has_ended() {
                 manager.lock().remove(run);
             }
         });
