@@ -66,6 +66,7 @@ mod id;
 mod json_filter;
 mod manager;
 mod openapi;
+mod operations;
 mod position;
 mod records;
 mod request;
