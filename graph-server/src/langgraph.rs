@@ -81,6 +81,7 @@ mod store_area;
 mod stream;
 mod time;
 mod trace_context;
+mod typed_graph;
 mod view;
 mod webhook;
 

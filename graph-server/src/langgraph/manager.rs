@@ -13,6 +13,7 @@ mod dispatch;
 mod execute;
 mod expiry;
 mod finish;
+mod leases;
 mod live_run;
 mod live_runs;
 mod protocol_events;
