@@ -1,126 +1,13 @@
 //! The operations of the API: the access that they need, and their descriptions.
 
+mod operation;
+
+pub(super) use self::operation::{Answer, Operation};
+use self::operation::{Tag, delete, get, post, tag};
 use super::authorize::{
-    Action::{self, Create, Delete, Read, Search, Update},
-    Resource::{self, Assistants, Crons, Metrics, Runs, Store, Threads},
+    Action::{Delete, Read, Search, Update},
+    Resource::{Assistants, Crons, Metrics, Runs, Store, Threads},
 };
-
-/// An operation.
-pub(super) struct Operation {
-    /// Method, in lower case.
-    pub(super) method: &'static str,
-    pub(super) path: &'static str,
-    pub(super) tag: Tag,
-    /// Access that clients need. `None`: the operation needs no credentials.
-    pub(super) access: Option<(Resource, Action)>,
-    pub(super) summary: &'static str,
-    /// Query parameters and their schemas.
-    pub(super) query: &'static [(&'static str, &'static str)],
-    /// Schema of the body.
-    pub(super) body: Option<&'static str>,
-    pub(super) answer: Answer,
-}
-
-/// Response to a request that succeeds.
-pub(super) enum Answer {
-    /// An object with this schema.
-    Object(&'static str),
-    /// An object with this schema, or no content with the status 204 if the client prefers a minimal response.
-    ObjectOrEmpty(&'static str),
-    /// A list of objects with this schema.
-    List(&'static str),
-    /// Any JSON value.
-    Any,
-    /// Any JSON value, or no content with the status 202.
-    AnyOrAccepted,
-    Count,
-    Events,
-    /// A stream of events, or no content with the status 204.
-    EventsOrEmpty,
-    Text,
-    /// No content.
-    Empty,
-}
-
-impl Answer {
-    pub(super) fn status(&self) -> &'static str {
-        match self {
-            Self::Empty => "204",
-            _ => "200",
-        }
-    }
-}
-
-/// A group of operations.
-#[derive(Clone, Copy)]
-pub(super) struct Tag {
-    pub(super) name: &'static str,
-    /// Resource that the operations access.
-    resource: Resource,
-}
-
-const fn tag(name: &'static str, resource: Resource) -> Tag {
-    Tag { name, resource }
-}
-
-/// Returns an operation that reads.
-const fn get(tag: Tag, path: &'static str, answer: Answer, summary: &'static str) -> Operation {
-    let access = Some((tag.resource, Read));
-    Operation { method: "get", path, tag, access, summary, query: &[], body: None, answer }
-}
-
-/// Returns an operation that creates something.
-const fn post(
-    tag: Tag,
-    path: &'static str,
-    body: &'static str,
-    answer: Answer,
-    summary: &'static str,
-) -> Operation {
-    let access = Some((tag.resource, Create));
-    Operation { method: "post", path, tag, access, summary, query: &[], body: Some(body), answer }
-}
-
-/// Returns an operation that deletes something.
-const fn delete(tag: Tag, path: &'static str, summary: &'static str) -> Operation {
-    get(tag, path, Answer::Empty, summary).method("delete", Delete)
-}
-
-impl Operation {
-    const fn query(mut self, query: &'static [(&'static str, &'static str)]) -> Self {
-        self.query = query;
-        self
-    }
-
-    /// Sets the method, and what the operation does.
-    const fn method(mut self, method: &'static str, action: Action) -> Self {
-        self.method = method;
-        self.action(action)
-    }
-
-    /// Sets what the operation does.
-    const fn action(self, action: Action) -> Self {
-        let resource = self.tag.resource;
-        self.access(resource, action)
-    }
-
-    /// Sets the resource that the operation accesses, and what it does.
-    const fn access(mut self, resource: Resource, action: Action) -> Self {
-        self.access = Some((resource, action));
-        self
-    }
-
-    /// Allows the operation without credentials.
-    const fn open(mut self) -> Self {
-        self.access = None;
-        self
-    }
-
-    const fn without_body(mut self) -> Self {
-        self.body = None;
-        self
-    }
-}
 
 const ASSISTANTS: Tag = tag("Assistants", Assistants);
 const THREADS: Tag = tag("Threads", Threads);

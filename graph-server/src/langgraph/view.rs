@@ -16,7 +16,7 @@ use super::{
 #[derive(Debug, Clone, Default)]
 pub(super) struct View {
     /// Only the objects of this owner. `None`: the objects of all owners.
-    filter: Option<Arc<str>>,
+    only_owner: Option<Arc<str>>,
     /// Owner of new objects.
     owner: Option<Arc<str>>,
     /// Metadata that determines which objects are visible, instead of their owners.
@@ -36,7 +36,7 @@ impl View {
     /// Returns the view of a client that sees only the objects of its owner.
     pub(super) fn of_owner(owner: &str) -> Self {
         let owner: Arc<str> = owner.into();
-        Self { filter: Some(owner.clone()), owner: Some(owner), ..Self::default() }
+        Self { only_owner: Some(owner.clone()), owner: Some(owner), ..Self::default() }
     }
 
     /// Returns the view of a client that sees the objects of all owners.
@@ -72,7 +72,7 @@ impl View {
 
     /// Returns the part of the store that a request accesses.
     pub(super) fn store_area(&self) -> StoreArea {
-        match (&self.namespace, self.required_for(&[Resource::Store]), self.filter.as_deref()) {
+        match (&self.namespace, self.required_for(&[Resource::Store]), self.only_owner.as_deref()) {
             (Some(namespace), _, _) => StoreArea::Namespace(namespace.clone()),
             (None, Some(entries), _) => StoreArea::of_entries(entries),
             (None, None, Some(owner)) => StoreArea::of_owner(owner),
@@ -98,7 +98,7 @@ impl View {
     }
 
     pub(super) fn sees_owner(&self, owner: Option<&str>) -> bool {
-        self.filter.as_deref().is_none_or(|it| owner == Some(it))
+        self.only_owner.as_deref().is_none_or(|it| owner == Some(it))
     }
 
     /// Returns the owner of new objects.
@@ -115,7 +115,7 @@ impl View {
     pub(super) fn change_filter<T: Document>(&self) -> Filter<'_> {
         let required = self.required::<T>();
         Filter {
-            owner: self.filter.as_deref().filter(|_| required.is_none()),
+            owner: self.only_owner.as_deref().filter(|_| required.is_none()),
             shared: false,
             metadata: required.filter(|_| T::HAS_METADATA),
         }

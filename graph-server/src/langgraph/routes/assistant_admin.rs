@@ -1,4 +1,4 @@
-//! Assistants: create, update, delete, search, count and versions.
+//! Assistants: create, update, delete and versions.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use axum::{
     Json, Router,
     extract::Path,
     http::StatusCode,
-    response::Response,
     routing::{patch, post},
 };
 use serde::Deserialize;
@@ -20,11 +19,11 @@ use crate::langgraph::{
     id::{new_id, parse_id},
     json_filter::contains_all,
     manager::Manager,
-    records::{ASSISTANT_FIELDS, Assistant, AssistantVersion, Cron, Thread},
+    records::{Assistant, AssistantVersion, Cron, Thread},
     request::{
         body::{Body, or_default},
         config::{Config, Metadata},
-        page::{Page, SortOrder, check_fields, select},
+        page::Page,
         query::Query,
     },
     storage::Search,
@@ -35,8 +34,6 @@ use crate::langgraph::{
 pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new()
         .route("/assistants", post(create))
-        .route("/assistants/search", post(search))
-        .route("/assistants/count", post(count))
         .route("/assistants/{id}", patch(update).delete(delete))
         .route("/assistants/{id}/versions", post(list_versions))
         .route("/assistants/{id}/latest", post(set_latest))
@@ -208,84 +205,6 @@ async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()
         manager.delete_thread(parse_id("thread", &id)?).await?;
     }
     Ok(())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SearchAssistants {
-    #[serde(default, deserialize_with = "or_default")]
-    metadata: Metadata,
-    #[serde(default)]
-    graph_id: Option<String>,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    limit: Option<usize>,
-    #[serde(default)]
-    offset: Option<usize>,
-    #[serde(default, deserialize_with = "or_default")]
-    sort_by: SortBy,
-    #[serde(default, deserialize_with = "or_default")]
-    sort_order: SortOrder,
-    #[serde(default, deserialize_with = "or_default")]
-    select: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SortBy {
-    AssistantId,
-    GraphId,
-    Name,
-    #[default]
-    CreatedAt,
-    UpdatedAt,
-}
-
-impl SortBy {
-    fn field(self) -> &'static str {
-        match self {
-            Self::AssistantId => "assistant_id",
-            Self::GraphId => "graph_id",
-            Self::Name => "name",
-            Self::CreatedAt => "created_at",
-            Self::UpdatedAt => "updated_at",
-        }
-    }
-}
-
-impl SearchAssistants {
-    /// Returns the assistants on a page, and the total number of matching assistants.
-    async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Assistant>, usize)> {
-        check_fields(&self.select, &ASSISTANT_FIELDS)?;
-        let fields = self.graph_id.as_ref().map(|it| field("graph_id", it));
-        let search = Search {
-            fields: fields.as_ref(),
-            name: self.name.as_deref(),
-            metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
-            ..page.search(self.sort_by.field(), self.sort_order)
-        };
-        manager.database.search(&search).await
-    }
-}
-
-async fn search(
-    Access(manager): Access,
-    Body(body): Body<SearchAssistants>,
-) -> ApiResult<Response> {
-    let page = Page::new(body.limit, body.offset)?;
-    let (found, total) = body.find(&manager, page).await?;
-    let found = found.iter().map(|it| select(it, &body.select, &ASSISTANT_FIELDS));
-    Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
-}
-
-async fn count(
-    Access(manager): Access,
-    Body(body): Body<SearchAssistants>,
-) -> ApiResult<Json<usize>> {
-    Page::new(body.limit, body.offset)?;
-    let (_, total) = body.find(&manager, Page::empty()).await?;
-    Ok(Json(total))
 }
 
 #[derive(Deserialize)]
