@@ -116,7 +116,7 @@ async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View
     for &(resource, action) in required {
         for body in bodies {
             let namespace = match resource {
-                Resource::Store => requested_namespace(&parts.uri, body)?,
+                Resource::Store => requested_namespace(&parts.method, &parts.uri, body)?,
                 _ => Vec::new(),
             };
             let request = AccessRequest {

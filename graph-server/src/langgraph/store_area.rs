@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::Uri;
+use axum::http::{Method, Uri};
 use serde_json::{Map, Value};
 
 use super::{error::ApiResult, request::query::Query};
@@ -68,15 +68,19 @@ fn escape(label: &str) -> String {
 
 /// Returns the namespace that a request about the store names: that of an item, or the prefix of a search or a list.
 /// Returns an empty one if the request names none, or an invalid one, which the handler refuses.
-pub(super) fn requested_namespace(uri: &Uri, body: &Value) -> ApiResult<Vec<String>> {
+pub(super) fn requested_namespace(
+    method: &Method,
+    uri: &Uri,
+    body: &Value,
+) -> ApiResult<Vec<String>> {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        let namespace = Query::of_uri(uri)?.text("namespace")?;
+        return Ok(namespace.as_deref().map(split).unwrap_or_default());
+    }
     // The handlers refuse bodies with more than one of these fields.
     let fields = ["namespace", "namespace_prefix", "prefix"];
     let named = fields.iter().map(|it| &body[*it]).find(|it| !it.is_null());
-    if let Some(labels) = named {
-        return Ok(serde_json::from_value(labels.clone()).unwrap_or_default());
-    }
-    let namespace = Query::of_uri(uri)?.text("namespace")?;
-    Ok(namespace.as_deref().map(split).unwrap_or_default())
+    Ok(named.map(|it| serde_json::from_value(it.clone()).unwrap_or_default()).unwrap_or_default())
 }
 
 /// Returns the labels of a namespace in a query parameter.
@@ -92,22 +96,26 @@ mod tests {
 
     #[test]
     fn the_namespace_of_every_request_is_found() {
-        let named = |uri: &str, body: Value| requested_namespace(&uri.parse().unwrap(), &body);
+        let in_body = |body: Value| {
+            // The handlers of requests with a body do not read the query.
+            let uri = "/store/items?namespace=other".parse().unwrap();
+            requested_namespace(&Method::POST, &uri, &body).unwrap()
+        };
         let labels = json!(["a", "b"]);
-        assert_eq!(named("/store/items", json!({ "namespace": labels })).unwrap(), ["a", "b"]);
-        let search = json!({ "namespace_prefix": labels, "limit": 1 });
-        assert_eq!(named("/store/items/search", search).unwrap(), ["a", "b"]);
-        let list = json!({ "prefix": labels, "suffix": ["c"] });
-        assert_eq!(named("/store/namespaces", list).unwrap(), ["a", "b"]);
-        let null = Value::Null;
-        assert_eq!(named("/store/items?namespace=a%2Eb&key=k", null.clone()).unwrap(), ["a", "b"]);
-        assert_eq!(
-            named("/store/items?namespace=%5B%22a.b%22%5D", null.clone()).unwrap(),
-            ["a", "b"]
-        );
-        assert!(named("/store/items?namespace=a&namespace=b", null.clone()).is_err());
-        assert!(named("/store/items/search", null).unwrap().is_empty());
-        assert!(named("/store/items", json!({ "namespace": "a" })).unwrap().is_empty());
+        assert_eq!(in_body(json!({ "namespace": labels })), ["a", "b"]);
+        assert_eq!(in_body(json!({ "namespace_prefix": labels, "limit": 1 })), ["a", "b"]);
+        assert_eq!(in_body(json!({ "prefix": labels, "suffix": ["c"] })), ["a", "b"]);
+        assert!(in_body(Value::Null).is_empty());
+        assert!(in_body(json!({ "namespace": "a" })).is_empty());
+
+        let in_query = |query: &str| {
+            let uri = format!("/store/items?{query}").parse().unwrap();
+            requested_namespace(&Method::GET, &uri, &Value::Null)
+        };
+        assert_eq!(in_query("namespace=a%2Eb&key=k").unwrap(), ["a", "b"]);
+        assert_eq!(in_query("namespace=%5B%22a.b%22%5D").unwrap(), ["a", "b"]);
+        assert!(in_query("namespace=a&namespace=b").is_err());
+        assert!(in_query("key=k").unwrap().is_empty());
     }
 
     #[test]
