@@ -196,6 +196,31 @@ async fn clients_of_langgraph_start_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn clients_of_langgraph_answer_the_review_of_a_run() {
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(folder.path(), IN_PROCESS, None).await;
+    let (_, thread) = server.post("/langgraph/threads", json!({})).await;
+    let wait = format!("/langgraph/threads/{}/runs/wait", thread["thread_id"].as_str().unwrap());
+    let input = json!({ "ticker": "NVDA", "rounds": 1, "review": true });
+    let body = json!({ "assistant_id": "consulting", "input": input });
+    let (_, waiting) = server.post(&wait, body).await;
+    let question = &waiting["__interrupt__"][0]["value"];
+    let id = question["run_id"].as_str().unwrap();
+    let first = question["moves"][0].clone();
+    let resume =
+        |answer: Value| json!({ "assistant_id": "consulting", "command": { "resume": answer } });
+    let (_, refused) = server.post(&wait, resume(json!({ "moves": [] }))).await;
+    let message = refused["__error__"]["message"].as_str().unwrap();
+    assert!(message.contains("keep at least one"), "{refused}");
+    let (_, output) = server.post(&wait, resume(json!({ "moves": [first] }))).await;
+    assert_eq!(
+        (&output["run_id"], &output["status"]),
+        (&json!(id), &json!("complete")),
+        "{output}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     const KILLS: usize = 10;
     let folder = TempDir::new().unwrap();

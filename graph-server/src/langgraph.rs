@@ -55,6 +55,7 @@ mod assistants;
 mod authorize;
 mod cancellation;
 mod database;
+mod document;
 mod drawing;
 mod edit;
 mod error;
@@ -65,18 +66,23 @@ mod id;
 mod json_filter;
 mod manager;
 mod openapi;
+mod operations;
 mod position;
 mod records;
 mod request;
 mod required_access;
+mod retry;
 mod routes;
 mod schemas;
 mod service_graph;
 mod state_json;
 mod storage;
+mod store_area;
 mod stream;
 mod time;
 mod trace_context;
+mod typed_graph;
+mod view;
 mod webhook;
 
 use std::{path::Path, sync::Arc};
@@ -89,7 +95,7 @@ pub use self::{
     executor::{ExecutorError, ExecutorInput, ExecutorOutcome, ExecutorRun, RunExecutor},
     graphs::{Graphs, UnknownGraphError},
     schemas::Schemas,
-    service_graph::service_graph,
+    service_graph::{ServiceRuns, service_graph},
 };
 use self::{manager::Manager, storage::Storage, webhook::Webhooks};
 use crate::http::Metrics;

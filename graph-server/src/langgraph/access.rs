@@ -13,11 +13,12 @@ use serde_json::Value;
 
 use super::{
     authorize::{AccessRequest, Action, Authorize, Decision, Resource},
-    database::View,
     error::{ApiError, ApiResult},
     manager::Manager,
     required_access::required_access,
+    store_area::requested_namespace,
     trace_context::trace_parent,
+    view::View,
 };
 use crate::http::{Client, Scope, read_json};
 
@@ -114,19 +115,30 @@ async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View
     let mut decisions = Vec::new();
     for &(resource, action) in required {
         for body in bodies {
-            let request =
-                AccessRequest { uri, body, ..AccessRequest::new(client, resource, action) };
-            match authorizer.authorize(&request).await {
-                Decision::Deny(reason) => return Err(ApiError::forbidden(reason)),
-                Decision::AllowWhere(_)
-                    if matches!(resource, Resource::Store | Resource::Metrics) =>
-                {
-                    let problem =
-                        "the authorizer returned `AllowWhere` for a resource without metadata";
-                    return Err(ApiError::internal(problem));
+            let namespace = match resource {
+                Resource::Store => requested_namespace(&parts.method, &parts.uri, body)?,
+                _ => Vec::new(),
+            };
+            let request = AccessRequest {
+                uri,
+                namespace: &namespace,
+                body,
+                ..AccessRequest::new(client, resource, action)
+            };
+            let problem = match (authorizer.authorize(&request).await, resource) {
+                (Decision::Deny(reason), _) => return Err(ApiError::forbidden(reason)),
+                (Decision::AllowWhere(_), Resource::Metrics) => {
+                    "the authorizer returned `AllowWhere` for the metrics, which have no metadata"
                 }
-                decision => decisions.push(decision),
-            }
+                (Decision::AllowNamespace(_), it) if it != Resource::Store => {
+                    "the authorizer returned `AllowNamespace` for a resource other than the store"
+                }
+                (decision, _) => {
+                    decisions.push(decision);
+                    continue;
+                }
+            };
+            return Err(ApiError::internal(problem));
         }
     }
     decisions.dedup();
@@ -134,6 +146,7 @@ async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View
         Ok([Decision::Allow]) => Ok(view),
         Ok([Decision::AllowAs(owner)]) => Ok(View::of_owner(&owner)),
         Ok([Decision::AllowWhere(entries)]) => Ok(view.requiring(entries, required)),
+        Ok([Decision::AllowNamespace(namespace)]) => Ok(view.in_namespace(namespace)),
         // The handler of a request has one view.
         Ok([Decision::Deny(_)]) | Err(_) => Err(ApiError::forbidden(
             "this server allows no request that accesses objects of several owners or with different metadata",
@@ -151,11 +164,11 @@ fn name(scope: Scope) -> &'static str {
 
 impl Manager {
     /// Fails if the client may not change an object that it sees, such as the assistant of a graph.
-    pub(super) async fn check_change<T: super::database::Document>(
+    pub(super) async fn check_change<T: super::document::Document>(
         &self,
         id: &str,
     ) -> ApiResult<()> {
-        match self.database.is_hidden::<T>(id).await? {
+        match self.database.is_protected::<T>(id).await? {
             true => Err(ApiError::forbidden(format!(
                 "`{id}` belongs to the server; only admins may change it"
             ))),

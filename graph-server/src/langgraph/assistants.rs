@@ -42,9 +42,7 @@ pub(super) async fn create_system_assistants(
 
 /// Stores a new version of an assistant and makes it the current one.
 pub(super) async fn store_version(database: &Database, assistant: &Assistant) -> ApiResult<()> {
-    database.put(&AssistantVersion(assistant.clone())).await?;
-    database.put(assistant).await?;
-    Ok(())
+    database.put_both(&AssistantVersion(assistant.clone()), assistant).await
 }
 
 /// Returns all versions of an assistant, newest first.

@@ -59,6 +59,9 @@ pub struct AccessRequest<'a> {
     pub action: Action,
     /// Path of the request, with its query parameters.
     pub uri: &'a str,
+    /// Namespace that a request about the store names: that of an item, or the prefix of a search or a list. Empty if the
+    /// request names none, or is not about the store.
+    pub namespace: &'a [String],
     /// JSON body of the request, with fields such as `metadata` and `assistant_id`. Null if the request has no JSON body.
     /// In a request to start several runs, the parameters of one of them.
     pub body: &'a Value,
@@ -67,9 +70,9 @@ pub struct AccessRequest<'a> {
 static NO_BODY: Value = Value::Null;
 
 impl<'a> AccessRequest<'a> {
-    /// Creates a request without a path and a body, for the tests of an [`Authorize`].
+    /// Creates a request without a path, a namespace and a body, for the tests of an [`Authorize`].
     pub fn new(client: &'a Client, resource: Resource, action: Action) -> Self {
-        Self { client, resource, action, uri: "", body: &NO_BODY }
+        Self { client, resource, action, uri: "", namespace: &[], body: &NO_BODY }
     }
 }
 
@@ -120,8 +123,52 @@ pub enum Decision {
     ///
     /// This applies to the objects of the request's [`Resource`]; a request about runs or threads also finds the threads
     /// of the runs, and the runs of the threads. Other objects that the request uses, such as the assistant of a run, are
-    /// found as with [`Allow`](Self::Allow). Store items and metrics have no metadata: requests about them fail.
+    /// found as with [`Allow`](Self::Allow).
+    ///
+    /// Store items have no metadata: a request about them accesses those that were stored with the same entries. Requests
+    /// for the metrics fail.
     AllowWhere(Map<String, Value>),
+    /// The request accesses this namespace of the store, instead of the one that it [names](AccessRequest::namespace).
+    /// The namespaces are those that graphs use, so clients and graphs share the items. Requests about other resources
+    /// fail.
+    ///
+    /// ```
+    /// use graph_server::{
+    ///     http::Client,
+    ///     langgraph::{AccessRequest, Action, Authorize, Decision, Resource},
+    /// };
+    ///
+    /// /// Clients access only the namespaces that start with their name.
+    /// #[derive(Debug)]
+    /// struct OwnMemories;
+    ///
+    /// #[async_trait::async_trait]
+    /// impl Authorize for OwnMemories {
+    ///     async fn authorize(&self, request: &AccessRequest<'_>) -> Decision {
+    ///         let user = &request.client.owner;
+    ///         match request.resource {
+    ///             Resource::Store if request.namespace.first() == Some(user) => {
+    ///                 Decision::AllowNamespace(request.namespace.to_vec())
+    ///             }
+    ///             Resource::Store => {
+    ///                 Decision::AllowNamespace([std::slice::from_ref(user), request.namespace].concat())
+    ///             }
+    ///             _ => Decision::Allow,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let ada = Client::new("ada");
+    /// let mut search = AccessRequest::new(&ada, Resource::Store, Action::Search);
+    /// let memories = ["memories".to_owned()];
+    /// search.namespace = &memories;
+    /// let expected = vec!["ada".to_owned(), "memories".to_owned()];
+    /// assert_eq!(OwnMemories.authorize(&search).await, Decision::AllowNamespace(expected));
+    /// # }
+    /// ```
+    AllowNamespace(Vec<String>),
     /// The request is refused with the status 403 and this reason.
     Deny(String),
 }

@@ -13,6 +13,16 @@ pub(super) enum CancelAction {
     Rollback,
 }
 
+impl CancelAction {
+    /// Returns the name of the action in requests and in the database.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "interrupt",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
 /// A request to cancel a run.
 #[derive(Debug, Clone)]
 pub(super) struct Cancellation {
@@ -26,10 +36,18 @@ impl Cancellation {
         Self { action, reason: reason.into() }
     }
 
-    /// Adds a later request: the first one wins, except that a rollback overrides an interrupt.
-    pub(super) fn add(requested: &mut Option<Self>, later: Self) {
-        if requested.as_ref().is_none_or(|it| it.action < later.action) {
-            *requested = Some(later);
-        }
+    /// Restores a cancellation from its stored action and reason.
+    pub(super) fn from_stored(action: Option<&str>, reason: Option<String>) -> Option<Self> {
+        let action = match action? {
+            "rollback" => CancelAction::Rollback,
+            _ => CancelAction::Interrupt,
+        };
+        Some(Self::new(action, reason.unwrap_or_default()))
+    }
+
+    /// Returns whether this request replaces an earlier one: the first request wins, except that a rollback overrides an
+    /// interrupt.
+    pub(super) fn overrides(&self, earlier: Option<&Self>) -> bool {
+        earlier.is_none_or(|it| it.action < self.action)
     }
 }

@@ -2,161 +2,12 @@
 
 use std::sync::Arc;
 
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
-
-pub(super) use super::storage::Search;
 use super::{
-    authorize::{Action, Resource},
-    error::{ApiError, ApiResult},
-    json_filter::contains_all,
-    storage::{Documents, Filter, Row},
+    document::{Document, from_data, to_row},
+    error::ApiResult,
+    storage::{Documents, Search},
+    view::View,
 };
-
-/// An object that is stored in the database.
-pub(super) trait Document: Serialize + DeserializeOwned {
-    /// Name of this kind of object.
-    const KIND: &'static str;
-
-    /// Whether objects without an owner are visible to every client.
-    const SHARED: bool = false;
-
-    /// The resources about which an authorizer decides to whom these objects are visible.
-    const RESOURCES: &'static [Resource] = &[];
-
-    /// Returns the id, which is unique among objects of this kind.
-    fn id(&self) -> String;
-
-    /// Returns the id of the object that this one belongs to.
-    fn parent(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns the status by which objects can be selected.
-    fn status(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns the metadata of the object, if objects of this kind have metadata.
-    fn metadata(&self) -> Option<&Map<String, Value>> {
-        None
-    }
-}
-
-/// Converts an object to the form in which it is stored. A new object belongs to `owner`.
-pub(super) fn to_row<T: Document>(document: &T, owner: Option<&str>) -> ApiResult<Row> {
-    Ok(Row {
-        kind: T::KIND,
-        id: document.id(),
-        parent: document.parent(),
-        status: document.status(),
-        data: serde_json::to_string(document).map_err(|error| ApiError::internal(&error))?,
-        owner: owner.map(str::to_owned),
-    })
-}
-
-/// Restores an object from its stored form.
-pub(super) fn from_data<T: Document>(data: &str) -> ApiResult<T> {
-    serde_json::from_str(data).map_err(|error| ApiError::internal(&error))
-}
-
-/// The objects that a client sees, and the owner of the objects that it creates.
-#[derive(Debug, Clone, Default)]
-pub(super) struct View {
-    /// Only the objects of this owner. `None`: the objects of all owners.
-    filter: Option<Arc<str>>,
-    /// Owner of new objects.
-    owner: Option<Arc<str>>,
-    /// Metadata that determines which objects are visible, instead of their owners.
-    required: Option<Arc<RequiredMetadata>>,
-}
-
-/// Entries that the metadata of visible objects contains, for the resources that a request accesses.
-#[derive(Debug)]
-struct RequiredMetadata {
-    entries: Map<String, Value>,
-    access: &'static [(Resource, Action)],
-}
-
-impl View {
-    /// Returns the view of a client that sees only the objects of its owner.
-    pub(super) fn of_owner(owner: &str) -> Self {
-        let owner: Arc<str> = owner.into();
-        Self { filter: Some(owner.clone()), owner: Some(owner), required: None }
-    }
-
-    /// Returns the view of a client that sees the objects of all owners.
-    pub(super) fn of_admin(owner: &str) -> Self {
-        Self { filter: None, owner: Some(owner.into()), required: None }
-    }
-
-    /// Returns a view in which the metadata of an object determines whether it is visible, instead of its owner. This
-    /// applies to the objects of the resources in `access`.
-    pub(super) fn requiring(
-        self,
-        entries: Map<String, Value>,
-        access: &'static [(Resource, Action)],
-    ) -> Self {
-        Self { required: Some(Arc::new(RequiredMetadata { entries, access })), ..self }
-    }
-
-    /// Returns the entries that the metadata of objects of this kind must contain, if this determines their visibility.
-    fn required<T: Document>(&self) -> Option<&Map<String, Value>> {
-        let required = self.required.as_deref()?;
-        let is_subject = |(it, _): &(Resource, Action)| T::RESOURCES.contains(it);
-        required.access.iter().any(is_subject).then_some(&required.entries)
-    }
-
-    /// Adds the entries that an object needs to be visible to the client.
-    pub(super) fn add_required<T: Document>(&self, metadata: &mut Map<String, Value>) {
-        metadata.extend(self.required::<T>().cloned().into_iter().flatten());
-    }
-
-    /// Returns whether an object of this kind with this owner and metadata is visible.
-    pub(super) fn sees<T: Document>(
-        &self,
-        owner: Option<&str>,
-        metadata: &Map<String, Value>,
-    ) -> bool {
-        match self.required::<T>() {
-            Some(required) => contains_all(metadata, required),
-            None => self.sees_owner(owner),
-        }
-    }
-
-    fn sees_owner(&self, owner: Option<&str>) -> bool {
-        self.filter.as_deref().is_none_or(|it| owner == Some(it))
-    }
-
-    /// Returns whether a document has the required metadata. Documents without metadata are found through other documents,
-    /// which have it.
-    fn has_required<T: Document>(&self, document: &T) -> bool {
-        match (self.required::<T>(), document.metadata()) {
-            (Some(required), Some(metadata)) => contains_all(metadata, required),
-            _ => true,
-        }
-    }
-
-    /// Returns the owner to whose objects the view is restricted.
-    pub(super) fn restricted_to(&self) -> Option<&str> {
-        self.filter.as_deref()
-    }
-
-    /// Returns the owner of new objects.
-    pub(super) fn owner(&self) -> Option<&str> {
-        self.owner.as_deref()
-    }
-
-    /// Returns the owner to whose documents of this kind the view is restricted.
-    fn owner_filter<T: Document>(&self) -> Option<&str> {
-        self.restricted_to().filter(|_| self.required::<T>().is_none())
-    }
-
-    fn filter<T: Document>(&self) -> Filter<'_> {
-        let (owner, metadata) = (self.owner_filter::<T>(), self.required::<T>());
-        Filter { owner, shared: T::SHARED, metadata }
-    }
-}
 
 /// The database, as a client sees it.
 #[derive(Debug, Clone)]
@@ -184,11 +35,19 @@ impl Database {
     /// Stores a document, replacing an earlier one with the same id. A new document belongs to the owner of the view.
     /// Fails if the id belongs to a document that the client may not change.
     pub(super) async fn put<T: Document>(&self, document: &T) -> ApiResult<()> {
-        if self.view.required::<T>().is_some() && self.is_hidden::<T>(&document.id()).await? {
-            return Err(ApiError::id_in_use());
-        }
         let row = to_row(document, self.view.owner())?;
-        self.documents.put(row, self.view.owner_filter::<T>()).await
+        self.documents.put(row, self.view.change_filter::<T>()).await
+    }
+
+    /// Stores two documents like [`Self::put`], both or none.
+    pub(super) async fn put_both<A: Document, B: Document>(
+        &self,
+        first: &A,
+        second: &B,
+    ) -> ApiResult<()> {
+        let first = (to_row(first, self.view.owner())?, self.view.change_filter::<A>());
+        let second = (to_row(second, self.view.owner())?, self.view.change_filter::<B>());
+        self.documents.put_all(&[first, second]).await
     }
 
     /// Replaces a document if it was not changed since it was read. Returns whether it was replaced.
@@ -206,12 +65,9 @@ impl Database {
         self.documents.owner_of(T::KIND, id).await
     }
 
-    /// Returns whether a document with this id exists that the client may not see.
-    pub(super) async fn is_hidden<T: Document>(&self, id: &str) -> ApiResult<bool> {
-        match self.owner_of::<T>(id).await? {
-            Some(owner) => Ok(!self.sees::<T>(id, owner.as_deref()).await?),
-            None => Ok(false),
-        }
+    /// Returns whether a document with this id exists that the client may not change.
+    pub(super) async fn is_protected<T: Document>(&self, id: &str) -> ApiResult<bool> {
+        self.documents.is_excluded(T::KIND, id, self.view.change_filter::<T>()).await
     }
 
     /// Returns whether the client sees the document with this id and owner.
@@ -230,29 +86,23 @@ impl Database {
     /// Returns the document with this id.
     pub(super) async fn get<T: Document>(&self, id: &str) -> ApiResult<Option<T>> {
         let data = self.documents.get(T::KIND, id, self.view.filter::<T>()).await?;
-        let document: Option<T> = data.as_deref().map(from_data).transpose()?;
-        Ok(document.filter(|it| self.view.has_required(it)))
+        data.as_deref().map(from_data).transpose()
     }
 
-    /// Deletes the document with this id. Returns whether it existed.
+    /// Deletes the document with this id, unless the client may not change it. Returns whether it was deleted.
     pub(super) async fn delete<T: Document>(&self, id: &str) -> ApiResult<bool> {
-        if self.view.required::<T>().is_some() && self.is_hidden::<T>(id).await? {
-            return Ok(false);
-        }
-        self.documents.delete(T::KIND, id, self.view.owner_filter::<T>()).await
+        self.documents.delete(T::KIND, id, self.view.change_filter::<T>()).await
     }
 
     /// Deletes the documents of this kind that belong to `parent`.
     pub(super) async fn delete_children<T: Document>(&self, parent: &str) -> ApiResult<()> {
-        self.documents.delete_children(T::KIND, parent, self.view.owner_filter::<T>()).await
+        self.documents.delete_children(T::KIND, parent, self.view.change_filter::<T>()).await
     }
 
     /// Returns the documents of this kind that belong to `parent`, or all of them, oldest first.
     pub(super) async fn list<T: Document>(&self, parent: Option<&str>) -> ApiResult<Vec<T>> {
         let found = self.documents.list(T::KIND, parent, self.view.filter::<T>()).await?;
-        let mut documents = found.iter().map(|it| from_data(it)).collect::<ApiResult<Vec<T>>>()?;
-        documents.retain(|it| self.view.has_required(it));
-        Ok(documents)
+        found.iter().map(|it| from_data(it)).collect()
     }
 
     /// Searches for documents. Returns the requested page, and the total number of matching documents.
@@ -272,5 +122,112 @@ impl Database {
     ) -> ApiResult<Vec<String>> {
         let search = Search { ids_only: true, limit: usize::MAX, ..*search };
         Ok(self.documents.search(T::KIND, &search, self.view.filter::<T>()).await?.documents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+    use crate::langgraph::{
+        authorize::{Action, Resource},
+        id::new_id,
+        records::Thread,
+        storage::{self, Storage},
+    };
+
+    fn team(name: &str) -> Map<String, Value> {
+        Map::from_iter([("team".to_owned(), json!(name))])
+    }
+
+    /// Returns the database of a client that sees the threads of the team `east`.
+    fn east(database: &Database) -> Database {
+        let access = &[(Resource::Threads, Action::Update)];
+        database.with_view(View::of_owner("ada").requiring(team("east"), access))
+    }
+
+    /// Moves a thread to another team while a client of its team changes or deletes it, many times.
+    async fn move_and_change_concurrently(storage: Storage) {
+        let database = Database::new(storage.documents);
+        let client = east(&database);
+        for round in 0..200 {
+            let thread = Thread::new(new_id(), team("east"));
+            let moved = Thread { metadata: team("west"), ..thread.clone() };
+            database.put(&thread).await.unwrap();
+            let moving = tokio::spawn({
+                let (database, moved) = (database.clone(), moved.clone());
+                async move { database.put(&moved).await }
+            });
+            let id = thread.thread_id.to_string();
+            if round % 2 == 0 {
+                client.delete::<Thread>(&id).await.unwrap();
+            } else {
+                // Fails if the thread was moved before.
+                let _ = client.put(&thread).await;
+            }
+            moving.await.unwrap().unwrap();
+            // The client did nothing after the thread was moved.
+            assert_eq!(database.get::<Thread>(&id).await.unwrap(), Some(moved));
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn access_is_checked_in_the_statement_that_changes_a_document() {
+        move_and_change_concurrently(storage::open(Path::new(":memory:")).unwrap()).await;
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn access_is_checked_in_the_statement_that_changes_a_document_in_postgres() {
+        let Some(url) = graph_tests::postgres::fresh_database() else { return };
+        move_and_change_concurrently(storage::connect(&url).await.unwrap()).await;
+    }
+
+    /// Checks that a client neither reads nor changes the documents of another team.
+    async fn check_all_operations(storage: Storage) {
+        let database = Database::new(storage.documents);
+        let client = east(&database);
+        let lists = json!({ "team": "west", "tags": ["a\u{0}", { "b": [1, 2] }] });
+        let hidden = Thread::new(new_id(), lists.as_object().unwrap().clone());
+        let own = Thread::new(new_id(), team("east"));
+        for thread in [&hidden, &own] {
+            database.put(thread).await.unwrap();
+        }
+        let (hidden_id, own_id) = (hidden.thread_id.to_string(), own.thread_id.to_string());
+        assert_eq!(client.get::<Thread>(&hidden_id).await.unwrap(), None);
+        assert_eq!(client.list::<Thread>(None).await.unwrap(), [own.clone()]);
+        assert!(client.is_protected::<Thread>(&hidden_id).await.unwrap());
+        assert!(!client.is_protected::<Thread>(&own_id).await.unwrap());
+        assert!(!client.is_protected::<Thread>("missing").await.unwrap());
+        assert!(client.put(&hidden).await.is_err());
+        assert!(!client.delete::<Thread>(&hidden_id).await.unwrap());
+        let changed = Thread { updated_at: "later".to_owned(), ..own.clone() };
+        assert!(client.put_both(&changed, &hidden).await.is_err());
+        assert_eq!(client.get(&own_id).await.unwrap(), Some(own.clone()), "none was stored");
+        client.put_both(&changed, &changed).await.unwrap();
+        assert_eq!(client.get(&own_id).await.unwrap(), Some(changed));
+        assert!(client.delete::<Thread>(&own_id).await.unwrap());
+        // A filter with lists and objects.
+        let entries = hidden.metadata.clone();
+        let access = &[(Resource::Threads, Action::Update)];
+        let west = database.with_view(View::of_owner("bob").requiring(entries, access));
+        assert_eq!(west.get(&hidden_id).await.unwrap(), Some(hidden));
+        assert!(west.delete::<Thread>(&hidden_id).await.unwrap());
+        assert!(database.list::<Thread>(None).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn operations_exclude_documents_with_other_metadata() {
+        check_all_operations(storage::open(Path::new(":memory:")).unwrap()).await;
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn operations_exclude_documents_with_other_metadata_in_postgres() {
+        let Some(url) = graph_tests::postgres::fresh_database() else { return };
+        check_all_operations(storage::connect(&url).await.unwrap()).await;
     }
 }

@@ -1,25 +1,22 @@
 //! A graph whose runs are executed by a [`RunExecutor`]. The server reads and edits its threads itself.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, sync::Arc};
 
 use async_trait::async_trait;
 use graph_core::{
     Event, HistoryFilter, RunError, checkpoint::CheckpointId, draw::Drawing, state::Field,
 };
 use serde_json::{Map, Value};
-use tokio::time::sleep;
 
 use super::{
     any_graph::{AnyGraph, Edit, GraphEnd, GraphFailure, GraphRun, Snapshot, select_fields},
     executor::{ExecutorError, ExecutorInput, ExecutorRun, RunExecutor},
     position::Position,
     request::{command::Command, run::RunKwargs},
+    retry::retry,
     schemas::Schemas,
     stream::message::complete_fields,
 };
-
-/// Delay before another attempt to start or cancel a run.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) struct ExecutorGraph {
     pub(super) name: String,
@@ -99,24 +96,27 @@ impl ExecutorGraph {
 
     /// Starts a run, unless an earlier execution has started it.
     async fn start(&self, run: &GraphRun<'_>) -> Result<(), GraphFailure> {
-        loop {
-            // An attempt is never dropped, so that the run cannot start after its cancellation.
-            let error = match self.executor.has_started(run.run).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => match self.executor.start(&self.request(run)?).await {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                },
-                Err(error) => error,
-            };
-            let ExecutorError::Unavailable(problem) = error else { return Err(error.into()) };
-            tracing::warn!(run = run.run, problem, "cannot start a run; trying again");
-            tokio::select! {
-                () = sleep(RETRY_DELAY) => {}
-                () = run.control.cancelled() => return Err(GraphFailure::Cancelled),
+        let request = self.request(run)?;
+        let start = || async {
+            match self.executor.has_started(run.run).await? {
+                true => Ok(()),
+                false => self.executor.start(&request).await,
             }
+        };
+        let is_temporary = |error: &ExecutorError| is_unavailable(error, run.run, "start");
+        // An attempt is never stopped, so that the run cannot start after its cancellation.
+        match retry(start, is_temporary, run.control.cancelled()).await {
+            Err(ExecutorError::Unavailable(_)) => Err(GraphFailure::Cancelled),
+            started => Ok(started?),
         }
     }
+}
+
+/// Returns whether the executor cannot be reached, so that an operation should be tried again, and logs this.
+fn is_unavailable(error: &ExecutorError, run: &str, operation: &str) -> bool {
+    let ExecutorError::Unavailable(problem) = error else { return false };
+    tracing::warn!(run, problem, "cannot {operation} a run; retrying");
+    true
 }
 
 #[async_trait]
@@ -142,15 +142,8 @@ impl AnyGraph for ExecutorGraph {
     }
 
     async fn cancel(&self, run: &str) -> Result<(), ExecutorError> {
-        loop {
-            match self.executor.cancel(run).await {
-                Err(ExecutorError::Unavailable(problem)) => {
-                    tracing::warn!(run, problem, "cannot cancel a run; trying again");
-                    sleep(RETRY_DELAY).await;
-                }
-                cancelled => return cancelled,
-            }
-        }
+        let is_temporary = |error: &ExecutorError| is_unavailable(error, run, "cancel");
+        retry(|| self.executor.cancel(run), is_temporary, pending()).await
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError> {

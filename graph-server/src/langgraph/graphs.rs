@@ -9,10 +9,8 @@ use graph_core::{
 use serde_json::{Map, Value};
 
 use super::{
-    any_graph::{AnyGraph, TypedGraph},
-    executor::RunExecutor,
-    executor_graph::ExecutorGraph,
-    schemas::Schemas,
+    any_graph::AnyGraph, executor::RunExecutor, executor_graph::ExecutorGraph, schemas::Schemas,
+    typed_graph::TypedGraph,
 };
 
 /// The graphs that a server hosts, and the storage that they share.

@@ -8,10 +8,12 @@
 
 mod cancel;
 mod create;
+mod delete_thread;
 mod dispatch;
 mod execute;
 mod expiry;
 mod finish;
+mod leases;
 mod live_run;
 mod live_runs;
 mod protocol_events;
@@ -19,6 +21,7 @@ mod record;
 mod refresh;
 mod repair;
 mod replica;
+mod reservation;
 mod start;
 #[cfg(test)]
 mod test_records;
@@ -41,11 +44,13 @@ pub(super) use self::{
 };
 use super::{
     any_graph::AnyGraph,
-    database::{Database, View, from_data, to_row},
+    database::Database,
+    document::{from_data, to_row},
     error::{ApiError, ApiResult},
     graphs::Graphs,
     records::{Run, Thread},
     storage::{Notice, RunQueue, SharedEvents, Storage, ThreadChange, ThreadEntry},
+    view::View,
     webhook::Webhooks,
 };
 use crate::http::Metrics;
@@ -133,7 +138,7 @@ impl Manager {
 
     /// Fails if a thread with this id exists that the client does not see.
     pub(super) async fn check_access(&self, thread: Uuid) -> ApiResult<()> {
-        match self.database.is_hidden::<Thread>(&thread.to_string()).await? {
+        match self.database.is_protected::<Thread>(&thread.to_string()).await? {
             true => Err(ApiError::not_found(format!("thread {thread} does not exist"))),
             false => Ok(()),
         }
@@ -193,19 +198,27 @@ impl Manager {
             .ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
     }
 
+    /// Returns a thread that is locked for a change, if it exists. Fails if the client does not see it: another client may
+    /// have changed it since the client's access was checked.
+    fn locked_thread(&self, id: Uuid, entry: &ThreadEntry) -> ApiResult<Option<Thread>> {
+        let thread: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
+        let (view, owner) = (self.database.view(), entry.owner.as_deref());
+        let is_hidden = |it: &Thread| !view.sees::<Thread>(owner, &it.metadata);
+        match thread.as_ref().is_some_and(is_hidden) {
+            true => Err(ApiError::not_found(format!("thread {id} does not exist"))),
+            false => Ok(thread),
+        }
+    }
+
     /// Changes a thread. Concurrent changes are serialized, so that none is lost.
     pub(super) async fn change_thread(
         &self,
         id: Uuid,
         change: impl FnOnce(&mut Thread) + Send,
     ) -> ApiResult<Thread> {
-        let view = self.database.view();
         let (mut change, mut changed) = (Some(change), None);
         let mut decide = |entry: ThreadEntry| {
-            let stored: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
-            let is_visible =
-                |it: &Thread| view.sees::<Thread>(entry.owner.as_deref(), &it.metadata);
-            let (Some(mut thread), Some(change)) = (stored.filter(is_visible), change.take())
+            let (Some(mut thread), Some(change)) = (self.locked_thread(id, &entry)?, change.take())
             else {
                 return Err(ApiError::not_found(format!("thread {id} does not exist")));
             };

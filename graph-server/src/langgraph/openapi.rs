@@ -1,14 +1,11 @@
 //! The OpenAPI document of the API.
 
-mod operations;
 mod schemas;
 
 use serde_json::{Map, Value, json};
 
-use self::{
-    operations::{Answer, OPERATIONS, Operation},
-    schemas::schemas,
-};
+use self::schemas::schemas;
+use super::operations::{Answer, OPERATIONS, Operation};
 
 /// Returns the OpenAPI document.
 pub(super) fn document() -> Value {
@@ -32,7 +29,7 @@ pub(super) fn document() -> Value {
 
 fn operation_json(operation: &Operation, schemas: &Map<String, Value>) -> Value {
     let mut described = json!({
-        "tags": [operation.tag],
+        "tags": [operation.tag.name],
         "summary": operation.summary,
         "operationId": operation_id(operation),
         "parameters": parameters(operation),
@@ -132,7 +129,7 @@ fn errors(operation: &Operation) -> Vec<(&'static str, &'static str)> {
         ("403", "The client, the host name or the origin is not allowed."),
         ("429", "Too many requests."),
     ];
-    if !matches!(operation.path, "/ok" | "/info") {
+    if operation.access.is_some() {
         errors.push(("401", "The credentials are missing or invalid."));
     }
     let has_body = operation.body.is_some();

@@ -1,6 +1,7 @@
 //! The routes of the API.
 
 mod assistant_admin;
+mod assistant_search;
 mod assistants;
 mod crons;
 mod protocol;
@@ -35,6 +36,7 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
     Router::new()
         .merge(assistants::routes())
         .merge(assistant_admin::routes())
+        .merge(assistant_search::routes())
         .merge(threads::routes())
         .merge(thread_search::routes())
         .merge(thread_stream::routes())

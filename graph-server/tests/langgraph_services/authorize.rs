@@ -170,8 +170,83 @@ async fn runs_have_the_metadata_of_their_thread() {
     kept["on_completion"] = json!("keep");
     assert_eq!(bob.post("/runs/wait", kept).await.0, 200);
     assert_eq!(bob.post("/threads/count", json!({})).await.1, 1);
-    // Store items have no metadata.
-    assert_eq!(ada.post("/store/items/search", json!({})).await.0, 500);
+}
+
+const NOTE: &str = "/store/items?namespace=notes&key=k";
+
+/// Stores an item in the namespace `notes`.
+async fn put_note(user: &User<'_>) {
+    let item = json!({ "namespace": ["notes"], "key": "k", "value": { "a": 1 } });
+    assert_eq!(user.send(Method::PUT, "/store/items", item).await.0, 204);
+}
+
+/// Returns the namespaces that a client sees.
+async fn namespaces(user: &User<'_>) -> Value {
+    user.post("/store/namespaces", json!({})).await.1["namespaces"].clone()
+}
+
+#[tokio::test]
+async fn clients_with_the_same_entries_share_store_items() {
+    let server = Server::start_authorized(guard(), TeamMetadata).await;
+    let (ada, bob, root) = (user(&server, "ada"), user(&server, "bob"), user(&server, "admin"));
+    put_note(&ada).await;
+    let (_, found) = root.send(Method::GET, NOTE, json!({})).await;
+    assert_eq!((&found["namespace"], &found["value"]), (&json!(["notes"]), &json!({ "a": 1 })));
+    assert_eq!(namespaces(&root).await, json!([["notes"]]));
+    assert_eq!(bob.send(Method::GET, NOTE, json!({})).await.1, Value::Null);
+    assert_eq!(bob.post("/store/items/search", json!({})).await.1["items"], json!([]));
+    assert_eq!(namespaces(&bob).await, json!([]));
+    let name = json!({ "namespace": ["notes"], "key": "k" });
+    assert_eq!(bob.send(Method::DELETE, "/store/items", name.clone()).await.0, 204);
+    put_note(&bob).await;
+    assert_eq!(root.send(Method::DELETE, "/store/items", name).await.0, 204);
+    assert_eq!(ada.send(Method::GET, NOTE, json!({})).await.1, Value::Null);
+    assert_eq!(namespaces(&bob).await, json!([["notes"]]), "the item of the other team stays");
+}
+
+/// Clients access the namespaces of the store that start with their team. `ada` and `root` are in one team.
+#[derive(Debug)]
+struct TeamNamespaces;
+
+#[async_trait]
+impl Authorize for TeamNamespaces {
+    async fn authorize(&self, request: &AccessRequest<'_>) -> Decision {
+        let team = if request.client.owner == "bob" { "west" } else { "east" };
+        let mut namespace = request.namespace.to_vec();
+        if namespace.first().is_none_or(|it| it != team) {
+            namespace.insert(0, team.to_owned());
+        }
+        Decision::AllowNamespace(namespace)
+    }
+}
+
+#[tokio::test]
+async fn authorizer_can_rewrite_the_namespace_of_a_request() {
+    let server = Server::start_authorized(guard(), TeamNamespaces).await;
+    let (ada, bob, root) = (user(&server, "ada"), user(&server, "bob"), user(&server, "admin"));
+    put_note(&ada).await;
+    for path in [NOTE, "/store/items?namespace=east.notes&key=k"] {
+        let (_, found) = root.send(Method::GET, path, json!({})).await;
+        assert_eq!(found["namespace"], json!(["east", "notes"]), "{path}");
+        assert_eq!(bob.send(Method::GET, path, json!({})).await.1, Value::Null, "{path}");
+    }
+    for prefix in [json!([]), json!(["notes"]), json!(["east", "notes"])] {
+        let search = json!({ "namespace_prefix": prefix });
+        let (_, found) = ada.post("/store/items/search", search.clone()).await;
+        assert_eq!(found["items"][0]["namespace"], json!(["east", "notes"]), "{prefix}");
+        let (_, found) = bob.post("/store/items/search", search).await;
+        assert_eq!(found["items"], json!([]), "{prefix}");
+    }
+    assert_eq!(namespaces(&ada).await, json!([["east", "notes"]]));
+    assert_eq!(namespaces(&bob).await, json!([]));
+    let foreign = json!({ "namespace": ["east", "notes"], "key": "k" });
+    assert_eq!(bob.send(Method::DELETE, "/store/items", foreign.clone()).await.0, 204);
+    assert_eq!(namespaces(&ada).await, json!([["east", "notes"]]));
+    assert_eq!(ada.send(Method::DELETE, "/store/items", foreign).await.0, 204);
+    assert_eq!(namespaces(&ada).await, json!([]));
+    let twice = "/store/items?namespace=west&namespace=east.notes&key=k";
+    assert_eq!(bob.status(twice).await, 422);
+    assert_eq!(ada.post("/threads", json!({})).await.0, 500, "threads have no namespace");
 }
 
 /// Denies every request.

@@ -2,15 +2,29 @@
 
 use std::{error::Error, sync::Arc};
 
+use async_trait::async_trait;
 use graph_server::{
+    RunInfo,
     http::Problem,
-    langgraph::{Graphs, LangGraphApi, Schemas, service_graph},
+    langgraph::{Graphs, LangGraphApi, Schemas, ServiceRuns, service_graph},
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
 use serde_json::{Map, Value, json};
 
 use super::{app_state::AppState, wire::ExecuteRequest};
 use crate::graph::GRAPH;
+
+/// The jobs, as runs of a graph.
+struct Jobs(AppState);
+
+#[async_trait]
+impl ServiceRuns for Jobs {
+    async fn start(&self, input: Map<String, Value>) -> Result<RunInfo, Problem> {
+        let request: ExecuteRequest = serde_json::from_value(Value::Object(input))
+            .map_err(|error| Problem::invalid(error.to_string()))?;
+        self.0.start_job(request).await
+    }
+}
 
 /// Opens the API. Its databases are in the directory of all jobs.
 pub(super) async fn open(state: &AppState) -> Result<LangGraphApi, Box<dyn Error + Send + Sync>> {
@@ -26,15 +40,7 @@ pub(super) async fn open(state: &AppState) -> Result<LangGraphApi, Box<dyn Error
     });
     let fields = properties.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
     let fields: Vec<_> = fields.collect();
-    let starter = state.clone();
-    let graph = service_graph(&state.service, &fields, move |input| {
-        let state = starter.clone();
-        async move {
-            let request: ExecuteRequest = serde_json::from_value(Value::Object(input))
-                .map_err(|error| Problem::invalid(error.to_string()))?;
-            state.start_job(request).await
-        }
-    })?;
+    let graph = service_graph(&state.service, &fields, Jobs(state.clone()))?;
     let schema = json!({ "type": "object", "required": ["task"], "properties": properties });
     let dir = &state.sessions.runs;
     let database = Sqlite::open(dir.join("threads.db"))?;

@@ -1,22 +1,17 @@
-//! Cancels runs.
+//! Cancels runs, at the request of a client or because the server shuts down.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{LiveRun, Manager};
 use crate::langgraph::{
-    cancellation::{CancelAction, Cancellation},
+    cancellation::Cancellation,
     error::{ApiError, ApiResult},
-    records::{Run, Thread, ThreadTtl},
-    storage::{ActiveRun, CancelOutcome, Notice},
+    records::Run,
+    storage::{ActiveRun, CancelOutcome},
+    view::View,
 };
-
-/// First delay between attempts to reserve a thread that is to be deleted. Each further delay is twice as long.
-const RESERVE_RETRY: Duration = Duration::from_millis(5);
-/// Longest delay between attempts to reserve a thread.
-const MAX_RESERVE_RETRY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Cancels an active run.
@@ -37,7 +32,8 @@ impl Manager {
             CancelOutcome::NotActive => return Err(not_active()),
             CancelOutcome::Requested => live.request_cancel(cancellation),
             CancelOutcome::Claimed(claim) => {
-                let (manager, live) = (self.clone(), live.clone());
+                // The run ends completely, even if the client does not see all objects that belong to it.
+                let (manager, live) = (self.with_view(View::default()), live.clone());
                 // A separate task, because a client that disconnects must not leave a claimed run behind.
                 let ending = tokio::spawn(async move {
                     manager.execute_here(&claim, &live).await?;
@@ -65,74 +61,6 @@ impl Manager {
         Ok(visible)
     }
 
-    /// Cancels the active runs of a thread, waits for their end, and deletes the thread.
-    pub(in crate::langgraph) async fn delete_thread(
-        self: &Arc<Self>,
-        thread: Uuid,
-    ) -> ApiResult<()> {
-        let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
-        let mut delay = RESERVE_RETRY;
-        loop {
-            for active in self.active(Some(thread)).await? {
-                // A run that ended in the meantime needs no cancellation.
-                if let Ok(live) = self.cancel(thread, active.run, cancellation.clone()).await {
-                    live.result().await;
-                }
-            }
-            if let Some(reservation) = self.reserve(thread).await? {
-                self.remove_thread_with_events(thread).await?;
-                return reservation.release().await;
-            }
-            if self.is_shutting_down() {
-                return Err(ApiError::conflict("the server is shutting down; try again later"));
-            }
-            // A run was created in the meantime, the last run is still leaving the queue, or another request deletes
-            // the thread.
-            sleep(delay).await;
-            delay = (delay * 2).min(MAX_RESERVE_RETRY);
-        }
-    }
-
-    /// Deletes a reserved thread and the events of its runs.
-    pub(super) async fn remove_thread_with_events(&self, thread: Uuid) -> ApiResult<()> {
-        self.remove_thread(thread).await?;
-        match &self.shared_events {
-            Some(shared) => shared.delete_thread(thread).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Deletes a thread that is reserved or whose last run is ending.
-    pub(super) async fn remove_thread(&self, thread: Uuid) -> ApiResult<()> {
-        let id = thread.to_string();
-        if self.graphs.has_executor() {
-            for graph in self.graphs_of_thread(&id).await? {
-                if let Some(graph) = self.graphs.get(&graph) {
-                    graph.delete_thread(&id).await?;
-                }
-            }
-        }
-        self.graphs.checkpointer().delete_thread(&id).await?;
-        self.database.delete_children::<Run>(&id).await?;
-        self.database.delete::<ThreadTtl>(&id).await?;
-        self.database.delete::<Thread>(&id).await?;
-        self.lock().forget_thread(thread);
-        if let Some(shared) = &self.shared_events
-            && let Err(error) = shared.announce(Notice::Deleted(thread)).await
-        {
-            tracing::warn!(%thread, %error, "cannot announce the deletion of a thread");
-        }
-        Ok(())
-    }
-
-    /// Returns the graphs of a thread and of its runs.
-    async fn graphs_of_thread(&self, id: &str) -> ApiResult<BTreeSet<String>> {
-        let thread = self.database.get::<Thread>(id).await?;
-        let runs = self.database.list::<Run>(Some(id)).await?;
-        let own = thread.as_ref().and_then(Thread::graph).map(str::to_owned);
-        Ok(runs.into_iter().map(|it| it.kwargs.graph_id).chain(own).collect())
-    }
-
     /// Stops all runs of this process without marking them as ended, so that another replica continues them, or this
     /// server when it starts again.
     pub(in crate::langgraph) async fn shut_down(&self) {
@@ -149,5 +77,109 @@ impl Manager {
         if let Err(error) = self.queue.release_claims().await {
             tracing::warn!(%error, "cannot release the runs; they continue when their leases expire");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::langgraph::{
+        cancellation::CancelAction,
+        manager::test_records::{claim_next, new_run, new_thread, open_manager},
+        records::RunStatus,
+        request::run::MultitaskStrategy,
+    };
+
+    fn interrupt() -> Cancellation {
+        Cancellation::new(CancelAction::Interrupt, "no longer needed")
+    }
+
+    /// Creates a run that executes.
+    async fn start_run(manager: &Manager) -> Run {
+        let thread = new_thread();
+        let run = Run { status: RunStatus::Running, ..new_run(thread.thread_id) };
+        manager.create(&run, thread).await.unwrap();
+        let claim = claim_next(manager).await;
+        assert_eq!(claim.run, run.run_id);
+        run
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_run_is_not_executed_again_after_a_crash() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        killed.cancel(run.thread_id, run.run_id, interrupt()).await.unwrap();
+        drop(killed);
+
+        let manager = open_manager(&path);
+        manager.execute(claim_next(&manager).await).await;
+        let ended = manager.run(run.thread_id, run.run_id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Interrupted);
+        assert_eq!(ended.cancel_reason.as_deref(), Some("no longer needed"));
+        assert_eq!(ended.attempt, run.attempt, "the run was not executed");
+    }
+
+    #[tokio::test]
+    async fn a_rollback_survives_a_crash() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        let rollback = Cancellation::new(CancelAction::Rollback, "wrong input");
+        for cancellation in [interrupt(), rollback] {
+            killed.cancel(run.thread_id, run.run_id, cancellation).await.unwrap();
+        }
+        drop(killed);
+
+        let manager = open_manager(&path);
+        manager.execute(claim_next(&manager).await).await;
+        assert!(manager.run(run.thread_id, run.run_id).await.is_err(), "the run was deleted");
+    }
+
+    #[tokio::test]
+    async fn runs_that_another_run_interrupts_stay_cancelled_after_a_crash() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        let next =
+            Run { multitask_strategy: MultitaskStrategy::Interrupt, ..new_run(run.thread_id) };
+        let thread = killed.thread(run.thread_id).await.unwrap();
+        killed.create(&next, thread).await.unwrap();
+        drop(killed);
+
+        let manager = open_manager(&path);
+        let claim = claim_next(&manager).await;
+        assert_eq!(claim.run, run.run_id);
+        manager.execute(claim).await;
+        let ended = manager.run(run.thread_id, run.run_id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Interrupted);
+        assert_eq!(claim_next(&manager).await.run, next.run_id);
+    }
+
+    #[tokio::test]
+    async fn a_pending_run_whose_cancellation_was_stopped_by_a_crash_is_ended_before_other_runs() {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("api.db");
+        let killed = open_manager(&path);
+        let run = start_run(&killed).await;
+        let mut pending = new_run(run.thread_id);
+        pending.kwargs.after_seconds = 3600.0;
+        let thread = killed.thread(run.thread_id).await.unwrap();
+        killed.create(&pending, thread).await.unwrap();
+        let outcome = killed.queue.request_cancel(pending.run_id, &interrupt()).await.unwrap();
+        assert!(matches!(outcome, CancelOutcome::Claimed(_)));
+        drop(killed);
+
+        let manager = open_manager(&path);
+        assert_eq!(claim_next(&manager).await.run, run.run_id);
+        // The run that executes does not delay the end of the cancelled one.
+        let claim = claim_next(&manager).await;
+        assert_eq!(claim.run, pending.run_id);
+        manager.execute(claim).await;
+        let ended = manager.run(run.thread_id, pending.run_id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Interrupted);
     }
 }

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{LiveRun, Manager, expiry::check_not_reserved};
+use super::{LiveRun, Manager, reservation::check_not_reserved};
 use crate::langgraph::{
     cancellation::{CancelAction, Cancellation},
-    database::{from_data, to_row},
+    document::to_row,
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadStatus},
     request::run::MultitaskStrategy,
@@ -28,14 +28,7 @@ impl Manager {
         let mut cancelled = Vec::new();
         let mut decide = |entry: ThreadEntry| {
             let view = self.database.view();
-            // The thread may have been changed since the caller read it.
-            let stored: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
-            let is_hidden =
-                |it: &Thread| !view.sees::<Thread>(entry.owner.as_deref(), &it.metadata);
-            if stored.as_ref().is_some_and(is_hidden) {
-                let detail = format!("thread {} does not exist", run.thread_id);
-                return Err(ApiError::not_found(detail));
-            }
+            let stored = self.locked_thread(run.thread_id, &entry)?;
             check_admission(run, &entry)?;
             let active: Vec<_> = entry.active.iter().filter(|it| it.due).collect();
             // The run belongs to the owner of its thread, which can differ from the owner that starts the run.

@@ -11,10 +11,8 @@ use tokio::{
 };
 
 use super::Manager;
-use crate::langgraph::storage::Next;
+use crate::langgraph::{retry::RETRY_DELAY, storage::Next};
 
-/// Delay before the queue is read again after a failure.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Longest wait for a change of the queue. The task ends after this time if the manager was dropped.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 

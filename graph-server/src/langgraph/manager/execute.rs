@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{LiveRun, Manager, RunResult, finish::lost_error, record::Recorder};
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphFailure, GraphRun},
-    database::to_row,
+    document::to_row,
     error::{ApiResult, NamedError},
     id::parse_checkpoint,
     position::Position,

@@ -4,44 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use graph_core::checkpoint::Keep;
-use uuid::Uuid;
 
-use super::Manager;
+use super::{
+    Manager,
+    reservation::{Reservation, check_not_reserved},
+};
 use crate::langgraph::{
-    database::to_row,
-    error::{ApiError, ApiResult},
+    document::to_row,
+    error::ApiResult,
     records::{ThreadTtl, TtlStrategy},
     storage::{Notice, ThreadChange, ThreadEntry},
 };
-
-/// A thread that is being deleted or pruned, so that no run can be created on it.
-pub(super) struct Reservation {
-    manager: Arc<Manager>,
-    thread: Uuid,
-    is_released: bool,
-}
-
-impl Reservation {
-    /// Allows runs on the thread again.
-    pub(super) async fn release(mut self) -> ApiResult<()> {
-        self.is_released = true;
-        self.manager.queue.release_thread(self.thread).await
-    }
-}
-
-impl Drop for Reservation {
-    /// Releases the thread if the operation was cancelled or has failed.
-    fn drop(&mut self) {
-        if !self.is_released {
-            let (queue, thread) = (self.manager.queue.clone(), self.thread);
-            tokio::spawn(async move {
-                if let Err(error) = queue.release_thread(thread).await {
-                    tracing::error!(%thread, %error, "cannot release a thread");
-                }
-            });
-        }
-    }
-}
 
 impl Manager {
     /// Deletes the threads whose time to live has ended at `now`. A thread with active runs is deleted after these
@@ -70,6 +43,7 @@ impl Manager {
     /// Stores the time to live of a thread. Fails if the thread is being deleted or pruned.
     pub(in crate::langgraph) async fn set_ttl(&self, ttl: &ThreadTtl) -> ApiResult<()> {
         let mut decide = |entry: ThreadEntry| {
+            self.locked_thread(ttl.thread_id, &entry)?;
             check_not_reserved(ttl.thread_id, &entry)?;
             // The time to live belongs to the owner of the thread, who may not be the client that sets it.
             let row = to_row(ttl, entry.owner.as_deref())?;
@@ -96,19 +70,6 @@ impl Manager {
         {
             tracing::warn!(%error, "cannot wake the timers of other replicas");
         }
-    }
-
-    /// Reserves a thread, so that no run starts on it and its time to live does not change. Returns `None` if the
-    /// thread has active runs or is reserved.
-    pub(super) async fn reserve(self: &Arc<Self>, thread: Uuid) -> ApiResult<Option<Reservation>> {
-        let mut reserve = false;
-        let mut decide = |entry: ThreadEntry| {
-            reserve = entry.active.is_empty() && !entry.reserved;
-            Ok(ThreadChange { reserve, ..ThreadChange::default() })
-        };
-        self.queue.change_thread(thread, &mut decide).await?;
-        let new = || Reservation { manager: self.clone(), thread, is_released: false };
-        Ok(reserve.then(new))
     }
 
     /// Reserves a thread whose time to live has ended. Returns `None` if the thread has active runs or is reserved, or
@@ -140,35 +101,16 @@ impl Manager {
     }
 }
 
-/// Fails if a thread is being deleted or pruned.
-pub(super) fn check_not_reserved(thread: Uuid, entry: &ThreadEntry) -> ApiResult<()> {
-    match entry.reserved {
-        true => Err(ApiError::conflict(format!(
-            "thread {thread} is being deleted or pruned; try again when this is done"
-        ))),
-        false => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use axum::{http::StatusCode, response::IntoResponse};
 
     use super::*;
-    use crate::langgraph::{
-        Graphs,
-        manager::test_records::{new_run, new_thread},
-        storage,
-        webhook::Webhooks,
-    };
+    use crate::langgraph::manager::test_records::{new_run, new_thread, open_manager};
 
     /// Returns a manager with a thread, and the thread's time to live, which has ended.
     async fn manager_with_expired_thread() -> (Arc<Manager>, ThreadTtl) {
-        let webhooks = Webhooks { allow_private: false };
-        let storage = storage::open(Path::new(":memory:")).unwrap();
-        let manager = Manager::new(Graphs::in_memory(), storage, webhooks, 16);
+        let manager = open_manager(":memory:");
         let thread = new_thread();
         manager.database.put(&thread).await.unwrap();
         let ttl = ThreadTtl {

@@ -77,8 +77,7 @@ impl Manager {
             tokio::select! {
                 biased;
                 cancelled = graph.cancel(&id) => cancelled?,
-                // If the storage is shared, the request to cancel the run is stored, and the next process that claims
-                // the run repeats it.
+                // The request to cancel the run is stored, so the next process that claims the run repeats it.
                 () = self.shutting_down() => {
                     live.buffer.close();
                     return Ok(());

@@ -10,7 +10,6 @@ use std::{
 
 use crate::langgraph::{
     cancellation::Cancellation,
-    database::View,
     records::{Run, RunStatus},
     stream::{
         buffer::{BufferReader, EventBuffer},
@@ -19,6 +18,7 @@ use crate::langgraph::{
         protocol::AgentTree,
         sse::{EventId, RunEvents},
     },
+    view::View,
 };
 use graph_core::RunControl;
 use serde_json::Value;
@@ -91,7 +91,9 @@ impl LiveRun {
     /// Requests the cancellation of the run. The first request wins, except that a rollback overrides an interrupt.
     pub(super) fn request_cancel(&self, cancellation: Cancellation) {
         let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
-        Cancellation::add(&mut cancelled, cancellation);
+        if cancellation.overrides(cancelled.as_ref()) {
+            *cancelled = Some(cancellation);
+        }
         drop(cancelled);
         self.control.cancel();
     }

@@ -7,13 +7,13 @@ use tokio::sync::watch;
 
 use super::{live_run::LiveRun, thread_feed::ThreadFeed};
 use crate::langgraph::{
-    database::View,
     stream::{
         buffer::BufferReader,
         encode::WireEvent,
         protocol::{Filter, ProtocolEvent, RunEncoder},
         sse::EventSource,
     },
+    view::View,
 };
 
 /// Streams the buffered and future events of a thread that match a filter.

@@ -1,19 +1,19 @@
 //! Stores the events of a run, so that other replicas can read them.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc};
 
-use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
+use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::live_run::LiveRun;
 use crate::langgraph::{
+    error::ApiError,
+    retry::retry,
     storage::{Claim, SharedEvents},
     stream::{buffer::BufferReader, item::Item},
 };
 
 /// Maximum number of events that are stored at once.
 const BATCH: usize = 256;
-/// Delay before events are stored again after a failure.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Stores the events of a run while it executes.
 pub(super) struct Recorder {
@@ -80,15 +80,20 @@ async fn store(
         }
     };
     let events: Vec<_> = items.iter().filter_map(encode).collect();
-    while live.is_executing() {
-        match shared.append(claim, &events).await {
-            Ok(true) => return true,
-            Ok(false) => live.set_lost(),
-            Err(error) => {
-                tracing::warn!(run = %claim.run, %error, "cannot store events; retrying");
-                sleep(RETRY_DELAY).await;
-            }
-        }
+    if !live.is_executing() {
+        return false;
     }
-    false
+    let is_temporary = |error: &ApiError| {
+        tracing::warn!(run = %claim.run, %error, "cannot store events; retrying");
+        live.is_executing()
+    };
+    match retry(|| shared.append(claim, &events), is_temporary, pending()).await {
+        Ok(true) => true,
+        Ok(false) => {
+            live.set_lost();
+            false
+        }
+        // This replica has lost the run in the meantime.
+        Err(_) => false,
+    }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
-    database::{from_data, to_row},
+    document::{from_data, to_row},
     error::{ApiResult, NamedError},
     id::wire_id,
     position::Position,

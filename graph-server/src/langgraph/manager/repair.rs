@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::{Manager, finish::lost_error};
 use crate::langgraph::{
-    database::Search,
     error::{ApiError, ApiResult},
     records::{Run, Thread, ThreadStatus},
+    storage::Search,
 };
 
 impl Manager {
@@ -46,22 +46,16 @@ impl Manager {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, sync::Arc};
-
     use super::*;
+    #[cfg(feature = "postgres")]
     use crate::langgraph::{
-        Graphs,
-        manager::test_records::{new_run, new_thread},
-        records::RunStatus,
+        manager::test_records::{claim_next, manager_with},
         storage,
-        webhook::Webhooks,
     };
-
-    /// Starts a manager with the database at `path`.
-    fn open(path: &Path) -> Arc<Manager> {
-        let storage = storage::open(path).unwrap();
-        Manager::new(Graphs::in_memory(), storage, Webhooks { allow_private: false }, 1)
-    }
+    use crate::langgraph::{
+        manager::test_records::{new_run, new_thread, open_manager},
+        records::RunStatus,
+    };
 
     /// Stores a busy thread with a run, and starts another process with the same database. Returns the thread.
     async fn restarted(run: impl FnOnce(&mut Run)) -> Option<Thread> {
@@ -70,11 +64,11 @@ mod tests {
         let thread = Thread { status: ThreadStatus::Busy, ..new_thread() };
         let mut stored = new_run(thread.thread_id);
         run(&mut stored);
-        let killed = open(&path);
+        let killed = open_manager(&path);
         killed.database.put(&thread).await.unwrap();
         killed.database.put(&stored).await.unwrap();
         drop(killed);
-        let manager = open(&path);
+        let manager = open_manager(&path);
         manager.repair_threads().await.unwrap();
         manager.database.get(&thread.thread_id.to_string()).await.unwrap()
     }
@@ -108,27 +102,16 @@ mod tests {
         assert_eq!(restarted(end).await, None);
     }
 
-    /// Claims the next run.
-    #[cfg(feature = "postgres")]
-    async fn claim(manager: &Manager) -> storage::Claim {
-        match manager.queue.claim_next().await.unwrap() {
-            storage::Next::Run(claim) => claim,
-            storage::Next::Wait(_) => panic!("no run can be claimed"),
-        }
-    }
-
     #[cfg(feature = "postgres")]
     #[tokio::test]
     async fn the_next_replica_updates_the_thread_of_a_run_that_has_ended_or_was_deleted() {
         let Some(url) = graph_tests::postgres::fresh_database() else { return };
         for is_deleted in [false, true] {
-            let storage = storage::connect(&url).await.unwrap();
-            let webhooks = Webhooks { allow_private: false };
-            let manager = Manager::new(Graphs::in_memory(), storage, webhooks, 1);
+            let manager = manager_with(storage::connect(&url).await.unwrap());
             let thread = new_thread();
             let mut run = new_run(thread.thread_id);
             manager.create(&run, thread.clone()).await.unwrap();
-            let killed = claim(&manager).await;
+            let killed = claim_next(&manager).await;
             match is_deleted {
                 true => {
                     assert!(manager.database.delete::<Run>(&run.run_id.to_string()).await.unwrap())
@@ -142,7 +125,7 @@ mod tests {
             assert_eq!(busy.status, ThreadStatus::Busy);
             manager.queue.release_claims().await.unwrap();
 
-            manager.execute(claim(&manager).await).await;
+            manager.execute(claim_next(&manager).await).await;
             let updated = manager.thread(thread.thread_id).await.unwrap();
             assert_eq!(updated.status, ThreadStatus::Idle);
             assert!(!manager.is_busy(thread.thread_id).await.unwrap());

@@ -3,16 +3,9 @@
 //! Each run is executed by the replica that claimed it. Other replicas follow the run while their clients read its
 //! events: they read the stored events whenever the executing replica announces some.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Weak, atomic::Ordering},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Weak, atomic::Ordering};
 
-use tokio::{
-    sync::broadcast::{self, error::RecvError},
-    time::{sleep, timeout},
-};
+use tokio::sync::broadcast::{self, error::RecvError};
 use uuid::Uuid;
 
 use super::{LiveRun, Manager, RunResult, ThreadFeed};
@@ -20,13 +13,11 @@ use crate::langgraph::{
     error::{ApiError, ApiResult},
     position::Position,
     records::{Run, Thread},
+    retry::retry,
     state_json::state_json,
     storage::{Claim, Notice, SharedEvents, StoredEvent},
     stream::item::Item,
 };
-
-/// Delay before events are read again after a failure.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Returns a run whose events can be read. `found` is the run as this process knows it.
@@ -99,13 +90,13 @@ impl Manager {
         feed.is_loaded.store(false, Ordering::Release);
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
-            while let Err(error) = manager.load_feed(&shared, thread, &feed).await {
+            let load = || manager.load_feed(&shared, thread, &feed);
+            let is_temporary = |error: &ApiError| {
                 tracing::warn!(%thread, %error, "cannot read the runs of a thread; retrying");
-                if manager.is_shutting_down() || !feed.has_readers() {
-                    return;
-                }
-                sleep(RETRY_DELAY).await;
-            }
+                feed.has_readers()
+            };
+            // A feed without readers is loaded when a client reads it.
+            let _ = retry(load, is_temporary, manager.shutting_down()).await;
         });
     }
 
@@ -230,14 +221,13 @@ impl Manager {
         }
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
-            while let Err(error) = follow_run(&*shared, &live).await {
+            let follow = || follow_run(&*shared, &live);
+            let is_temporary = |error: &ApiError| {
                 tracing::warn!(%run, %error, "cannot read the events of a run; retrying");
-                if manager.is_shutting_down() {
-                    return;
-                }
-                sleep(RETRY_DELAY).await;
-            }
-            if live.has_ended() {
+                true
+            };
+            let followed = retry(follow, is_temporary, manager.shutting_down()).await;
+            if followed.is_ok() && live.has_ended() {
                 manager.lock().remove(run);
             }
         });
@@ -293,66 +283,6 @@ pub(super) async fn follow(manager: Weak<Manager>, mut notices: broadcast::Recei
         let Some(manager) = manager.upgrade() else { return };
         if let Some(shared) = manager.shared_events.clone() {
             manager.handle_notice(&shared, notice).await;
-        }
-    }
-}
-
-/// Extends the leases on the runs that this process executes, and cancels the runs for which it was requested. A run
-/// whose lease cannot be extended in time is abandoned, because another replica may claim it.
-pub(super) async fn renew(manager: Weak<Manager>, shared: Arc<dyn SharedEvents>) {
-    let (interval, mut notices) = (shared.lease() / 3, shared.notices());
-    loop {
-        let Some(current) = manager.upgrade() else { return };
-        current.renew_leases(&*shared).await;
-        drop(current);
-        let cancelled = async {
-            loop {
-                match notices.recv().await {
-                    Ok(Notice::Cancelled | Notice::Lost) | Err(RecvError::Lagged(_)) => return,
-                    Ok(_) => {}
-                    Err(RecvError::Closed) => std::future::pending().await,
-                }
-            }
-        };
-        let _ = timeout(interval, cancelled).await;
-    }
-}
-
-impl Manager {
-    async fn renew_leases(&self, shared: &dyn SharedEvents) {
-        let now = Instant::now();
-        let held: HashMap<_, _> = {
-            let live_runs = self.lock();
-            let held = live_runs.live.values().filter(|it| it.is_executing() && !it.has_ended());
-            held.map(|it| (it.facts.run, it.clone())).collect()
-        };
-        if held.is_empty() {
-            return;
-        }
-        let claims: Vec<_> =
-            held.iter().filter_map(|(run, live)| Some((*run, live.claim()?))).collect();
-        let renewing = timeout(shared.lease() / 3, shared.renew(&claims)).await;
-        let late = |_| Err(ApiError::internal("the database did not answer in time"));
-        match renewing.unwrap_or_else(late) {
-            Ok(kept) => {
-                let kept: HashMap<_, _> = kept.into_iter().collect();
-                for (run, live) in &held {
-                    match kept.get(run) {
-                        Some(cancellation) => {
-                            live.set_renewed(now);
-                            cancellation.iter().for_each(|it| live.request_cancel(it.clone()));
-                        }
-                        // The run may have ended in the meantime.
-                        None if live.has_ended() || live.is_finishing() => {}
-                        None => live.set_lost(),
-                    }
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot extend the leases on runs");
-                let is_expired = |it: &&Arc<LiveRun>| it.renewed_at().elapsed() > shared.lease();
-                held.values().filter(is_expired).for_each(|it| it.set_lost());
-            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Manager, dispatch, replica};
+use super::{Manager, dispatch, leases, replica};
 use crate::langgraph::error::ApiResult;
 
 impl Manager {
@@ -17,7 +17,7 @@ impl Manager {
         tokio::spawn(dispatch::run(Arc::downgrade(self), changed, slots));
         if let Some(shared) = &self.shared_events {
             tokio::spawn(replica::follow(Arc::downgrade(self), shared.notices()));
-            tokio::spawn(replica::renew(Arc::downgrade(self), shared.clone()));
+            tokio::spawn(leases::renew(Arc::downgrade(self), shared.clone()));
         }
         Ok(())
     }

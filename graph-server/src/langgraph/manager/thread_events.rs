@@ -10,12 +10,12 @@ use super::{
     thread_feed::{StateUpdate, ThreadFeed},
 };
 use crate::langgraph::{
-    database::View,
     records::Thread,
     stream::{
         encode::WireEvent,
         sse::{EventId, EventSource, RunEvents},
     },
+    view::View,
 };
 
 /// Position in the id of the event that reports the end of a run. It is greater than the positions of all wire events

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::Manager;
 use crate::langgraph::{
-    database::{Document, View, to_row},
+    document::{Document, to_row},
     error::{ApiResult, NamedError},
     records::Run,
     storage::Claim,
@@ -123,8 +123,6 @@ impl Manager {
     }
 
     async fn deliver(&self, mut webhook: PendingWebhook) {
-        // The client that has cancelled the run may see only the objects of its owner.
-        let database = self.database.with_view(View::default());
         let run = webhook.run_id;
         loop {
             let problem = match self.webhooks.post(&webhook.url, run, webhook.body.clone()).await {
@@ -142,7 +140,7 @@ impl Manager {
             let read = webhook.clone();
             webhook.failures += 1;
             webhook.lease_until = lease_after(delay);
-            match database.replace(&webhook, &read).await {
+            match self.database.replace(&webhook, &read).await {
                 Ok(true) => {}
                 // Another replica delivers it, because the lease has expired.
                 Ok(false) => return,
@@ -156,7 +154,7 @@ impl Manager {
                 () = self.shutting_down() => return,
             }
         }
-        if let Err(error) = database.delete::<PendingWebhook>(&webhook.id()).await {
+        if let Err(error) = self.database.delete::<PendingWebhook>(&webhook.id()).await {
             tracing::error!(%run, %error, "cannot store that a webhook was delivered; it is sent again");
         }
     }
@@ -164,7 +162,7 @@ impl Manager {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, sync::Arc};
+    use std::sync::Arc;
 
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
@@ -172,13 +170,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::langgraph::{Graphs, id::new_id, storage, webhook::Webhooks};
+    use crate::langgraph::{id::new_id, manager::test_records::open_manager};
 
     /// Returns a manager with a stored webhook, and the receiver of the webhook.
     async fn manager_with_webhook() -> (Arc<Manager>, PendingWebhook, TcpListener) {
-        let storage = storage::open(Path::new(":memory:")).unwrap();
-        let webhooks = Webhooks { allow_private: true };
-        let manager = Manager::new(Graphs::in_memory(), storage, webhooks, 1);
+        let manager = open_manager(":memory:");
         let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let webhook = PendingWebhook {
             run_id: new_id(),

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use axum::{extract::FromRequestParts, http::request::Parts};
+use axum::{
+    extract::{FromRequestParts, rejection::QueryRejection},
+    http::{Uri, request::Parts},
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -18,8 +21,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let Params(pairs) =
-            Params::<Vec<(String, String)>>::from_request_parts(parts, state).await?;
+        let Params(pairs) = Params::from_request_parts(parts, state).await?;
+        Ok(Self::new(pairs))
+    }
+}
+
+impl Query {
+    /// Returns the query parameters of a URI.
+    pub(in crate::langgraph) fn of_uri(uri: &Uri) -> ApiResult<Self> {
+        let invalid = |error: QueryRejection| ApiError::invalid(error.body_text());
+        let axum::extract::Query(pairs) =
+            axum::extract::Query::try_from_uri(uri).map_err(invalid)?;
+        Ok(Self::new(pairs))
+    }
+
+    fn new(pairs: Vec<(String, String)>) -> Self {
         let mut query = BTreeMap::<_, Vec<_>>::new();
         for (name, value) in pairs {
             let values = query.entry(name).or_default();
@@ -32,11 +48,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
                 _ => {}
             }
         }
-        Ok(Self(query))
+        Self(query)
     }
-}
 
-impl Query {
     /// Removes a parameter and returns its values.
     pub(in crate::langgraph) fn list(&mut self, name: &str) -> Vec<String> {
         self.0.remove(name).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Assistants: create, update, delete, search, count and versions.
+//! Assistants: create, update, delete and versions.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use axum::{
     Json, Router,
     extract::Path,
     http::StatusCode,
-    response::Response,
     routing::{patch, post},
 };
 use serde::Deserialize;
@@ -16,26 +15,25 @@ use uuid::Uuid;
 use crate::langgraph::{
     access::Access,
     assistants::{find_assistant, store_version, versions},
-    database::Search,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     json_filter::contains_all,
     manager::Manager,
-    records::{ASSISTANT_FIELDS, Assistant, AssistantVersion, Cron, Thread},
+    records::{Assistant, AssistantVersion, Cron, Thread},
     request::{
         body::{Body, or_default},
         config::{Config, Metadata},
-        page::{Page, SortOrder, check_fields, select},
+        page::Page,
         query::Query,
     },
+    storage::Search,
     time::now,
+    view::View,
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new()
         .route("/assistants", post(create))
-        .route("/assistants/search", post(search))
-        .route("/assistants/count", post(count))
         .route("/assistants/{id}", patch(update).delete(delete))
         .route("/assistants/{id}/versions", post(list_versions))
         .route("/assistants/{id}/latest", post(set_latest))
@@ -151,7 +149,9 @@ async fn update(
     manager.database.view().add_required::<Assistant>(&mut assistant.metadata);
     assistant.name = body.name.unwrap_or(assistant.name);
     assistant.description = body.description.or(assistant.description);
-    let newest = versions(&manager.database, assistant.assistant_id).await?;
+    // Versions that the client does not see have numbers too.
+    let unrestricted = manager.database.with_view(View::default());
+    let newest = versions(&unrestricted, assistant.assistant_id).await?;
     assistant.version = newest.first().map_or(1, |it| it.version + 1);
     assistant.updated_at = now();
     store_version(&manager.database, &assistant).await?;
@@ -169,8 +169,12 @@ async fn delete(
         find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();
     manager.check_change::<Assistant>(&id).await?;
     // The assistant is deleted before its threads, so that no thread can start further runs of it.
-    manager.database.delete_children::<AssistantVersion>(&id).await?;
-    manager.database.delete::<Assistant>(&id).await?;
+    if !manager.database.delete::<Assistant>(&id).await? {
+        return Err(ApiError::not_found(format!("assistant {id} does not exist")));
+    }
+    // Earlier versions can have other metadata, so the client may not see all of them.
+    let unrestricted = manager.database.with_view(View::default());
+    unrestricted.delete_children::<AssistantVersion>(&id).await?;
     delete_crons(&manager, &id).await?;
     if with_threads {
         delete_threads(&manager, &id).await?;
@@ -201,84 +205,6 @@ async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()
         manager.delete_thread(parse_id("thread", &id)?).await?;
     }
     Ok(())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SearchAssistants {
-    #[serde(default, deserialize_with = "or_default")]
-    metadata: Metadata,
-    #[serde(default)]
-    graph_id: Option<String>,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    limit: Option<usize>,
-    #[serde(default)]
-    offset: Option<usize>,
-    #[serde(default, deserialize_with = "or_default")]
-    sort_by: SortBy,
-    #[serde(default, deserialize_with = "or_default")]
-    sort_order: SortOrder,
-    #[serde(default, deserialize_with = "or_default")]
-    select: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SortBy {
-    AssistantId,
-    GraphId,
-    Name,
-    #[default]
-    CreatedAt,
-    UpdatedAt,
-}
-
-impl SortBy {
-    fn field(self) -> &'static str {
-        match self {
-            Self::AssistantId => "assistant_id",
-            Self::GraphId => "graph_id",
-            Self::Name => "name",
-            Self::CreatedAt => "created_at",
-            Self::UpdatedAt => "updated_at",
-        }
-    }
-}
-
-impl SearchAssistants {
-    /// Returns the assistants on a page, and the total number of matching assistants.
-    async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Assistant>, usize)> {
-        check_fields(&self.select, &ASSISTANT_FIELDS)?;
-        let fields = self.graph_id.as_ref().map(|it| field("graph_id", it));
-        let search = Search {
-            fields: fields.as_ref(),
-            name: self.name.as_deref(),
-            metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
-            ..page.search(self.sort_by.field(), self.sort_order)
-        };
-        manager.database.search(&search).await
-    }
-}
-
-async fn search(
-    Access(manager): Access,
-    Body(body): Body<SearchAssistants>,
-) -> ApiResult<Response> {
-    let page = Page::new(body.limit, body.offset)?;
-    let (found, total) = body.find(&manager, page).await?;
-    let found = found.iter().map(|it| select(it, &body.select, &ASSISTANT_FIELDS));
-    Ok(page.respond(&found.collect::<ApiResult<Vec<_>>>()?, total))
-}
-
-async fn count(
-    Access(manager): Access,
-    Body(body): Body<SearchAssistants>,
-) -> ApiResult<Json<usize>> {
-    Page::new(body.limit, body.offset)?;
-    let (_, total) = body.find(&manager, Page::empty()).await?;
-    Ok(Json(total))
 }
 
 #[derive(Deserialize)]

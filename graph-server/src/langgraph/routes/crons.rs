@@ -24,7 +24,6 @@ use self::{
 use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
-    database::Search,
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     manager::Manager,
@@ -34,6 +33,7 @@ use crate::langgraph::{
         config::Metadata,
         page::{Page, SortOrder, check_fields, select},
     },
+    storage::Search,
     time::now,
 };
 
@@ -147,11 +147,11 @@ async fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiRes
 
 async fn find(manager: &Manager, id: &str) -> ApiResult<Cron> {
     let id = parse_id("cron", id)?;
-    manager
-        .database
-        .get(&id.to_string())
-        .await?
-        .ok_or_else(|| ApiError::not_found(format!("cron {id} does not exist")))
+    manager.database.get(&id.to_string()).await?.ok_or_else(|| unknown_cron(id))
+}
+
+fn unknown_cron(id: Uuid) -> ApiError {
+    ApiError::not_found(format!("cron {id} does not exist"))
 }
 
 async fn read(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Cron>> {
@@ -173,9 +173,11 @@ async fn update(
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {
-    let cron = find(&manager, &id).await?;
-    manager.database.delete::<Cron>(&cron.cron_id.to_string()).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let id = parse_id("cron", &id)?;
+    match manager.database.delete::<Cron>(&id.to_string()).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(unknown_cron(id)),
+    }
 }
 
 #[derive(Deserialize)]

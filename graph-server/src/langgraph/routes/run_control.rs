@@ -19,7 +19,6 @@ use super::run_response::{
 use crate::langgraph::{
     access::Access,
     cancellation::{CancelAction, Cancellation},
-    database::Search,
     error::{ApiError, ApiResult},
     id::parse_id,
     manager::Manager,
@@ -31,7 +30,7 @@ use crate::langgraph::{
         query::Query,
         run::OnDisconnect,
     },
-    storage::ActiveRun,
+    storage::{ActiveRun, Search},
     stream::sse::{EventId, empty_stream, parse_event_id},
 };
 

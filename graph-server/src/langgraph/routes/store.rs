@@ -20,6 +20,7 @@ use crate::langgraph::{
         page::check_offset,
         query::Query,
     },
+    store_area::{StoreArea, split},
     time::wire_time,
 };
 
@@ -52,11 +53,7 @@ enum IndexedFields {
 }
 
 async fn put(Access(manager): Access, Body(body): Body<PutItem>) -> ApiResult<StatusCode> {
-    // An empty namespace is refused, so it must not become the namespace of the owner.
-    let namespace = match body.namespace.is_empty() {
-        true => Vec::new(),
-        false => StoreArea::of(&manager).inside(body.namespace),
-    };
+    let namespace = manager.database.view().store_area().of_item(body.namespace);
     let mut put = Put::new(&namespace, &body.key, body.value)?;
     put = match body.index {
         None | Some(IndexedFields::Default(true)) => put,
@@ -92,8 +89,8 @@ async fn read(Access(manager): Access, mut query: Query) -> ApiResult<Json<Optio
     let key = query.text("key")?.ok_or_else(|| missing("key"))?;
     let refresh = query.choice::<Refresh>("refresh_ttl")?;
     query.finish()?;
-    let area = StoreArea::of(&manager);
-    let labels = area.inside(namespace.split('.').map(str::to_owned).collect());
+    let area = manager.database.view().store_area();
+    let labels = area.of_item(split(&namespace));
     let mut request = Get::new(&labels.iter().map(String::as_str).collect::<Vec<_>>(), &key)?;
     request.refresh_ttl = refresh.map(|it| matches!(it, Refresh::Restart));
     let item = manager.graphs.store().get_item(request).await?;
@@ -108,7 +105,7 @@ struct DeleteItem {
 }
 
 async fn delete(Access(manager): Access, Body(body): Body<DeleteItem>) -> ApiResult<StatusCode> {
-    let labels = StoreArea::of(&manager).inside(body.namespace);
+    let labels = manager.database.view().store_area().of_item(body.namespace);
     let labels: Vec<_> = labels.iter().map(String::as_str).collect();
     manager.graphs.store().delete(&labels, &body.key).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -133,7 +130,7 @@ struct SearchItems {
 
 async fn search(Access(manager): Access, Body(body): Body<SearchItems>) -> ApiResult<Json<Value>> {
     let filter = Filter::parse(&Value::Object(body.filter)).map_err(StoreError::from)?;
-    let area = StoreArea::of(&manager);
+    let area = manager.database.view().store_area();
     let mut search = match area.inside(body.namespace_prefix).as_slice() {
         [] => Search::everything(),
         prefix => Search::under(prefix)?,
@@ -171,7 +168,7 @@ async fn namespaces(
     Body(body): Body<NamespaceQuery>,
 ) -> ApiResult<Json<Value>> {
     let mut list = ListNamespaces::new().offset(check_offset(body.offset)?);
-    let area = StoreArea::of(&manager);
+    let area = manager.database.view().store_area();
     let prefix = area.inside(body.prefix);
     if !prefix.is_empty() {
         list = list.prefix(&prefix)?;
@@ -180,7 +177,7 @@ async fn namespaces(
         list = list.suffix(&body.suffix)?;
     }
     if let Some(depth) = body.max_depth {
-        list = list.max_depth(depth.saturating_add(area.depth()));
+        list = list.max_depth(depth.saturating_add(area.hidden_depth()));
     }
     if let Some(limit) = body.limit {
         list = list.limit(limit);
@@ -188,34 +185,6 @@ async fn namespaces(
     let found = manager.graphs.store().list_namespaces(list).await?;
     let found: Vec<_> = found.iter().map(|it| area.outside(it.labels())).collect();
     Ok(Json(json!({ "namespaces": found })))
-}
-
-/// The part of the store that a client sees. The namespaces of an owner have a hidden prefix, which is added to
-/// requests and removed from responses.
-struct StoreArea(Option<String>);
-
-impl StoreArea {
-    fn of(manager: &Manager) -> Self {
-        // A label must not contain a dot.
-        let label =
-            |owner: &str| format!("owner:{}", owner.replace('%', "%25").replace('.', "%2E"));
-        Self(manager.database.view().restricted_to().map(label))
-    }
-
-    /// Returns the namespace in the store for a namespace of the client.
-    fn inside(&self, labels: Vec<String>) -> Vec<String> {
-        self.0.iter().cloned().chain(labels).collect()
-    }
-
-    /// Returns the namespace of the client for a namespace in the store.
-    fn outside<'a>(&self, labels: Vec<&'a str>) -> Vec<&'a str> {
-        labels.into_iter().skip(self.depth()).collect()
-    }
-
-    /// Returns the number of labels that the client does not see.
-    fn depth(&self) -> usize {
-        usize::from(self.0.is_some())
-    }
 }
 
 fn item_json(item: &Item, area: &StoreArea) -> Value {

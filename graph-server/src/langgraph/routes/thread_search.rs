@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use crate::langgraph::{
     access::Access,
-    database::Search,
     error::{ApiError, ApiResult},
     manager::Manager,
     records::{THREAD_FIELDS, Thread, ThreadStatus},
@@ -18,6 +17,7 @@ use crate::langgraph::{
         config::Metadata,
         page::{Page, SortOrder, check_fields, select},
     },
+    storage::Search,
 };
 
 pub(super) fn routes() -> Router<Arc<Manager>> {

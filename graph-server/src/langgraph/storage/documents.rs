@@ -60,23 +60,26 @@ pub(in crate::langgraph) struct Found {
     pub(in crate::langgraph) total: usize,
 }
 
-/// Restricts an operation to the documents that a client sees.
+/// Restricts an operation to some documents, such as those that a client sees. Each operation checks it in the same
+/// statement in which it reads or changes the documents.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::langgraph) struct Filter<'a> {
     /// Only documents of this owner. `None`: documents of all owners.
     pub(in crate::langgraph) owner: Option<&'a str>,
     /// Whether documents without an owner are included.
     pub(in crate::langgraph) shared: bool,
-    /// Only documents whose field `metadata` contains these entries. Only searches check this condition.
+    /// Only documents whose field `metadata` contains these entries.
     pub(in crate::langgraph) metadata: Option<&'a Map<String, Value>>,
 }
 
 /// Stores documents. Each operation is one transaction.
 #[async_trait]
 pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
-    /// Stores a document, replacing an earlier one with the same kind and id. Fails if that one does not belong to
-    /// `owner`. `None` stands for all owners.
-    async fn put(&self, row: Row, owner: Option<&str>) -> ApiResult<()>;
+    /// Stores a document, replacing an earlier one with the same kind and id. Fails if the filter excludes that one.
+    async fn put(&self, row: Row, filter: Filter<'_>) -> ApiResult<()>;
+
+    /// Stores documents like [`Self::put`], all or none.
+    async fn put_all(&self, rows: &[(Row, Filter<'_>)]) -> ApiResult<()>;
 
     /// Replaces the content of a document if it still is `expected`. Returns whether it was replaced.
     async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool>;
@@ -101,12 +104,14 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
     /// Returns the owner of a document. The outer option is `None` if the document does not exist.
     async fn owner_of(&self, kind: &str, id: &str) -> ApiResult<Option<Option<String>>>;
 
+    /// Returns whether a document exists that the filter excludes.
+    async fn is_excluded(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<bool>;
+
     /// Deletes a document. Returns whether it existed.
-    async fn delete(&self, kind: &str, id: &str, owner: Option<&str>) -> ApiResult<bool>;
+    async fn delete(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<bool>;
 
     /// Deletes the documents that belong to `parent`.
-    async fn delete_children(&self, kind: &str, parent: &str, owner: Option<&str>)
-    -> ApiResult<()>;
+    async fn delete_children(&self, kind: &str, parent: &str, filter: Filter<'_>) -> ApiResult<()>;
 
     /// Counts the documents by status.
     async fn count_by_status(&self, kind: &str) -> ApiResult<Vec<(String, u64)>>;

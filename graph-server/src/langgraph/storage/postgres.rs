@@ -6,6 +6,7 @@
 mod connection;
 mod documents;
 mod events;
+mod filter;
 mod notices;
 mod queue;
 mod search;

@@ -113,7 +113,8 @@ pub(in crate::langgraph) trait RunQueue: fmt::Debug + Send + Sync {
     /// Claims the next run that may execute.
     async fn claim_next(&self) -> ApiResult<Next>;
 
-    /// Requests the cancellation of a run. A rollback overrides an interrupt that was requested earlier.
+    /// Stores a request to cancel a run, so that it survives a crash. A rollback overrides an interrupt that was requested
+    /// earlier.
     async fn request_cancel(
         &self,
         run: Uuid,

@@ -1,5 +1,6 @@
 //! Storage in a SQLite file, for one process.
 
+mod cancellations;
 mod documents;
 mod queue;
 mod search;

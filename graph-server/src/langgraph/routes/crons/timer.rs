@@ -14,11 +14,11 @@ use super::{
     schedule::{next_date, parse_time},
 };
 use crate::langgraph::{
-    database::View,
     error::{ApiError, ApiResult},
     manager::Manager,
     records::{Cron, Thread},
     request::run::RunCreate,
+    view::View,
 };
 
 /// Longest sleep. A change of the system clock is noticed after this time.

@@ -2,39 +2,67 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
+use tokio_postgres::types::ToSql;
 
-use super::{connection::PostgresStorage, search::search};
+use super::{
+    connection::PostgresStorage,
+    filter::{included, metadata_conditions},
+    search::search,
+};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
     storage::{Documents, Filter, Found, Row, Search},
 };
 
-const PUT: &str = "
-    INSERT INTO graph_server.document AS d (kind, id, parent, status, data, owner)
-    VALUES ($1, $2, $3, $4, $5, $6)
-    ON CONFLICT (kind, id) DO UPDATE
-    SET parent = excluded.parent, status = excluded.status, data = excluded.data
-    WHERE $7::text IS NULL OR d.owner = $7
-    RETURNING 1";
+fn put_statement() -> String {
+    let included = included("d", 7);
+    format!(
+        "INSERT INTO graph_server.document AS d (kind, id, parent, status, data, owner)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (kind, id) DO UPDATE
+        SET parent = excluded.parent, status = excluded.status, data = excluded.data
+        WHERE {included}
+        RETURNING 1"
+    )
+}
 
-/// Stores a document in a transaction.
-pub(super) async fn put(transaction: &Transaction<'_>, row: &Row) -> ApiResult<()> {
+/// Stores a document in a transaction. Fails if the filter excludes the stored document.
+pub(super) async fn put(
+    transaction: &Transaction<'_>,
+    row: &Row,
+    filter: Filter<'_>,
+) -> ApiResult<()> {
     let Row { kind, id, parent, status, data, owner } = row;
-    let put = transaction.prepare_cached(PUT).await?;
-    transaction.query(&put, &[kind, id, parent, status, data, owner, &None::<&str>]).await?;
-    Ok(())
+    let required = metadata_conditions(filter);
+    let params: [&(dyn ToSql + Sync); 9] =
+        [kind, id, parent, status, data, owner, &filter.owner, &filter.shared, &required];
+    let put = transaction.prepare_cached(&put_statement()).await?;
+    match transaction.query_opt(&put, &params).await? {
+        Some(_) => Ok(()),
+        None => Err(ApiError::id_in_use()),
+    }
 }
 
 #[async_trait]
 impl Documents for PostgresStorage {
-    async fn put(&self, row: Row, owner: Option<&str>) -> ApiResult<()> {
-        let Row { kind, id, parent, status, data, owner: new_owner } = row;
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
-            [&kind, &id, &parent, &status, &data, &new_owner, &owner];
-        match self.query_opt(PUT, &params).await? {
+    async fn put(&self, row: Row, filter: Filter<'_>) -> ApiResult<()> {
+        let Row { kind, id, parent, status, data, owner } = row;
+        let required = metadata_conditions(filter);
+        let params: [&(dyn ToSql + Sync); 9] =
+            [&kind, &id, &parent, &status, &data, &owner, &filter.owner, &filter.shared, &required];
+        match self.query_opt(&put_statement(), &params).await? {
             Some(_) => Ok(()),
             None => Err(ApiError::id_in_use()),
         }
+    }
+
+    async fn put_all(&self, rows: &[(Row, Filter<'_>)]) -> ApiResult<()> {
+        let mut connection = self.connection().await?;
+        let transaction = connection.transaction().await?;
+        for (row, filter) in rows {
+            put(&transaction, row, *filter).await?;
+        }
+        Ok(transaction.commit().await?)
     }
 
     async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool> {
@@ -47,10 +75,14 @@ impl Documents for PostgresStorage {
     }
 
     async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>> {
-        let select = "
-            SELECT data FROM graph_server.document
-            WHERE kind = $1 AND id = $2 AND ($3::text IS NULL OR owner = $3 OR $4 AND owner IS NULL)";
-        let row = self.query_opt(select, &[&kind, &id, &filter.owner, &filter.shared]).await?;
+        let select = format!(
+            "SELECT data FROM graph_server.document d WHERE kind = $1 AND id = $2 AND {}",
+            included("d", 3)
+        );
+        let required = metadata_conditions(filter);
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&kind, &id, &filter.owner, &filter.shared, &required];
+        let row = self.query_opt(&select, &params).await?;
         Ok(row.map(|it| it.try_get(0)).transpose()?)
     }
 
@@ -60,12 +92,15 @@ impl Documents for PostgresStorage {
         parent: Option<&str>,
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>> {
-        let statement = "
-            SELECT data FROM graph_server.document
-            WHERE kind = $1 AND ($2::text IS NULL OR parent = $2)
-                AND ($3::text IS NULL OR owner = $3 OR $4 AND owner IS NULL)
-            ORDER BY number";
-        let rows = self.query(statement, &[&kind, &parent, &filter.owner, &filter.shared]).await?;
+        let select = format!(
+            "SELECT data FROM graph_server.document d
+            WHERE kind = $1 AND ($2::text IS NULL OR parent = $2) AND {} ORDER BY number",
+            included("d", 3)
+        );
+        let required = metadata_conditions(filter);
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&kind, &parent, &filter.owner, &filter.shared, &required];
+        let rows = self.query(&select, &params).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
@@ -84,23 +119,37 @@ impl Documents for PostgresStorage {
         Ok(row.map(|it| it.try_get(0)).transpose()?)
     }
 
-    async fn delete(&self, kind: &str, id: &str, owner: Option<&str>) -> ApiResult<bool> {
-        let delete = "
-            DELETE FROM graph_server.document
-            WHERE kind = $1 AND id = $2 AND ($3::text IS NULL OR owner = $3) RETURNING 1";
-        Ok(self.query_opt(delete, &[&kind, &id, &owner]).await?.is_some())
+    async fn is_excluded(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<bool> {
+        let select = format!(
+            "SELECT FROM graph_server.document d WHERE kind = $1 AND id = $2 AND ({}) IS NOT TRUE",
+            included("d", 3)
+        );
+        let required = metadata_conditions(filter);
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&kind, &id, &filter.owner, &filter.shared, &required];
+        Ok(self.query_opt(&select, &params).await?.is_some())
     }
 
-    async fn delete_children(
-        &self,
-        kind: &str,
-        parent: &str,
-        owner: Option<&str>,
-    ) -> ApiResult<()> {
-        let delete = "
-            DELETE FROM graph_server.document
-            WHERE kind = $1 AND parent = $2 AND ($3::text IS NULL OR owner = $3)";
-        self.query(delete, &[&kind, &parent, &owner]).await.map(drop)
+    async fn delete(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<bool> {
+        let delete = format!(
+            "DELETE FROM graph_server.document d WHERE kind = $1 AND id = $2 AND {} RETURNING 1",
+            included("d", 3)
+        );
+        let required = metadata_conditions(filter);
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&kind, &id, &filter.owner, &filter.shared, &required];
+        Ok(self.query_opt(&delete, &params).await?.is_some())
+    }
+
+    async fn delete_children(&self, kind: &str, parent: &str, filter: Filter<'_>) -> ApiResult<()> {
+        let delete = format!(
+            "DELETE FROM graph_server.document d WHERE kind = $1 AND parent = $2 AND {}",
+            included("d", 3)
+        );
+        let required = metadata_conditions(filter);
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&kind, &parent, &filter.owner, &filter.shared, &required];
+        self.query(&delete, &params).await.map(drop)
     }
 
     async fn count_by_status(&self, kind: &str) -> ApiResult<Vec<(String, u64)>> {

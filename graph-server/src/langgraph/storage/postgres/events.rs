@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{
     connection::PostgresStorage,
     notices::to_payload,
-    queue::{LEASE, cancellation, uuid_at},
+    queue::{LEASE, cancellation_at, uuid_at},
 };
 use crate::langgraph::{
     cancellation::Cancellation,
@@ -45,8 +45,7 @@ impl SharedEvents for PostgresStorage {
         let (runs, fences): (Vec<_>, Vec<_>) =
             held.iter().map(|(run, fence)| (run.to_string(), *fence)).unzip();
         let rows = self.query(update, &[&runs, &fences, &LEASE.as_secs_f64()]).await?;
-        let renewed =
-            |row: &Row| Ok((uuid_at(row, 0)?, cancellation(row.try_get(1)?, row.try_get(2)?)));
+        let renewed = |row: &Row| Ok((uuid_at(row, 0)?, cancellation_at(row, 1)?));
         rows.iter().map(renewed).collect()
     }
 

@@ -11,10 +11,11 @@ use uuid::Uuid;
 
 use super::{connection::PostgresStorage, documents};
 use crate::langgraph::{
-    cancellation::{CancelAction, Cancellation},
+    cancellation::Cancellation,
     error::{ApiError, ApiResult},
     storage::{
-        ActiveRun, CancelOutcome, Claim, Decide, Next, Row, RunQueue, ThreadChange, ThreadEntry,
+        ActiveRun, CancelOutcome, Claim, Decide, Filter, Next, Row, RunQueue, ThreadChange,
+        ThreadEntry,
     },
 };
 
@@ -134,7 +135,7 @@ impl RunQueue for PostgresStorage {
                     (extract(epoch FROM now()) * 1000000)::bigint),
                 false, pending, pg_notify('graph_server', 'cancelled')
             FROM changed";
-        let (run, action) = (run.to_string(), action_name(cancellation.action));
+        let (run, action) = (run.to_string(), cancellation.action.name());
         let connection = self.connection().await?;
         let statement = connection.prepare_cached(update).await?;
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
@@ -236,7 +237,7 @@ async fn apply(
 ) -> ApiResult<()> {
     let id = thread.to_string();
     for row in &change.put {
-        documents::put(transaction, row).await?;
+        documents::put(transaction, row, Filter::default()).await?;
     }
     if let Some(cancellation) = &change.cancel {
         let cancel = "
@@ -248,7 +249,7 @@ async fn apply(
             )
             SELECT pg_notify('graph_server', 'cancelled') FROM changed LIMIT 1";
         let cancel = transaction.prepare_cached(cancel).await?;
-        let action = action_name(cancellation.action);
+        let action = cancellation.action.name();
         transaction.query(&cancel, &[&id, &action, &cancellation.reason]).await?;
     }
     if let Some(new) = &change.run {
@@ -290,25 +291,15 @@ fn claim_of(row: &PgRow) -> ApiResult<Claim> {
         thread: uuid_at(row, 1)?,
         fence: row.try_get(2)?,
         last_seq: u64::try_from(last_seq).unwrap_or_default(),
-        cancellation: cancellation(row.try_get(3)?, row.try_get(4)?),
+        cancellation: cancellation_at(row, 3)?,
         takes_over: row.try_get(6)?,
     })
 }
 
-/// Returns the cancellation that a run's row contains.
-pub(super) fn cancellation(action: Option<String>, reason: Option<String>) -> Option<Cancellation> {
-    let action = match action?.as_str() {
-        "rollback" => CancelAction::Rollback,
-        _ => CancelAction::Interrupt,
-    };
-    Some(Cancellation::new(action, reason.unwrap_or_default()))
-}
-
-fn action_name(action: CancelAction) -> &'static str {
-    match action {
-        CancelAction::Interrupt => "interrupt",
-        CancelAction::Rollback => "rollback",
-    }
+/// Returns the cancellation in two columns of a run: its action and its reason.
+pub(super) fn cancellation_at(row: &PgRow, column: usize) -> ApiResult<Option<Cancellation>> {
+    let action: Option<&str> = row.try_get(column)?;
+    Ok(Cancellation::from_stored(action, row.try_get(column + 1)?))
 }
 
 pub(super) fn uuid_at(row: &PgRow, column: usize) -> ApiResult<Uuid> {

@@ -1,21 +1,22 @@
 //! Searches for documents in PostgreSQL.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio_postgres::types::ToSql;
 
-use super::connection::PostgresStorage;
+use super::{
+    connection::PostgresStorage,
+    filter::{condition, conditions_hold, equal, without_nul},
+};
 use crate::langgraph::{
     error::ApiResult,
     storage::{Filter, Found, Search},
 };
 
 /// Returns a query for the ids of the documents that meet the conditions of a search, with the value by which they
-/// are sorted. Only the fields that a condition needs are converted to `jsonb`.
-///
-/// `@>` compares lists as sets, so the lists of a filter are compared separately.
+/// are sorted.
 fn found() -> String {
-    let (data, conditions) = (without_nul("data"), without_nul("$6::text"));
-    let name = without_nul("$10::text");
+    let (data, name) = (without_nul("data"), without_nul("$10::text"));
+    let conditions = conditions_hold("document", "$6::text");
     format!(
         r#"
 SELECT number, id, (document ->> $7::text) COLLATE "C" AS sort_value
@@ -28,28 +29,7 @@ FROM (
 ) AS visible
 WHERE ($5::text IS NULL OR document ->> 'status' = $5)
     AND ($10::text IS NULL OR strpos(lower(document ->> 'name'), lower({name}::jsonb #>> '{{}}')) > 0)
-    AND NOT EXISTS (
-        SELECT FROM jsonb_array_elements({conditions}::jsonb) AS condition
-        CROSS JOIN LATERAL (
-            SELECT (document -> (condition ->> 'field'))::jsonb AS content OFFSET 0
-        ) AS field
-        WHERE (condition ->> 'wanted')::boolean <> (
-            coalesce(field.content @> (condition -> 'entries'), false)
-            AND NOT EXISTS (
-                SELECT FROM jsonb_array_elements(condition -> 'lists') AS list
-                WHERE field.content #> ARRAY(SELECT jsonb_array_elements_text(list -> 'path')) <> list -> 'value'
-            )
-        )
-    )"#
-    )
-}
-
-/// Returns an expression that replaces the character U+0000 in JSON text, because PostgreSQL cannot read fields of JSON
-/// with this character. Different strings stay different: U+E000 starts a replacement, so it is also replaced. Escaped
-/// backslashes are written in another form, because `\\u0000` is not a character.
-fn without_nul(json: &str) -> String {
-    format!(
-        r"replace(replace(replace({json}, '\\', '\u005c'), chr(57344), '\ue000\ue001'), '\u0000', '\ue000\ue000')"
+    AND {conditions}"#
     )
 }
 
@@ -103,30 +83,10 @@ pub(super) async fn search(
 
 /// Returns the conditions on the fields of a document.
 fn conditions(search: &Search<'_>, filter: Filter<'_>) -> Value {
-    let equal = |(field, value): (&String, &Value)| json!({ "field": field, "entries": value, "lists": [], "wanted": true });
-    let fields = search.fields.into_iter().flatten().map(equal);
+    let fields = search.fields.into_iter().flatten().map(|(field, value)| equal(field, value));
     let metadata = [search.metadata, filter.metadata].into_iter().flatten();
     let metadata = metadata.map(|it| condition("metadata", it, true));
     let values = search.values.map(|it| condition("values", it, true));
     let excluded = search.excluded.iter().map(|it| condition("metadata", it, false));
     fields.chain(metadata).chain(values).chain(excluded).collect()
-}
-
-/// Returns the condition that a field contains all entries of `filter`, or that it does not.
-fn condition(field: &str, filter: &Map<String, Value>, wanted: bool) -> Value {
-    let mut lists = Vec::new();
-    add_lists(filter, &[], &mut lists);
-    json!({ "field": field, "entries": filter, "lists": lists, "wanted": wanted })
-}
-
-/// Adds the lists inside a filter and the objects in it, with their paths in the field.
-fn add_lists(filter: &Map<String, Value>, path: &[&str], lists: &mut Vec<Value>) {
-    for (key, value) in filter {
-        let path = [path, &[key.as_str()]].concat();
-        match value {
-            Value::Array(_) => lists.push(json!({ "path": path, "value": value })),
-            Value::Object(entries) => add_lists(entries, &path, lists),
-            _ => {}
-        }
-    }
 }

@@ -14,6 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::search::{SearchStatement, add_functions};
@@ -53,10 +54,10 @@ impl SqliteDocuments {
         )?;
         add_owner_column(&connection)?;
         connection.execute_batch(SCHEMA)?;
+        add_functions(&connection)?;
         // The path of a database in memory is empty.
         let file = connection.path().filter(|it| !it.is_empty()).map(str::to_owned);
         let Some(file) = file else {
-            add_functions(&connection)?;
             let connection = Arc::new(Mutex::new(connection));
             return Ok(Self { reader: connection.clone(), connection });
         };
@@ -85,19 +86,32 @@ fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stores a document like [`Documents::put`]. Returns `false` if it does not belong to `owner`.
+/// Condition that a filter includes a document. The first three parameters of the statement are the filter's owner,
+/// whether it includes documents without an owner, and its metadata.
+const INCLUDED: &str = "(?1 IS NULL OR owner = ?1 OR (?2 AND owner IS NULL)) \
+     AND (?3 IS NULL OR json_contains(data -> '$.metadata', ?3))";
+
+/// Returns the metadata that a filter requires, as JSON text.
+fn metadata_of(filter: Filter<'_>) -> Option<String> {
+    filter.metadata.map(|it| json!(it).to_string())
+}
+
+/// Stores a document like [`Documents::put`]. Returns `false` if the filter excludes the stored document.
 pub(super) fn put(
     connection: &Connection,
     row: &Row,
-    owner: Option<&str>,
+    filter: Filter<'_>,
 ) -> rusqlite::Result<bool> {
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO documents (kind, id, parent, status, data, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+    let mut statement = connection.prepare_cached(&format!(
+        "INSERT INTO documents (kind, id, parent, status, data, owner) \
+         VALUES (?4, ?5, ?6, ?7, ?8, ?9) \
          ON CONFLICT (kind, id) DO UPDATE SET parent = excluded.parent, status = excluded.status, \
-             data = excluded.data WHERE ?7 IS NULL OR documents.owner = ?7",
-    )?;
-    let Row { kind, id, parent, status, data, owner: new_owner } = row;
-    Ok(statement.execute(params![kind, id, parent, status, data, new_owner, owner])? > 0)
+             data = excluded.data WHERE {INCLUDED}"
+    ))?;
+    let (shown, required) = (filter.owner, metadata_of(filter));
+    let Row { kind, id, parent, status, data, owner } = row;
+    let params = params![shown, filter.shared, required, kind, id, parent, status, data, owner];
+    Ok(statement.execute(params)? > 0)
 }
 
 /// Returns the content and the owner of a document.
@@ -113,11 +127,22 @@ pub(super) fn find(
 
 #[async_trait]
 impl Documents for SqliteDocuments {
-    async fn put(&self, row: Row, owner: Option<&str>) -> ApiResult<()> {
-        match put(&self.lock(), &row, owner)? {
+    async fn put(&self, row: Row, filter: Filter<'_>) -> ApiResult<()> {
+        match put(&self.lock(), &row, filter)? {
             true => Ok(()),
             false => Err(ApiError::id_in_use()),
         }
+    }
+
+    async fn put_all(&self, rows: &[(Row, Filter<'_>)]) -> ApiResult<()> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        for (row, filter) in rows {
+            if !put(&transaction, row, *filter)? {
+                return Err(ApiError::id_in_use());
+            }
+        }
+        Ok(transaction.commit()?)
     }
 
     async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool> {
@@ -130,11 +155,10 @@ impl Documents for SqliteDocuments {
 
     async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>> {
         let connection = self.lock();
-        let mut statement = connection.prepare_cached(
-            "SELECT data FROM documents WHERE kind = ?1 AND id = ?2 \
-             AND (?3 IS NULL OR owner = ?3 OR (?4 AND owner IS NULL))",
-        )?;
-        let selected = params![kind, id, filter.owner, filter.shared];
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT data FROM documents WHERE kind = ?4 AND id = ?5 AND {INCLUDED}"
+        ))?;
+        let selected = params![filter.owner, filter.shared, metadata_of(filter), kind, id];
         Ok(statement.query_row(selected, |row| row.get(0)).optional()?)
     }
 
@@ -145,12 +169,12 @@ impl Documents for SqliteDocuments {
         filter: Filter<'_>,
     ) -> ApiResult<Vec<String>> {
         let connection = self.lock();
-        let mut statement = connection.prepare_cached(
-            "SELECT data FROM documents WHERE kind = ?1 AND (?2 IS NULL OR parent = ?2) \
-             AND (?3 IS NULL OR owner = ?3 OR (?4 AND owner IS NULL)) ORDER BY number",
-        )?;
-        let params = params![kind, parent, filter.owner, filter.shared];
-        let rows = statement.query_map(params, |row| row.get(0))?;
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT data FROM documents WHERE kind = ?4 AND (?5 IS NULL OR parent = ?5) \
+             AND {INCLUDED} ORDER BY number"
+        ))?;
+        let selected = params![filter.owner, filter.shared, metadata_of(filter), kind, parent];
+        let rows = statement.query_map(selected, |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -173,25 +197,42 @@ impl Documents for SqliteDocuments {
         Ok(statement.query_row(params![kind, id], |row| row.get(0)).optional()?)
     }
 
-    async fn delete(&self, kind: &str, id: &str, owner: Option<&str>) -> ApiResult<bool> {
+    async fn is_excluded(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<bool> {
         let connection = self.lock();
-        let mut statement = connection.prepare_cached(
-            "DELETE FROM documents WHERE kind = ?1 AND id = ?2 AND (?3 IS NULL OR owner = ?3)",
-        )?;
-        Ok(statement.execute(params![kind, id, owner])? > 0)
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT 1 FROM documents WHERE kind = ?4 AND id = ?5 AND ({INCLUDED}) IS NOT TRUE"
+        ))?;
+        let selected = params![filter.owner, filter.shared, metadata_of(filter), kind, id];
+        Ok(statement.exists(selected)?)
     }
 
-    async fn delete_children(
-        &self,
-        kind: &str,
-        parent: &str,
-        owner: Option<&str>,
-    ) -> ApiResult<()> {
+    async fn delete(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<bool> {
         let connection = self.lock();
-        let mut statement = connection.prepare_cached(
-            "DELETE FROM documents WHERE kind = ?1 AND parent = ?2 AND (?3 IS NULL OR owner = ?3)",
-        )?;
-        statement.execute(params![kind, parent, owner])?;
+        let mut statement = connection.prepare_cached(&format!(
+            "DELETE FROM documents WHERE kind = ?4 AND id = ?5 AND {INCLUDED}"
+        ))?;
+        let deleted = statement.execute(params![
+            filter.owner,
+            filter.shared,
+            metadata_of(filter),
+            kind,
+            id
+        ])?;
+        Ok(deleted > 0)
+    }
+
+    async fn delete_children(&self, kind: &str, parent: &str, filter: Filter<'_>) -> ApiResult<()> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(&format!(
+            "DELETE FROM documents WHERE kind = ?4 AND parent = ?5 AND {INCLUDED}"
+        ))?;
+        statement.execute(params![
+            filter.owner,
+            filter.shared,
+            metadata_of(filter),
+            kind,
+            parent
+        ])?;
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! The queue of the only process that uses a SQLite file. It is in memory, and is restored from the stored runs.
+//! The queue of the only process that uses a SQLite file. It is in memory, and is restored from the stored runs and the
+//! stored requests to cancel them.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -14,11 +15,14 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::documents::{SqliteDocuments, find, put};
+use super::{
+    cancellations,
+    documents::{SqliteDocuments, find, put},
+};
 use crate::langgraph::{
     cancellation::Cancellation,
-    error::{ApiError, ApiResult},
-    storage::{ActiveRun, CancelOutcome, Claim, Decide, Next, Row, RunQueue, ThreadEntry},
+    error::ApiResult,
+    storage::{ActiveRun, CancelOutcome, Claim, Decide, Filter, Next, Row, RunQueue, ThreadEntry},
     time::time_until,
 };
 
@@ -53,6 +57,10 @@ struct Entry {
 }
 
 impl Entry {
+    fn new(run: Uuid, thread: Uuid, owner: Option<String>) -> Self {
+        Self { run, thread, owner, claimed: false, ending: false, cancellation: None }
+    }
+
     fn claim(&mut self) -> Claim {
         self.claimed = true;
         Claim {
@@ -68,10 +76,15 @@ impl Entry {
 }
 
 impl Entries {
-    fn add(&mut self, run: Uuid, thread: Uuid, owner: Option<String>, delay: Duration) {
+    fn add(&mut self, entry: Entry, delay: Duration) {
         self.last_number += 1;
-        let entry = Entry { run, thread, owner, claimed: false, ending: false, cancellation: None };
         self.runs.insert((Instant::now() + delay, self.last_number), entry);
+    }
+
+    /// Returns the runs of a thread whose start times have come.
+    fn due(&mut self, thread: Uuid) -> impl Iterator<Item = &mut Entry> {
+        let due = self.runs.range_mut(..=(Instant::now(), u64::MAX)).map(|(_, entry)| entry);
+        due.filter(move |it| it.thread == thread)
     }
 
     fn active(&self, thread: Option<Uuid>) -> Vec<ActiveRun> {
@@ -87,7 +100,7 @@ impl Entries {
         active.collect()
     }
 
-    /// Claims the first run of a thread that has no executing run.
+    /// Claims a run that is only to be ended, or the first run of a thread that has no executing run.
     fn claim_next(&mut self) -> Next {
         let now = Instant::now();
         let mut visited = HashSet::new();
@@ -95,7 +108,8 @@ impl Entries {
             if *start > now {
                 return Next::Wait(Some(*start - now));
             }
-            if !entry.ending && visited.insert(entry.thread) && !entry.claimed {
+            let is_next = entry.ending || visited.insert(entry.thread);
+            if is_next && !entry.claimed {
                 return Next::Run(entry.claim());
             }
         }
@@ -125,10 +139,13 @@ impl SqliteQueue {
         lock_file: Option<File>,
     ) -> rusqlite::Result<Self> {
         let mut entries = Entries::default();
+        cancellations::open(&documents.lock())?;
         for status in ["running", "pending"] {
             let connection = documents.lock();
             let mut statement = connection.prepare(
-                "SELECT data, owner FROM documents WHERE kind = 'run' AND status = ?1 ORDER BY number",
+                "SELECT data, owner, action, reason FROM documents \
+                 LEFT JOIN cancellations ON cancellations.run = documents.id \
+                 WHERE kind = 'run' AND status = ?1 ORDER BY number",
             )?;
             let mut rows = statement.query([status])?;
             while let Some(row) = rows.next()? {
@@ -136,11 +153,17 @@ impl SqliteQueue {
                 let run: StoredRun = serde_json::from_str(&data).map_err(|error| {
                     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
                 })?;
+                let mut entry = Entry::new(run.run_id, run.thread_id, row.get(1)?);
+                let action: Option<String> = row.get(2)?;
+                entry.cancellation = Cancellation::from_stored(action.as_deref(), row.get(3)?);
+                entry.ending = status == "pending" && entry.cancellation.is_some();
                 let delay = match status {
-                    "pending" => time_until(&run.created_at, run.kwargs.after_seconds),
+                    "pending" if !entry.ending => {
+                        time_until(&run.created_at, run.kwargs.after_seconds)
+                    }
                     _ => Duration::ZERO,
                 };
-                entries.add(run.run_id, run.thread_id, row.get(1)?, delay);
+                entries.add(entry, delay);
             }
         }
         let entries = Mutex::new(entries);
@@ -163,20 +186,20 @@ impl RunQueue for SqliteQueue {
         let change = decide(ThreadEntry { document, owner: owner.flatten(), active, reserved })?;
         let transaction = connection.transaction()?;
         for row in &change.put {
-            if !put(&transaction, row, None)? {
-                return Err(ApiError::id_in_use());
+            put(&transaction, row, Filter::default())?;
+        }
+        let mut cancelled: Vec<&mut Entry> = Vec::new();
+        if let Some(cancellation) = &change.cancel {
+            let is_new = |it: &&mut Entry| cancellation.overrides(it.cancellation.as_ref());
+            cancelled.extend(entries.due(thread).filter(is_new));
+            for entry in &cancelled {
+                cancellations::put(&transaction, entry.run, cancellation)?;
             }
         }
         transaction.commit()?;
-        if let Some(cancellation) = change.cancel {
-            let now = Instant::now();
-            let due = entries.runs.iter_mut().filter(|((start, _), _)| *start <= now);
-            for (_, entry) in due.filter(|(_, it)| it.thread == thread) {
-                Cancellation::add(&mut entry.cancellation, cancellation.clone());
-            }
-        }
+        cancelled.into_iter().for_each(|it| it.cancellation.clone_from(&change.cancel));
         if let Some(run) = change.run {
-            entries.add(run.run, thread, run.owner, run.delay);
+            entries.add(Entry::new(run.run, thread, run.owner), run.delay);
             self.changed.notify_one();
         }
         if change.reserve {
@@ -207,7 +230,10 @@ impl RunQueue for SqliteQueue {
         let Some(entry) = entries.runs.values_mut().find(|it| it.run == run) else {
             return Ok(CancelOutcome::NotActive);
         };
-        Cancellation::add(&mut entry.cancellation, cancellation.clone());
+        if cancellation.overrides(entry.cancellation.as_ref()) {
+            cancellations::put(&self.documents.lock(), run, cancellation)?;
+            entry.cancellation = Some(cancellation.clone());
+        }
         if entry.claimed {
             return Ok(CancelOutcome::Requested);
         }
@@ -219,15 +245,23 @@ impl RunQueue for SqliteQueue {
         let mut connection = self.documents.lock();
         let transaction = connection.transaction()?;
         for row in [Some(run), webhook].iter().flatten() {
-            put(&transaction, row, None)?;
+            put(&transaction, row, Filter::default())?;
         }
         transaction.commit()?;
         Ok(true)
     }
 
     async fn end_run(&self, claim: &Claim, _: &Value) -> ApiResult<bool> {
-        self.lock().runs.retain(|_, it| it.run != claim.run);
+        let mut was_cancelled = false;
+        self.lock().runs.retain(|_, it| {
+            let has_ended = it.run == claim.run;
+            was_cancelled |= has_ended && it.cancellation.is_some();
+            !has_ended
+        });
         self.changed.notify_one();
+        if was_cancelled {
+            cancellations::delete(&self.documents.lock(), claim.run)?;
+        }
         Ok(true)
     }
 

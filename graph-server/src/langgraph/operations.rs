@@ -1,106 +1,24 @@
-//! The operations of the API.
+//! The operations of the API: the access that they need, and their descriptions.
 
-/// An operation.
-pub(super) struct Operation {
-    pub(super) method: &'static str,
-    pub(super) path: &'static str,
-    pub(super) tag: &'static str,
-    pub(super) summary: &'static str,
-    /// Query parameters and their schemas.
-    pub(super) query: &'static [(&'static str, &'static str)],
-    /// Schema of the body.
-    pub(super) body: Option<&'static str>,
-    pub(super) answer: Answer,
-}
+mod operation;
 
-/// Response to a request that succeeds.
-pub(super) enum Answer {
-    /// An object with this schema.
-    Object(&'static str),
-    /// An object with this schema, or no content with the status 204 if the client prefers a minimal response.
-    ObjectOrEmpty(&'static str),
-    /// A list of objects with this schema.
-    List(&'static str),
-    /// Any JSON value.
-    Any,
-    /// Any JSON value, or no content with the status 202.
-    AnyOrAccepted,
-    Count,
-    Events,
-    /// A stream of events, or no content with the status 204.
-    EventsOrEmpty,
-    Text,
-    /// No content.
-    Empty,
-}
+pub(super) use self::operation::{Answer, Operation};
+use self::operation::{Tag, delete, get, post, tag};
+use super::authorize::{
+    Action::{Delete, Read, Search, Update},
+    Resource::{Assistants, Crons, Metrics, Runs, Store, Threads},
+};
 
-impl Answer {
-    pub(super) fn status(&self) -> &'static str {
-        match self {
-            Self::Empty => "204",
-            _ => "200",
-        }
-    }
-}
-
-const fn get(
-    tag: &'static str,
-    path: &'static str,
-    answer: Answer,
-    summary: &'static str,
-) -> Operation {
-    Operation { method: "get", path, tag, summary, query: &[], body: None, answer }
-}
-
-const fn post(
-    tag: &'static str,
-    path: &'static str,
-    body: &'static str,
-    answer: Answer,
-    summary: &'static str,
-) -> Operation {
-    Operation { method: "post", path, tag, summary, query: &[], body: Some(body), answer }
-}
-
-const fn delete(tag: &'static str, path: &'static str, summary: &'static str) -> Operation {
-    Operation {
-        method: "delete",
-        path,
-        tag,
-        summary,
-        query: &[],
-        body: None,
-        answer: Answer::Empty,
-    }
-}
-
-impl Operation {
-    const fn query(mut self, query: &'static [(&'static str, &'static str)]) -> Self {
-        self.query = query;
-        self
-    }
-
-    const fn method(mut self, method: &'static str) -> Self {
-        self.method = method;
-        self
-    }
-
-    const fn without_body(mut self) -> Self {
-        self.body = None;
-        self
-    }
-}
-
-const ASSISTANTS: &str = "Assistants";
-const THREADS: &str = "Threads";
-const RUNS: &str = "Runs";
-const STATELESS: &str = "Stateless runs";
-const CRONS: &str = "Crons";
-const STORE: &str = "Store";
-const EVENTS: &str = "Event protocol";
-const TOOLS: &str = "MCP and A2A";
-const INTERFACES: &str = "User interfaces";
-const SYSTEM: &str = "System";
+const ASSISTANTS: Tag = tag("Assistants", Assistants);
+const THREADS: Tag = tag("Threads", Threads);
+const RUNS: Tag = tag("Runs", Runs);
+const STATELESS: Tag = tag("Stateless runs", Runs);
+const CRONS: Tag = tag("Crons", Crons);
+const STORE: Tag = tag("Store", Store);
+const EVENTS: Tag = tag("Event protocol", Threads);
+const TOOLS: Tag = tag("MCP and A2A", Runs);
+const INTERFACES: Tag = tag("User interfaces", Runs);
+const SYSTEM: Tag = tag("System", Metrics);
 
 const STATE_QUERY: &[(&str, &str)] =
     &[("subgraphs", "Flag"), ("checkpoint_ns", "Text"), ("select", "StateFields")];
@@ -110,8 +28,10 @@ const JOIN_QUERY: &[(&str, &str)] =
 
 /// All operations.
 pub(super) const OPERATIONS: &[Operation] = &[
-    get(SYSTEM, "/ok", Answer::Any, "Check that the server runs").query(&[("check_db", "Flag")]),
-    get(SYSTEM, "/info", Answer::Any, "Read the version and the features of the server"),
+    get(SYSTEM, "/ok", Answer::Any, "Check that the server runs")
+        .open()
+        .query(&[("check_db", "Flag")]),
+    get(SYSTEM, "/info", Answer::Any, "Read the version and the features of the server").open(),
     get(SYSTEM, "/metrics", Answer::Text, "Read metrics in the Prometheus text format")
         .query(&[("format", "MetricsFormat")]),
     post(
@@ -121,8 +41,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::Object("Assistant"),
         "Create an assistant",
     ),
-    post(ASSISTANTS, "/assistants/search", "AssistantSearch", Answer::Any, "Search assistants"),
-    post(ASSISTANTS, "/assistants/count", "AssistantSearch", Answer::Count, "Count assistants"),
+    post(ASSISTANTS, "/assistants/search", "AssistantSearch", Answer::Any, "Search assistants")
+        .action(Search),
+    post(ASSISTANTS, "/assistants/count", "AssistantSearch", Answer::Count, "Count assistants")
+        .action(Search),
     get(ASSISTANTS, "/assistants/{assistant_id}", Answer::Object("Assistant"), "Read an assistant"),
     post(
         ASSISTANTS,
@@ -131,7 +53,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::Object("Assistant"),
         "Change an assistant",
     )
-    .method("patch"),
+    .method("patch", Update),
     delete(ASSISTANTS, "/assistants/{assistant_id}", "Delete an assistant")
         .query(&[("delete_threads", "Flag")]),
     get(
@@ -167,24 +89,27 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "VersionSearch",
         Answer::List("Assistant"),
         "List the versions of an assistant",
-    ),
+    )
+    .action(Read),
     post(
         ASSISTANTS,
         "/assistants/{assistant_id}/latest",
         "VersionSelect",
         Answer::Object("Assistant"),
         "Select the current version of an assistant",
-    ),
+    )
+    .action(Update),
     post(THREADS, "/threads", "ThreadCreate", Answer::Object("Thread"), "Create a thread"),
-    post(THREADS, "/threads/search", "ThreadSearch", Answer::Any, "Search threads"),
-    post(THREADS, "/threads/count", "ThreadSearch", Answer::Count, "Count threads"),
+    post(THREADS, "/threads/search", "ThreadSearch", Answer::Any, "Search threads").action(Search),
+    post(THREADS, "/threads/count", "ThreadSearch", Answer::Count, "Count threads").action(Search),
     post(
         THREADS,
         "/threads/prune",
         "ThreadPrune",
         Answer::Any,
         "Delete threads or their old checkpoints",
-    ),
+    )
+    .action(Delete),
     get(THREADS, "/threads/{thread_id}", Answer::Object("Thread"), "Read a thread")
         .query(&[("include", "ThreadExtra")]),
     post(
@@ -194,7 +119,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::ObjectOrEmpty("Thread"),
         "Change the metadata or the time to live of a thread",
     )
-    .method("patch"),
+    .method("patch", Update),
     delete(THREADS, "/threads/{thread_id}", "Delete a thread"),
     post(THREADS, "/threads/{thread_id}/copy", "Empty", Answer::Object("Thread"), "Copy a thread")
         .without_body(),
@@ -211,7 +136,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "StateUpdate",
         Answer::Any,
         "Edit the state of a thread",
-    ),
+    )
+    .action(Update),
     get(
         THREADS,
         "/threads/{thread_id}/state/{checkpoint_id}",
@@ -225,7 +151,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "StateRead",
         Answer::Object("State"),
         "Read the state at a checkpoint",
-    ),
+    )
+    .action(Read),
     get(
         THREADS,
         "/threads/{thread_id}/history",
@@ -239,15 +166,18 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "HistorySearch",
         Answer::List("State"),
         "List the states of a thread",
-    ),
+    )
+    .action(Read),
     get(THREADS, "/threads/{thread_id}/stream", Answer::Events, "Stream the events of a thread")
         .query(&[("stream_modes", "ThreadStreamModes")]),
-    get(RUNS, "/threads/{thread_id}/runs", Answer::Any, "List the runs of a thread").query(&[
-        ("limit", "Limit"),
-        ("offset", "Offset"),
-        ("status", "RunStatus"),
-        ("select", "RunFields"),
-    ]),
+    get(RUNS, "/threads/{thread_id}/runs", Answer::Any, "List the runs of a thread")
+        .action(Search)
+        .query(&[
+            ("limit", "Limit"),
+            ("offset", "Offset"),
+            ("status", "RunStatus"),
+            ("select", "RunFields"),
+        ]),
     post(RUNS, "/threads/{thread_id}/runs", "RunCreate", Answer::Object("Run"), "Start a run"),
     post(
         RUNS,
@@ -272,6 +202,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::AnyOrAccepted,
         "Cancel a run",
     )
+    .action(Update)
     .without_body()
     .query(&[("wait", "Flag"), ("action", "CancelAction")]),
     get(
@@ -289,6 +220,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     )
     .query(JOIN_QUERY),
     post(RUNS, "/runs/cancel", "RunsCancel", Answer::Empty, "Cancel several runs")
+        .action(Update)
         .query(&[("action", "CancelAction")]),
     post(STATELESS, "/runs", "RunCreate", Answer::Object("Run"), "Start a run on a new thread"),
     post(
@@ -316,38 +248,43 @@ pub(super) const OPERATIONS: &[Operation] = &[
         Answer::Object("Cron"),
         "Start runs of a thread on a schedule",
     ),
-    post(CRONS, "/runs/crons/search", "CronSearch", Answer::Any, "Search crons"),
-    post(CRONS, "/runs/crons/count", "CronSearch", Answer::Count, "Count crons"),
+    post(CRONS, "/runs/crons/search", "CronSearch", Answer::Any, "Search crons").action(Search),
+    post(CRONS, "/runs/crons/count", "CronSearch", Answer::Count, "Count crons").action(Search),
     get(CRONS, "/runs/crons/{cron_id}", Answer::Object("Cron"), "Read a cron"),
     post(CRONS, "/runs/crons/{cron_id}", "CronUpdate", Answer::Object("Cron"), "Change a cron")
-        .method("patch"),
+        .method("patch", Update),
     delete(CRONS, "/runs/crons/{cron_id}", "Delete a cron"),
     get(STORE, "/store/items", Answer::Any, "Read an item").query(&[
         ("namespace", "Text"),
         ("key", "Text"),
         ("refresh_ttl", "Flag"),
     ]),
-    post(STORE, "/store/items", "ItemPut", Answer::Empty, "Write an item").method("put"),
-    post(STORE, "/store/items", "ItemDelete", Answer::Empty, "Delete an item").method("delete"),
-    post(STORE, "/store/items/search", "ItemSearch", Answer::Any, "Search items"),
-    post(STORE, "/store/namespaces", "NamespaceSearch", Answer::Any, "List namespaces"),
+    post(STORE, "/store/items", "ItemPut", Answer::Empty, "Write an item").method("put", Update),
+    post(STORE, "/store/items", "ItemDelete", Answer::Empty, "Delete an item")
+        .method("delete", Delete),
+    post(STORE, "/store/items/search", "ItemSearch", Answer::Any, "Search items").action(Search),
+    post(STORE, "/store/namespaces", "NamespaceSearch", Answer::Any, "List namespaces")
+        .action(Search),
     post(
         EVENTS,
         "/threads/{thread_id}/commands",
         "ProtocolCommand",
         Answer::Any,
         "Start or fork a run, answer an interrupt, or read the state",
-    ),
+    )
+    .action(Update),
     post(
         EVENTS,
         "/threads/{thread_id}/stream/events",
         "EventSelection",
         Answer::Events,
         "Stream the events of a thread",
-    ),
+    )
+    .action(Read),
     post(TOOLS, "/mcp", "RpcRequest", Answer::AnyOrAccepted, "Call graphs as tools"),
     post(TOOLS, "/a2a/{assistant_id}", "RpcRequest", Answer::Any, "Call an assistant as an agent"),
     get(TOOLS, "/.well-known/agent-card.json", Answer::Any, "Describe an assistant as an agent")
+        .access(Assistants, Read)
         .query(&[("assistant_id", "Text")]),
     post(
         INTERFACES,
@@ -370,3 +307,39 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Stream the active run of a chat",
     ),
 ];
+
+/// Returns the operation that answers a request. `path` contains the segments of the request's path.
+pub(super) fn find_operation(method: &str, path: &[&str]) -> Option<&'static Operation> {
+    let matching = OPERATIONS.iter().filter(|it| it.method == method && has_path(it, path));
+    // As in the router, fixed segments have precedence over parameters.
+    matching.min_by_key(|it| it.path.matches('{').count())
+}
+
+fn has_path(operation: &Operation, path: &[&str]) -> bool {
+    let mut expected = operation.path.trim_start_matches('/').split('/');
+    let has_next =
+        |it: &&str| expected.next().is_some_and(|own| own.starts_with('{') || own == *it);
+    path.iter().all(has_next) && expected.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_found_by_its_path() {
+        for operation in OPERATIONS {
+            // A name of a graph can be the same as a part of another path.
+            for id in ["x", "search"] {
+                let segment = |it: &'static str| if it.starts_with('{') { id } else { it };
+                let path: Vec<_> =
+                    operation.path.trim_matches('/').split('/').map(segment).collect();
+                let found = find_operation(operation.method, &path).map(|it| it.path);
+                assert_eq!(found, Some(operation.path), "{} {path:?}", operation.method);
+            }
+        }
+        assert!(find_operation("get", &["threads", "x", "missing"]).is_none());
+        assert!(find_operation("get", &["threads", "x", "state", "y", "z"]).is_none());
+        assert!(find_operation("get", &["threads"]).is_none());
+    }
+}
