@@ -12,7 +12,10 @@
 //! A field with the name `model` is never replaced, so that programs can read the model of a call without resolving
 //! references.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -56,10 +59,7 @@ impl SharedParts {
     /// nothing to replace, or if the value cannot be packed because it contains a key that marks references or exceeds
     /// the limits of [`unpack`](Self::unpack).
     pub(super) fn pack(&mut self, value: &Value) -> Option<Value> {
-        if contains_mark(value)
-            || depth(value) > MAX_DEPTH
-            || value.to_string().len() > MAX_EXPANDED_BYTES
-        {
+        if contains_mark(value) || depth(value) > MAX_DEPTH || is_too_large(value) {
             self.learn(value);
             return None;
         }
@@ -69,11 +69,11 @@ impl SharedParts {
 
     fn packed(&mut self, value: &Value) -> Value {
         match value {
-            Value::String(text) => match self.item_number(value) {
-                Some(number) => json!({ SAME: number }),
-                None => {
+            Value::String(text) => match self.find_item(value) {
+                Ok(number) => json!({ SAME: number }),
+                Err(json) => {
                     let packed = self.packed_text(text);
-                    self.add_item(value);
+                    self.add_new_item(value, json);
                     packed
                 }
             },
@@ -93,42 +93,42 @@ impl SharedParts {
     }
 
     fn packed_items(&mut self, items: &[Value]) -> Value {
-        let mut entries: Vec<Entry<Value>> = Vec::new();
+        let mut entries: Vec<PackedEntry<Value>> = Vec::new();
         for item in items {
-            let known = self.item_number(item);
-            if let Some(number) = known {
-                Entry::add_reference(&mut entries, number);
-                continue;
+            match self.find_item(item) {
+                Ok(number) => PackedEntry::add_reference(&mut entries, number),
+                Err(json) => {
+                    entries.push(PackedEntry::New(self.packed(item)));
+                    self.add_new_item(item, json);
+                }
             }
-            entries.push(Entry::New(self.packed(item)));
-            self.add_item(item);
         }
-        let entry = |it: Entry<Value>| match it {
-            Entry::New(item) => item,
-            Entry::Range(first, last) => json!({ SAME: numbers(first, last) }),
+        let entry = |it: PackedEntry<Value>| match it {
+            PackedEntry::New(item) => item,
+            PackedEntry::Range(first, last) => json!({ SAME: numbers(first, last) }),
         };
         entries.into_iter().map(entry).collect()
     }
 
     fn packed_text(&mut self, text: &str) -> Value {
-        let mut entries: Vec<Entry<String>> = Vec::new();
+        let mut entries: Vec<PackedEntry<String>> = Vec::new();
         for line in text.split('\n') {
             match (self.line_numbers.get(line).copied(), entries.last_mut()) {
-                (Some(number), _) => Entry::add_reference(&mut entries, number),
-                (None, Some(Entry::New(text))) => {
+                (Some(number), _) => PackedEntry::add_reference(&mut entries, number),
+                (None, Some(PackedEntry::New(text))) => {
                     text.push('\n');
                     text.push_str(line);
                 }
-                (None, _) => entries.push(Entry::New(line.to_owned())),
+                (None, _) => entries.push(PackedEntry::New(line.to_owned())),
             }
             self.add_line(line);
         }
-        if entries.iter().all(|it| matches!(it, Entry::New(_))) {
+        if entries.iter().all(|it| matches!(it, PackedEntry::New(_))) {
             return text.into();
         }
-        let entry = |it: Entry<String>| match it {
-            Entry::New(text) => json!(text),
-            Entry::Range(first, last) => numbers(first, last),
+        let entry = |it: PackedEntry<String>| match it {
+            PackedEntry::New(text) => json!(text),
+            PackedEntry::Range(first, last) => numbers(first, last),
         };
         json!({ LINES: entries.into_iter().map(entry).collect::<Value>() })
     }
@@ -231,15 +231,26 @@ impl SharedParts {
         }
     }
 
-    fn item_number(&self, item: &Value) -> Option<usize> {
-        self.item_numbers.get(&item.to_string()).copied()
+    /// Returns the number of an item. If it has none, returns its JSON as the error.
+    fn find_item(&self, item: &Value) -> Result<usize, String> {
+        let json = item.to_string();
+        self.item_numbers.get(&json).copied().ok_or(json)
     }
 
     fn add_item(&mut self, item: &Value) {
-        let json = item.to_string();
-        if json.len() >= MIN_BYTES && !self.item_numbers.contains_key(&json) {
-            let (bytes, depth) = (json.len(), depth(item));
-            self.item_numbers.insert(json, self.items.len());
+        if let Err(json) = self.find_item(item) {
+            self.add_new_item(item, json);
+        }
+    }
+
+    /// Numbers an item with the given JSON, unless it is short or was numbered as a part of itself: a list of strings
+    /// has items that are strings, too.
+    fn add_new_item(&mut self, item: &Value, json: String) {
+        if json.len() >= MIN_BYTES
+            && let Entry::Vacant(place) = self.item_numbers.entry(json)
+        {
+            let (bytes, depth) = (place.key().len(), depth(item));
+            place.insert(self.items.len());
             self.items.push(Item { value: item.clone(), bytes, depth });
         }
     }
@@ -287,12 +298,12 @@ impl Expansion {
 }
 
 /// An entry of a packed list or string: a new part, or the numbers of the first and the last part of a range.
-enum Entry<T> {
+enum PackedEntry<T> {
     New(T),
     Range(usize, usize),
 }
 
-impl<T> Entry<T> {
+impl<T> PackedEntry<T> {
     /// Adds a reference, which extends the last range if possible.
     fn add_reference(entries: &mut Vec<Self>, number: usize) {
         match entries.last_mut() {
@@ -317,6 +328,25 @@ fn range(numbers: &Value) -> Option<(usize, usize)> {
 
 fn unknown(reference: &Value) -> String {
     format!("{reference} does not refer to parts of earlier calls")
+}
+
+/// Returns whether the JSON of a value has more than [`MAX_EXPANDED_BYTES`] bytes.
+fn is_too_large(value: &Value) -> bool {
+    max_json_bytes(value) > MAX_EXPANDED_BYTES && value.to_string().len() > MAX_EXPANDED_BYTES
+}
+
+/// Returns an upper bound of the number of bytes of a value's JSON, without creating it.
+fn max_json_bytes(value: &Value) -> usize {
+    // A byte of a string becomes at most `\u0000`, and a value is followed by at most one comma or colon.
+    let text = |it: &str| 6 * it.len() + 3;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 32,
+        Value::String(it) => text(it),
+        Value::Array(items) => 3 + items.iter().map(max_json_bytes).sum::<usize>(),
+        Value::Object(fields) => {
+            3 + fields.iter().map(|(name, it)| text(name) + max_json_bytes(it)).sum::<usize>()
+        }
+    }
 }
 
 /// Returns the number of nested lists and objects.
