@@ -10,6 +10,9 @@ mod cluster;
 #[path = "../src/bin/cluster-demo/job.rs"]
 mod job;
 #[allow(dead_code, reason = "the tests use further functions")]
+#[path = "../tests/it/proxy.rs"]
+mod proxy;
+#[allow(dead_code, reason = "the tests use further functions")]
 #[path = "../tests/it/restate_server.rs"]
 mod restate_server;
 #[allow(dead_code, reason = "the tests use further functions")]

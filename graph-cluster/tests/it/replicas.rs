@@ -1,6 +1,7 @@
 //! Replicas of a server that are killed while a worker executes their runs.
 
 use std::{
+    collections::BTreeSet,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::DEADLINE;
 use test_support::process::Process;
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
     cluster::Cluster,
@@ -20,6 +21,8 @@ use crate::{
 };
 
 const JOB: JobSpec = JobSpec { rounds: 4, width: 3, pause_ms: 20, ask: false };
+/// Number of tasks of the job. Each round also plans and gathers.
+const N_UPDATES: usize = (JOB.rounds * (JOB.width + 2)) as usize;
 
 /// A server in its own process, which is killed when the value is dropped.
 struct Replica {
@@ -38,6 +41,9 @@ impl Replica {
             // The server ends if the process of the test dies.
             .args(["--listen", "127.0.0.1:0", "--stdin", "true"])
             .stdin(Stdio::piped());
+        if let Some(server) = &cluster.restate {
+            command.args(["--restate", &server.ingress]);
+        }
         let (process, address) = Process::start_server(&mut command);
         let client = reqwest::Client::builder().no_proxy().build().expect("a client for HTTP");
         Self { _process: process, address, client }
@@ -58,10 +64,28 @@ impl Replica {
     async fn post(&self, path: &str, body: &Value) -> Value {
         self.send(Method::POST, path, body).await
     }
+
+    /// Reads the stream of a run to its end, and returns the data of the events `updates`.
+    fn read_updates(&self, path: &str) -> JoinHandle<Vec<String>> {
+        let request = self.client.get(format!("{}{path}", self.address));
+        let request = request.header("last-event-id", "-1");
+        tokio::spawn(async move {
+            let response = request.send().await.expect("the server is running");
+            updates(&response.text().await.expect("the stream ends with the run"))
+        })
+    }
 }
 
-/// Kills a random replica at a random point of each run, and replaces it. Any replica returns the result. A run that ends
-/// before its server is killed does not count.
+/// Returns the data of the events `updates` in a stream.
+fn updates(stream: &str) -> Vec<String> {
+    let is_update = |event: &&str| event.lines().any(|it| it == "event: updates");
+    let data =
+        |event: &str| event.lines().find_map(|it| it.strip_prefix("data: ")).map(str::to_owned);
+    stream.split("\r\n\r\n").filter(is_update).filter_map(data).collect()
+}
+
+/// Kills a random replica at a random point of each run, and replaces it. Any replica returns the result, and the other
+/// replica streams each event once. A run that ends before its server is killed does not count.
 pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
     let kills = if is_nightly() { 30 } else { 2 };
     let mut rng = Rng::with_seed(seed());
@@ -80,9 +104,13 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
         // Starting a replica takes longer than the run.
         let spare = Replica::start(cluster);
         let logged = cluster.effects().len();
-        let body = json!({ "assistant_id": "job", "input": request.input, "durability": "sync" });
+        let body = json!({
+            "assistant_id": "job", "input": request.input, "durability": "sync", "stream_mode": "updates",
+        });
         let run = replicas[0].post(&format!("{thread}/runs"), &body).await["run_id"].clone();
         let run = run.as_str().expect("a run has an id");
+        let killed = rng.usize(..2);
+        let updates = replicas[1 - killed].read_updates(&format!("{thread}/runs/{run}/stream"));
         let point = logged + rng.usize(..2 * (JOB.rounds * JOB.width) as usize);
         let has_ended =
             async || cluster.client.run(run).await.is_ok_and(|it| !it.status.is_active());
@@ -93,7 +121,7 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
         };
         timeout(DEADLINE, reaches_point).await.expect("the run continues");
         // Dropping the replica kills its process with SIGKILL.
-        replicas[rng.usize(..2)] = spare;
+        replicas[killed] = spare;
         n_active += usize::from(!has_ended().await);
         let ends = async {
             loop {
@@ -108,6 +136,10 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
         };
         let status = timeout(DEADLINE, ends).await.expect("the run ends");
         assert_eq!(status["status"], "success", "{status}");
+        let updates = timeout(DEADLINE, updates).await.expect("the stream ends");
+        let updates = updates.expect("the stream is complete");
+        let distinct: BTreeSet<&String> = updates.iter().collect();
+        assert_eq!((updates.len(), distinct.len()), (N_UPDATES, N_UPDATES), "{updates:#?}");
         let state = replicas[0].get(&format!("{thread}/state")).await;
         for field in ["round", "log", "total"] {
             assert_eq!(state["values"][field], expected[field], "seed {}", seed());
