@@ -16,6 +16,7 @@ mod local;
 mod manifests;
 mod operations;
 mod outage;
+mod pause;
 mod proxy;
 #[cfg(feature = "restate")]
 mod replicas;
@@ -134,6 +135,7 @@ suite!(
         operations::limit_of_a_tenant_holds_for_concurrent_claims,
         identity::worker_with_the_key_of_its_server_accepts_calls,
         replicas::killed_servers_lose_nothing,
+        replicas::servers_killed_during_a_statement_lose_nothing,
         submission::run_whose_client_died_before_its_submission_is_executed,
     ]
 );
@@ -156,6 +158,7 @@ suite!(
     super::SchedulerKind::Postgres,
     [
         replicas::killed_servers_lose_nothing,
+        replicas::servers_killed_during_a_statement_lose_nothing,
         identity::worker_with_a_key_refuses_unsigned_calls,
         identity::worker_with_an_invalid_key_does_not_start,
     ]
