@@ -6,13 +6,14 @@
 use std::fmt;
 
 use llm::{Money, Request, overflow::ContextWindow};
+use sandbox_vm::HostFunction;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Group;
 
-/// Name of model calls. It identifies them in the journal, which stores the answers of completed calls for restarts,
-/// and in the call policy, which lists the calls that a guest may make.
-pub const LLM: &str = "llm";
+/// Makes a model call. This is the only function of the host that the guest of a debate may call. Its name identifies
+/// model calls in the journal, which stores the answers of completed calls for restarts, also outside of debates.
+pub const LLM: HostFunction<ModelCall, CallOutcome> = HostFunction::new("llm");
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {

@@ -2,7 +2,7 @@
 //!
 //! The critic attacks the move, and each decision maker defends it in a separate conversation that the other decision
 //! makers cannot read. Then each decision maker scores the move. The graph holds neither models nor API keys. It makes
-//! every call through its [`HostClient`]. If baseline scoring is enabled, the node `score_before` runs first.
+//! every call with the host's function [`LLM`](crate::call::LLM). If baseline scoring is enabled, the node `score_before` runs first.
 //!
 //! ```text
 //! START → critic_round_1 → dm_respond ─┬→ critic_individual → dm_respond
@@ -15,7 +15,6 @@
 //! completed so far.
 
 mod files;
-mod host_client;
 mod scoring;
 mod state;
 mod turn;
@@ -25,7 +24,6 @@ use graph_core::{BuildError, CompiledGraph, END, Route, START, StateGraph};
 use sandbox_vm::guest::{Agent, Host};
 
 pub(crate) use files::{LOGS_DIR, SCORES_FILE, log_markdown, log_names, pretty_json};
-pub use host_client::HostClient;
 use scoring::{score_before, score_move};
 pub(crate) use state::transcripts;
 pub use state::{LoggedTurn, Participant, SandboxState, SandboxStateUpdate, Terms};
@@ -38,16 +36,16 @@ pub const GRAPH: &str = "debate";
 /// Returns a guest agent that can run the debate graph.
 pub fn agent() -> Agent {
     Agent::new().graph(GRAPH, |host: &Host| {
-        Ok((builder().shared_checkpointer(host.checkpointer()).compile()?, HostClient::new(host)))
+        Ok((builder().shared_checkpointer(host.checkpointer()).compile()?, host.clone()))
     })
 }
 
 /// Builds the debate graph. It is a subgraph of the pipeline, which stores its checkpoints.
-pub fn graph() -> Result<CompiledGraph<SandboxState, HostClient>, BuildError> {
+pub fn graph() -> Result<CompiledGraph<SandboxState, Host>, BuildError> {
     builder().compile()
 }
 
-fn builder() -> StateGraph<SandboxState, HostClient> {
+fn builder() -> StateGraph<SandboxState, Host> {
     StateGraph::new()
         .name(GRAPH)
         .node(score_before)

@@ -3,6 +3,7 @@
 
 mod backends;
 mod call_policy;
+mod degradation;
 mod event_quota;
 mod isolation;
 mod monitored_saver;
@@ -35,6 +36,7 @@ use crate::{
 pub use backends::{BACKENDS, open_sandboxes};
 use event_quota::EventQuota;
 pub use isolation::IsolationRecord;
+use isolation::isolation_of;
 pub use monitored_saver::MonitoredSaver;
 pub use queue::DebateQueue;
 pub(crate) use request::DebateRequest;
@@ -42,9 +44,6 @@ pub(crate) use result::DebateResult;
 use result::is_allowed_from_guest;
 use sandbox_supply::ReservedSandbox;
 pub use sandbox_supply::{SandboxReuse, SandboxSupply};
-
-/// Back ends that run debates in VMs. The first one needs nothing to be installed.
-const VM_BACKENDS: [&str; 2] = ["kvm-process", "microvm"];
 
 /// Maximum number of guests started per debate: the first one and its replacements after crashes.
 const MAX_GUESTS: u32 = 3;
@@ -88,56 +87,16 @@ pub struct DebateHost {
 }
 
 impl DebateHost {
-    /// Returns the name of the sandbox back end.
-    pub fn backend(&self) -> &'static str {
-        self.sandboxes.backend()
-    }
-
-    /// Returns the names of all back ends that the debates used, and the weakest isolation of a debate. If there are no
-    /// records, returns the current back end and its isolation.
+    /// Returns how the debates were isolated: all back ends that they used, and the weakest isolation of a debate. If
+    /// there are no records, returns the isolation of the current back end.
     pub(crate) fn combined_isolation(&self, records: &[IsolationRecord]) -> Isolation {
-        let current =
-            || Isolation { backend: self.backend().to_owned(), level: self.sandboxes.level() };
-        isolation::combine(records).unwrap_or_else(current)
+        isolation::combine(records).unwrap_or_else(|| isolation_of(&self.sandboxes))
     }
 
     /// Returns an event that says why debates do not run in virtual machines, and whether their memory is not bounded.
     /// Returns `None` if they run in virtual machines.
     pub(crate) fn degraded_event(&self) -> Option<PipelineEvent> {
-        let (backend, isolation) = (self.backend().to_owned(), self.sandboxes.level());
-        let reason = match isolation {
-            IsolationLevel::Vm => return None,
-            IsolationLevel::Off => self.isolation_problem(),
-            IsolationLevel::Process | IsolationLevel::Kernel => {
-                let parts = self.memory_warning().into_iter().map(str::to_owned);
-                parts.chain([self.advice_for_vms()]).collect::<Vec<_>>().join("; ")
-            }
-        };
-        Some(PipelineEvent::SandboxDegraded { backend, isolation, reason })
-    }
-
-    fn memory_warning(&self) -> Option<&'static str> {
-        let reports = self.sandboxes.reports();
-        reports.iter().find(|it| it.backend == self.backend())?.memory_warning()
-    }
-
-    /// Returns why debates run without isolation.
-    fn isolation_problem(&self) -> String {
-        let reports = self.sandboxes.reports().iter();
-        let problems =
-            reports.filter_map(|it| Some(format!("{}: {}", it.backend, it.problem.as_deref()?)));
-        let problems: Vec<String> = problems.collect();
-        if problems.is_empty() { "isolation is off".to_owned() } else { problems.join("; ") }
-    }
-
-    /// Returns what to do so that debates run in virtual machines.
-    fn advice_for_vms(&self) -> String {
-        let reports = self.sandboxes.reports();
-        let advice_of = |name: &str| reports.iter().find(|it| it.backend == name)?.advice.first();
-        match VM_BACKENDS.into_iter().find_map(advice_of) {
-            Some(advice) => format!("for VMs, {advice}"),
-            None => "for VMs, omit --sandbox".to_owned(),
-        }
+        degradation::degraded_event(&self.sandboxes)
     }
 
     /// Sets the moves whose debates are to be run. They share what is left of the budget.
@@ -164,9 +123,9 @@ impl DebateHost {
         #[cfg(feature = "cluster")]
         self.models.end_debate(move_id).await;
         if let Some(record) = self.recorded_isolation.iter().find(|it| it.move_id == move_id) {
-            (result.backend, result.level) = (record.backend.clone(), record.level);
+            result.isolation = record.isolation.clone();
         }
-        if result.level == IsolationLevel::Off {
+        if result.isolation.level == IsolationLevel::Off {
             result.marks.insert(Mark::NotIsolated);
         }
         let move_id = move_id.to_string();
@@ -210,17 +169,13 @@ impl DebateHost {
     fn finished(&self, debate: &DebateRequest, mut result: DebateResult) -> DebateResult {
         match &debate.isolation {
             Some(record) => {
-                (result.backend, result.level) = (record.backend.clone(), record.level);
-                result
-                    .status_updates
-                    .insert(0, ready_event(&debate.the_move, &*record.backend, record.level));
+                result.isolation = record.isolation.clone();
+                let ready = ready_event(&debate.the_move, &record.isolation);
+                result.status_updates.insert(0, ready);
             }
             // An earlier process died after the debate finished but before the run recorded where the debate ran. The
             // current back end is assumed.
-            None => {
-                (result.backend, result.level) =
-                    (self.backend().to_owned(), self.sandboxes.level());
-            }
+            None => result.isolation = isolation_of(&self.sandboxes),
         }
         result
     }
@@ -245,12 +200,12 @@ impl DebateHost {
             self.fallback.as_ref(),
         )
         .await;
-        let (backend, level) = (sandboxes.backend(), sandboxes.level());
+        let isolation = isolation_of(&sandboxes);
         let mut sent = Vec::new();
         let mut result = match created {
             Ok(degraded) => {
                 sent.extend(degraded);
-                sent.push(ready_event(the_move, backend, level));
+                sent.push(ready_event(the_move, &isolation));
                 for event in &sent {
                     cx.emit(event).await;
                 }
@@ -258,7 +213,7 @@ impl DebateHost {
             }
             Err(error) => DebateResult::failed(error.to_string()),
         };
-        (result.backend, result.level) = (backend.to_owned(), level);
+        result.isolation = isolation;
         result.status_updates.splice(0..0, sent);
         Ok(result)
     }
@@ -390,16 +345,12 @@ async fn copy_files(sandbox: Sandbox, logs: Vec<String>, dir: PathBuf) {
     }
 }
 
-fn ready_event(
-    the_move: &Move,
-    backend: impl Into<String>,
-    isolation: IsolationLevel,
-) -> PipelineEvent {
+fn ready_event(the_move: &Move, isolation: &Isolation) -> PipelineEvent {
     PipelineEvent::SandboxReady {
         move_id: the_move.move_id.to_string(),
         title: the_move.draft.title.clone(),
-        backend: backend.into(),
-        isolation,
+        backend: isolation.backend.clone(),
+        isolation: isolation.level,
     }
 }
 

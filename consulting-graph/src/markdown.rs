@@ -3,6 +3,8 @@
 //! Sections start at headings. Horizontal rules such as `---` do not separate sections, because models put rules
 //! anywhere. For example, a rule before the first section must not cause that section to be lost.
 
+use app_support::terminal::strip_invisible;
+
 /// A heading with the text up to the next heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section<'a> {
@@ -41,9 +43,10 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
     sections
 }
 
-/// Escapes HTML, links and images in a document that a model wrote, so that a viewer shows them as text.
+/// Escapes HTML, links and images in a document that a model wrote, so that a viewer shows them as text. First removes
+/// invisible characters: without them, for example, `<` and `img` form a tag.
 pub(crate) fn escape_markup(text: &str) -> String {
-    escape_tags(&escape_links(text))
+    escape_tags(&escape_links(&strip_invisible(text)))
 }
 
 /// Escapes HTML tags and comments.
@@ -69,7 +72,8 @@ fn escape_links(text: &str) -> String {
 }
 
 /// Escapes everything at the start of a line that Markdown would interpret as a heading, a quote, a rule, a code block or
-/// the label of a turn, so that a text cannot imitate the structure of the document that contains it.
+/// the label of a turn, so that a text cannot imitate the structure of the document that contains it. First removes
+/// invisible characters, which may precede such a start or separate lines.
 pub(crate) fn escape_line_starts(text: &str) -> String {
     let escape = |line: &str| {
         let indent = line.len() - line.trim_start().len();
@@ -82,7 +86,7 @@ pub(crate) fn escape_line_starts(text: &str) -> String {
             || ["```", "~~~", "**["].iter().any(|it| start.starts_with(it));
         if is_structure { format!("{indent}\\{start}") } else { line.to_owned() }
     };
-    text.split('\n').map(escape).collect::<Vec<_>>().join("\n")
+    strip_invisible(text).split('\n').map(escape).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the level and the title of a heading, or `None` if the line is not a heading.

@@ -48,7 +48,7 @@ use crate::{
     data::{DataOrigin, snapshot},
     debate,
     debate_host::SandboxReuse,
-    models::{Limit, ModelChoice},
+    models::{CallLimits, Limit, ModelChoice},
     pipeline,
     run::{RunError, new_run},
 };
@@ -78,6 +78,8 @@ pub struct ServeOptions {
     pub max_streams: usize,
     /// Age at which ended runs are deleted. `None` keeps all runs.
     pub max_age: Option<Duration>,
+    /// Time limits and retries of model calls.
+    pub call_limits: CallLimits,
     /// Upper bound for the spending limit of every run.
     pub max_limit: Limit,
     /// Authentication and rate limits.
@@ -132,6 +134,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, LangGraphApi, Guard
         isolation: options.isolation,
         backend: options.backend,
         sandbox_reuse: options.sandbox_reuse,
+        call_limits: options.call_limits,
         max_limit: options.max_limit,
     };
     let shared_runner = Arc::new(runner.clone());

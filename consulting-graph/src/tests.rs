@@ -20,6 +20,7 @@ mod models;
 mod moves;
 mod no_news;
 mod offline;
+mod page_words;
 mod plan;
 mod prompt;
 mod rank;

@@ -5,7 +5,7 @@ use std::fmt;
 use llm::overflow::{Entry, Round};
 use serde::{Deserialize, Serialize};
 
-use crate::markdown::escape_line_starts;
+use crate::markdown::{escape_line_starts, escape_markup};
 
 /// Name of the critic in transcripts.
 pub(crate) const CRITIC: &str = "critic";
@@ -44,10 +44,10 @@ pub(crate) fn format_transcript(log: &[ConversationEntry]) -> String {
 }
 
 /// Returns the log with turns that cannot imitate the structure of a Markdown document, such as the label of another
-/// turn.
+/// turn, and whose HTML, links and images have no effect.
 pub(crate) fn escaped(log: &[ConversationEntry]) -> Vec<ConversationEntry> {
     let escape = |it: &ConversationEntry| ConversationEntry {
-        content: escape_line_starts(&it.content),
+        content: escape_markup(&escape_line_starts(&it.content)),
         ..it.clone()
     };
     log.iter().map(escape).collect()

@@ -1,7 +1,7 @@
 //! Recognises answers that a run cannot use. A call with such an answer counts as failed, and a resumed run makes it
 //! again.
 
-use llm::{Message, Recording, Request, Role};
+use llm::{Finish, Message, Recording, Request, Response, Role};
 
 use crate::{config::Config, finding, moves, score::MakerScore};
 
@@ -81,8 +81,17 @@ pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recordin
     };
     recording.repeat(|request, response| {
         let text = response.text();
-        is_unusable(request, &text, config) && !is_corrected(request, &text)
+        is_unusable_narration(request, response, config)
+            || (is_unusable(request, &text, config) && !is_corrected(request, &text))
     })
+}
+
+fn is_unusable_narration(request: &Request, response: &Response, config: &Config) -> bool {
+    let synthesizers = [&config.synthesizers.financial, &config.synthesizers.news];
+    let system = request.system.as_deref().unwrap_or_default();
+    let is_narration = synthesizers.iter().any(|it| system.starts_with(it.system_prompt.trim()));
+    let is_cut = response.finish == Finish::Length;
+    is_narration && narration_problem(&response.text(), data_bytes(request), is_cut).is_some()
 }
 
 fn is_unusable(request: &Request, text: &str, config: &Config) -> bool {
@@ -117,15 +126,20 @@ fn schema_name(request: &Request) -> &str {
 /// Minimum length of a narration, in bytes.
 const MIN_NARRATION_BYTES: usize = 200;
 
-/// Returns why a narration of `data` cannot be used. Returns `None` if it can be used.
-pub(crate) fn narration_problem(text: &str, data: &str, is_cut: bool) -> Option<String> {
+/// Returns the length of the data that a request for a narration contains.
+pub(crate) fn data_bytes(request: &Request) -> usize {
+    request.messages.first().map_or(0, |it| it.text().len())
+}
+
+/// Returns why a narration of data with this length cannot be used. Returns `None` if it can be used.
+pub(crate) fn narration_problem(text: &str, data_bytes: usize, is_cut: bool) -> Option<String> {
     // Four times as long as the data, because the data of a small company may be a few lines.
-    let max_bytes = 4 * data.len() + 20 * MIN_NARRATION_BYTES;
+    let max_bytes = 4 * data_bytes + 20 * MIN_NARRATION_BYTES;
     if is_cut {
         Some("the text ends at the token limit of the model".to_owned())
     } else if !(MIN_NARRATION_BYTES..=max_bytes).contains(&text.len()) {
-        let (text, data) = (text.len(), data.len());
-        Some(format!("the text has {text} bytes, which does not fit data of {data} bytes"))
+        let bytes = text.len();
+        Some(format!("the text has {bytes} bytes, which does not fit data of {data_bytes} bytes"))
     } else {
         None
     }

@@ -400,6 +400,19 @@ async fn runs_are_deleted_on_request_and_after_their_retention_period() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_respect_the_time_limits_of_the_server() {
+    let folder = TempDir::new().unwrap();
+    let provider = FakeProvider::start(canned::model()).await.unwrap();
+    let options = format!("{IN_PROCESS} --first-byte-timeout 1 --retries 0");
+    let server = Server::start(folder.path(), &options, Some(&provider)).await;
+    // The provider answers no call.
+    let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
+    assert_eq!(server.follow(&id).await.1, "error");
+    let (_, detail) = server.get(&format!("/api/runs/{id}")).await;
+    assert!(detail["error"].as_str().is_some_and(|it| it.contains("within 1s")), "{detail}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn excess_runs_are_queued_and_the_server_keeps_answering() {
     let folder = TempDir::new().unwrap();
     // The runs do not end.

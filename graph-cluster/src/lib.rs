@@ -76,6 +76,8 @@ pub use scheduler::Scheduler;
 pub use scheduler::postgres_queue::PostgresQueue;
 #[cfg(feature = "restate")]
 pub use scheduler::restate::Restate;
+#[cfg(all(feature = "http", feature = "server"))]
+pub use status_server::serve_status;
 #[cfg(feature = "http")]
 pub use status_server::status_routes;
 pub use store::{ClusterStatus, RunEvent, RunStore, WorkerRun, WorkerStatus};

@@ -1,5 +1,8 @@
 //! The status and the metrics of a cluster over HTTP.
 
+#[cfg(feature = "server")]
+use std::io;
+
 use axum::{
     Json, Router,
     extract::State,
@@ -7,6 +10,13 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::get,
 };
+#[cfg(feature = "server")]
+use graph_server::{
+    http::{Guard, Metrics},
+    serve_until,
+};
+#[cfg(feature = "server")]
+use tokio::net::TcpListener;
 
 use crate::{client::Client, error::ClusterError, status_page::status_page};
 
@@ -16,7 +26,8 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Returns routes for operators: `GET /` (a page with the workers and what they execute), `GET /status` (the same as
 /// JSON), `GET /metrics` (for Prometheus) and `GET /health` (whether the database answers).
 ///
-/// The routes do not check who calls them. Serve them on an address that only operators can reach.
+/// The routes do not check who calls them, and nothing limits their callers. Serve them on an address that only operators
+/// can reach, or use `serve_status`.
 ///
 /// ```
 /// use graph_cluster::{Client, PostgresQueue, RunStore, status_routes};
@@ -33,12 +44,49 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// # }
 /// ```
 pub fn status_routes(client: Client) -> Router {
+    operator_routes(client.clone()).merge(health_route(client))
+}
+
+/// Serves the [`status_routes`] until `shutdown` completes. The number of connections and the rate of requests are limited
+/// as in every server (see [`Guard`]). The guard decides who may call the routes, except `GET /health`, which is open to
+/// everyone.
+///
+/// Fails if other machines can reach the address of `listener` and the guard has neither API keys nor authenticators.
+///
+/// ```no_run
+/// use graph_cluster::{Client, PostgresQueue, RunStore, serve_status, termination};
+/// use graph_server::http::{Guard, KeyHash};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RunStore::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
+/// let guard = Guard::new().key(KeyHash::of_checked(&std::env::var("STATUS_KEY")?)?);
+/// let listener = tokio::net::TcpListener::bind("0.0.0.0:9100").await?;
+/// serve_status(listener, Client::new(store, PostgresQueue::new()), guard, termination()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "server")]
+pub async fn serve_status(
+    listener: TcpListener,
+    client: Client,
+    guard: Guard,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let (open, locked) = (health_route(client.clone()), operator_routes(client));
+    serve_until(listener, guard.wrap(open, locked, Metrics::default()), shutdown).await
+}
+
+fn operator_routes(client: Client) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/status", get(status))
         .route("/metrics", get(metrics))
-        .route("/health", get(health))
         .with_state(client)
+}
+
+fn health_route(client: Client) -> Router {
+    Router::new().route("/health", get(health)).with_state(client)
 }
 
 async fn page(State(client): State<Client>) -> Result<Html<String>, Unavailable> {

@@ -85,7 +85,7 @@ impl TaskSet {
         self.executions.is_empty()
     }
 
-    /// Waits for the next execution to end and removes it. Waits for ever if no execution is running.
+    /// Waits for the next execution to end and removes it. Never returns if no execution is running.
     async fn join_next(&mut self) {
         match self.executions.join_next_with_id().await {
             Some(ended) => self.remove(ended),
@@ -103,7 +103,7 @@ impl TaskSet {
     }
 
     /// Claims tasks for the slots of executions that have ended. First waits for as long as the last claim took, so that
-    /// one statement claims tasks for all executions that end at about the same time.
+    /// one statement claims the tasks for all executions that end at about the same time.
     async fn refill(&mut self) {
         sleep(self.claim_time.min(MAX_REFILL_DELAY)).await;
         while let Some(ended) = self.executions.try_join_next_with_id() {
@@ -146,7 +146,7 @@ impl TaskSet {
         let claimed = runner.store.claim_tasks(&filter, lease, free).await;
         self.claim_time = sent.elapsed();
         match claimed {
-            // The answer came so late that another worker may already have claimed or even completed the tasks.
+            // The leases have expired, so another worker may have claimed or even completed the tasks.
             Ok(claims) if sent.elapsed() >= lease && !claims.is_empty() => {
                 tracing::warn!("the leases of claimed tasks expired before the database answered");
             }

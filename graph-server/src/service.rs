@@ -8,6 +8,8 @@ mod error;
 mod execute;
 mod inner;
 mod reader;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::{Arc, Mutex},
@@ -137,6 +139,7 @@ impl Service {
 
     async fn resume_detached(&self, id: &str, args: Value) -> Result<RunInfo, ServiceError> {
         self.inner.get(id).await?;
+        self.inner.wait_if_ending(id).await;
         let active = self.inner.admit(id)?;
         match self.inner.requeue(id, args).await {
             Ok(run) => {
@@ -153,12 +156,16 @@ impl Service {
     /// Cancels a run. If the run is active, waits until it has stopped. A run that is waiting for an answer can be
     /// cancelled too. Cancelled runs can be resumed.
     pub async fn cancel(&self, id: &str) -> Result<RunInfo, ServiceError> {
-        let run = self.inner.get(id).await?;
+        self.inner.wait_if_ending(id).await;
+        let mut run = self.inner.get(id).await?;
         if let Some(active) = self.inner.active(id) {
             active.stop(Stop::Cancelled);
-            let mut head = active.recent.watch();
-            let _ = head.wait_for(|it| it.is_closed).await;
-            return self.inner.get(id).await;
+            active.wait_until_inactive().await;
+            run = self.inner.get(id).await?;
+            // The run may have started to wait for an answer before it was asked to stop.
+            if run.status != Status::Waiting {
+                return Ok(run);
+            }
         }
         if run.status != Status::Waiting {
             return Err(ServiceError::NotActive { id: run.id, status: run.status });
@@ -178,6 +185,7 @@ impl Service {
         let (inner, id) = (self.inner.clone(), id.to_owned());
         let deleting = async move {
             inner.get(&id).await?;
+            inner.wait_if_ending(&id).await;
             Inner::insert(&mut inner.active_runs(), &id)?;
             let name = id.clone();
             let deleted = inner.with_registry(move |it| match delete_files() {
@@ -240,7 +248,7 @@ impl Service {
         self.inner.closing.send_replace(true);
         let all_finished = async {
             for active in self.inner.all_active() {
-                let _ = active.recent.watch().wait_for(|it| it.is_closed).await;
+                active.wait_until_inactive().await;
             }
         };
         if time::timeout(grace, all_finished).await.is_ok() {
@@ -253,7 +261,7 @@ impl Service {
         }
         let all_stopped = async {
             for active in left {
-                let _ = active.recent.watch().wait_for(|it| it.is_closed).await;
+                active.wait_until_inactive().await;
             }
         };
         if time::timeout(PREEMPTION_GRACE, all_stopped).await.is_err() {

@@ -3,10 +3,10 @@
 //! Events arrive in the order in which things happen, which differs from run to run. The trace depends only on the
 //! order of events within one task and on the order in which a step starts its tasks. Both are deterministic.
 //!
-//! A graph that is resumed (after a crash, an interrupt or a failed attempt of the enclosing task) starts its
-//! current step again. The builder then discards all later steps, because they are executed again. It keeps the
-//! known results of the tasks in the current step, because a task whose result was stored is not executed again and
-//! only reports its writes.
+//! A graph that is resumed starts its current step again. This happens after a crash, an interrupt or a failed attempt of
+//! the enclosing task, and if a subgraph moves to a new process because its first process has died. The builder then
+//! discards all later steps, because they are executed again. It keeps the known results of the tasks in the current
+//! step, because a task whose result was stored is not executed again and only reports its writes.
 
 mod activity;
 mod graph;

@@ -58,6 +58,9 @@ pub enum Progress {
         /// run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         isolation: Option<IsolationLevel>,
+        /// Whether a kernel limited the memory of the sandbox; `None` if the program did not run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory_bounded: Option<bool>,
     },
     /// The program failed, and the critic is analysing the failure.
     Critiquing {
@@ -102,6 +105,7 @@ impl Progress {
             stderr: execution.stderr.clone(),
             duration_ms: execution.duration_ms,
             isolation: execution.isolation,
+            memory_bounded: execution.memory_bounded,
         }
     }
 

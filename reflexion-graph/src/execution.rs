@@ -27,6 +27,9 @@ pub struct Execution {
     /// How strongly the sandbox isolated the program from the host; `None` if the program did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationLevel>,
+    /// Whether a kernel limited the memory of the sandbox; `None` if the program did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bounded: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

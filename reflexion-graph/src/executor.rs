@@ -17,7 +17,7 @@ use std::{
 
 use sandbox_vm::{
     Error, Image, PartialOutput, Pool, PoolMetrics, PooledSandbox, Sandboxes, Spec,
-    report::{Guarantee, Report},
+    report::Guarantee,
 };
 
 pub use backend_names::BACKENDS;
@@ -113,6 +113,12 @@ impl Executor {
         &self.shared.wheels
     }
 
+    /// Returns whether a kernel limits the memory of the programs. If not, a hostile program can hold a multiple of its
+    /// limit for a short time.
+    pub fn memory_bounded(&self) -> bool {
+        self.sandboxes().report().has(Guarantee::MemoryLimit)
+    }
+
     /// Returns the [`Sandboxes`] from which the pool is filled.
     pub fn sandboxes(&self) -> &Sandboxes {
         &self.shared.sandboxes
@@ -172,6 +178,7 @@ impl Executor {
         });
         sandbox.name().clone_into(&mut execution.sandbox);
         execution.isolation = Some(sandbox.level());
+        execution.memory_bounded = Some(self.memory_bounded());
         tracing::info!(
             exit_code = execution.exit_code,
             duration_ms = execution.duration_ms,
@@ -226,10 +233,8 @@ impl Executor {
 
 /// Unpacks the packages and returns their directory. Fails if the back end cannot mount directories into its sandboxes.
 async fn packages(options: &Options, sandboxes: &Sandboxes) -> Result<PathBuf, ExecutorError> {
-    let backend = sandboxes.backend();
-    let can_show = |it: &Report| it.backend == backend && it.has(Guarantee::SharedDirectories);
-    if !sandboxes.reports().iter().any(can_show) {
-        return Err(ExecutorError::NoPackages(backend));
+    if !sandboxes.report().has(Guarantee::SharedDirectories) {
+        return Err(ExecutorError::NoPackages(sandboxes.backend()));
     }
     let (wheels, cache) = (options.wheels.clone(), options.cache.clone());
     let work = tokio::task::spawn_blocking(move || wheels.unpack_all(cache.as_deref()));

@@ -232,6 +232,14 @@ async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeE
                 std::fs::write(workspace.join(number.to_string()), "")?;
             }
         }
+        "open-files" => {
+            let path = workspace.join("open");
+            std::fs::write(&path, "")?;
+            let open: std::io::Result<Vec<_>> =
+                (0..100_000).map(|_| std::fs::File::open(&path)).collect();
+            std::fs::remove_file(&path)?;
+            drop(open?);
+        }
         "threads" => drop(std::thread::Builder::new().spawn(|| {})?),
         "programs" => drop(std::process::Command::new(PROGRAM).spawn()?),
         _ => std::process::abort(),

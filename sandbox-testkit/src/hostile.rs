@@ -43,6 +43,7 @@ pub fn main(args: &[String]) -> ExitCode {
         ["clock-and-random"] => clock_and_random(),
         ["spin"] => spin(),
         ["spin-briefly"] => spin_briefly(),
+        ["calculate", rounds] => calculate(rounds.parse().unwrap_or(0)),
         ["spin-in-unwaited-children"] => spin_in_unwaited_children(),
         ["leave-a-child"] => leave_a_child(),
         ["leave-a-session", program] => start_session(program).map(drop),
@@ -141,6 +142,17 @@ fn spin_briefly() -> io::Result<()> {
         std::hint::spin_loop();
     }
     Ok(())
+}
+
+/// Makes a fixed number of calculations, and prints the used processor time in seconds.
+fn calculate(rounds: u64) -> io::Result<()> {
+    let mut sum = 0_u64;
+    for round in 0..rounds {
+        sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(round));
+    }
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let used = Duration::try_from(used).unwrap_or_default();
+    print(&used.as_secs_f64().to_string(), "")
 }
 
 /// Uses the processor in one short-lived child after the other. The kernel adds their processor time to no other process.

@@ -57,17 +57,13 @@ pub async fn run_checks<B: Backend + 'static>(
     let mut report = SuiteReport::default();
     // The name is unique because several suites may run concurrently in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
+    // Kept while other checks run in guests of their own.
     let mut shared: Option<TestContext> = None;
     for check in checks {
         let dir = state.join(report.outcomes.len().to_string());
-        let cx = match shared.take() {
-            Some(cx) if check.shares_guest => Ok(cx),
-            unused => {
-                if let Some(cx) = unused {
-                    cx.sandboxes.delete_all().await;
-                }
-                TestContext::open(make(), dir, hostile).await
-            }
+        let cx = match shared.take_if(|_| check.shares_guest) {
+            Some(cx) => Ok(cx),
+            None => TestContext::open(make(), dir, hostile).await,
         };
         let outcome = match cx {
             Ok(cx) => {

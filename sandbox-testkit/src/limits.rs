@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use sandbox_vm::{
-    Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status, report::Guarantee,
+    Error, ExceededLimit, ExecLimits, GraphRun, Output, PartialOutput, Program, Sandbox, Spec,
+    Status, report::Guarantee,
 };
+use serde_json::{Map, json};
 
 use crate::{
     check::{Check, Failure, TestContext, check, ensure},
@@ -23,6 +25,7 @@ pub(crate) const CHECKS: &[Check] = &[
     )
     .in_shared_guest(),
     check!("limits: output", [Programs], output).in_shared_guest(),
+    check!("limits: open files of a graph", [DiskLimit], open_files_of_graph).in_shared_guest(),
     check!(
         "limits: processor time of the whole sandbox",
         [Programs, OwnProcesses],
@@ -50,8 +53,11 @@ pub(crate) const CHECKS: &[Check] = &[
     check!("limits: open files", [Programs, DiskLimit], open_files),
 ];
 
+/// Memory limit of the sandboxes in bytes.
+const MEMORY: u64 = 96 << 20;
+
 fn spec(cx: &TestContext) -> Spec {
-    let mut spec = cx.spec().memory(96 << 20);
+    let mut spec = cx.spec().memory(MEMORY);
     // The checks of other groups that share a guest use another spec.
     spec.name = "limits".to_owned();
     spec.limits.disk = 16 << 20;
@@ -217,7 +223,11 @@ async fn output(cx: TestContext) -> Result<(), Failure> {
 async fn memory(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
     for eat in [program(&cx, "eat-memory"), program(&cx, "under-odd-name").arg("eat-memory")] {
-        ended_by(sandbox.exec(eat).await, ExceededLimit::Memory)?;
+        let mut partial = PartialOutput::default();
+        let outcome = sandbox.exec_with_partial_output(eat, &mut partial).await;
+        let usage = outcome.as_ref().map_or(partial.usage, |it| it.usage);
+        ensure!(usage.memory >= MEMORY, "{usage:?} is less than the limit: {}", describe(&outcome));
+        ended_by(outcome, ExceededLimit::Memory)?;
         still_works(&cx, &sandbox).await?;
         if sandbox.termination_reason().is_some() {
             break;
@@ -322,4 +332,14 @@ async fn files(cx: TestContext) -> Result<(), Failure> {
 
 async fn open_files(cx: TestContext) -> Result<(), Failure> {
     exceed(&cx, spec(&cx), "open-files", ExceededLimit::OpenFiles).await
+}
+
+async fn open_files_of_graph(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let input = Map::from_iter([("item".to_owned(), json!("open-files"))]);
+    let run = sandbox.run_graph(GraphRun::new("exhaust").input(input)).await?;
+    let outcome = run.finish().await;
+    let limit = outcome.as_ref().err().and_then(Error::exceeded_limit);
+    ensure!(limit == Some(ExceededLimit::OpenFiles), "{outcome:?}");
+    check_usable(&cx, &sandbox).await
 }

@@ -26,9 +26,10 @@ pub(crate) const CHECKS: &[Check] = &[
     ),
     check!("graph: events beyond the event window arrive in order", events),
     check!("graph: concurrent calls beyond the call window are all made", calls),
-    check!("graph: a call that is not allowed is not made", refused),
-    check!("graph: a guest cannot access another thread", foreign_thread),
-    check!("graph: the error for an unknown graph names the available graphs", unknown),
+    check!("graph: a call that is not allowed is not made", refused).in_shared_guest(),
+    check!("graph: a guest cannot access another thread", foreign_thread).in_shared_guest(),
+    check!("graph: the error for an unknown graph names the available graphs", unknown)
+        .in_shared_guest(),
     check!("graph: a guest that dies during a run is replaced and repeats no call", guest_death),
 ];
 

@@ -28,7 +28,7 @@ use self::{
     scope::Scopes,
     tree::{PREFIX, ROOT, Tree, Version},
 };
-use crate::limits::{ExceededLimit, Limits, Usage};
+use crate::limits::{ExceededLimit, Limits};
 
 /// How long [`Cgroup::remove`] waits for the kernel to release the processes of a guest that has ended.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -42,7 +42,6 @@ pub(crate) struct Cgroup {
     version: Version,
     /// The scope of the user's service manager that is this group. The guest is started in it and need not join it.
     scope: Option<Box<Scope>>,
-    created: Instant,
 }
 
 impl Cgroup {
@@ -60,9 +59,8 @@ impl Cgroup {
     /// controller is available at all.
     pub(crate) fn create(id: &str, limits: &Limits) -> Option<Self> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
-        let created = Instant::now();
         let group = tree.create(&cgroup_name(id), limits);
-        let group = group.map(|dirs| Self { dirs, version: tree.version, scope: None, created });
+        let group = group.map(|dirs| Self { dirs, version: tree.version, scope: None });
         if group.as_ref().is_some_and(|it| it.has(Controller::Memory)) {
             return group;
         }
@@ -71,7 +69,14 @@ impl Cgroup {
             group.remove();
         }
         let (scope, dirs) = scopes.scope(id, limits);
-        Some(Self { dirs, version: Version::Two, scope: Some(Box::new(scope)), created })
+        Some(Self { dirs, version: Version::Two, scope: Some(Box::new(scope)) })
+    }
+
+    /// Creates a version 1 group that has only the memory controller.
+    #[cfg(test)]
+    pub(crate) fn with_memory_only(dir: PathBuf) -> Self {
+        let dirs = BTreeMap::from([(Controller::Memory, dir)]);
+        Self { dirs, version: Version::One, scope: None }
     }
 
     /// Returns the scope in which the guest has to be started, if the group is a scope.
@@ -100,24 +105,22 @@ impl Cgroup {
         self.dirs().into_iter().map(|it| it.join("cgroup.procs")).collect()
     }
 
-    /// Returns the resources that the group's processes have used so far.
-    pub(crate) fn usage(&self) -> Usage {
-        let number = |file: &str| self.read(file).and_then(|it| it.trim().parse::<u64>().ok());
-        let (cpu, memory) = match self.version {
-            Version::One => (
-                number("cpuacct.usage").map(Duration::from_nanos),
-                number("memory.max_usage_in_bytes"),
-            ),
-            Version::Two => {
-                let micros = self.read("cpu.stat").and_then(|it| field(&it, "usage_usec"));
-                (micros.map(Duration::from_micros), number("memory.peak"))
-            }
-        };
-        Usage {
-            wall: self.created.elapsed(),
-            cpu: cpu.unwrap_or_default(),
-            memory: memory.unwrap_or_default(),
+    /// Returns the processor time that the group's processes have used so far. Returns `None` if the kernel does not count
+    /// it, for example in version 1 without the controller `cpuacct`.
+    pub(crate) fn cpu_time(&self) -> Option<Duration> {
+        match self.version {
+            Version::One => self.read_number("cpuacct.usage").map(Duration::from_nanos),
+            Version::Two => field(&self.read("cpu.stat")?, "usage_usec").map(Duration::from_micros),
         }
+    }
+
+    /// Returns the highest memory use of the group in bytes. Returns `None` if the kernel does not record it, for example
+    /// in version 2 before Linux 5.19.
+    pub(crate) fn peak_memory(&self) -> Option<u64> {
+        self.read_number(match self.version {
+            Version::One => "memory.max_usage_in_bytes",
+            Version::Two => "memory.peak",
+        })
     }
 
     /// Returns how often the group's processes have hit its limits so far.
@@ -161,6 +164,10 @@ impl Cgroup {
         let deadline = Instant::now() + REMOVAL_TIMEOUT;
         // Try to remove all directories even if one of them cannot be removed.
         self.dirs().iter().filter(|it| !remove_dir(it, deadline)).count() == 0
+    }
+
+    fn read_number(&self, file: &str) -> Option<u64> {
+        self.read(file)?.trim().parse().ok()
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -295,7 +302,7 @@ mod tests {
         time::{Duration, Instant, SystemTime},
     };
 
-    use super::{field, remove_dir, remove_unused_below};
+    use super::{Cgroup, Version, field, remove_dir, remove_unused_below};
 
     #[test]
     fn only_old_unknown_groups_without_processes_are_removed() {
@@ -331,6 +338,23 @@ mod tests {
         fs::remove_dir(group.join("below")).unwrap();
         assert!(remove_dir(&group, Instant::now()) && !group.exists());
         assert!(remove_dir(&group, Instant::now()), "it was removed before");
+    }
+
+    #[test]
+    fn usage_is_unknown_without_its_counter() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Cgroup::with_memory_only(dir.path().to_owned());
+        assert_eq!((group.cpu_time(), group.peak_memory()), (None, None));
+        fs::write(dir.path().join("cpuacct.usage"), "7000\n").unwrap();
+        fs::write(dir.path().join("memory.max_usage_in_bytes"), "4096\n").unwrap();
+        assert_eq!(group.cpu_time(), Some(Duration::from_micros(7)));
+        assert_eq!(group.peak_memory(), Some(4096));
+        let group = Cgroup { version: Version::Two, ..group };
+        assert_eq!((group.cpu_time(), group.peak_memory()), (None, None));
+        fs::write(dir.path().join("cpu.stat"), "usage_usec 9\nuser_usec 5\n").unwrap();
+        fs::write(dir.path().join("memory.peak"), "8192\n").unwrap();
+        assert_eq!(group.cpu_time(), Some(Duration::from_micros(9)));
+        assert_eq!(group.peak_memory(), Some(8192));
     }
 
     #[test]

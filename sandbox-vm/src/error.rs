@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use crate::{
-    limits::ExceededLimit,
+    limits::{ExceededLimit, TOO_MANY_OPEN_FILES},
     protocol::{
         ProtocolError,
         message::{Fault, FaultCode},
@@ -117,11 +117,15 @@ pub enum Error {
 graph_core::readable_debug!(Error);
 
 impl Error {
-    /// Returns the limit that terminated the sandbox, if one did.
+    /// Returns the limit that terminated the sandbox or made the graph fail, if one did. The error of a graph names only
+    /// the limit on open files.
     pub fn exceeded_limit(&self) -> Option<ExceededLimit> {
         match self {
             Self::Terminated { reason: TerminationReason::Limit(limit), .. } => Some(*limit),
             Self::Timeout { .. } => Some(ExceededLimit::Wall),
+            Self::Graph { error, .. } if error.contains(TOO_MANY_OPEN_FILES) => {
+                Some(ExceededLimit::OpenFiles)
+            }
             _ => None,
         }
     }

@@ -114,7 +114,7 @@ pub struct Output {
     pub stdout: Vec<u8>,
     /// Bytes that the program wrote to standard error, up to the output limit.
     pub stderr: Vec<u8>,
-    /// Resources that the program used.
+    /// Resources that the program used. If it ended because of its memory, at least the limit is reported.
     pub usage: Usage,
     /// Whether the program was isolated from the host.
     pub isolated: bool,
@@ -134,7 +134,8 @@ pub struct PartialOutput {
     pub stdout: Vec<u8>,
     /// Bytes that the program wrote to standard error.
     pub stderr: Vec<u8>,
-    /// Resources that the sandbox used, as measured by the host.
+    /// Resources that the sandbox used, as measured by the host. If the sandbox ended because of its memory, at least the
+    /// limit is reported.
     pub usage: Usage,
 }
 
@@ -196,6 +197,7 @@ impl Sandbox {
         }
         let mut limits = self.exec_limits(program.limits);
         let cpu_clock = HostCpuClock::start(self, &mut limits).await;
+        let memory_limit = limits.memory.unwrap_or_default();
         let timeout = limits.wall.saturating_add(REPLY_GRACE);
         let window = ReceiveWindow::for_output(limits.output);
         let Program { program, args, env, input, .. } = program;
@@ -222,9 +224,10 @@ impl Sandbox {
                     usage.cpu = cpu;
                 }
                 if status == Status::Limit(ExceededLimit::Memory) {
-                    // The guest samples its memory and misses a peak that ends the program. The host's kernel does not.
+                    // The guest samples its memory and misses a peak that ends the program. The host's kernel usually
+                    // does not.
                     let peak = self.usage().await.unwrap_or_default().memory;
-                    usage.memory = usage.memory.max(peak);
+                    usage.memory = usage.memory.max(peak).max(memory_limit);
                 }
                 let PartialOutput { stdout, stderr, .. } = std::mem::take(partial);
                 Ok(Output { status, stdout, stderr, usage, isolated: self.isolated() })
@@ -232,7 +235,11 @@ impl Sandbox {
             Err(error) => {
                 // Measure now, because the measurements disappear with the guest.
                 partial.usage = self.usage().await.unwrap_or_default();
-                Err(self.handle_failure(error).await)
+                let error = self.handle_failure(error).await;
+                if error.exceeded_limit() == Some(ExceededLimit::Memory) {
+                    partial.usage.memory = partial.usage.memory.max(memory_limit);
+                }
+                Err(error)
             }
         }
     }

@@ -156,3 +156,34 @@ impl fmt::Debug for HostFunctions {
         f.debug_set().entries(self.functions.keys()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{HostFunction, HostFunctions};
+    use crate::{CallError, CallExecutor};
+
+    const LENGTH: HostFunction<String, usize> = HostFunction::new("text.length");
+
+    async fn call(kind: &str, request: Value) -> Result<Value, CallError> {
+        let functions =
+            HostFunctions::new().add(LENGTH, async |text: String| Ok::<_, CallError>(text.len()));
+        functions.call(kind, request).await
+    }
+
+    #[tokio::test]
+    async fn requests_are_checked_against_the_declared_type() {
+        assert_eq!(call("text.length", json!("four")).await, Ok(json!(4)));
+        let error = call("text.length", json!({ "text": "four" })).await.unwrap_err();
+        let expected =
+            "the request to `text.length` is invalid: invalid type: map, expected a string";
+        assert_eq!((error.message.as_str(), error.terminal), (expected, true));
+    }
+
+    #[tokio::test]
+    async fn functions_that_the_host_does_not_have_are_refused() {
+        let error = call("shell", json!("id")).await.unwrap_err();
+        assert_eq!(error, CallError::terminal("the host has no function `shell`"));
+    }
+}

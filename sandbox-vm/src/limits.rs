@@ -27,7 +27,7 @@ pub struct Limits {
     /// Maximum number of processes and OS threads that exist at the same time.
     pub processes: u32,
     /// Maximum number of files in the workspace. Also the maximum number of files that one process may have open.
-    /// Opening more files fails but does not end the process. If the program fails because of it, the limit is
+    /// Opening more files fails but does not end the process. If the program or graph fails because of it, the limit is
     /// reported as [`ExceededLimit::OpenFiles`].
     pub files: u32,
     /// Maximum size of the workspace in bytes.
@@ -102,6 +102,9 @@ pub struct Usage {
     pub memory: u64,
 }
 
+/// The system's message for the error `EMFILE`, which programs and graphs report if they cannot open another file.
+pub(crate) const TOO_MANY_OPEN_FILES: &str = "Too many open files";
+
 /// A limit that a guest or a program has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -118,7 +121,7 @@ pub enum ExceededLimit {
     /// Number of files in the workspace.
     Files,
     /// Number of files that one process had open. Reported if a program failed and its standard error contains the
-    /// system's message for this error.
+    /// system's message for this error, or if a graph failed and its error contains the message.
     OpenFiles,
     /// Size of the workspace.
     Disk,

@@ -49,7 +49,7 @@ impl PoolOptions {
 
     /// Limits the number of sandboxes that are ready or in use. Replaces the limit set by [`memory`](Self::memory).
     pub fn max_sandboxes(mut self, sandboxes: usize) -> Self {
-        let snapshot = u64::from(self.sandboxes.can(Guarantee::Snapshot));
+        let snapshot = u64::from(self.sandboxes.report().has(Guarantee::Snapshot));
         let slots = (sandboxes as u64).saturating_add(snapshot);
         self.memory = slots.saturating_mul(self.sandboxes.footprint(&self.spec).max(1));
         self
@@ -290,7 +290,7 @@ impl Shared {
         };
         sandbox.stop_expiry();
         let owned = OwnedSandbox { sandbox, permit: Some(permit), pool: self.this.clone() };
-        if self.options.sandboxes.can(Guarantee::Snapshot) {
+        if self.options.sandboxes.report().has(Guarantee::Snapshot) {
             self.templates
                 .create_if_absent(&self.options.sandboxes, &owned.sandbox, &self.capacity)
                 .await;

@@ -129,17 +129,17 @@ impl IsolationLevel {
         }
     }
 
-    /// Describes the level in one phrase, which contains the level's name unless guests are not isolated.
+    /// Describes the level in one phrase, which contains the level's name.
     ///
     /// ```
     /// use sandbox_vm::report::IsolationLevel;
     ///
     /// assert_eq!(IsolationLevel::Vm.description(), "isolation: vm");
-    /// assert_eq!(IsolationLevel::Off.description(), "NOT ISOLATED");
+    /// assert_eq!(IsolationLevel::Off.description(), "isolation: off, NOT ISOLATED");
     /// ```
     pub fn description(self) -> &'static str {
         match self {
-            Self::Off => "NOT ISOLATED",
+            Self::Off => "isolation: off, NOT ISOLATED",
             Self::Process => "isolation: process, shares the host's kernel",
             Self::Kernel => "isolation: kernel, in a process on the host's kernel",
             Self::Vm => "isolation: vm",

@@ -16,6 +16,7 @@ use self::options::SandboxName;
 pub use self::options::SandboxOptions;
 use crate::{
     Error, FaultCode, Sandbox, Sandboxes, Spec,
+    limits::{ExceededLimit, TOO_MANY_OPEN_FILES},
     protocol::{
         self, EVENT_WINDOW,
         message::{GuestCommand, SubgraphStart},
@@ -37,6 +38,9 @@ use crate::{
 /// travel to the run of the parent, so its thread, stream and trace are the same as if the subgraph ran in the host's
 /// process. If a guest dies, another one resumes from the last stored checkpoint. If no checkpoint is stored,
 /// because the run has no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
+///
+/// Drawings of the parent show the graph like any other subgraph, with the label `runs in a sandbox`: collapsed by
+/// [`mermaid`](CompiledGraph::mermaid), opened by [`mermaid_expanded`](CompiledGraph::mermaid_expanded).
 ///
 /// The guest is not trusted, so it cannot send commands to the parent unless
 /// [`SandboxOptions::allow_parent_commands`] is set.
@@ -182,7 +186,7 @@ impl SandboxRunner {
             for entry in sandbox.get().fs().list("").await? {
                 sandbox.get().fs().remove(&entry.name).await?;
             }
-            match self.sandboxes.can(Guarantee::Pause) {
+            match self.sandboxes.report().has(Guarantee::Pause) {
                 true => sandbox.get().pause().await,
                 false => Ok(()),
             }
@@ -252,7 +256,7 @@ impl SandboxRunner {
         let decode = |it: Vec<u8>| Ok(session.decode_reply::<RemoteOutcome>(&it)?);
         match result.and_then(decode) {
             Ok(mut outcome) => {
-                outcome.map_error_texts(protocol::sanitize);
+                outcome.map_error_texts(error_text);
                 Ok(outcome)
             }
             Err(error) => Err(sandbox.handle_failure(error).await),
@@ -289,6 +293,15 @@ impl Drop for DeletedOnDrop {
     }
 }
 
+/// Makes the error message of a guest safe to show, and names the limit that caused the error, if it is known.
+fn error_text(text: &str) -> String {
+    let text = protocol::sanitize(text);
+    if !text.contains(TOO_MANY_OPEN_FILES) {
+        return text;
+    }
+    format!("{text}; the graph exceeded the sandbox's limit on {}", ExceededLimit::OpenFiles)
+}
+
 /// Converts the failure of a sandbox into an error of the node. Failures that a new sandbox cannot avoid are terminal.
 fn node_error(error: Error) -> NodeError {
     let is_terminal = match &error {
@@ -299,4 +312,18 @@ fn node_error(error: Error) -> NodeError {
         _ => false,
     };
     if is_terminal { NodeError::terminal(error) } else { error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error_text;
+
+    #[test]
+    fn error_of_a_guest_names_the_limit_on_open_files() {
+        assert_eq!(error_text("no such file"), "no such file");
+        assert_eq!(
+            error_text("Too many open files (os error 24)"),
+            "Too many open files (os error 24); the graph exceeded the sandbox's limit on open files"
+        );
+    }
 }

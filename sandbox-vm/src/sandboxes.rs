@@ -83,7 +83,8 @@ pub struct Sandboxes {
 
 struct Shared {
     backend: Arc<dyn Backend>,
-    level: IsolationLevel,
+    /// Report of the chosen back end.
+    report: Report,
     reports: Vec<Report>,
     state_dir: PathBuf,
     start_timeout: Duration,
@@ -216,9 +217,9 @@ impl Sandboxes {
         &self.shared.reports
     }
 
-    /// Returns whether the chosen back end provides a guarantee.
-    pub(crate) fn can(&self, guarantee: Guarantee) -> bool {
-        self.shared.can(guarantee)
+    /// Returns the capability report of the chosen back end.
+    pub fn report(&self) -> &Report {
+        &self.shared.report
     }
 
     /// Returns the host memory, in bytes, that a sandbox with this spec takes.
@@ -244,7 +245,7 @@ impl Sandboxes {
 
     /// Returns how strongly the sandboxes are isolated from the host.
     pub fn level(&self) -> IsolationLevel {
-        self.shared.level
+        self.report().level()
     }
 
     /// Deletes all live sandboxes.
@@ -311,8 +312,7 @@ impl SandboxesBuilder {
             reports.push(backend.probe().await);
         }
         let (backend, report) = choose_backend(&backends, &reports, isolation)?;
-        let level = report.level();
-        if level == IsolationLevel::Off {
+        if !report.is_isolated() {
             tracing::warn!(
                 backend = backend.name(),
                 "NOT ISOLATED: sandboxes have the privileges of this process"
@@ -323,7 +323,7 @@ impl SandboxesBuilder {
         }
         let shared = Arc::new(Shared {
             backend,
-            level,
+            report: report.clone(),
             reports,
             state_dir,
             start_timeout,
@@ -386,11 +386,6 @@ impl Shared {
         live
     }
 
-    fn can(&self, guarantee: Guarantee) -> bool {
-        let name = self.backend.name();
-        self.reports.iter().any(|it| it.backend == name && it.has(guarantee))
-    }
-
     /// Registers a new slot for a name. Returns `None` if the name is already in use.
     fn reserve_slot(&self, name: &str) -> Option<Slot> {
         match self.slots().entry(name.to_owned()) {
@@ -400,7 +395,7 @@ impl Shared {
     }
 
     async fn create(self: &Arc<Self>, spec: &Spec, origin: &Origin) -> Result<Sandbox, Error> {
-        if !spec.shared_dirs.is_empty() && !self.can(Guarantee::SharedDirectories) {
+        if !spec.shared_dirs.is_empty() && !self.report.has(Guarantee::SharedDirectories) {
             let operation = "share directories of the host with a guest";
             return Err(Error::Unsupported { backend: self.backend.name(), operation });
         }
@@ -411,7 +406,7 @@ impl Shared {
                 (self.backend.restore(spec, &sandbox_dir, snapshot).await?, true)
             }
         };
-        let backend = (self.backend.name(), self.level);
+        let backend = (self.backend.name(), self.report.level());
         let sandbox =
             Sandbox::connect(spec.clone(), backend, sandbox_dir, guest, self.start_timeout).await?;
         if reseed && !sandbox.reseed(fresh_seed()?).await?.is_complete() {

@@ -27,9 +27,17 @@ pub fn skip(require: &str, why: &str) {
 }
 
 /// Prints that the current test is skipped.
-///
-/// Writes directly to standard error, because the test harness captures the output of print macros.
 pub fn report_skipped(why: &str) {
+    print_uncaptured("SKIPPED", why);
+}
+
+/// Prints a figure that the current test has measured, so that every run of the tests shows it.
+pub fn report_measured(figure: &str) {
+    print_uncaptured("MEASURED", figure);
+}
+
+/// Writes directly to standard error, because the test harness captures the output of print macros.
+fn print_uncaptured(kind: &str, text: &str) {
     let test = thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
+    let _ = writeln!(io::stderr(), "{kind}: {test}: {text}");
 }

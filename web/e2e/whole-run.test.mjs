@@ -51,6 +51,9 @@ test("a complete run survives a reload", { timeout: 1_800_000 }, async () => {
   const radars = page.getByRole("img", { name: /Impact \d+ of 10/ });
   await eventually(async () => assert.ok((await radars.count()) >= 9, "one radar chart per decision maker"));
   await page.getByRole("heading", { name: "Other moves (12)" }).waitFor();
+  for (const chart of [/^Revenue/, /^Margins/, /^Revenue by segment/]) {
+    await page.getByRole("img", { name: chart }).first().waitFor();
+  }
   await page.getByText("Synthetic data.").waitFor();
   await page.getByText("Scripted model.").waitFor();
   await page.getByText("Recommendation:").waitFor();
@@ -174,6 +177,17 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 1_800_
   });
   await shoot(page, "pipeline-1024");
   await page.setViewportSize({ width: 1280, height: 800 });
+
+  // A link to a layer shows it larger than the overview does.
+  const findings = page.locator('.react-flow__node[data-id="1"]');
+  const { width: overview } = await findings.boundingBox();
+  await page.goto(`${server.url}/runs/${done.id}?view=pipeline&at=1`);
+  await page.getByText("Two agents derive numbered findings").waitFor();
+  await eventually(async () => {
+    const { width } = await findings.boundingBox();
+    assert.ok(width > 1.1 * overview, `the layer is ${width} px wide, and ${overview} px in the overview`);
+  });
+  await page.getByRole("button", { name: "Agents", exact: true }).click();
 
   await page.getByRole("button", { name: "Layers" }).click();
   await page.waitForFunction(() => document.querySelectorAll('button[aria-label*=": agent "]').length === 0);

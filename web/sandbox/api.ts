@@ -35,6 +35,8 @@ export interface Health {
   provider: string;
   sandbox: string;
   isolation: string;
+  /** Whether a kernel limits the memory of programs. */
+  memory_bounded: boolean;
 }
 
 export interface Stats {

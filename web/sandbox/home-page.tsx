@@ -38,6 +38,7 @@ export function HomePage(): ReactElement {
               <Badge tone={health.value.isolation === "off" ? "warn" : "good"}>
                 {health.value.sandbox}, isolation: {health.value.isolation}
               </Badge>
+              {!health.value.memory_bounded && <Badge tone="warn">Memory is not bounded by a kernel</Badge>}
               {health.value.status !== "ok" && <Badge tone="bad">The queue is full</Badge>}
             </p>
           )}

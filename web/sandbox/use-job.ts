@@ -1,7 +1,8 @@
-import { useEffect, useReducer, useState } from "react";
+import { useEffect, useReducer, useRef, useState } from "react";
 
 import { pauseBeforeRetry, readEvents } from "@/lib/event-stream";
 import { ApiError } from "@/lib/http";
+import { useVisible } from "@/lib/use-visible";
 
 import { type Job, api, isActive } from "./api";
 import { type JobEvent, type JobProgress, NO_PROGRESS, applyEvent } from "./attempts";
@@ -24,9 +25,11 @@ export function useJob(id: string, version: number): JobState {
   const [job, setJob] = useState<Job | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [connected, setConnected] = useState(true);
+  const visible = useVisible();
+  const last = useRef<string | null>(null);
   useEffect(() => {
+    if (!visible) return;
     const stop = new AbortController();
-    let last: string | null = null;
     const follow = async (): Promise<void> => {
       while (!stop.signal.aborted) {
         try {
@@ -34,10 +37,10 @@ export function useJob(id: string, version: number): JobState {
           setJob(found);
           setConnected(true);
           const event = (it: { event: string; data: string; id: string | null }): void => {
-            if (it.id !== null) last = it.id;
+            if (it.id !== null) last.current = it.id;
             if (it.event !== "end") dispatch(JSON.parse(it.data) as JobEvent);
           };
-          await readEvents(api.stream(id), last, { open: () => setConnected(true), event }, stop.signal);
+          await readEvents(api.stream(id), last.current, { open: () => setConnected(true), event }, stop.signal);
           const ended = await api.job(id, stop.signal);
           setJob(ended);
           if (!isActive(ended.status)) return;
@@ -55,6 +58,6 @@ export function useJob(id: string, version: number): JobState {
     setError(null);
     void follow();
     return () => stop.abort();
-  }, [id, version]);
+  }, [id, version, visible]);
   return { job, progress, error, connected };
 }

@@ -200,7 +200,10 @@ if [ -d /run/systemd/system ]; then systemctl disable --now haproxy; fi",
     },
     Need {
         name: "QEMU for the tests",
-        skipped: Skipped::new("micro VM tests", "sudo apt-get install qemu-system-x86"),
+        skipped: Skipped::new(
+            "micro VM tests",
+            "sudo apt-get install qemu-system-x86 (if parts of QEMU come from backports: -t bookworm-backports)",
+        ),
         require: "GRAPH_REQUIRE_MICROVM",
         install: Install::System {
             script: "\
@@ -363,4 +366,58 @@ fn postgres_dirs() -> Vec<PathBuf> {
 
 fn search_path() -> Vec<PathBuf> {
     env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs the installation script of QEMU with a program in place of `apt-get`, which fails unless the shell condition
+    /// `works` holds for its arguments. Returns whether the script succeeds, and the arguments of each call.
+    fn install_qemu(name: &str, works: &str) -> (bool, Vec<String>) {
+        let Install::System { script, .. } = NEEDS[QEMU].install else {
+            panic!("QEMU is a system package")
+        };
+        let dir = env::temp_dir().join(format!("xtask-qemu-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (apt, log) = (dir.join("apt-get"), dir.join("log"));
+        let text = format!("#!/bin/sh\necho \"$*\" >> {}\n{works}\n", log.display());
+        // Another process writes the program: a process that another test starts meanwhile could inherit a file that is
+        // open here, and the kernel does not execute a file that is open for writing.
+        let write = "printf '%s' \"$1\" > \"$0\" && chmod 755 \"$0\"";
+        let written = Command::new("sh").args(["-c", write]).arg(&apt).arg(text).status().unwrap();
+        assert!(written.success());
+        let mut install = Command::new("/bin/sh");
+        let status = install.args(["-ec", script]).env("PATH", &dir).status().unwrap();
+        let calls = fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
+        fs::remove_dir_all(&dir).unwrap();
+        (status.success(), calls)
+    }
+
+    #[test]
+    fn qemu_is_installed_from_backports_if_a_part_of_it_is() {
+        let codename = output_of("sh", &["-ec", ". /etc/os-release; echo \"$VERSION_CODENAME\""]);
+        let codename = codename.expect("every distribution has this file");
+        let ordinary = "install -y --no-install-recommends qemu-system-x86".to_owned();
+        let backports =
+            format!("install -y --no-install-recommends -t {codename}-backports qemu-system-x86");
+        let update = "update".to_owned();
+        let calls = vec![update.clone(), ordinary.clone()];
+        assert_eq!(install_qemu("ordinary", "true"), (true, calls));
+        // Without backports, `apt-get` reports unmet dependencies.
+        let calls = vec![update, ordinary, backports];
+        let only_backports = "case \"$*\" in update|*-t*) true;; *) false;; esac";
+        assert_eq!(install_qemu("mixed", only_backports), (true, calls.clone()));
+        let nothing = "case \"$*\" in update) true;; *) false;; esac";
+        assert_eq!(install_qemu("missing", nothing), (false, calls));
+    }
+
+    #[test]
+    fn hint_for_qemu_covers_parts_from_backports() {
+        let fix = NEEDS[QEMU].skipped(Availability::Missing).unwrap().fix;
+        assert!(fix.starts_with("sudo apt-get install qemu-system-x86"), "{fix}");
+        assert!(fix.contains("-t bookworm-backports"), "{fix}");
+    }
 }

@@ -279,7 +279,7 @@ async fn call(
         reply_to: None,
         request,
     };
-    cx.task(LLM, key, async {
+    cx.task(LLM.kind(), key, async {
         match models.call(&call).await {
             CallOutcome::Answered(answer) => Ok(answer),
             CallOutcome::Failed(failure) => {

@@ -1,5 +1,6 @@
 //! The report on an ablation.
 
+use app_support::plural::counted;
 use llm::Money;
 
 use super::{
@@ -318,8 +319,9 @@ fn method(ablation: &Ablation) -> Vec<String> {
     let Ablation { pairs, repeats, seed, data, .. } = ablation;
     let mut points = vec![
         format!(
-            "{pairs} pairs of moves, made from the figures of {} ({data}) with seed {seed}: a sound move, and the same move \
+            "{}, made from the figures of {} ({data}) with seed {seed}: a sound move, and the same move \
              with exactly one flaw ({}). Every move was judged {} in each arm.",
+            counted(*pairs, "pair of moves", "pairs of moves"),
             ablation.ticker,
             FlawKind::ALL.map(FlawKind::label).join(", "),
             if *repeats == 1 { "once".to_owned() } else { format!("{repeats} times") }
@@ -363,11 +365,6 @@ fn p_value(p: f64) -> String {
 
 fn dollars(money: Money) -> String {
     format!("${:.4}", money.dollars())
-}
-
-/// Returns a number with a noun in the singular or plural.
-fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 fn interval(it: &Interval) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use app_support::plural::counted;
 use chrono::NaiveDate;
 
 use super::{
@@ -75,7 +76,8 @@ fn reports(company: &Company) -> Vec<FilingEvent> {
         let (filed, form, accession) = filings.min()?;
         let (period, days) = (statement.period, (filed - statement.end?).num_days());
         let text = format!(
-            "the {form} for {period} was filed {days} days after the end of the period ({accession})"
+            "the {form} for {period} was filed {} after the end of the period ({accession})",
+            counted(days, "day", "days")
         );
         Some(FilingEvent { filed, kind: FilingEventKind::Report, text })
     };

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
 use llm::overflow::TranscriptItem;
+use sandbox_vm::guest::Host;
 
 use super::{
     files,
-    host_client::HostClient,
     state::{Conversation, Participant, SandboxState, SandboxStateUpdate},
     turn::{Turn, TurnOutcome},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// Asks each decision maker to score the move before the debate.
 pub(super) async fn score_before(
     debate: &SandboxState,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let result = score_all(debate, cx, ScoringTime::Before).await?;
     let update = SandboxState::update().baseline(result.scores).calls(result.calls);
@@ -36,7 +36,7 @@ pub(super) async fn score_before(
 /// Asks each decision maker to score the move after the debate, based on its own conversation.
 pub(super) async fn score_move(
     debate: &SandboxState,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let result = score_all(debate, cx, ScoringTime::After).await?;
     let total: u32 = result.scores.values().map(MakerScore::total).sum();
@@ -69,7 +69,7 @@ struct ScoringResult {
 
 async fn score_all(
     debate: &SandboxState,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
     time: ScoringTime,
 ) -> Result<ScoringResult, NodeError> {
     let mut all = ScoringResult::default();
@@ -98,7 +98,7 @@ async fn score_all(
 
 async fn score(
     debate: &SandboxState,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
     conversation: Conversation<'_>,
     time: ScoringTime,
 ) -> Result<ScoringResult, NodeError> {

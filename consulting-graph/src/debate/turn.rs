@@ -8,13 +8,11 @@ use llm::{
         fit_rounds,
     },
 };
+use sandbox_vm::guest::Host;
 
-use super::{
-    host_client::HostClient,
-    state::{Participant, SandboxState},
-};
+use super::state::{Participant, SandboxState};
 use crate::{
-    call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind, ModelCall},
+    call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind, LLM, ModelCall},
     config::Group,
     prompt,
     transcript::{ConversationEntry, rounds},
@@ -49,7 +47,7 @@ impl Turn<'_> {
     pub(super) async fn run(
         &self,
         debate: &SandboxState,
-        cx: &Context<HostClient>,
+        cx: &Context<Host>,
         request: impl Fn(&[TranscriptItem<'_>]) -> Request,
         log: &[ConversationEntry],
     ) -> Result<TurnOutcome, NodeError> {
@@ -96,7 +94,7 @@ impl Turn<'_> {
     async fn fit(
         &self,
         debate: &SandboxState,
-        cx: &Context<HostClient>,
+        cx: &Context<Host>,
         window: &ContextWindow,
         log: &[Round],
         request: impl Fn(&[TranscriptItem<'_>]) -> Request,
@@ -125,7 +123,7 @@ impl Turn<'_> {
     async fn model_summary(
         &self,
         debate: &SandboxState,
-        cx: &Context<HostClient>,
+        cx: &Context<Host>,
         omitted: &[Round],
         calls: &mut Vec<CallUsage>,
     ) -> Result<Option<String>, NodeError> {
@@ -148,11 +146,12 @@ impl Turn<'_> {
         })
     }
 
-    /// Makes a call through the host.
+    /// Makes a call through the host. The answer is stored in the journal of the thread. A node that runs again after a
+    /// crash reads the answer from the journal and does not repeat the call.
     pub(super) async fn call(
         &self,
         debate: &SandboxState,
-        cx: &Context<HostClient>,
+        cx: &Context<Host>,
         request: Request,
     ) -> Result<CallOutcome, NodeError> {
         let call = ModelCall {
@@ -163,7 +162,7 @@ impl Turn<'_> {
             reply_to: self.reply_to.map(str::to_owned),
             request,
         };
-        cx.deps().call(cx, self.key, call).await
+        LLM.call(cx.deps(), cx, self.key, &call).await
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
 use llm::overflow::TranscriptItem;
+use sandbox_vm::guest::Host;
 
 use super::{
     files,
-    host_client::HostClient,
     state::{Conversation, LoggedTurn, SandboxState, SandboxStateUpdate, log_name, transcripts},
     turn::{Turn, TurnOutcome},
 };
@@ -24,7 +24,7 @@ use crate::{
 /// Asks the critic to open the debate with one statement for all decision makers.
 pub(super) async fn critic_round_1(
     debate: &SandboxState,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let mut round = RoundUpdate::start(debate, 1, RoundStatus::CriticResponding, cx).await;
     let critic = &debate.terms.critic;
@@ -47,7 +47,7 @@ pub(super) async fn critic_round_1(
 /// Asks all decision makers concurrently to answer the critic, each in its own conversation.
 pub(super) async fn dm_respond(
     debate: &SandboxState,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let number = debate.current_round;
     let mut round = RoundUpdate::start(debate, number, RoundStatus::DmResponding, cx).await;
@@ -65,7 +65,7 @@ pub(super) async fn dm_respond(
 /// Asks the critic concurrently to answer all decision makers, each in its own conversation.
 pub(super) async fn critic_individual(
     debate: &SandboxState,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let number = debate.current_round + 1;
     let mut round = RoundUpdate::start(debate, number, RoundStatus::CriticResponding, cx).await;
@@ -83,7 +83,7 @@ pub(super) async fn critic_individual(
 async fn maker_turn<'a>(
     debate: &SandboxState,
     conversation: Conversation<'a>,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
 ) -> Result<(Conversation<'a>, TurnOutcome), NodeError> {
     let (persona, round) = (&conversation.maker.persona, debate.current_round);
     let turn = Turn {
@@ -104,7 +104,7 @@ async fn maker_turn<'a>(
 async fn critic_turn<'a>(
     debate: &SandboxState,
     conversation: Conversation<'a>,
-    cx: &Context<HostClient>,
+    cx: &Context<Host>,
 ) -> Result<(Conversation<'a>, TurnOutcome), NodeError> {
     let (critic, maker, round) =
         (&debate.terms.critic, &conversation.maker.persona, debate.current_round + 1);
@@ -136,7 +136,7 @@ impl RoundUpdate {
         debate: &SandboxState,
         number: u32,
         status: RoundStatus,
-        cx: &Context<HostClient>,
+        cx: &Context<Host>,
     ) -> Self {
         let mut round = Self {
             number,
@@ -203,7 +203,7 @@ impl RoundUpdate {
         mut self,
         debate: &SandboxState,
         status: RoundStatus,
-        cx: &Context<HostClient>,
+        cx: &Context<Host>,
     ) -> Result<SandboxStateUpdate, NodeError> {
         // A round without any successful turn does not advance `current_round`.
         let has_turns = !self.new_turns.is_empty();
@@ -227,7 +227,7 @@ impl RoundUpdate {
         Ok(update)
     }
 
-    async fn emit(&mut self, debate: &SandboxState, status: RoundStatus, cx: &Context<HostClient>) {
+    async fn emit(&mut self, debate: &SandboxState, status: RoundStatus, cx: &Context<Host>) {
         let text = |it: &LoggedTurn| (it.log.clone(), it.entry.content.clone());
         let event = PipelineEvent::SandboxRound {
             move_id: debate.brief.move_id.clone(),

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use sandbox_vm::{CallError, CallPolicy};
-use serde_json::Value;
+use sandbox_vm::{CallError, CallPolicy, HostFunctions};
 
 use crate::{
     call::{CallOutcome, LLM, ModelCall},
@@ -27,20 +26,18 @@ pub(super) fn call_policy(
     let participants = Arc::new(config.clone());
     let move_id = the_move.move_id.to_string();
     let debated = Arc::new(DebatedMove::new(the_move, findings));
-    let handler = move |_: String, request: Value| {
+    let make_call = move |call: ModelCall| {
         let (models, config, move_id) = (models.clone(), participants.clone(), move_id.clone());
         let debated = debated.clone();
         async move {
-            let mut call = authorize(request, &models, &config, move_id)?;
+            let mut call = authorize(call, &models, &config, move_id)?;
             let task = task(&call, &config, debated);
             call.request = call.request.attach(task);
-            let outcome = models.call(&call).await;
-            match outcome {
+            match models.call(&call).await {
                 CallOutcome::Failed(it) if it.kind.ends_run() => {
                     Err(CallError::terminal(it.reason))
                 }
-                outcome => serde_json::to_value(outcome)
-                    .map_err(|error| CallError::terminal(error.to_string())),
+                outcome => Ok(outcome),
             }
         }
     };
@@ -49,19 +46,18 @@ pub(super) fn call_policy(
     // call. Each call may be repeated with a shorter prompt, and each prompt may need a summary by a model.
     let calls = (config.calls_per_move() + 3 * makers) * (1 + u64::from(MAX_SHORTENED));
     let calls = if config.summaries == Summaries::Model { 2 * calls } else { calls };
-    CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
+    let functions = HostFunctions::new().add(LLM, make_call);
+    CallPolicy::from(functions).budget(calls).max_request(4 << 20)
 }
 
 /// Authorizes a call from the guest. Overwrites the guest's claims about the move and the token limit, and removes
 /// tools.
 fn authorize(
-    request: Value,
+    mut call: ModelCall,
     models: &Models,
     config: &Config,
     move_id: String,
 ) -> Result<ModelCall, CallError> {
-    let mut call: ModelCall = serde_json::from_value(request)
-        .map_err(|error| CallError::terminal(format!("invalid model call: {error}")))?;
     let is_critic = config.critic.id == call.agent_id;
     let is_maker = config.decision_makers.iter().any(|it| it.id == call.agent_id);
     let known = match call.group {

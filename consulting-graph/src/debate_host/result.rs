@@ -10,10 +10,10 @@ use crate::{
     debate::{self, SandboxState},
     event::PipelineEvent,
     moves::MoveId,
+    report::Isolation,
     score::{MakerScore, Mark, SCORE_RANGE},
     transcript::{ConversationEntry, Speaker},
 };
-use sandbox_vm::report::IsolationLevel;
 
 /// Maximum number of tokens that one call may report. No model has a larger context window.
 const MAX_TOKENS: u64 = 100_000_000;
@@ -30,9 +30,8 @@ pub(crate) struct DebateResult {
     pub(crate) status_updates: Vec<PipelineEvent>,
     pub(crate) current_round: u32,
     pub(crate) ended_early: Option<String>,
-    pub(crate) backend: String,
-    /// How strongly the back end isolated the guest from the host.
-    pub(crate) level: IsolationLevel,
+    #[serde(flatten)]
+    pub(crate) isolation: Isolation,
     /// Reason why the move has no score. `None` if it has one.
     pub(crate) problem: Option<String>,
 }

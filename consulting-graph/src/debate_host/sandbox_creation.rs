@@ -4,7 +4,7 @@ use std::future::Future;
 
 use sandbox_vm::{Error, Isolation, Sandboxes, Spec};
 
-use super::backends::BACKENDS;
+use super::{backends::BACKENDS, degradation::downgrade_event};
 use crate::event::PipelineEvent;
 
 /// Creates the sandbox of a debate. Tries the first back end twice, because a guest may die at its start for a passing
@@ -13,7 +13,8 @@ use crate::event::PipelineEvent;
 ///
 /// `open` opens the back end with a name in [`BACKENDS`], if it provides the given isolation.
 ///
-/// Returns the back end and, if it does not isolate guests, an event that states why it is used.
+/// Returns the back end and, if it isolates guests less than the first one or not at all, an event that states why it
+/// is used and how to get a virtual machine.
 pub(super) async fn create_sandbox<F: Future<Output = Result<Sandboxes, Error>>>(
     spec: &Spec,
     first: &Sandboxes,
@@ -35,15 +36,15 @@ pub(super) async fn create_sandbox<F: Future<Output = Result<Sandboxes, Error>>>
             if let Ok(sandboxes) = open(required, name).await
                 && create(&sandboxes).await.is_ok()
             {
-                return (sandboxes, Ok(None));
+                let is_weaker = sandboxes.level() < first.level();
+                let event = is_weaker.then(|| downgrade_event(first, &sandboxes, &error));
+                return (sandboxes, Ok(event));
             }
         }
     }
     let Some(fallback) = fallback else { return (first.clone(), Err(error)) };
-    let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
-    let isolation = fallback.level();
-    let degraded = PipelineEvent::SandboxDegraded { backend, isolation, reason };
-    (fallback.clone(), create(fallback).await.map(|_| Some(degraded)))
+    let event = downgrade_event(first, fallback, &error);
+    (fallback.clone(), create(fallback).await.map(|_| Some(event)))
 }
 
 #[cfg(test)]
@@ -60,14 +61,15 @@ mod tests {
     use sandbox_vm::{
         Error, Isolation, Sandboxes, Spec,
         backend::{Backend, Guest, InProcess},
-        report::{Guarantee, Report},
+        report::{Guarantee, IsolationLevel, Report},
         sandbox_dir::SandboxDir,
     };
 
     use super::{BACKENDS, create_sandbox};
     use crate::{debate, event::PipelineEvent};
 
-    /// A back end that claims to isolate its guests. The first ones die as soon as they have started.
+    /// A back end that claims to isolate its guests at level `process`, or at level `vm` if it is called `vm`. The first
+    /// guests die as soon as they have started.
     #[derive(Debug)]
     struct Claiming {
         name: &'static str,
@@ -83,7 +85,8 @@ mod tests {
 
         async fn probe(&self) -> Report {
             let isolated = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
-            Report::available(self.name, isolated)
+            let vm = (self.name == "vm").then_some(Guarantee::VirtualMachine);
+            Report::available(self.name, isolated.into_iter().chain(vm))
         }
 
         async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
@@ -111,10 +114,23 @@ mod tests {
         builder.isolation(Isolation::Off).state_dir(dir.join("off")).open().await.unwrap()
     }
 
-    /// Creates a sandbox whose first back end starts `dying` guests that die. Of the other back ends, only `available`
+    /// Returns the back end, the isolation and the reason of the event.
+    fn degradation(
+        result: Result<Option<PipelineEvent>, Error>,
+    ) -> (String, IsolationLevel, String) {
+        match result.unwrap() {
+            Some(PipelineEvent::SandboxDegraded { backend, isolation, reason }) => {
+                (backend, isolation, reason)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Creates a sandbox whose back end `first` starts `dying` guests that die. Of the other back ends, only `available`
     /// can be opened. Returns the name of the back end of the sandbox, the number of guests that the first one started,
     /// the requested back ends, and the event.
     async fn check(
+        first: &'static str,
         dying: usize,
         isolation: Isolation,
         available: Option<&'static str>,
@@ -122,7 +138,7 @@ mod tests {
     ) -> (&'static str, usize, Vec<(Isolation, &'static str)>, Result<Option<PipelineEvent>, Error>)
     {
         let dir = tempfile::tempdir().unwrap();
-        let (first, started) = open_claiming(dir.path(), "first", dying).await;
+        let (first, started) = open_claiming(dir.path(), first, dying).await;
         let fallback = in_process(dir.path()).await;
         let requested = Mutex::new(Vec::new());
         let open = |isolation, name: &'static str| {
@@ -145,7 +161,7 @@ mod tests {
     #[tokio::test]
     async fn a_guest_that_dies_at_its_start_is_tried_again_in_the_same_back_end() {
         let (backend, started, requested, result) =
-            check(1, Isolation::Preferred, None, true).await;
+            check("first", 1, Isolation::Preferred, None, true).await;
         assert_eq!((backend, started, requested), ("first", 2, Vec::new()));
         assert_eq!(result.unwrap(), None);
     }
@@ -154,23 +170,34 @@ mod tests {
     async fn the_next_back_end_that_isolates_is_used_before_this_process() {
         let available = Some(BACKENDS[1]);
         let (backend, started, requested, result) =
-            check(usize::MAX, Isolation::Preferred, available, true).await;
+            check("first", usize::MAX, Isolation::Preferred, available, true).await;
         assert_eq!((backend, started), (BACKENDS[1], 2));
         assert_eq!(requested, [0, 1].map(|idx| (Isolation::Process, BACKENDS[idx])));
         assert_eq!(result.unwrap(), None);
     }
 
     #[tokio::test]
+    async fn a_weaker_back_end_is_reported_with_a_command_for_vms() {
+        let (backend, _, _, result) =
+            check("vm", usize::MAX, Isolation::Preferred, Some("jail"), true).await;
+        assert_eq!(backend, "jail");
+        let (backend, isolation, reason) = degradation(result);
+        assert_eq!((backend.as_str(), isolation), ("jail", IsolationLevel::Process));
+        assert!(reason.contains("; memory is NOT BOUNDED by a kernel"), "{reason}");
+        assert!(reason.ends_with("; for VMs, run `consulting doctor` and follow its advice"));
+        assert_eq!(reason.lines().count(), 1, "{reason}");
+    }
+
+    #[tokio::test]
     async fn this_process_is_used_only_if_isolation_is_not_required() {
         let (backend, _, requested, result) =
-            check(usize::MAX, Isolation::Preferred, None, true).await;
+            check("first", usize::MAX, Isolation::Preferred, None, true).await;
         assert_eq!((backend, requested.len()), ("in-process", BACKENDS.len()));
-        let event = result.unwrap().unwrap();
-        assert!(
-            matches!(event, PipelineEvent::SandboxDegraded { backend, .. } if backend == "in-process")
-        );
+        let (backend, isolation, reason) = degradation(result);
+        assert_eq!((backend.as_str(), isolation), ("in-process", IsolationLevel::Off));
+        assert!(reason.ends_with("; for VMs, omit --sandbox"), "{reason}");
         let (backend, started, requested, result) =
-            check(usize::MAX, Isolation::Kernel, None, false).await;
+            check("first", usize::MAX, Isolation::Kernel, None, false).await;
         assert_eq!((backend, started), ("first", 2));
         assert!(requested.iter().all(|it| it.0 == Isolation::Kernel), "{requested:?}");
         assert!(result.is_err());

@@ -47,7 +47,7 @@ pub(super) fn render_finding(finding: &Finding) -> String {
         variant_name(&draft.kind),
         variant_name(&draft.direction),
         draft.strength,
-        markdown::one_line(&draft.claim)
+        markdown::escape_line_starts(&markdown::one_line(&draft.claim))
     );
     if !draft.evidence.is_empty() {
         text.push('\n');

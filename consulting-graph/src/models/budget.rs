@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use app_support::plural::counted;
 use async_trait::async_trait;
 use llm::{
     Budget, Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request,
@@ -132,9 +133,11 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.tokens, self.money) {
             (None, None) => f.write_str("no limit"),
-            (Some(tokens), None) => write!(f, "{tokens} tokens"),
+            (Some(tokens), None) => f.write_str(&counted(tokens, "token", "tokens")),
             (None, Some(money)) => write!(f, "{money}"),
-            (Some(tokens), Some(money)) => write!(f, "{tokens} tokens and {money}"),
+            (Some(tokens), Some(money)) => {
+                write!(f, "{} and {money}", counted(tokens, "token", "tokens"))
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use app_support::plural::counted;
 use minijinja::{Environment, UndefinedBehavior, Value, value::Rest};
 use serde::Deserialize;
 
@@ -94,6 +95,10 @@ impl Writer {
         let shared = rng.clone();
         environment.add_function("number", move |low, high| draw(&shared, low, high));
         let shared = rng.clone();
+        environment.add_function("count", move |low, high, noun: String| {
+            counted(draw(&shared, low, high), &noun, &format!("{noun}s"))
+        });
+        let shared = rng.clone();
         environment.add_function("pick", move |texts: Rest<String>| {
             texts.get(index(&shared, texts.len())).cloned().unwrap_or_default()
         });
@@ -167,16 +172,43 @@ fn index(rng: &Mutex<SeededRng>, n: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use minijinja::context;
+
     use super::*;
 
-    #[test]
-    fn all_texts_are_valid_templates() {
+    fn all_templates() -> impl Iterator<Item = &'static String> {
         let texts = &*TEXTS;
         let moves = texts.moves.iter().flat_map(MoveText::templates);
         let tensions = texts.tensions.iter().map(|it| &it.text);
-        for text in texts.phrases.values().flatten().chain(tensions).chain(moves) {
+        texts.phrases.values().flatten().chain(tensions).chain(moves)
+    }
+
+    #[test]
+    fn all_texts_are_valid_templates() {
+        for text in all_templates() {
             let checked = Environment::new().template_from_str(text).map(drop);
             assert!(checked.is_ok(), "{text}: {checked:?}");
         }
+    }
+
+    /// A number that can be 1 is not followed by a noun, such as "years". Such templates use `count`.
+    #[test]
+    fn nouns_agree_with_their_numbers() {
+        for text in all_templates() {
+            for call in text.split("{{ number(").skip(1) {
+                let (arguments, rest) = call.split_once(") }}").unwrap_or((call, ""));
+                let low = arguments.split(',').next().unwrap_or_default().parse::<i64>();
+                let is_counted = rest.strip_prefix(' ').is_some_and(|it| {
+                    it.split(|it: char| !it.is_alphabetic())
+                        .next()
+                        .is_some_and(|it| it.ends_with('s'))
+                });
+                assert!(low.is_ok_and(|it| it > 1) || !is_counted, "{text}");
+            }
+        }
+        let writer = Writer::new("topic".to_owned(), 1, "question", false);
+        let fill = |template| writer.fill(template, &context! {}).unwrap();
+        assert_eq!(fill("{{ count(1, 1, 'year') }} of cash"), "1 year of cash");
+        assert_eq!(fill("{{ count(2, 2, 'year') }} of cash"), "2 years of cash");
     }
 }

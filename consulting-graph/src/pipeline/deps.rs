@@ -61,7 +61,7 @@ pub(super) async fn call_model(
     let call = ModelCall { agent_id, group, move_id: None, round: 0, reply_to: None, request };
     // Failures are not journaled, so that a resumed run makes the call again.
     let mut failure = None;
-    let answer = cx.task(LLM, (&persona.id, key), async {
+    let answer = cx.task(LLM.kind(), (&persona.id, key), async {
         match models.call(&call).await {
             CallOutcome::Answered(answer) => Ok(answer),
             CallOutcome::Failed(it) => {

@@ -99,9 +99,10 @@ async fn narrate(
             agent: persona.clone(),
             work: Work::Document { subject, data: data.to_owned() },
         });
+    let data_bytes = unusable::data_bytes(&request);
     Ok(match call_model(cx, Group::Synthesizers, persona, "document", request).await? {
         CallOutcome::Answered(Answer { text, is_cut, usage }) => {
-            let text = match unusable::narration_problem(&text, data, is_cut) {
+            let text = match unusable::narration_problem(&text, data_bytes, is_cut) {
                 None => Ok(text),
                 Some(problem) => Err(Failure::unusable(&*persona.id, problem)),
             };

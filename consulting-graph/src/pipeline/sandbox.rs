@@ -68,10 +68,9 @@ pub(super) async fn sandbox_debate(
 }
 
 fn debate_update(move_id: MoveId, result: DebateResult) -> PipelineStateUpdate {
-    let DebateResult { backend, level, .. } = result;
     let failure = |it: Failure| Failure { place: place(move_id, &it.place), ..it };
     let update = PipelineState::update()
-        .held_in([IsolationRecord { move_id, backend, level }])
+        .held_in([IsolationRecord { move_id, isolation: result.isolation }])
         .failures(result.failures.into_iter().map(failure).collect::<Vec<_>>())
         .conversation_logs([MoveLogs { move_id, logs: result.logs }])
         .calls(result.calls)

@@ -62,7 +62,8 @@ pub struct PipelineState {
     /// Sandbox back end and isolation of each debate.
     #[reduce(upsert(move_id: MoveId))]
     pub held_in: Vec<IsolationRecord>,
-    /// Names of all back ends that the debates used, and the weakest isolation of a debate. Shown in the report.
+    /// Names of all back ends that the debates used, the weakest isolation of a debate, and whether the memory of a
+    /// debate was not bounded. Shown in the report.
     pub isolation: Option<Isolation>,
     /// Recommended moves, best first.
     pub recommended_moves: Vec<Ranked>,

@@ -1,5 +1,6 @@
 //! Prompts for scoring.
 
+use app_support::plural::counted;
 use llm::{Message, Request, overflow::TranscriptItem};
 
 use super::{brief::Brief, debate::maker_conversation, request::request_for};
@@ -20,7 +21,7 @@ pub(crate) fn score(
     rounds: u32,
 ) -> Request {
     let mut messages = maker_conversation(maker, brief, fence, log);
-    let completed = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
+    let completed = counted(rounds, "round", "rounds");
     messages.push(Message::user(format!(
         "You have completed {completed} of negotiation about this move. Now score it. Be OBJECTIVE: reflect what you \
          genuinely believe after the full debate, not your initial position. Where the critic raised valid \

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use app_support::terminal::escape_invisible_json;
+use app_support::{plural::counted, terminal::escape_invisible_json};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -109,10 +109,9 @@ impl Report {
         let outcome = &self.outcome;
         let mut notices = Vec::new();
         if let Some(first) = outcome.failures.first() {
-            let n = outcome.failures.len();
-            let failures = if n == 1 { "failure" } else { "failures" };
+            let failures = counted(outcome.failures.len(), "failure", "failures");
             let advice = call::advice(&outcome.failures);
-            notices.push(format!("Incomplete: {n} {failures}, first {first}; {advice}."));
+            notices.push(format!("Incomplete: {failures}, first {first}; {advice}."));
         }
         if !outcome.missing.is_empty() {
             let ids: Vec<String> =
@@ -120,8 +119,9 @@ impl Report {
             let mut agents: Vec<&str> =
                 outcome.missing.iter().map(|it| it.agent_id.as_str()).collect();
             agents.dedup();
+            let is = if ids.len() == 1 { "is" } else { "are" };
             notices.push(format!(
-                "{} of {} moves are missing: {}, from {}.",
+                "{} of {} moves {is} missing: {}, from {}.",
                 ids.len(),
                 ids.len() + outcome.moves.len(),
                 ids.join(", "),

@@ -97,7 +97,8 @@ fn table(table: &Table) -> String {
     text.extend(shown.map(|it| line(it.cells.iter().map(cell).collect())));
     let left_out = table.rows.len().saturating_sub(MAX_ROWS);
     if left_out > 0 {
-        text += &format!("\n{left_out} more rows are in report.html.\n");
+        let rows = if left_out == 1 { "row is" } else { "rows are" };
+        text += &format!("\n{left_out} more {rows} in report.html.\n");
     }
     text
 }

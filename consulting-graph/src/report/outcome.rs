@@ -82,13 +82,34 @@ pub enum Provider {
     Models { name: String },
 }
 
-/// How the debates were isolated from the host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How a debate, or all debates of a run, were isolated from the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
     /// Names of the back ends, separated by commas.
     pub backend: String,
     /// Weakest isolation of a debate.
     pub level: IsolationLevel,
+    /// Whether no kernel limited the memory of an isolated debate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub memory_unbounded: bool,
+}
+
+impl Isolation {
+    /// Warning about debates whose memory no kernel limited.
+    pub const MEMORY_UNBOUNDED: &'static str = "memory NOT BOUNDED by a kernel";
+
+    /// Describes the isolation in one phrase: the level, and whether the memory of a debate was not bounded.
+    pub fn description(&self) -> String {
+        self.description_with(self.level.description())
+    }
+
+    /// Adds to a description of the level whether the memory of a debate was not bounded.
+    pub fn description_with(&self, level: &str) -> String {
+        match self.memory_unbounded {
+            true => format!("{level}; {}", Self::MEMORY_UNBOUNDED),
+            false => level.to_owned(),
+        }
+    }
 }
 
 /// Spending of one role, move or round.

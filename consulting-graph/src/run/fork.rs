@@ -41,6 +41,7 @@ impl Run {
         only: bool,
         settings: &[String],
     ) -> Result<Self, RunError> {
+        self.check_recorded()?;
         let dir = dir.into();
         let config_toml = match settings {
             [] => self.manifest.run_config.config_toml.clone(),
@@ -53,7 +54,7 @@ impl Run {
         let run_config = RunConfig { run_id, config_toml, ..self.manifest.run_config.clone() };
         let mut manifest = Manifest::new(run_config, &config)?;
         let from = Self::open_unchecked(&self.dir)?.manifest;
-        (manifest.limit, manifest.isolation) = (from.limit, from.isolation);
+        (manifest.limit, manifest.required_isolation) = (from.limit, from.required_isolation);
         let inherited_calls =
             Recording::open(self.dir.join(CALLS_FILE), RecordMode::Replay)?.call_count();
         manifest.fork_origin = Some(Box::new(ForkOrigin {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use app_support::files;
 use graph_core::MemorySaver;
-use sandbox_vm::Isolation;
+use sandbox_vm::{Isolation, report::IsolationLevel};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -54,9 +54,13 @@ pub struct Manifest {
     /// Current spending limit of the whole run.
     #[serde(default, skip_serializing_if = "Limit::is_unlimited")]
     pub limit: Limit,
-    /// Current isolation requirement of the debates.
+    /// Current isolation requirement of the debates. `None` if there is none, so that the strongest available isolation
+    /// is used. Older versions called it `isolation`.
+    #[serde(alias = "isolation", default, skip_serializing_if = "Option::is_none")]
+    pub required_isolation: Option<Isolation>,
+    /// Weakest isolation of a debate, once the run is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<Isolation>,
+    pub used_isolation: Option<IsolationLevel>,
     /// Origin of the run, if it is a fork.
     #[serde(rename = "branch", default, skip_serializing_if = "Option::is_none")]
     pub fork_origin: Option<Box<ForkOrigin>>,
@@ -129,7 +133,8 @@ impl Manifest {
             prompts: prompts(config),
             tasks: tasks(),
             limit: Limit::default(),
-            isolation: None,
+            required_isolation: None,
+            used_isolation: None,
             fork_origin: None,
             run_config,
         })

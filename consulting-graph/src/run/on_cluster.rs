@@ -62,7 +62,7 @@ impl Run {
         if !is_on_cluster && self.dir.join(THREADS_FILE).exists() {
             return Err(RunError::NotOnCluster(self.dir.clone()));
         }
-        if self.manifest.isolation.is_some_and(|it| it != Isolation::Preferred) {
+        if self.manifest.required_isolation.is_some_and(|it| it != Isolation::Preferred) {
             return Err(RunError::UnsupportedOnCluster("required isolation"));
         }
         Ok(())

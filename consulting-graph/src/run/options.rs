@@ -15,7 +15,7 @@ use crate::{
 pub struct ResumeOptions {
     /// Maximum number of concurrent debates.
     pub concurrency: usize,
-    /// Isolation requirement. `None` selects the requirement stored with the run or, for a new run,
+    /// Isolation requirement. `None` selects the requirement stored with the run or, if there is none,
     /// [`Isolation::Preferred`].
     pub isolation: Option<Isolation>,
     /// Name of the sandbox back end to use. `None` selects the strongest available one.

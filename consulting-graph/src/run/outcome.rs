@@ -16,7 +16,6 @@ use crate::{
     pipeline::PipelineState,
     report::{Isolation, Outcome, Provider, Spending},
 };
-use sandbox_vm::report::IsolationLevel;
 
 /// Collects the data of the report. Returns `None` if the run has not read its company data yet.
 pub(crate) fn collect_outcome(
@@ -51,7 +50,7 @@ pub(crate) fn collect_outcome(
         isolation: state
             .isolation
             .clone()
-            .unwrap_or(Isolation { backend: "none".to_owned(), level: IsolationLevel::Off }),
+            .unwrap_or_else(|| Isolation { backend: "none".to_owned(), ..Isolation::default() }),
         mixed_settings: mixed_settings(run, state),
         spending: spending_by_role(run, &state.calls)?,
         spending_by_move: spending(&state.calls, |it| {

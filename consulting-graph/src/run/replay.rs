@@ -38,6 +38,7 @@ impl Run {
         options: ResumeOptions,
         on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<ReplayResult, RunError> {
+        self.check_recorded()?;
         if !self.dir.join("report.json").is_file() {
             let problem = "the run is not complete; resume it first".to_owned();
             return Err(RunError::InvalidRequest(problem));

@@ -107,14 +107,16 @@ impl Run {
             return Ok(EffectiveLimits { limit: Limit::default(), limit_raised: false, isolation });
         }
         let mut manifest = Self::open_unchecked(&self.dir)?.manifest;
-        let before = (manifest.limit, manifest.isolation);
+        let before = (manifest.limit, manifest.required_isolation);
         let limit = options.limit.or(manifest.limit);
-        let isolation = options.isolation.or(manifest.isolation).unwrap_or(Isolation::Preferred);
+        let required = options.isolation.or(manifest.required_isolation);
+        let required = required.filter(|it| *it != Isolation::Preferred);
         let limit_raised = limit.exceeds(manifest.limit);
-        (manifest.limit, manifest.isolation) = (limit, Some(isolation));
-        if before != (manifest.limit, manifest.isolation) {
+        (manifest.limit, manifest.required_isolation) = (limit, required);
+        if before != (limit, required) {
             files::write_synced(&self.dir.join("run.json"), &manifest.to_json())?;
         }
+        let isolation = required.unwrap_or(Isolation::Preferred);
         Ok(EffectiveLimits { limit, limit_raised, isolation })
     }
 }

@@ -171,7 +171,8 @@ impl Run {
         review.map(Some).map_err(|error| RunError::InvalidFile { path, problem: error.to_string() })
     }
 
-    /// Writes the result files. Calling this function again writes the same files.
+    /// Writes the result files, and stores in the manifest how the debates were isolated. Calling this function again
+    /// writes the same files.
     pub(super) async fn write_results(
         &self,
         state: PipelineState,
@@ -185,6 +186,7 @@ impl Run {
             };
             let report = Report::new(outcome);
             result_files::write_results(&run.dir, &state, &report)?;
+            run.store_used_isolation(report.outcome.isolation.level)?;
             Ok(Box::new(report))
         });
         let aborted = |_| RunError::Internal("writing the results was aborted".to_owned());

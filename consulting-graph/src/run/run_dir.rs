@@ -6,6 +6,7 @@ use std::{
 };
 
 use app_support::files::{self, redact_dir};
+use sandbox_vm::report::IsolationLevel;
 
 use super::{
     error::RunError,
@@ -99,6 +100,27 @@ impl Run {
     pub(crate) fn store_limit(&mut self, limit: Limit) -> Result<(), RunError> {
         self.manifest.limit = limit;
         Ok(files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())?)
+    }
+
+    /// Returns an error if a cluster executed the run, because clusters do not record the model calls.
+    pub(super) fn check_recorded(&self) -> Result<(), RunError> {
+        if !self.dir.join(CLUSTER_FILE).exists() {
+            return Ok(());
+        }
+        let problem = "cannot replay or fork the run: a cluster executed it and recorded no model calls; start a new run \
+                       without --cluster";
+        Err(RunError::InvalidRequest(problem.to_owned()))
+    }
+
+    /// Stores the weakest isolation of a debate.
+    pub(super) fn store_used_isolation(&self, level: IsolationLevel) -> Result<(), RunError> {
+        // The execution may have changed the manifest after this run was opened.
+        let mut manifest = Self::open_unchecked(&self.dir)?.manifest;
+        if manifest.used_isolation == Some(level) {
+            return Ok(());
+        }
+        manifest.used_isolation = Some(level);
+        Ok(files::write_synced(&self.dir.join("run.json"), &manifest.to_json())?)
     }
 
     /// Returns whether the moves have been reviewed.

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     debate_host::SandboxReuse,
     event::NumberedEvent,
-    models::Limit,
+    models::{CallLimits, Limit},
     moves::Move,
     pipeline::ReviewDecision,
     report::{Report, Spending},
@@ -41,6 +41,8 @@ pub(super) struct PipelineRunner {
     pub(super) backend: Option<String>,
     /// How the debates of a run share sandboxes.
     pub(super) sandbox_reuse: SandboxReuse,
+    /// Time limits and retries of model calls.
+    pub(super) call_limits: CallLimits,
     /// Upper bound for the spending limit of every run.
     pub(super) max_limit: Limit,
 }
@@ -65,7 +67,7 @@ impl PipelineRunner {
         Ok(ResumeOptions {
             concurrency: input.concurrency.max(1),
             // A run that requires more isolation than the server keeps requiring it.
-            isolation: Some(match run.manifest().isolation {
+            isolation: Some(match run.manifest().required_isolation {
                 Some(stored) if stored.minimum() > self.isolation.minimum() => stored,
                 _ => self.isolation,
             }),
@@ -78,6 +80,7 @@ impl PipelineRunner {
                 .or(input.limit.limit())
                 .capped_at(self.max_limit),
             review,
+            call_limits: self.call_limits.clone(),
             ..ResumeOptions::default()
         })
     }

@@ -8,7 +8,8 @@ use std::{
 
 use llm::{ModelId, overflow::ContextWindow};
 use sandbox_vm::{
-    CallError, CallPolicy, GraphRun, Isolation, Sandboxes, Spec, backend::InProcess, input_fields,
+    CallError, GraphRun, HostFunctions, Isolation, Sandboxes, Spec, backend::InProcess,
+    input_fields,
 };
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -103,15 +104,14 @@ async fn run_debate(state: SandboxState, answer_fn: AnswerFn) -> DebateRecord {
     let sandboxes = opening.state_dir(folder.path().join("s")).open().await.unwrap();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let recorded_calls = calls.clone();
-    let gate = CallPolicy::new(move |_: String, request: Value| {
-        let call: ModelCall = serde_json::from_value(request).unwrap();
+    let functions = HostFunctions::new().add(LLM, move |call: ModelCall| {
         let outcome = outcome(&call, answer_fn(&call));
         recorded_calls.lock().unwrap().push(call);
-        async move { Ok::<_, CallError>(json!(outcome)) }
+        async move { Ok::<_, CallError>(outcome) }
     });
     let run = GraphRun::new(debate::GRAPH)
         .input(input_fields(&state).unwrap())
-        .call_policy(gate.allow(LLM))
+        .call_policy(functions.into())
         .step_limit(2 * state.max_rounds + 2);
     let exit = sandboxes.run_graph(Spec::new("debate"), run, 1, |_| {}).await.unwrap();
     let sandbox = sandboxes.get("debate").unwrap();
@@ -472,18 +472,17 @@ async fn decision_makers_answer_and_score_in_parallel() {
     let opening =
         Sandboxes::builder().isolation(Isolation::Off).backend(InProcess::new(debate::agent));
     let sandboxes = opening.state_dir(folder.path().join("s")).open().await.unwrap();
-    let policy = CallPolicy::new(move |_: String, request: Value| {
-        let call: ModelCall = serde_json::from_value(request).unwrap();
+    let functions = HostFunctions::new().add(LLM, move |call: ModelCall| {
         let barrier = barrier.clone();
         async move {
             if call.group != Group::Critic || call.round > 1 {
                 barrier.wait().await;
             }
-            Ok::<_, CallError>(json!(outcome(&call, default_answer(&call))))
+            Ok::<_, CallError>(outcome(&call, default_answer(&call)))
         }
     });
     let input = input_fields(&state(2, brief())).unwrap();
-    let run = GraphRun::new(debate::GRAPH).input(input).call_policy(policy.allow(LLM));
+    let run = GraphRun::new(debate::GRAPH).input(input).call_policy(functions.into());
     let running = sandboxes.run_graph(Spec::new("debate"), run, 1, |_| {});
     let exit = tokio::time::timeout(Duration::from_secs(240), running).await;
     let exit = exit.expect("calls of one round wait for each other").unwrap();

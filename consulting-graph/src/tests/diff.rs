@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, fs};
 
-use sandbox_vm::report::IsolationLevel;
 use tempfile::TempDir;
 
 use super::{
@@ -73,7 +72,7 @@ fn outcome(run_id: &str) -> Outcome {
         unscored: Vec::new(),
         logs: BTreeMap::from([(MoveId(1), logs.into())]),
         provider: Provider::Scripted,
-        isolation: Isolation { backend: "in-process".to_owned(), level: IsolationLevel::Off },
+        isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
         spending: vec![Spending {
             name: "critic".to_owned(),
             calls: 28,

@@ -58,6 +58,26 @@ async fn a_layer_with_a_failed_agent_is_incomplete() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_exist_when_they_are_announced() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path(), run_config(2, 1)).unwrap();
+    let mut announced = Vec::new();
+    let running = run.resume(resume_options(), |it| {
+        let names = match &it.event {
+            PipelineEvent::AgentComplete { outputs, .. } => outputs,
+            PipelineEvent::LayerComplete { artifacts, .. } => artifacts,
+            _ => return,
+        };
+        announced.extend(names.iter().map(|it| (it.clone(), folder.path().join(it).is_file())));
+    });
+    running.await.unwrap();
+    for name in ["financial.md", "news-narrated.md", "F1.md", "F2.md", "m1.md", "m2.md"] {
+        assert!(announced.iter().any(|(it, _)| it == name), "{name}: {announced:?}");
+    }
+    assert!(announced.iter().all(|(_, exists)| *exists), "{announced:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn debates_without_isolation_are_announced_once() {
     let folder = tempfile::tempdir().unwrap();
     let run = Run::create(folder.path(), run_config(2, 1)).unwrap();

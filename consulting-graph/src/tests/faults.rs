@@ -26,6 +26,9 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 const RETRIES: u32 = 2;
 
+/// Number of kinds of scopes: one call, one role, one layer, everything.
+const SCOPES: usize = 4;
+
 /// Number of concurrent runs. They wait for the provider and for the disk most of the time.
 const CONCURRENT_RUNS: usize = 4;
 
@@ -131,8 +134,9 @@ impl Random {
         usize::try_from(self.0 >> 33).unwrap() % limit
     }
 
-    fn injection(&mut self, fault: Fault) -> Injection {
-        let scope = match self.below(4) {
+    /// Returns an injection of a fault with a scope of this kind, from 0 to 3.
+    fn injection(&mut self, fault: Fault, scope: usize) -> Injection {
+        let scope = match scope {
             0 => Scope::Call(self.below(32)),
             1 => Scope::Role(ROLES[self.below(ROLES.len())]),
             2 => Scope::Debates,
@@ -143,7 +147,8 @@ impl Random {
     }
 }
 
-/// Checks random combinations of faults: 50 with a fixed seed, or 1,000 with a new seed if `GRAPH_NIGHTLY` is set.
+/// Checks random combinations of faults: every fault with every kind of scope, for a random number of attempts, once with
+/// a fixed seed, or until there are 1,000 combinations with a new seed if `GRAPH_NIGHTLY` is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_survive_random_faults() {
     let nightly = std::env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1");
@@ -154,11 +159,12 @@ async fn runs_survive_random_faults() {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let clean = clean().await;
     let mut cases = Vec::new();
-    for case in 0..if nightly { 1000 } else { 50 } {
-        let mut injections = vec![random.injection(FAULTS[case % FAULTS.len()])];
+    for case in 0..if nightly { 1000 } else { FAULTS.len() * SCOPES } {
+        let (fault, scope) = (case % FAULTS.len(), case / FAULTS.len() % SCOPES);
+        let mut injections = vec![random.injection(FAULTS[fault], scope)];
         if random.below(3) == 0 {
-            let second = FAULTS[random.below(FAULTS.len())];
-            injections.push(random.injection(second));
+            let (fault, scope) = (random.below(FAULTS.len()), random.below(SCOPES));
+            injections.push(random.injection(FAULTS[fault], scope));
         }
         cases.push(check(injections, &clean));
     }

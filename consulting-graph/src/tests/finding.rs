@@ -18,6 +18,14 @@ fn findings_as_markdown() {
 }
 
 #[test]
+fn claims_cannot_imitate_headings() {
+    let mut findings = sample::f1();
+    findings.findings[0].draft.claim = "# Approved".to_owned();
+    let text = findings.markdown();
+    assert!(text.contains("\n\\# Approved\n"), "{text}");
+}
+
+#[test]
 fn excerpts_contain_only_cited_findings() {
     let ids = ["F2-02", "F1-01", "F1-09", "F2-02"].map(|it| FindingId::parse(it).unwrap());
     let text = excerpts(&[sample::f1(), sample::f2()], &ids);

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use graph_trace::{Detail, TextOptions};
 use llm::{
-    Error, ErrorKind, Listener, Llm, Model, ModelId, Part, RecordMode, Recording, Request,
+    Error, ErrorKind, Finish, Listener, Llm, Model, ModelId, Part, RecordMode, Recording, Request,
     Response, overflow::estimate_tokens,
 };
 
@@ -31,6 +31,8 @@ type ReactionFn = Box<dyn Fn(u64, &Request) -> Reaction + Send + Sync>;
 pub(crate) enum Reaction {
     Delay(Duration),
     Say(String),
+    /// Answers with a text that ends at the token limit.
+    Cut(String),
     Fail(String),
     /// Rejects the request because it exceeds the context window.
     TooLong,
@@ -77,6 +79,10 @@ impl Model for ReactingModel {
             Reaction::Say(text) => {
                 let response = self.scripted.call(request, listener).await?;
                 Ok(Response { content: vec![Part::text(text)], ..response })
+            }
+            Reaction::Cut(text) => {
+                let response = self.scripted.call(request, listener).await?;
+                Ok(Response { content: vec![Part::text(text)], finish: Finish::Length, ..response })
             }
             Reaction::Fail(why) => Err(Error::new(ErrorKind::Auth, self.id(), why)),
             Reaction::TooLong => {

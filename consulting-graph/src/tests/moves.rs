@@ -178,4 +178,7 @@ fn html_of_a_model_has_no_effect_in_the_file_of_a_move() {
     let text = it.file_text();
     let escaped = "![x]&#40;https://example.com/x) [y]&#40;javascript:z) [y]\n\n- [y]&#58; data:x";
     assert!(text.contains(escaped), "{text}");
+    it.draft.thesis = sample::HIDDEN_MARKUP.to_owned();
+    let text = it.file_text();
+    assert!(text.contains(sample::ESCAPED_MARKUP), "{text}");
 }

@@ -58,7 +58,7 @@ fn outcome() -> Outcome {
         }],
         logs: BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]),
         provider: Provider::Scripted,
-        isolation: Isolation { backend: "in-process".to_owned(), level: IsolationLevel::Off },
+        isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
         spending: vec![
             Spending {
                 name: "critic".to_owned(),
@@ -136,6 +136,43 @@ fn caveats_are_at_the_top() {
     for words in ["Synthetic data", "scripted model", "without isolation", "m6"] {
         assert!(top.contains(words), "{words}: {top}");
     }
+}
+
+#[test]
+fn nouns_agree_with_their_numbers() {
+    let mut one = outcome();
+    one.moves.truncate(1);
+    one.scores.truncate(1);
+    one.baselines.truncate(1);
+    one.unscored.clear();
+    one.own_spending = Some(Spending { calls: 1, ..one.spending[0].clone() });
+    for logs in one.logs.values_mut().flat_map(|it| it.values_mut()) {
+        logs.truncate(1);
+    }
+    let text = Report::new(one).html();
+    for words in [
+        "Of 1 proposed move for",
+        "paid for 1 call itself",
+        "debate with Growth Strategist, 1 turn<",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for words in [" 1 proposed moves", " 1 calls", " 1 turns", "1 of 2 moves are"] {
+        assert!(!text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn unbounded_memory_is_stated_with_the_isolation() {
+    let isolation = Isolation {
+        backend: "jail".to_owned(),
+        level: IsolationLevel::Process,
+        memory_unbounded: true,
+    };
+    let text = Report::new(Outcome { isolation, ..outcome() }).markdown();
+    let words =
+        "jail (isolation: process, shares the host's kernel; memory NOT BOUNDED by a kernel)";
+    assert!(text.contains(words), "{text}");
 }
 
 #[test]

@@ -134,6 +134,47 @@ async fn failed_narration_is_repeated_and_the_history_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unusable_narration_is_reported_and_requested_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, _) = uninterrupted(folder.path(), run_config(1, 1)).await;
+    let expected: Report = serde_json::from_str(&expected).unwrap();
+    let data = fs::read_to_string(folder.path().join("uninterrupted/news.md")).unwrap();
+    let text = "Demand for the products of the company grew. ".repeat(10);
+    for (name, is_cut, text, problem) in [
+        ("short", false, "Demand grew.".to_owned(), "the text has 12 bytes"),
+        ("long", false, text.repeat(250), "which does not fit data of"),
+        ("refused", false, "I'm sorry, but I can't help with that.".to_owned(), "refused"),
+        ("cut", true, text, "the text ends at the token limit of the model"),
+    ] {
+        let run = Run::create(folder.path().join(name), run_config(1, 1)).unwrap();
+        let narrator = run.config().synthesizers.news.system_prompt.clone();
+        let model_override = reacting_model(move |_, request| {
+            match request.system.as_ref().is_some_and(|it| it.contains(narrator.trim())) {
+                true if is_cut => Reaction::Cut(text.clone()),
+                true => Reaction::Say(text.clone()),
+                false => Reaction::Delay(Duration::ZERO),
+            }
+        });
+        let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+        assert!(report.is_incomplete(), "{name}");
+        let [failure] = report.outcome.failures.as_slice() else {
+            panic!("{name}: {:?}", report.outcome.failures)
+        };
+        assert_eq!(failure.place, run.config().synthesizers.news.id, "{name}");
+        assert!(failure.reason.contains(problem), "{name}: {failure}");
+        // The computed document remains, and the narration is absent.
+        assert_eq!(fs::read_to_string(run.dir().join("news.md")).unwrap(), data, "{name}");
+        assert!(!run.dir().join("news-narrated.md").exists(), "{name}");
+
+        let (model_override, answered) = failing_model(|_| false);
+        let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+        assert_eq!(without_spending(&report), without_spending(&expected), "{name}");
+        assert_eq!(answered.count(), 1, "{name}");
+        check_replay(&run, &folder.path().join(format!("replay of {name}")), &report).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_analysts_are_named_with_the_cause_and_asked_again() {
     let folder = tempfile::tempdir().unwrap();
     let (expected, _) = uninterrupted(folder.path(), run_config(3, 1)).await;
@@ -189,6 +230,36 @@ async fn failed_scoring_is_repeated_without_paying_for_turns_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_debate_without_critic_is_scored_and_continues_when_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (expected, _) = uninterrupted(folder.path(), run_config(2, 3)).await;
+    let expected: Report = serde_json::from_str(&expected).unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(2, 3)).unwrap();
+    let critic = run.config().critic.system_prompt.clone();
+    // The critic opens the debate and fails towards all decision makers in the second round.
+    let (model_override, _) = failing_model(move |it| {
+        let is_critic = it.system.as_ref().is_some_and(|system| system.contains(critic.trim()));
+        let is_opening = last_message(it).contains("initial counterpoints");
+        is_critic && !is_opening && is_about(it, "m1")
+    });
+    let is_cut_short = |report: &Report, id: &str| {
+        let score = report.outcome.scores.iter().find(|it| it.move_id.to_string() == id);
+        score.is_some_and(|it| it.marks.contains(&Mark::Incomplete))
+    };
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(unscored(&report), [""; 0]);
+    assert!(report.is_incomplete());
+    assert!(is_cut_short(&report, "m1") && !is_cut_short(&report, "m2"));
+    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
+
+    let (model_override, _) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!(without_spending(&report), without_spending(&expected));
+    assert!(!is_cut_short(&report, "m1"));
+    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     let folder = tempfile::tempdir().unwrap();
     let (expected, all_calls) = uninterrupted(folder.path(), run_config(3, 4)).await;
@@ -235,14 +306,45 @@ async fn the_isolation_requirement_is_stored_with_the_run() {
     };
     check_refused(run.resume(with_isolation(Some(Isolation::Process)), |_| {}).await);
     let reopened = Run::open(run.dir()).unwrap();
-    assert_eq!(reopened.manifest().isolation, Some(Isolation::Process));
+    assert_eq!(reopened.manifest().required_isolation, Some(Isolation::Process));
     check_refused(reopened.resume(with_isolation(None), |_| {}).await);
     finish(&reopened, with_isolation(Some(Isolation::Off))).await;
 
     let run = Run::open(run.dir()).unwrap();
     let at = "m1".parse().unwrap();
     let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
-    assert_eq!(fork.unwrap().manifest().isolation, Some(Isolation::Off));
+    assert_eq!(fork.unwrap().manifest().required_isolation, Some(Isolation::Off));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_a_cluster_cannot_be_replayed_or_forked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    fs::write(run.dir().join("cluster"), "").unwrap();
+    let replay = run.replay(folder.path().join("replay"), resume_options(), |_| {}).await;
+    let at = "layer_1".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
+    for error in [replay.map(drop).unwrap_err(), fork.map(drop).unwrap_err()] {
+        assert!(error.to_string().contains("a cluster executed it"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_isolation_of_the_debates_is_stored_with_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    finish(&run, ResumeOptions { isolation: None, ..resume_options() }).await;
+    let path = run.dir().join("run.json");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"used_isolation\": \"off\""), "{text}");
+    assert!(!text.contains("required_isolation") && !text.contains("\"preferred\""), "{text}");
+
+    // The manifest of an earlier version contains only the requirement.
+    let earlier = text.replace("\"used_isolation\": \"off\"", "\"isolation\": \"vm\"");
+    fs::write(&path, earlier).unwrap();
+    let manifest = Run::open(run.dir()).unwrap().manifest().clone();
+    assert_eq!(manifest.required_isolation, Some(Isolation::Vm));
+    assert_eq!(manifest.used_isolation, None);
 }
 
 /// Returns every file below a directory, with its content and modification time.

@@ -10,6 +10,14 @@ use crate::{
     moves::{Move, MoveDraft, MoveId, Risk, Step},
 };
 
+/// Text with HTML, a link, a heading and a quote, which only appear when invisible characters are removed.
+pub(crate) const HIDDEN_MARKUP: &str =
+    "Yes <\u{200b}img src=x> [a]\u{200d}(x)\u{2028}# Approved\n\u{feff}> **Audited**";
+
+/// [`HIDDEN_MARKUP`] as a Markdown document must contain it.
+pub(crate) const ESCAPED_MARKUP: &str =
+    "Yes &lt;img src=x> [a]&#40;x)\n\\# Approved\n\\> **Audited**";
+
 pub(crate) fn date(year: i32, month: u32, day: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(year, month, day).unwrap()
 }

@@ -17,13 +17,15 @@ use llm::{RecordMode, Recording};
 use sandbox_vm::{
     Error, Isolation, Sandboxes, Spec,
     backend::{Backend, Guest, Handle, InProcess},
-    guest::Agent,
+    guest::{Agent, Host},
     report::{Guarantee, IsolationLevel, Report},
     sandbox_dir::SandboxDir,
 };
+use serde_json::{Value, json};
 
 use super::run::run_config;
 use crate::{
+    call::LLM,
     config::Config,
     debate::{self, SandboxState, SandboxStateUpdate},
     debate_host::{DebateHost, DebateQueue, MonitoredSaver, SandboxReuse, SandboxSupply},
@@ -234,7 +236,7 @@ async fn each_debate_has_its_own_labelled_sandbox_which_is_deleted() {
     assert!(sandboxes.list().is_empty(), "{:?}", sandboxes.list());
     let left = std::fs::read_dir(folder.path().join("sandboxes")).unwrap().count();
     assert_eq!(left, 0, "directories of deleted sandboxes");
-    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Process));
+    assert!(state.held_in.iter().all(|it| it.isolation.level == IsolationLevel::Process));
 }
 
 /// A run with [`Observed`] guests whose debates share sandboxes.
@@ -323,7 +325,7 @@ async fn fallback_without_isolation_is_marked_and_reported() {
     );
     assert_eq!(state.policy_scores.len(), 3);
     assert!(state.policy_scores.iter().all(|it| it.marks.contains(&Mark::NotIsolated)));
-    assert!(state.held_in.iter().all(|it| it.level == IsolationLevel::Off));
+    assert!(state.held_in.iter().all(|it| it.isolation.level == IsolationLevel::Off));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -335,6 +337,8 @@ async fn event_says_that_memory_is_not_bounded() {
     });
     let reason = reason.unwrap();
     assert!(reason.starts_with("memory is NOT BOUNDED") && reason.contains("for VMs"), "{reason}");
+    // The report and the summary say so too.
+    assert!(run.state.isolation.as_ref().is_some_and(|it| it.memory_unbounded));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -359,9 +363,44 @@ fn hostile_agent(stop_before: Stops) -> Agent {
     })
 }
 
-/// A back end whose guests about m1 and m2 are hostile.
+/// Makes a model call whose request does not have the type of a model call.
+async fn call_with_text(
+    _: &SandboxState,
+    cx: &Context<Host>,
+) -> Result<SandboxStateUpdate, NodeError> {
+    let request = json!({ "agent_id": "critic", "request": "Who are you?" });
+    let _: Value = cx.deps().call(cx, LLM.kind(), "opening", request).await?;
+    Ok(SandboxState::update())
+}
+
+/// Calls a function that the host does not have.
+async fn call_unknown_function(
+    _: &SandboxState,
+    cx: &Context<Host>,
+) -> Result<SandboxStateUpdate, NodeError> {
+    let _: Value = cx.deps().call(cx, "shell", "opening", "id").await?;
+    Ok(SandboxState::update())
+}
+
+fn mistyping_agent() -> Agent {
+    Agent::new().graph(debate::GRAPH, |host: &Host| {
+        let graph = StateGraph::<SandboxState, Host>::new().name(debate::GRAPH);
+        let graph = graph.node(call_with_text).edge(START, call_with_text);
+        Ok((graph.compile()?, host.clone()))
+    })
+}
+
+fn guessing_agent() -> Agent {
+    Agent::new().graph(debate::GRAPH, |host: &Host| {
+        let graph = StateGraph::<SandboxState, Host>::new().name(debate::GRAPH);
+        let graph = graph.node(call_unknown_function).edge(START, call_unknown_function);
+        Ok((graph.compile()?, host.clone()))
+    })
+}
+
+/// A back end whose guests about m1 and m2 are hostile. Contains the agents of these two guests.
 #[derive(Debug)]
-struct HostileGuests;
+struct HostileGuests(fn() -> Agent, fn() -> Agent);
 
 #[async_trait]
 impl Backend for HostileGuests {
@@ -375,26 +414,40 @@ impl Backend for HostileGuests {
 
     async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
         let backend = match spec.labels["move"].as_str() {
-            "m1" => InProcess::new(|| hostile_agent(Stops::None)),
-            "m2" => InProcess::new(|| hostile_agent(Stops::All)),
+            "m1" => InProcess::new(self.0),
+            "m2" => InProcess::new(self.1),
             _ => InProcess::new(debate::agent),
         };
         backend.start(spec, dir).await
     }
 }
 
+/// Runs the pipeline with hostile guests about m1 and m2, and checks that only their debates fail. Returns the problems of
+/// the two debates.
+async fn check_hostile(guests: HostileGuests) -> [String; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = open(guests, folder.path(), Isolation::Off).await;
+    let state = run_pipeline(sandboxes, None, Isolation::Off, folder.path()).await.unwrap();
+    let mut unscored = state.unscored_moves.clone();
+    unscored.sort_by_key(|it| it.move_id);
+    let ids: Vec<String> = unscored.iter().map(|it| it.move_id.to_string()).collect();
+    assert_eq!((ids, state.policy_scores.len()), (vec!["m1".to_owned(), "m2".to_owned()], 1));
+    [0, 1].map(|it: usize| unscored[it].reason.clone())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn guests_that_interrupt_or_stop_fail_only_their_debates() {
-    let folder = tempfile::tempdir().unwrap();
-    let sandboxes = open(HostileGuests, folder.path(), Isolation::Off).await;
-    let state = run_pipeline(sandboxes, None, Isolation::Off, folder.path()).await.unwrap();
-    let unscored: Vec<String> =
-        state.unscored_moves.iter().map(|it| format!("{}: {}", it.move_id, it.reason)).collect();
-    assert_eq!((unscored.len(), state.policy_scores.len()), (2, 1), "{unscored:?}");
-    for (problem, move_id) in unscored.iter().zip(["m1", "m2"]) {
-        assert!(problem.starts_with(move_id), "{problem}");
+    let guests = HostileGuests(|| hostile_agent(Stops::None), || hostile_agent(Stops::All));
+    for problem in check_hostile(guests).await {
         assert!(problem.contains("interrupted or stopped it, which is not allowed"), "{problem}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_with_a_wrong_type_or_name_are_refused() {
+    let [mistyped, unknown] = check_hostile(HostileGuests(mistyping_agent, guessing_agent)).await;
+    assert!(mistyped.contains("the request to `llm` is invalid: "), "{mistyped}");
+    assert!(unknown.contains("`shell`"), "{unknown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

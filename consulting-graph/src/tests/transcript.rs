@@ -1,6 +1,10 @@
 //! Transcripts of debates.
 
-use crate::transcript::{ConversationEntry, Speaker, append_to_log, format_transcript, rounds};
+use super::sample;
+use crate::{
+    debate::log_markdown,
+    transcript::{ConversationEntry, Speaker, append_to_log, format_transcript, rounds},
+};
 
 #[test]
 fn transcripts_have_the_exact_format() {
@@ -11,6 +15,13 @@ fn transcripts_have_the_exact_format() {
         "**[Round 1] CRITIC:**\nToo dear.\nAnd late.\n\n---\n\n**[Round 10] DECISION MAKER (D2):**\n"
     );
     assert_eq!(format_transcript(&[]), "");
+}
+
+#[test]
+fn turns_have_no_markup_in_the_file_of_a_debate() {
+    let log = append_to_log(&[], Speaker::Critic, sample::HIDDEN_MARKUP, 1);
+    let expected = format!("**[Round 1] CRITIC:**\n{}\n", sample::ESCAPED_MARKUP);
+    assert_eq!(log_markdown(&log), expected);
 }
 
 #[test]

@@ -154,6 +154,21 @@ fn measure(name: &str, lines: &[(String, String)], expect: bool) -> (usize, usiz
     (lines.len(), lines.iter().filter(|it| is_reported(it)).count())
 }
 
+/// Formats the recall and the rate of false positives. Both arguments are numbers of lines and of reported lines.
+fn figures(name: &str, secrets: (usize, usize), lookalikes: (usize, usize)) -> String {
+    format!(
+        "{name}: recall {:.1} % of {} secrets, false positives {:.1} % of {} look-alikes",
+        percent(secrets),
+        secrets.0,
+        percent(lookalikes),
+        lookalikes.0
+    )
+}
+
+fn percent((lines, reported): (usize, usize)) -> f64 {
+    100.0 * reported as f64 / lines as f64
+}
+
 #[test]
 fn recall_and_false_positives_are_within_their_limits() {
     let parts = [
@@ -190,17 +205,10 @@ fn recall_and_false_positives_are_within_their_limits() {
         for (total, (lines, reported)) in totals.iter_mut().zip([secrets, lookalikes]) {
             *total = (total.0 + lines, total.1 + reported);
         }
-        let percent = |(lines, reported): (usize, usize)| 100.0 * reported as f64 / lines as f64;
-        println!(
-            "{name}: recall {:.1} % of {} secrets, false positives {:.1} % of {} look-alikes",
-            percent(secrets),
-            secrets.0,
-            percent(lookalikes),
-            lookalikes.0
-        );
+        test_support::report_measured(&figures(name, secrets, lookalikes));
         assert!(percent(secrets) >= 97.0 && percent(lookalikes) <= 3.0, "{name}");
     }
     let [secrets, lookalikes] = totals;
-    println!("in total: {} of {}, {} of {}", secrets.1, secrets.0, lookalikes.1, lookalikes.0);
+    test_support::report_measured(&figures("in total", secrets, lookalikes));
     assert!(secrets.0 >= 300 && lookalikes.0 >= 300);
 }

@@ -82,7 +82,8 @@ impl Restate {
         })
     }
 
-    /// Sets the address on which a worker receives calls of the server.
+    /// Sets the address on which a worker receives calls of the server. Let only the server, or its load balancer, reach
+    /// this address: the SDK's HTTP/2 server does not limit the number of connections.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
         self

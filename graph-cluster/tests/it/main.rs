@@ -101,6 +101,7 @@ suite!(
         operations::concurrent_updates_of_a_value_are_all_applied,
         operations::old_tables_are_updated_and_newer_ones_are_refused,
         operations::status_and_metrics_show_what_runs_where,
+        operations::status_server_limits_connections_and_requires_its_key,
         manifests::commands_of_the_manifests_run,
     ]
 );

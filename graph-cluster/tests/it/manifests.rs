@@ -163,6 +163,7 @@ impl Running {
         };
         let mut program = Command::new(program(&command[0]));
         program.args(command[1..].iter().map(arg)).env("DATABASE_URL", &cluster.database);
+        program.env_remove("CLUSTER_API_KEY");
         Self(Process::start(program.stdout(Stdio::piped())))
     }
 
@@ -210,7 +211,8 @@ async fn check_probes(running: &mut Running) {
     assert!(!paths.is_empty());
     for path in paths {
         let mut connection = TcpStream::connect(address).await.expect("the server listens");
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         connection.write_all(request.as_bytes()).await.expect("the server reads");
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await.expect("the server answers");

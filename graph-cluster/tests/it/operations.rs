@@ -1,9 +1,12 @@
 //! Operation of a cluster: limits of tenants, shared values and deletion of runs, status and metrics.
 
-use std::{collections::BTreeSet, process::Command, time::Duration};
+use std::{
+    collections::BTreeSet, future::pending, net::SocketAddr, process::Command, time::Duration,
+};
 
 use futures_util::future::join_all;
-use graph_cluster::{ClusterError, RunStatus, RunStore, StartRun, status_routes};
+use graph_cluster::{ClusterError, RunStatus, RunStore, StartRun, serve_status};
+use graph_server::http::{Guard, KeyHash};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -124,18 +127,8 @@ pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     cluster.client.wait("small").await.expect("the run exists");
     start(cluster, &ENDLESS.request("endless", "t").tenant("the \"best\"")).await;
     cluster.wait_for_effects(3, "endless").await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = listener.local_addr().expect("the listener has an address");
-    let routes = status_routes(cluster.client.clone());
-    tokio::spawn(async move { axum::serve(listener, routes).await });
-    let get = async |path: &str| {
-        let mut connection = TcpStream::connect(address).await.expect("the server listens");
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
-        connection.write_all(request.as_bytes()).await.expect("the server reads");
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).await.expect("the server answers");
-        answer
-    };
+    let address = start_status_server(cluster, Guard::new()).await;
+    let get = async |path: &str| get(address, path, "").await;
     let metrics = get("/metrics").await;
     let worker_runs = format!("graph_cluster_worker_runs{{worker=\"{}\"}} 1", worker.id);
     for line in [
@@ -160,4 +153,53 @@ pub(crate) async fn status_and_metrics_show_what_runs_where(cluster: &Cluster) {
     let text = text.expect("the output is text");
     assert!(text.contains("run endless of job on thread t"), "{text}");
     assert!(text.contains("runs: 1 done, 1 running"), "{text}");
+}
+
+/// Starts a status server and returns its address.
+async fn start_status_server(cluster: &Cluster, guard: Guard) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("the listener has an address");
+    tokio::spawn(serve_status(listener, cluster.client.clone(), guard, pending()));
+    address
+}
+
+/// Sends a request with further header lines on a new connection, and returns the answer.
+async fn get(address: SocketAddr, path: &str, headers: &str) -> String {
+    let mut connection = TcpStream::connect(address).await.expect("the server listens");
+    let start = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+    let request = format!("{start}{headers}\r\n");
+    connection.write_all(request.as_bytes()).await.expect("the server reads");
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.expect("the server answers");
+    answer
+}
+
+pub(crate) async fn status_server_limits_connections_and_requires_its_key(cluster: &Cluster) {
+    const KEY: &str = "0123456789abcdef";
+    let key = KeyHash::of_checked(KEY).expect("the key is long enough");
+    let address = start_status_server(cluster, Guard::new().key(key).connection_limit(2)).await;
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        idle.push(TcpStream::connect(address).await.expect("the server listens"));
+    }
+    // The third connection has replaced the first.
+    assert_eq!(idle[0].read(&mut [0]).await.expect("the server closes the connection"), 0);
+    for (path, headers, status) in [
+        ("/status", "", 401),
+        ("/metrics", "", 401),
+        ("/health", "", 200),
+        ("/status", &*format!("x-api-key: {KEY}\r\n"), 200),
+    ] {
+        let answer = get(address, path, headers).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+    }
+    drop(idle);
+    let public = Command::new(env!("CARGO_BIN_EXE_cluster"))
+        .args(["serve", "0.0.0.0:0"])
+        .env("DATABASE_URL", &cluster.database)
+        .env_remove("CLUSTER_API_KEY")
+        .output()
+        .expect("the program is built");
+    let problem = String::from_utf8_lossy(&public.stderr);
+    assert!(!public.status.success() && problem.contains("set CLUSTER_API_KEY"), "{problem}");
 }

@@ -21,9 +21,11 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         Drawing::of(self.erased(), depth)
     }
 
-    /// Draws the graph as a Mermaid flowchart, with subgraphs collapsed.
+    /// Draws the graph as a Mermaid flowchart, with subgraphs collapsed: see
+    /// [`mermaid_expanded`](Self::mermaid_expanded).
     ///
-    /// Dotted edges are conditional; thick edges belong to joins.
+    /// Dotted edges are conditional; thick edges belong to joins. The label of a subgraph that runs in another place, such
+    /// as a sandbox, says so.
     ///
     /// ```
     /// use graph_core::{END, START, State, StateGraph};
@@ -52,7 +54,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         self.mermaid_expanded(0)
     }
 
-    /// Draws the graph as a Mermaid flowchart, with subgraphs expanded to `depth` levels.
+    /// Draws the graph as a Mermaid flowchart like [`mermaid`](Self::mermaid), with subgraphs expanded to `depth` levels.
     pub fn mermaid_expanded(&self, depth: usize) -> String {
         mermaid::text(&self.drawing(depth))
     }

@@ -1,6 +1,9 @@
 //! Executes one active run: waits for a permit, calls the runner and stores the resulting state.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -39,6 +42,7 @@ impl Inner {
             let id = run.id.clone();
             if let Some(state) = inner.run(run, &active).await {
                 tracing::info!(run = id, status = state.status.name(), "run became inactive");
+                active.is_ending.store(true, Ordering::SeqCst);
                 let _ = inner.store_state(&id, state).await;
             }
             inner.remove(&id);

@@ -3,7 +3,10 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde_json::Value;
@@ -59,9 +62,25 @@ impl fmt::Debug for Inner {
 pub(super) struct ActiveRun {
     pub(super) recent: Arc<RecentEvents>,
     pub(super) stop: watch::Sender<Option<Stop>>,
+    /// Whether nothing executes the run any more, and its last state is being stored.
+    pub(super) is_ending: AtomicBool,
 }
 
 impl ActiveRun {
+    fn new() -> Self {
+        Self {
+            recent: Arc::new(RecentEvents::new()),
+            stop: watch::Sender::new(None),
+            is_ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until the run has been removed from the map of active runs.
+    pub(super) async fn wait_until_inactive(&self) {
+        // Waiting cannot fail, because `self` contains the sender.
+        let _ = self.recent.watch().wait_for(|it| it.is_closed).await;
+    }
+
     /// Asks the run to stop. If several callers do so, the first reason counts.
     pub(super) fn stop(&self, why: Stop) {
         self.stop.send_if_modified(|it| {
@@ -121,19 +140,22 @@ impl Inner {
     ) -> Result<Arc<ActiveRun>, ServiceError> {
         match map.entry(id.to_owned()) {
             Entry::Occupied(_) => Err(ServiceError::AlreadyActive(id.to_owned())),
-            Entry::Vacant(place) => {
-                let active = ActiveRun {
-                    recent: Arc::new(RecentEvents::new()),
-                    stop: watch::Sender::new(None),
-                };
-                Ok(place.insert(Arc::new(active)).clone())
-            }
+            Entry::Vacant(place) => Ok(place.insert(Arc::new(ActiveRun::new())).clone()),
         }
     }
 
     pub(super) fn remove(&self, id: &str) {
         if let Some(active) = self.active_runs().remove(id) {
             active.recent.close();
+        }
+    }
+
+    /// Waits until the last state of a run is stored, if it is being stored. A caller that has read this state from
+    /// the registry can then change the run, although the run was still in the map of active runs.
+    pub(super) async fn wait_if_ending(&self, id: &str) {
+        let ending = self.active(id).filter(|it| it.is_ending.load(Ordering::SeqCst));
+        if let Some(active) = ending {
+            active.wait_until_inactive().await;
         }
     }
 

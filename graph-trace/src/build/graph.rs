@@ -25,8 +25,8 @@ pub(super) struct GraphBuilder {
     is_resuming: bool,
     /// Whether the graph belongs to a task that has been started before.
     is_restarted: bool,
-    /// Whether the graph has reported a checkpoint in this generation.
-    saw_checkpoint: bool,
+    /// Step number of the last checkpoint that the graph has reported in this generation.
+    last_checkpoint: Option<i64>,
     /// The step whose state was reported in this generation before any checkpoint.
     early_state_step: Option<i64>,
 }
@@ -87,7 +87,7 @@ impl GraphBuilder {
     pub(super) fn set_generation(&mut self, generation: u64) {
         if self.generation != generation {
             (self.generation, self.is_resuming) = (generation, true);
-            (self.saw_checkpoint, self.early_state_step) = (false, None);
+            (self.last_checkpoint, self.early_state_step) = (None, None);
         }
     }
 
@@ -108,32 +108,47 @@ impl GraphBuilder {
     }
 
     pub(super) fn set_state(&mut self, number: i64, state: Value) {
-        if !self.saw_checkpoint {
+        if self.last_checkpoint.is_none() {
             self.early_state_step = Some(number);
         }
         self.step_mut(number).state = Some(state);
     }
 
-    /// Handles a checkpoint. If the graph reported a state before its first checkpoint, removes this state from the
-    /// next step, because it is the state with which the graph resumes and not the result of that step.
+    /// Handles a checkpoint. If the graph reported a state before the checkpoint from which it resumes, removes this state
+    /// from the next step, because it is the state with which the graph resumes and not the result of that step.
     pub(super) fn on_checkpoint(&mut self, number: i64, source: Source) {
-        let shown = self.early_state_step.take().filter(|it| *it == number + 1);
-        let next = if std::mem::replace(&mut self.saw_checkpoint, true) { None } else { shown };
-        let next = next.and_then(|it| self.find_step(it));
+        let has_early_state = self.early_state_step.take() == Some(number + 1);
+        let has_next_state = self.find_step(number + 1).is_some_and(|it| it.state.is_some());
+        let last = self.last_checkpoint.replace(number);
+        let resumes = match last {
+            None => has_early_state,
+            // A graph in another process resumes in a new process if the first one dies. The enclosing task is not
+            // started again. Until the graph starts a task, later steps may be left from an earlier generation.
+            Some(last) => !self.is_resuming && (last >= number || has_next_state),
+        };
+        if !resumes {
+            return;
+        }
+        let in_new_process = last.is_some();
+        self.is_resuming |= in_new_process;
+        let next = self.find_step(number + 1);
         let Some(state) = next.and_then(|it| it.state.take()) else { return };
         // The removed state may be the result of step `number`. A nested graph continues even if its events are not
         // read, so the event that reported this result may have been lost in an earlier run. The state of the root also
         // changes when a command is applied between steps; such a state is not the result of a step.
         let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
         let before = before.find_map(|it| it.state.as_ref());
-        if self.is_restarted && source == Source::Loop && before != Some(&state) {
+        let is_restarted = self.is_restarted || in_new_process;
+        if is_restarted && source == Source::Loop && before != Some(&state) {
             self.step_mut(number).state = Some(state);
         }
     }
 
     /// Starts a task. Returns whether the task has been started before.
     pub(super) fn start_task(&mut self, number: i64, task: TaskBuilder) -> bool {
-        let is_repeated = std::mem::take(&mut self.is_resuming);
+        // Without checkpoints, a graph that starts again in a new process repeats the ids of its tasks.
+        let is_started = self.find_step(number).is_some_and(|it| it.index.contains_key(&task.id));
+        let is_repeated = std::mem::take(&mut self.is_resuming) || is_started;
         if is_repeated {
             self.steps.retain(|it| it.number <= number);
         }

@@ -6,6 +6,7 @@ mod cases;
 mod diffs;
 mod graphs;
 mod redactions;
+mod replaced_processes;
 mod replays;
 mod snapshots;
 mod stable;

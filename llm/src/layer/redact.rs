@@ -12,6 +12,13 @@ const KEY_PREFIXES: [(&str, usize); 3] = [("sk-", 16), ("AIza", 30), ("gsk_", 16
 
 const BEARER: (&str, usize) = ("bearer ", 8);
 
+/// Strings with a meaning in the format of recordings: names of roles, of parts, of reasons and of errors. They are never
+/// redacted, because a recording must stay readable even if a secret is one of them or a part of one.
+const FORMAT_NAMES: &str = "user assistant system text reasoning media tool_call invalid_tool_call tool_result image \
+    document audio auto required none code_execution low medium high stop length tool_calls auth rate_limited overloaded \
+    spent too_long refused not_found bad_request malformed cut exhausted too_large unreachable network connect \
+    first_byte idle whole budget not_recorded file";
+
 /// Redacts registered secrets and text that looks like an API key.
 ///
 /// Redaction is idempotent. A request that quotes a response therefore has the same redacted form whether the response
@@ -31,9 +38,10 @@ impl Redaction {
         }
     }
 
-    /// Redacts all strings of a value.
+    /// Redacts all strings of a value, except for [`FORMAT_NAMES`].
     pub(super) fn apply(&self, value: &mut Value) {
         match value {
+            Value::String(text) if FORMAT_NAMES.split(' ').any(|it| it == text.as_str()) => {}
             Value::String(text) => {
                 if let Some(redacted) = self.redact(text) {
                     *text = redacted;
@@ -122,6 +130,7 @@ fn token_length(text: &str, is_mark: impl Fn(u8) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ErrorKind, Message, Part, Role};
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
@@ -149,6 +158,27 @@ mod tests {
     fn registered_secrets_are_redacted_everywhere() {
         check("say open sesame, or sesame", "say [secret], or [secret]");
         check("xsesamex", "x[secret]x");
+    }
+
+    #[test]
+    fn names_of_the_format_are_not_redacted() {
+        let mut redaction = Redaction::default();
+        for secret in ["assist", "reasoning", "overloaded"] {
+            redaction.add_secret(secret.to_owned());
+        }
+        let reasoning = Part::Reasoning { text: "overloaded?".to_owned(), opaque: None };
+        let parts = vec![Part::text("I assist with reasoning."), reasoning];
+        let message = Message::new(Role::Assistant, parts);
+        let mut value = serde_json::to_value(&message).unwrap();
+        redaction.apply(&mut value);
+        let read: Message = serde_json::from_value(value).unwrap();
+        assert_eq!(read.role, Role::Assistant);
+        assert_eq!(read.parts[0], Part::text("I [secret] with [secret]."));
+        let hidden = Part::Reasoning { text: "[secret]?".to_owned(), opaque: None };
+        assert_eq!(read.parts[1], hidden);
+        let mut value = serde_json::json!(ErrorKind::Overloaded);
+        redaction.apply(&mut value);
+        assert_eq!(serde_json::from_value::<ErrorKind>(value).unwrap(), ErrorKind::Overloaded);
     }
 
     #[test]

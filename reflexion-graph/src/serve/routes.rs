@@ -143,12 +143,14 @@ async fn resume(State(state): State<AppState>, Path(id): Path<String>) -> Answer
 #[utoipa::path(get, path = "/health", responses(
     (status = 200, description = "The server is running", body = Health)))]
 async fn health(State(state): State<AppState>) -> Json<Health> {
-    let sandboxes = state.sessions.deps.executor.sandboxes();
+    let executor = &state.sessions.deps.executor;
+    let sandboxes = executor.sandboxes();
     Json(Health {
         status: if state.service.check_ready().await.is_ok() { "ok" } else { "full" },
         provider: state.choice.provider.clone(),
         sandbox: sandboxes.backend(),
         isolation: sandboxes.level().name(),
+        memory_bounded: executor.memory_bounded(),
     })
 }
 

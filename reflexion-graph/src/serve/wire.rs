@@ -142,6 +142,9 @@ pub(super) struct Health {
     pub(super) sandbox: &'static str,
     /// How strongly the back end isolates programs from the host: `vm`, `kernel`, `process` or `off`.
     pub(super) isolation: &'static str,
+    /// Whether a kernel limits the memory of programs. If not, it is only measured, and a hostile program can hold a
+    /// multiple of its limit for a short time.
+    pub(super) memory_bounded: bool,
 }
 
 /// Statistics of the server.

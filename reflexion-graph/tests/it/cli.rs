@@ -12,6 +12,10 @@ async fn start(dir: &Path, line: &[&str]) -> Output {
 }
 
 async fn start_with(dir: &Path, line: &[&str], variables: &[(&str, &str)]) -> Output {
+    output(&mut command(dir, line, variables)).await
+}
+
+fn command(dir: &Path, line: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(PROGRAM);
     for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER"] {
         command.env_remove(format!("{key}_API_KEY"));
@@ -21,6 +25,10 @@ async fn start_with(dir: &Path, line: &[&str], variables: &[(&str, &str)]) -> Ou
         // The default is so short that the interpreter reaches it on a busy machine.
         command.args(["--timeout", "60"]);
     }
+    command
+}
+
+async fn output(command: &mut Command) -> Output {
     // The timeout ends a server that was started by mistake and would never exit.
     timeout(Duration::from_secs(300), command.output()).await.unwrap().unwrap()
 }
@@ -150,6 +158,30 @@ async fn missing_isolation_is_reported() {
     assert!(!text(&start(dir.path(), &line).await.stderr).contains("NOT ISOLATED"));
     let events = fs::read_to_string(dir.path().join("walls/events.jsonl")).unwrap();
     assert!(events.contains("\"isolation\":\"process\""), "{events}");
+}
+
+#[tokio::test]
+async fn unbounded_memory_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = ["run", "Calculate fibonacci(10)", "--pool", "1", "--out", "session"];
+    let mut command = command(dir.path(), &line, &[]);
+    let is_nobody = crate::run_as_nobody(&mut command, dir.path());
+    let output = output(&mut command).await;
+    let stderr = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "55\n", "{stderr}");
+    let read = |name: &str| fs::read_to_string(dir.path().join("session").join(name)).unwrap();
+    let result: Value = serde_json::from_str(&read("result.json")).unwrap();
+    let is_bounded = result["history"][0]["execution"]["memory_bounded"].as_bool().unwrap();
+    assert!(!(is_nobody && is_bounded), "{result}");
+    let event = format!("\"memory_bounded\":{is_bounded}");
+    assert!(read("events.jsonl").contains(&event), "{}", read("events.jsonl"));
+    for words in [
+        "jail: memory is NOT BOUNDED by a kernel",
+        " ms, memory NOT BOUNDED",
+        "Memory was NOT BOUNDED by a kernel while programs",
+    ] {
+        assert_eq!(stderr.contains(words), !is_bounded, "{words}\n{stderr}");
+    }
 }
 
 #[tokio::test]

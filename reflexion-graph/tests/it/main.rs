@@ -14,7 +14,13 @@ mod serve;
 mod sessions;
 mod verdicts;
 
-use std::{fmt::Display, os::unix::fs::PermissionsExt, sync::Arc};
+use std::{
+    fmt::Display,
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::Path,
+    sync::Arc,
+};
 
 use graph_core::MemorySaver;
 use llm::Llm;
@@ -54,8 +60,21 @@ fn skipped(backend: &str, problem: &dyn Display) {
 /// Creates a directory that every user can read, because guests started by root run as `nobody`.
 fn readable_dir() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     dir
+}
+
+/// Makes a command run as user `nobody`, to whom `dir` is given, and returns whether that is possible. Only root can
+/// start a program as another user. That user cannot create control groups, so no kernel limits the memory of sandboxes.
+fn run_as_nobody(command: &mut tokio::process::Command, dir: &Path) -> bool {
+    const NOBODY: u32 = 65_534;
+    let is_root = fs::metadata(dir).unwrap().uid() == 0;
+    if is_root {
+        chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
+        command.uid(NOBODY).gid(NOBODY).env("TMPDIR", dir);
+        command.env_remove("XDG_RUNTIME_DIR").env_remove("SANDBOX_VM_STATE");
+    }
+    is_root
 }
 
 /// Opens an executor with one sandbox.
@@ -75,7 +94,7 @@ async fn run(code: &str, job: &Job) -> Execution {
 /// Asserts that a closed executor leaves no sandbox and no sandbox directory.
 async fn assert_cleaned_up(executor: &Executor, dir: &TempDir) {
     let state = dir.path().join("state");
-    let left = || std::fs::read_dir(&state).map_or(0, |it| it.count());
+    let left = || fs::read_dir(&state).map_or(0, |it| it.count());
     let cleanup = async {
         while !executor.sandboxes().list().is_empty() || left() > 0 {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

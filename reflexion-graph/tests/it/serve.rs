@@ -33,6 +33,10 @@ impl Server {
     }
 
     async fn start_with(dir: &Path, more: &str, variables: &[(&str, &str)]) -> Self {
+        Self::launch(&mut Self::command(dir, more, variables)).await
+    }
+
+    fn command(dir: &Path, more: &str, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(PROGRAM);
         for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER"] {
             command.env_remove(format!("{key}_API_KEY"));
@@ -41,6 +45,10 @@ impl Server {
         let line = format!("serve --address 127.0.0.1:0 --rate 1000000 --timeout 60 {more}");
         command.envs(variables.iter().copied());
         command.args(line.split_whitespace()).current_dir(dir).kill_on_drop(true);
+        command
+    }
+
+    async fn launch(command: &mut Command) -> Self {
         let mut child = command.env("RUST_LOG", "warn").stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = loop {
@@ -158,6 +166,16 @@ async fn job_is_accepted_streamed_and_completed() {
         assert_eq!(server.request(Method::GET, path, None).await.0, 404, "{path}");
     }
     assert_eq!(server.request(Method::POST, &format!("/jobs/{id}/cancel"), None).await.0, 409);
+}
+
+#[tokio::test]
+async fn health_says_whether_memory_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Server::command(dir.path(), "--pool 1", &[]);
+    let is_nobody = crate::run_as_nobody(&mut command, dir.path());
+    let health = Server::launch(&mut command).await.get("/health").await;
+    let is_bounded = health["memory_bounded"].as_bool().unwrap();
+    assert!(!(is_nobody && is_bounded), "{health}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

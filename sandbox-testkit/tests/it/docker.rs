@@ -25,7 +25,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::engine::FakeEngine;
-use crate::{HOSTILE, microvm::agent, pool::until, sandboxes, subgraphs::check_interrupted_run};
+use crate::{HOSTILE, microvm::agent, pool::until, sandboxes};
 
 /// Returns a back end and its fake container engine. The fake engine runs the suite's guest as an ordinary process,
 /// whatever agent it is given.
@@ -145,7 +145,7 @@ const REQUIRE: &str = "GRAPH_REQUIRE_DOCKER";
 
 /// Uses the back end's own image for every container, because the suite's program needs no other image.
 #[derive(Clone, Debug)]
-struct BaseImageOnly(Docker);
+pub(crate) struct BaseImageOnly(Docker);
 
 #[async_trait]
 impl Backend for BaseImageOnly {
@@ -163,7 +163,7 @@ impl Backend for BaseImageOnly {
 }
 
 /// Returns the agent and a back end whose engine can start it, or `None` if the test must be skipped.
-async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
+pub(crate) async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
         test_support::report_skipped(&format!("tests of containers; {why}"));
@@ -187,12 +187,6 @@ async fn docker_passes_suite() {
     eprintln!("docker: {report}");
     report.assert();
     assert!(report.passed() > 45, "{report}");
-}
-
-#[tokio::test]
-async fn interrupted_run_in_containers_has_the_same_trace() {
-    let Some((_, docker)) = real_engine().await else { return };
-    check_interrupted_run(docker).await;
 }
 
 /// Returns the process ids of all containers that the engine lists for these sandboxes.

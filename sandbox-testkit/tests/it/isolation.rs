@@ -4,11 +4,11 @@ use std::{env, fs, process::Command};
 
 use sandbox_vm::{
     Error, Image, Isolation, Program, Sandboxes, Spec,
-    backend::{InProcess, Jail},
+    backend::{InProcess, Jail, Workload},
     report::IsolationLevel,
 };
 
-use crate::{HOSTILE, sandboxes};
+use crate::{HOSTILE, sandboxes, suite};
 
 #[tokio::test]
 async fn required_isolation_fails_without_isolating_backend() {
@@ -47,6 +47,52 @@ async fn weaker_back_end_does_not_meet_a_required_level() {
     }
     let sandboxes = builder().isolation(Isolation::Process).open().await.unwrap();
     assert_eq!(sandboxes.level(), IsolationLevel::Process);
+}
+
+/// Environment variable that is set when the test below reruns itself without VMs.
+const WITHOUT_VMS: &str = "SANDBOX_VM_WITHOUT_VMS";
+
+#[tokio::test]
+async fn without_vms_gvisor_is_preferred_to_the_jail() {
+    if env::var_os(WITHOUT_VMS).is_some() {
+        return check_that_gvisor_is_preferred().await;
+    }
+    if suite::gvisor().await.is_none() {
+        return;
+    }
+    let has_kvm = fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
+    if has_kvm && !rustix::process::geteuid().is_root() {
+        return test_support::report_skipped("only root can hide /dev/kvm");
+    }
+    let this = env::current_exe().unwrap();
+    let mut test = match has_kvm {
+        true => {
+            // Not even root can open a device on a mount without devices.
+            let script = "mount --bind /dev/kvm /dev/kvm && mount -o remount,bind,nodev /dev/kvm && exec \"$0\" \"$@\"";
+            let mut test = Command::new("unshare");
+            test.args(["--mount", "sh", "-c", script]).arg(this);
+            test
+        }
+        false => Command::new(this),
+    };
+    test.args(["isolation::without_vms_gvisor_is_preferred_to_the_jail", "--exact"]);
+    let no_images = tempfile::tempdir().unwrap();
+    test.env(WITHOUT_VMS, "1").env("SANDBOX_VM_IMAGES", no_images.path());
+    let output = test.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+async fn check_that_gvisor_is_preferred() {
+    for workload in [Workload::Graphs, Workload::Programs] {
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Sandboxes::builder().isolating_backends(HOSTILE, workload);
+        let sandboxes = builder.state_dir(dir.path().join("state")).open().await.unwrap();
+        assert_eq!(sandboxes.backend(), "gvisor", "{:?}", sandboxes.reports());
+        assert_eq!(sandboxes.level(), IsolationLevel::Kernel);
+        // The jail works too, so gVisor is not the only choice.
+        let mut reports = sandboxes.reports().iter();
+        assert!(reports.any(|it| it.backend == "jail" && it.is_available()));
+    }
 }
 
 /// The suite checks the other namespaces on all back ends, but a container may share these two with the host.

@@ -46,7 +46,7 @@ async fn kvm_process_passes_suite() {
         eprintln!("{backend:?}: {report}");
         report.assert();
         // The checks that need no programs, except those of snapshots.
-        assert!(report.passed() >= 25, "{report}");
+        assert!(report.passed() >= 26, "{report}");
     }
 }
 

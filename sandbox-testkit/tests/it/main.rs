@@ -1,6 +1,7 @@
 //! Runs the conformance suite on every back end that this machine supports, and tests that need the suite's guests.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod cpu_time;
 mod crash;
 #[cfg(feature = "docker")]
 mod docker;

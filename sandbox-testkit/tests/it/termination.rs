@@ -1,22 +1,25 @@
 //! Tests that a sandbox terminates independently of other sandboxes and of its callers.
 
-use std::{future::pending, time::Duration};
+use std::{env, fs, future::pending, path::Path, time::Duration};
 
 use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process};
 use sandbox_vm::{
-    Error, ExceededLimit, GraphRun, Image, PartialOutput, Program, Sandbox, Spec,
+    Error, ExceededLimit, ExecLimits, GraphRun, Image, PartialOutput, Program, Sandbox, Spec,
     TerminationReason,
     backend::{Backend, Guest, Handle, InProcess, Jail},
     report::Report,
-    sandbox_dir::SandboxDir,
+    sandbox_dir::{Leftover, SandboxDir},
 };
 use tokio::time::{Instant, timeout};
 
 use crate::{
     HOSTILE,
     handle_override::{self, HandleOverride},
+    microvm::{leftovers, micro_vm},
     pool::until,
     sandboxes,
+    suite::gvisor,
 };
 
 /// A back end whose guests cannot be killed if they are named `stuck`.
@@ -106,13 +109,7 @@ async fn output_of_a_program_survives_the_end_of_its_sandbox() {
     let script = "echo out; echo error >&2; touch printed; exec sleep 1000";
     let program = Program::new("sh").args(["-c", script]);
     let delete = async {
-        while sandbox.fs().read("printed").await.is_err() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        // The guest sends the output before it answers these requests.
-        for _ in 0..10 {
-            sandbox.ping().await.unwrap();
-        }
+        until_printed(&sandbox).await;
         sandbox.delete().await;
     };
     let (outcome, ()) =
@@ -123,6 +120,71 @@ async fn output_of_a_program_survives_the_end_of_its_sandbox() {
     let program = Program::new("true");
     sandbox.exec_with_partial_output(program, &mut partial).await.unwrap_err();
     assert_eq!(partial, PartialOutput::default());
+}
+
+/// Waits until a program has created the file `printed`, and its output has arrived.
+async fn until_printed(sandbox: &Sandbox) {
+    while sandbox.fs().read("printed").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The guest sends the output before it answers these requests.
+    for _ in 0..10 {
+        sandbox.ping().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn output_of_a_program_survives_the_end_of_its_agent() {
+    check_agent_death(Jail::program(HOSTILE)).await;
+    if let Some(gvisor) = gvisor().await {
+        check_agent_death(gvisor).await;
+    }
+    if env::var_os("GRAPH_NIGHTLY").is_none() {
+        test_support::report_skipped("the end of an agent in a micro VM; set GRAPH_NIGHTLY=1");
+    } else if let Some(vm) = micro_vm() {
+        check_agent_death(vm).await;
+    }
+}
+
+/// Runs a program that tries to kill its agent. If the guest's kernel protects the agent, because it is process 1, kills
+/// the guest from outside.
+async fn check_agent_death(backend: impl Backend + 'static) {
+    let (sandboxes, dir) = sandboxes(backend).await;
+    let spec = Spec::new("crashed").image(Image::Python);
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let script = "echo out; echo error >&2; touch printed; until [ -e kill ]; do sleep 0.1; done; \
+                  kill -KILL 1 2>/dev/null; touch survived; exec sleep 1000";
+    let time = test_support::DEADLINE;
+    let limits = ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() };
+    let program = Program::new("sh").args(["-c", script]).limits(limits);
+    let kill = async {
+        until_printed(&sandbox).await;
+        sandbox.fs().write("kill", "").await.unwrap();
+        while sandbox.termination_reason().is_none() {
+            if sandbox.fs().read("survived").await.is_ok() {
+                return kill_guests(&dir.path().join("state"));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let mut partial = PartialOutput::default();
+    let (outcome, ()) = tokio::join!(sandbox.exec_with_partial_output(program, &mut partial), kill);
+    let backend = sandboxes.backend();
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, Error::Terminated { .. }), "{backend}: {error:?}");
+    assert_eq!(error.exceeded_limit(), None, "{backend}: {error}");
+    let printed = (&*partial.stdout, &*partial.stderr);
+    assert_eq!(printed, (&b"out\n"[..], &b"error\n"[..]), "{backend}");
+}
+
+/// Kills the guests whose sandbox directories are in the state directory, without going through their sandboxes.
+fn kill_guests(state: &Path) {
+    for leftover in leftovers(state) {
+        let Leftover::Process { pid, .. } = leftover else { continue };
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let children = children.split_whitespace().filter_map(|it| Pid::from_raw(it.parse().ok()?));
+        children.for_each(|it| kill_process(it, Signal::KILL).unwrap());
+    }
 }
 
 #[tokio::test]

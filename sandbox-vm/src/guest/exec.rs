@@ -22,7 +22,7 @@ use super::{
     connection::Connection,
 };
 use crate::{
-    limits::{ExceededLimit, ExecLimits, Usage},
+    limits::{ExceededLimit, ExecLimits, TOO_MANY_OPEN_FILES, Usage},
     meter::{
         self, ProcessSet, Sample, cpu_ledger::CpuLedger, kernel_memory::KernelMeter,
         oom_kills::OomKillCounter,
@@ -112,7 +112,7 @@ pub(super) async fn run(
         (Kind::Stderr, id),
         connection.clone(),
         (output.clone(), ended),
-        watch_for(TOO_MANY_OPEN_FILES, ran_out_of_descriptors.clone()),
+        watch_for(TOO_MANY_OPEN_FILES.as_bytes(), ran_out_of_descriptors.clone()),
     ));
 
     let mut peak = Sample::default();
@@ -242,9 +242,6 @@ struct OutputBudget {
     full: Notify,
 }
 
-/// The system's message for the error `EMFILE`, which programs write if they cannot open another file.
-const TOO_MANY_OPEN_FILES: &[u8] = b"Too many open files";
-
 /// Returns a function that sets `found` once `text` occurs in the pieces that it is called with, one after the other.
 fn watch_for(text: &'static [u8], found: Arc<AtomicBool>) -> impl FnMut(&[u8]) {
     let mut recent = Vec::new();
@@ -312,9 +309,9 @@ mod tests {
         atomic::{AtomicBool, Ordering},
     };
 
-    use super::{TOO_MANY_OPEN_FILES, exceeded_limit, watch_for};
+    use super::{exceeded_limit, watch_for};
     use crate::{
-        limits::{ExceededLimit, ExecLimits},
+        limits::{ExceededLimit, ExecLimits, TOO_MANY_OPEN_FILES},
         meter::Sample,
     };
 
@@ -327,7 +324,7 @@ mod tests {
             (&["Too many ", "other ", "open files"], false),
         ] {
             let found = Arc::new(AtomicBool::new(false));
-            let mut watch = watch_for(TOO_MANY_OPEN_FILES, found.clone());
+            let mut watch = watch_for(TOO_MANY_OPEN_FILES.as_bytes(), found.clone());
             pieces.iter().for_each(|it| watch(it.as_bytes()));
             assert_eq!(found.load(Ordering::Relaxed), expected, "{pieces:?}");
         }

@@ -3,6 +3,7 @@ import { type ReactElement, useState } from "react";
 
 import { api } from "@/lib/api";
 import { cn } from "@/lib/cn";
+import { counted } from "@/lib/format";
 import type { Move, Run } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
 import { ModelText } from "@/text/model-text";
@@ -59,7 +60,7 @@ function Moves({ run, proposed, onDone }: Props & { proposed: Move[] }): ReactEl
       inner="p-0"
       aside={
         <Button look="solid" size="md" disabled={busy || accepted.length === 0} onClick={submit}>
-          {busy ? "Starting…" : `Debate ${accepted.length} moves`}
+          {busy ? "Starting…" : `Debate ${counted(accepted.length, "move")}`}
         </Button>
       }
     >

@@ -1,7 +1,8 @@
 import { ArrowDown, ArrowLeft, ChevronLeft, ChevronRight } from "lucide-react";
 import { type ReactElement, useEffect, useRef } from "react";
 
-import { isolationText } from "@/lib/isolation";
+import { counted } from "@/lib/format";
+import { levelText } from "@/lib/isolation";
 import type { Report } from "@/lib/report";
 import { scrollToBottom } from "@/lib/stick-to-bottom";
 import type { Drawing, Run } from "@/lib/types";
@@ -110,7 +111,7 @@ export function DebateView(props: Props): ReactElement {
               {standing(debate, run)}
               {debate.backend && (
                 <Badge tone={debate.isolation === "off" ? "warn" : "good"}>
-                  {debate.backend}, {isolationText(debate.isolation)}
+                  {debate.backend}, {levelText(debate.isolation)}
                 </Badge>
               )}
               {ranked && <Badge tone="accent">rank {ranked.rank}</Badge>}
@@ -135,7 +136,7 @@ export function DebateView(props: Props): ReactElement {
 }
 
 function standing(debate: Debate, run: Run): string {
-  if (debate.score !== null) return `${debate.score} points after ${debate.round} rounds`;
+  if (debate.score !== null) return `${counted(debate.score, "point")} after ${counted(debate.round, "round")}`;
   if (debate.status === "failed") return "no score";
   if (debate.status !== "running") return "waiting";
   const who = { critic: "the critic is speaking", makers: "the decision makers are answering", answered: "answered" };

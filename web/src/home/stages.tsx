@@ -1,5 +1,6 @@
 import type { ReactElement } from "react";
 
+import { counted } from "@/lib/format";
 import type { Setup } from "@/lib/types";
 
 /** Explains a run in five steps. */
@@ -8,14 +9,17 @@ export function Stages({ setup }: { setup: Setup }): ReactElement {
   const steps = [
     ["Data", "The company’s figures and the news about it are compiled into two documents."],
     ["Findings", "Numbered findings are derived from the documents. All later steps cite them."],
-    ["Moves", `${analysts.length} analysts with different perspectives propose low-, medium- and high-risk moves.`],
+    [
+      "Moves",
+      `${counted(analysts.length, "analyst")} with different perspectives propose low-, medium- and high-risk moves.`,
+    ],
     [
       "Debates",
-      `A critic challenges each move over ${rounds} rounds, and ${decision_makers.length} decision makers defend it. Every debate runs in its own sandbox.`,
+      `A critic challenges each move over ${counted(rounds, "round")}, and ${counted(decision_makers.length, "decision maker")} defend it. Every debate runs in its own sandbox.`,
     ],
     [
       "Ranking",
-      `They score it on ${metrics.length} metrics. The best ${top_k} are recommended, with an assessment of how reliable that is.`,
+      `They score it on ${counted(metrics.length, "metric")}. The best ${top_k} are recommended, with an assessment of how reliable that is.`,
     ],
   ];
   return (

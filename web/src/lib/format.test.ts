@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 
-import { statementDollars } from "./format";
+import { counted, statementDollars } from "./format";
+
+test("nouns agree with their numbers", () => {
+  expect([0, 1, 2].map((it) => counted(it, "round"))).toEqual(["0 rounds", "1 round", "2 rounds"]);
+});
 
 test("dollars of a statement have the same format as in the reports", () => {
   const cases: [number, string][] = [

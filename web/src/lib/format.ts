@@ -5,6 +5,9 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 
 export const count = (value: number): string => whole.format(value);
 
+/** Formats a number with the noun that it counts, whose plural ends in “s”. */
+export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
 export const short = (value: number): string => compact.format(value);
 
 /** Formats an amount of money; an unknown amount is not shown as zero. */

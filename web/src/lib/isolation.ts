@@ -1,16 +1,24 @@
-/** How strongly debates are isolated from the host, weakest last. */
-export type IsolationLevel = "vm" | "kernel" | "process" | "off";
+import { LEVELS, MEMORY_UNBOUNDED } from "./isolation-words";
+
+/** How strongly debates are isolated from the host. */
+export type IsolationLevel = keyof typeof LEVELS;
+
+/** How the debates of a run were isolated from the host. */
+export interface Isolation {
+  /** Names of the back ends. */
+  backend: string;
+  /** Weakest isolation of a debate. */
+  level: IsolationLevel;
+  /** Whether no kernel limited the memory of an isolated debate. */
+  memory_unbounded?: boolean;
+}
 
 /** Describes a level in the words of the report. */
-export function isolationText(level: IsolationLevel): string {
-  switch (level) {
-    case "vm":
-      return "isolation: vm";
-    case "kernel":
-      return "isolation: kernel, in a process on the host's kernel";
-    case "process":
-      return "isolation: process, shares the host's kernel";
-    case "off":
-      return "not isolated";
-  }
+export function levelText(level: IsolationLevel): string {
+  return LEVELS[level];
+}
+
+/** Describes the isolation of a run in the words of the report. */
+export function isolationText({ level, memory_unbounded }: Isolation): string {
+  return memory_unbounded ? `${LEVELS[level]}; ${MEMORY_UNBOUNDED}` : LEVELS[level];
 }

@@ -1,7 +1,7 @@
 /** The report of a completed run, as far as it is displayed. */
 
 import type { MakerScore } from "./events";
-import type { IsolationLevel } from "./isolation";
+import type { Isolation } from "./isolation";
 import type { Metric, Move, Person, Spending } from "./types";
 
 export interface Finding {
@@ -74,7 +74,7 @@ interface Outcome {
   scores: Scored[];
   logs: Logs;
   provider: { kind: string; [more: string]: unknown };
-  isolation: { backend: string; level: IsolationLevel };
+  isolation: Isolation;
   spending: Spending[];
   spending_by_move: Spending[];
   spending_by_round: Spending[];

@@ -17,13 +17,13 @@ function fakeLocks() {
 
 const event = (seq: number): RunEvent => ({ seq, type: "budget_warning", percent: 10 * seq });
 
-/** A page that follows the run. */
-function page() {
+/** A page that follows a run. */
+function page(run = "r") {
   const stop = new AbortController();
   const seen: number[] = [];
   const state = { ended: "" };
   const followed = follow(
-    "r",
+    run,
     {
       last: () => seen.at(-1) ?? 0,
       event: (it) => seen.push(it.seq),
@@ -37,19 +37,20 @@ function page() {
 }
 
 describe("several pages of one browser", () => {
-  let streams = 0;
+  /** The event after which each stream was opened. */
+  let streams: (string | null)[] = [];
   let stored: RunEvent[] = [];
   let status = "running";
 
   beforeEach(() => {
     vi.useFakeTimers();
-    [streams, stored, status] = [0, [event(1)], "running"];
+    [streams, stored, status] = [[], [event(1)], "running"];
     vi.stubGlobal("window", { addEventListener: () => {}, removeEventListener: () => {} });
     vi.stubGlobal("sessionStorage", { getItem: () => null });
     vi.stubGlobal("navigator", { locks: fakeLocks() });
-    vi.stubGlobal("fetch", (path: string, { signal }: RequestInit) => {
+    vi.stubGlobal("fetch", (path: string, { signal, headers }: RequestInit) => {
       if (path.includes("/stream/")) {
-        streams += 1;
+        streams.push(new Headers(headers).get("last-event-id"));
         const body = new ReadableStream<Uint8Array>({
           start: (it) => signal!.addEventListener("abort", () => it.error(new Error("aborted"))),
         });
@@ -68,16 +69,36 @@ describe("several pages of one browser", () => {
   it("share one stream, and the others poll", async () => {
     const [first, second] = [page(), page()];
     await vi.advanceTimersByTimeAsync(3000);
-    expect(streams).toBe(1);
+    expect(streams).toEqual(["1"]);
     stored.push(event(2));
     await vi.advanceTimersByTimeAsync(3000);
     expect(second.seen).toEqual([1, 2]);
-    expect(streams).toBe(1);
+    expect(streams).toEqual(["1"]);
 
-    // When the page with the stream is hidden or closed, another one takes over.
+    // When the page with the stream is hidden or closed, another one takes over after its last event.
     first.stop.abort();
     await vi.advanceTimersByTimeAsync(3000);
-    expect(streams).toBe(2);
+    expect(streams).toEqual(["1", "2"]);
+    second.stop.abort();
+    await Promise.all([first.followed, second.followed]);
+  });
+
+  it("share one stream if they show different runs", async () => {
+    const [first, second] = [page("a"), page("b")];
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(streams).toEqual(["1"]);
+    expect(second.seen).toEqual([1]);
+    first.stop.abort();
+    second.stop.abort();
+    await Promise.all([first.followed, second.followed]);
+  });
+
+  it("keep one stream each if the browser provides no locks", async () => {
+    vi.stubGlobal("navigator", {});
+    const [first, second] = [page(), page()];
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(streams).toEqual([null, null]);
+    first.stop.abort();
     second.stop.abort();
     await Promise.all([first.followed, second.followed]);
   });

@@ -15,7 +15,7 @@ export function Origin({ report }: { report: Report }): ReactElement {
   const scripted = provider.kind === "scripted";
   const synthetic = company.source === "synthetic";
   const isolated = isolation.level !== "off";
-  const sandbox = `${isolation.backend} (${isolationText(isolation.level)})`;
+  const sandbox = `${isolation.backend} (${isolationText(isolation)})`;
   const caveats = [
     ...(synthetic
       ? [

@@ -78,7 +78,7 @@ describe("the view of a run", () => {
     expect(whole.debates["m2"]).toMatchObject({ status: "failed", score: null, reason: "the model refused" });
     expect(whole.notices.map((it) => it.kind)).toEqual(["degraded", "skipped"]);
     expect(whole.notices[0]).toMatchObject({
-      text: "Debates run in in-process (not isolated).",
+      text: "Debates run in in-process (isolation: off, NOT ISOLATED).",
       detail: "isolation is switched off",
     });
     expect(whole.recommended).toEqual(["m1"]);

@@ -4,7 +4,7 @@
  */
 
 import type { RunEvent } from "@/lib/events";
-import { isolationText } from "@/lib/isolation";
+import { levelText } from "@/lib/isolation";
 
 import { MAX_LINES, describeEvent } from "./lines";
 import { type DebateView, type DebateStep, type Notice, type RunView, type Status, emptyDebate } from "./view";
@@ -100,7 +100,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
       return notice(view, {
         seq: event.seq,
         kind: "degraded",
-        text: `Debates run in ${event.backend} (${isolationText(event.isolation)}).`,
+        text: `Debates run in ${event.backend} (${levelText(event.isolation)}).`,
         detail: event.reason,
       });
     case "budget_warning":

@@ -2,7 +2,7 @@ import type { ReactElement } from "react";
 
 import { api } from "@/lib/api";
 import { words } from "@/lib/format";
-import { isolationText } from "@/lib/isolation";
+import { levelText } from "@/lib/isolation";
 import { writers } from "@/lib/people";
 import type { Run } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
@@ -80,7 +80,7 @@ function Sandboxes({ view }: { view: RunView }): ReactElement | null {
       Debates ran in
       {[...backends].map(([backend, isolation]) => (
         <Badge key={backend} tone={isolation === "off" ? "warn" : "good"}>
-          {backend}, {isolationText(isolation)}
+          {backend}, {levelText(isolation)}
         </Badge>
       ))}
     </p>

@@ -6,6 +6,7 @@ use std::{
 };
 
 use app_support::{
+    plural::counted,
     program::print,
     run_id::{now, run_id},
     run_path::default_dir,
@@ -39,19 +40,15 @@ pub(crate) async fn ablate(args: &AblateArgs) -> Result<ExitStatus, CliError> {
     if !args.quiet {
         let provider = &settings.choice.provider;
         eprintln!(
-            "Judging {} pairs of moves {} in {}: about {} calls, provider {provider}. Results: {}",
-            settings.pairs,
+            "Judging {} {} in {}: about {}, provider {provider}. Results: {}",
+            counted(settings.pairs, "pair of moves", "pairs of moves"),
             if settings.repeats == 1 {
                 "once".to_owned()
             } else {
                 format!("{} times", settings.repeats)
             },
-            if settings.arms.len() == 1 {
-                "1 arm".to_owned()
-            } else {
-                format!("{} arms", settings.arms.len())
-            },
-            settings.estimated_calls(),
+            counted(settings.arms.len(), "arm", "arms"),
+            counted(settings.estimated_calls(), "call", "calls"),
             ablation.dir().display()
         );
     }

@@ -170,8 +170,8 @@ pub(crate) struct ExecutionArgs {
     /// Run up to N debates concurrently
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// Require at least this isolation of the debates: vm, kernel, process or off [default: as in the last execution;
-    /// the strongest available for a new run]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
+    /// bounded only at vm [default: as in the last execution; the strongest available for a new run]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -280,7 +280,8 @@ pub(crate) struct WorkerArgs {
     /// Let other workers take over if this worker does not report for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) lease: u32,
-    /// Require at least this isolation of the debates: vm, kernel, process or off [default: the strongest available]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
+    /// bounded only at vm [default: the strongest available]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -587,7 +588,8 @@ pub(crate) struct ServeArgs {
     /// Run up to N debates of a run concurrently, unless a client sets another number
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub(crate) concurrency: u8,
-    /// Require at least this isolation of the debates: vm, kernel, process or off [default: the strongest available]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
+    /// bounded only at vm [default: the strongest available]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -601,6 +603,8 @@ pub(crate) struct ServeArgs {
     /// Let each run use at most N tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutArgs,
     /// Execute up to N runs concurrently; further ones are queued [default: by cores and memory]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) max_runs: Option<usize>,
@@ -701,11 +705,29 @@ fn money(text: &str) -> Result<Money, String> {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::Cli;
+    use super::{Cli, Command};
 
     #[test]
     fn clap_definitions_are_valid() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn time_limits_of_calls_are_settable() {
+        for command in ["run NVDA", "resume made", "serve"] {
+            let line = format!(
+                "consulting {command} --first-byte-timeout 7 --idle-timeout 8 --call-timeout 9"
+            );
+            let timeouts = match Cli::try_parse_from(line.split(' ')).unwrap().command {
+                Command::Run(it) => it.execution.timeouts,
+                Command::Resume(it) => it.execution.timeouts,
+                Command::Serve(it) => it.timeouts,
+                other => panic!("{other:?}"),
+            };
+            let limits = timeouts.call_limits().timeouts;
+            let seconds = [limits.first_byte, limits.idle, limits.total].map(|it| it.as_secs());
+            assert_eq!(seconds, [7, 8, 9], "{command}");
+        }
     }
 
     #[test]

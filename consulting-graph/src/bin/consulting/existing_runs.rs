@@ -40,7 +40,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
     }
     // A cluster refuses runs with a required isolation.
     let is_silent = args.output.quiet || execute::is_on_cluster(&args.cluster);
-    if let (None, Some(isolation)) = (args.execution.isolation, run.manifest().isolation)
+    if let (None, Some(isolation)) = (args.execution.isolation, run.manifest().required_isolation)
         && isolation != Isolation::Preferred
         && !is_silent
     {

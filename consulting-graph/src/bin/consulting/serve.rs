@@ -50,6 +50,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         },
         max_streams: args.max_streams,
         max_age: args.keep_days.map(|it| Duration::from_secs(u64::from(it) * 24 * 3600)),
+        call_limits: args.timeouts.call_limits(),
         max_limit: Limit { tokens: args.max_tokens, money: args.max_cost },
         guard,
     };

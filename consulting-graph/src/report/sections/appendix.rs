@@ -76,9 +76,10 @@ fn costs(report: &Report) -> Vec<Block> {
         let money =
             own.dollars.map_or_else(|| "price unknown".to_owned(), |it| format!("${it:.4}"));
         blocks.push(Block::Text(format!(
-            "This run was forked from another run and paid for {} calls itself: {} input tokens, {} output tokens, \
+            "This run was forked from another run and paid for {} {} itself: {} input tokens, {} output tokens, \
              {money}. The table includes the calls that it shares with the other run.",
             number::grouped(own.calls),
+            if own.calls == 1 { "call" } else { "calls" },
             number::grouped(own.input_tokens),
             number::grouped(own.output_tokens),
         )));

@@ -1,5 +1,7 @@
 //! Builds the section about the debates.
 
+use app_support::plural::counted;
+
 use super::{
     super::{
         document::{Block, Cell, Link, Row},
@@ -71,7 +73,7 @@ fn transcript(report: &Report, id: MoveId, name: &str, log: &[ConversationEntry]
         [Block::Legend(format!("Round {}, {speaker}", it.round)), Block::Quote(it.content.clone())]
     });
     Block::Collapsed {
-        title: format!("{id}, debate with {maker}, {} turns", log.len()),
+        title: format!("{id}, debate with {maker}, {}", counted(log.len(), "turn", "turns")),
         blocks: turns.collect(),
     }
 }

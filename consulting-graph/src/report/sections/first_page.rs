@@ -1,5 +1,6 @@
 //! Builds the first page: notices, the answer, how sure it is, the recommended moves and the company's figures.
 
+use app_support::plural::counted;
 use sandbox_vm::report::IsolationLevel;
 
 use super::{
@@ -77,7 +78,7 @@ fn notices(report: &Report) -> Vec<Block> {
         outcome.run_id,
         outcome.company.as_of,
         outcome.isolation.backend,
-        outcome.isolation.level.description()
+        outcome.isolation.description()
     )));
     blocks
 }
@@ -108,8 +109,8 @@ fn answer(report: &Report) -> String {
     let makers: Vec<String> = outcome.decision_makers.iter().map(|it| it.name.clone()).collect();
     let mut sentences = vec![
         format!(
-            "Of {} proposed moves for {}, the board recommends {}.",
-            outcome.moves.len(),
+            "Of {} for {}, the board recommends {}.",
+            counted(outcome.moves.len(), "proposed move", "proposed moves"),
             outcome.company.name.trim_end_matches('.'),
             and(&titles)
         ),

@@ -171,7 +171,7 @@ pub(crate) struct AttemptArgs {
     /// Limit each execution to SECONDS of CPU time [default: the timeout]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) cpu_time: Option<f64>,
-    /// Limit memory to MIB MiB, 64 to 2048; there is no swap
+    /// Limit memory to MIB MiB, 64 to 2048, without swap; see --sandbox for when a kernel enforces it
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     pub(crate) memory: u64,
     /// Choose what to do after a failed attempt
@@ -196,7 +196,8 @@ pub(crate) struct SandboxArgs {
     /// Keep up to N sandboxes ready, 1 to 20; each is used once
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub(crate) pool: u8,
-    /// Use this sandbox back end [default: jail, or another isolating one if jail does not work]
+    /// Use this sandbox back end; jail and gvisor warn if no control group bounds memory [default: jail, or another
+    /// isolating one if jail does not work]
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
     /// Write programs in this language

@@ -90,6 +90,9 @@ pub(crate) async fn open_executor(
     if !executor.sandboxes().isolated() {
         eprintln!("{}", view::NOT_ISOLATED_WARNING);
     }
+    if let Some(warning) = executor.sandboxes().report().memory_warning() {
+        eprintln!("{}: {warning}", executor.sandboxes().backend());
+    }
     Ok(executor)
 }
 

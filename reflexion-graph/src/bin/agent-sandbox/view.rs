@@ -6,7 +6,7 @@ use app_support::terminal::replace_invisible;
 use llm::Money;
 use reflexion_graph::{
     event::Progress,
-    execution::Status,
+    execution::{Execution, Status},
     run::{Report, Run},
 };
 use sandbox_vm::report::IsolationLevel;
@@ -56,12 +56,14 @@ pub(crate) fn line(event: &Progress) -> String {
             stderr,
             duration_ms,
             isolation,
+            memory_bounded,
             ..
         } => {
             let mark = if *status == Status::Success { "ok" } else { "FAILED" };
             let code = exit_code.map(|it| format!(", exit code {it}")).unwrap_or_default();
-            let isolation = match isolation {
-                Some(IsolationLevel::Off) => ", NOT ISOLATED",
+            let isolation = match (isolation, memory_bounded) {
+                (Some(IsolationLevel::Off), _) => ", NOT ISOLATED",
+                (_, Some(false)) => ", memory NOT BOUNDED",
                 _ => "",
             };
             let mut text =
@@ -107,8 +109,12 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
         text +=
             "A scripted model wrote this program; set a provider's API key to use a real model.\n";
     }
-    if report.history.iter().any(|it| it.execution.isolation == Some(IsolationLevel::Off)) {
+    let has_run =
+        |test: fn(&Execution) -> bool| report.history.iter().any(|it| test(&it.execution));
+    if has_run(|it| it.isolation == Some(IsolationLevel::Off)) {
         text += "NOT ISOLATED: programs of this session ran on this machine without isolation.\n";
+    } else if has_run(|it| it.memory_bounded == Some(false)) {
+        text += "Memory was NOT BOUNDED by a kernel while programs of this session ran.\n";
     }
     let _ = writeln!(text, "Session: {}", run.dir().display());
     text
@@ -142,22 +148,38 @@ mod tests {
 
     use super::{indented, line};
 
-    #[test]
-    fn control_characters_are_replaced() {
-        let event = Progress::ExecutionResult {
+    fn result(stdout: &str, isolation: IsolationLevel, memory_bounded: bool) -> Progress {
+        Progress::ExecutionResult {
             attempt: 1,
             status: reflexion_graph::execution::Status::Success,
             exit_code: Some(0),
-            stdout: "a\u{1b}[2Jb\nc\u{202e}d\u{e0041}\n".to_owned(),
+            stdout: stdout.to_owned(),
             stderr: String::new(),
             duration_ms: 7,
-            isolation: Some(IsolationLevel::Process),
-        };
-        let shown = line(&event);
+            isolation: Some(isolation),
+            memory_bounded: Some(memory_bounded),
+        }
+    }
+
+    #[test]
+    fn control_characters_are_replaced() {
+        let stdout = "a\u{1b}[2Jb\nc\u{202e}d\u{e0041}\n";
         assert_eq!(
-            shown,
+            line(&result(stdout, IsolationLevel::Process, true)),
             "  ok: success, exit code 0, 7 ms\n  out: a\u{fffd}[2Jb\n  out: c\u{fffd}d\u{fffd}\n"
         );
+    }
+
+    #[test]
+    fn missing_isolation_and_unbounded_memory_are_shown() {
+        for (isolation, memory_bounded, shown) in [
+            (IsolationLevel::Process, true, ""),
+            (IsolationLevel::Process, false, ", memory NOT BOUNDED"),
+            (IsolationLevel::Off, false, ", NOT ISOLATED"),
+        ] {
+            let expected = format!("  ok: success, exit code 0, 7 ms{shown}\n");
+            assert_eq!(line(&result("", isolation, memory_bounded)), expected);
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(in crate::backend) struct JailHandle {
     cgroup: Option<Cgroup>,
     // Std mutexes suffice, because they are held only briefly and never across an await.
     last_hits: Mutex<LimitHits>,
-    /// Measurements of a guest that no control group measures.
+    /// Measurements of what no control group counts.
     sampled: Arc<Mutex<Sampled>>,
     diagnostics: Option<Diagnostics>,
     started: Instant,
@@ -174,9 +174,26 @@ impl Handle for JailHandle {
     }
 
     async fn usage(&self) -> Option<Usage> {
-        let usage = match &self.cgroup {
-            Some(cgroup) => cgroup.usage(),
-            None => self.sample_usage().await?,
+        let cgroup = self.cgroup.as_ref();
+        let cpu = cgroup.and_then(Cgroup::cpu_time);
+        let memory = cgroup.and_then(Cgroup::peak_memory);
+        let usage = match (cpu, memory) {
+            (Some(cpu), Some(memory)) => Usage { cpu, memory, ..Usage::default() },
+            // The kernel does not count everything, so the guest's processes are measured one by one.
+            _ => match self.sample_usage().await {
+                Some(sampled) => Usage {
+                    cpu: cpu.unwrap_or(sampled.cpu),
+                    memory: memory.unwrap_or(sampled.memory),
+                    ..sampled
+                },
+                // The guest has ended.
+                None if cgroup.is_some() => Usage {
+                    cpu: cpu.unwrap_or_default(),
+                    memory: memory.unwrap_or_default(),
+                    ..Usage::default()
+                },
+                None => return None,
+            },
         };
         Some(Usage { wall: self.started.elapsed(), ..usage })
     }
@@ -195,7 +212,8 @@ impl Handle for JailHandle {
 }
 
 impl JailHandle {
-    /// Measures the guest's processes one by one, for guests without a control group.
+    /// Measures the guest's processes one by one, for guests whose control group does not count everything, or that have
+    /// none.
     async fn sample_usage(&self) -> Option<Usage> {
         let outer = self.outer.lock().await.as_ref()?.id()?;
         let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;

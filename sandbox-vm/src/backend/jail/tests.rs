@@ -1,11 +1,17 @@
 //! Tests of how guests start.
 
-use std::process::{Child, Command};
+use std::{
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
 
 use graph_core::checkpoint::CheckpointId;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
+use super::handle::JailHandle;
 use crate::{
-    backend::{Backend, Jail},
+    backend::{Backend, Handle, Jail},
+    cgroup::Cgroup,
     sandbox_dir::SandboxDir,
     script_file::write_script,
     spec::Spec,
@@ -41,6 +47,27 @@ async fn process_that_the_stage_did_not_start_is_rejected() {
     let error = start(&format!("echo guest {}; echo the reason >&2", bystander.0.id())).await;
     assert!(error.contains("the reason"), "{error}");
     assert!(bystander.0.try_wait().unwrap().is_none(), "the unrelated process was killed");
+}
+
+/// Without the controller `cpuacct`, a control group of version 1 does not count processor time. If the time were reported
+/// as zero, it would not be limited.
+#[tokio::test]
+async fn processor_time_is_sampled_if_the_control_group_does_not_count_it() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("memory.max_usage_in_bytes"), "4096").unwrap();
+    let cgroup = Cgroup::with_memory_only(dir.path().to_owned());
+    let mut handle = JailHandle::new("jail", Some(cgroup), None);
+    // The script uses the processor, prints a line, and then waits until its input closes.
+    let script = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo; read line";
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    handle.set_outer(child);
+    stdout.read_line(&mut String::new()).await.unwrap();
+    let usage = handle.usage().await.unwrap();
+    assert!(usage.cpu >= Duration::from_millis(10), "{usage:?}");
+    assert_eq!(usage.memory, 4096, "the control group records the memory");
 }
 
 /// A process that is killed at the end of the test.

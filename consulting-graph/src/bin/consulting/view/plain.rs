@@ -36,11 +36,9 @@ pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
             let title = run.title(move_id);
             format!("{move_id} scored {score}/{best} ({over} of {all} debates): {title}")
         }
-        PipelineEvent::SandboxDegraded { backend, isolation: IsolationLevel::Off, reason } => {
-            format!("WARNING: debates run WITHOUT ISOLATION in {backend}: {reason}")
-        }
         PipelineEvent::SandboxDegraded { backend, isolation, reason } => {
-            format!("debates run in {backend} ({}); {reason}", isolation.description())
+            let warning = if *isolation == IsolationLevel::Off { "WARNING: " } else { "" };
+            format!("{warning}debates run in {backend} ({}); {reason}", isolation.description())
         }
         PipelineEvent::SandboxSkipped { move_id, reason } => {
             format!("{move_id} HAS NO SCORE: {reason}")

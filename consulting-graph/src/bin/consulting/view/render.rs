@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use app_support::plural::counted;
 use consulting_graph::{
     event::{Layer, RoundStatus},
     moves::MoveId,
@@ -206,7 +207,7 @@ fn footer(run: &Dashboard, now: Duration) -> Vec<Line> {
     let spending = run.spending;
     let mut parts = Vec::new();
     if spending.calls > 0 {
-        parts.push(format!("{} calls", spending.calls));
+        parts.push(counted(spending.calls, "call", "calls"));
     }
     if spending.input + spending.output > 0 {
         parts.push(format!(

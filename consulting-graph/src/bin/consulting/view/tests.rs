@@ -189,7 +189,7 @@ fn missing_isolation_is_shown_prominently() {
         Duration::ZERO,
     );
     let rendered = rendered(&run, 1, WIDE);
-    assert!(rendered.contains("in-process (NOT ISOLATED)"), "{rendered}");
+    assert!(rendered.contains("in-process (isolation: off, NOT ISOLATED)"), "{rendered}");
     assert!(rendered.contains("\n !  NOT ISOLATED: "), "{rendered}");
 }
 

@@ -1,6 +1,9 @@
 //! Shows and controls the runs of a cluster. Works with all graphs, because it needs only the database.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 
+#[cfg(all(feature = "http", feature = "server"))]
+mod serve;
+
 use std::{env, error::Error, process::ExitCode, time::Duration};
 
 use graph_cluster::{Client, PostgresQueue, RunStore};
@@ -8,18 +11,23 @@ use graph_cluster::{Client, PostgresQueue, RunStore};
 const USAGE: &str = "\
 usage: cluster COMMAND
 
-The environment variable DATABASE_URL contains the URL of the cluster's database.
+The environment variable DATABASE_URL contains the URL of the cluster's database. If CLUSTER_API_KEY is set, `serve`
+requires this API key from clients, except for /health.
 
 commands:
   status [--json]               Print what runs where
   metrics                       Print metrics in the text format of Prometheus
-  serve ADDRESS                 Serve a page, /status, /metrics and /health on ADDRESS, without authentication
+  serve ADDRESS [OPTIONS]       Serve a page, /status, /metrics and /health on ADDRESS
   run ID                        Print a run as JSON
   cancel ID                     Cancel a run
   delete ID                     Delete a run that is not active, with its events
   delete-ended DAYS             Delete runs that ended at least DAYS days ago, with their events
   limit-tenant TENANT N         Execute at most N runs of TENANT at the same time
-  unlimit-tenant TENANT         Remove the limit of TENANT";
+  unlimit-tenant TENANT         Remove the limit of TENANT
+
+options of serve:
+  --host NAME                   Accept requests for host NAME, besides localhost and IP addresses; can be repeated
+  --without-key                 Require no API key, even if other machines can reach ADDRESS";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -48,7 +56,16 @@ async fn run() -> Result<(), Box<dyn Error>> {
             println!("{}", serde_json::to_string_pretty(&client.status().await?)?);
         }
         ["metrics"] => print!("{}", client.metrics().await?),
-        ["serve", address] => return serve(client, address).await,
+        #[cfg(all(feature = "http", feature = "server"))]
+        ["serve", address, ref options @ ..] => {
+            return serve::serve(client, address, options).await;
+        }
+        #[cfg(not(all(feature = "http", feature = "server")))]
+        ["serve", ..] => {
+            return Err(
+                "cannot serve: built without the features `http` and `server`; add `--features http,server`".into()
+            );
+        }
         ["run", run] => println!("{}", serde_json::to_string_pretty(&client.run(run).await?)?),
         ["cancel", run] => client.cancel(run).await?,
         ["delete", run] => client.delete(run).await?,
@@ -61,18 +78,4 @@ async fn run() -> Result<(), Box<dyn Error>> {
         _ => return Err(USAGE.into()),
     }
     Ok(())
-}
-
-#[cfg(feature = "http")]
-async fn serve(client: Client, address: &str) -> Result<(), Box<dyn Error>> {
-    let shutdown = graph_cluster::termination();
-    let listener = tokio::net::TcpListener::bind(address).await?;
-    println!("listening on http://{}", listener.local_addr()?);
-    let routes = graph_cluster::status_routes(client);
-    Ok(axum::serve(listener, routes).with_graceful_shutdown(shutdown).await?)
-}
-
-#[cfg(not(feature = "http"))]
-async fn serve(_: Client, _: &str) -> Result<(), Box<dyn Error>> {
-    Err("this program was built without HTTP; build it with `--features http`".into())
 }

@@ -1,0 +1,16 @@
+//! Numbers with the noun that they count.
+
+use std::fmt::Display;
+
+/// Returns a number with the form of the noun that it needs.
+///
+/// ```
+/// use app_support::plural::counted;
+///
+/// assert_eq!(counted(1, "call", "calls"), "1 call");
+/// assert_eq!(counted(0_usize, "call", "calls"), "0 calls");
+/// ```
+pub fn counted<N: Display + PartialEq + From<u8>>(number: N, one: &str, many: &str) -> String {
+    let noun = if number == N::from(1) { one } else { many };
+    format!("{number} {noun}")
+}

@@ -1,0 +1,89 @@
+//! Tests that gVisor's guests are charged for the processor time that they use, and not for time in which they wait for a
+//! processor, with a control group and without one.
+
+use std::{
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use sandbox_vm::{ExecLimits, Image, Program, Sandbox, Spec, Status};
+
+use crate::{
+    HOSTILE, sandboxes,
+    suite::{as_nobody, gvisor},
+};
+
+/// Processor time that the calculation takes on the host, about.
+const WORK: Duration = Duration::from_millis(400);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_a_processor_is_not_charged() {
+    let Some(gvisor) = gvisor().await else { return };
+    let (sandboxes, _dir) = sandboxes(gvisor).await;
+    let spec = Spec::new("cpu-time").image(Image::Python).cpus(4.0);
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let sample = 10_000_000;
+    let rounds = sample as f64 * WORK.as_secs_f64() / time_on_host(sample).as_secs_f64();
+    let rounds = rounds as u64;
+    // Everything is measured while other threads use all processors, so the guest waits most of the time.
+    let load = Load::start();
+    let before = time_on_host(rounds);
+    let start = time_in_guest(&sandbox, 0, Duration::MAX).await;
+    let limit = start + 3 * before;
+    let in_guest = time_in_guest(&sandbox, rounds, limit).await.saturating_sub(start);
+    let after = time_on_host(rounds);
+    drop(load);
+    let [low, high] = [before.min(after) / 2, before.max(after).mul_f64(2.5)];
+    assert!((low..=high).contains(&in_guest), "{in_guest:?} instead of {before:?} or {after:?}");
+}
+
+#[test]
+fn waiting_for_a_processor_is_not_charged_without_a_control_group() {
+    as_nobody("cpu_time::waiting_for_a_processor_is_not_charged");
+}
+
+/// Returns the processor time of the calculation on the host.
+fn time_on_host(rounds: u64) -> Duration {
+    let output = Command::new(HOSTILE).args(["calculate", &rounds.to_string()]).output().unwrap();
+    let seconds = String::from_utf8(output.stdout).unwrap();
+    Duration::from_secs_f64(seconds.parse().unwrap())
+}
+
+/// Returns the processor time of the calculation in a guest, which must not exceed `limit`.
+async fn time_in_guest(sandbox: &Sandbox, rounds: u64, limit: Duration) -> Duration {
+    let limits =
+        ExecLimits { wall: Duration::from_secs(240), cpu_time: limit, ..ExecLimits::default() };
+    let program = Program::new(sandbox_testkit::PROGRAM).args(["calculate", &rounds.to_string()]);
+    let output = sandbox.exec(program.limits(limits)).await.unwrap();
+    assert_eq!(output.status, Status::Exited(0), "{output:?}");
+    output.usage.cpu
+}
+
+/// Threads that use all processors until the value is dropped, three for each processor.
+struct Load(Arc<AtomicBool>);
+
+impl Load {
+    fn start() -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        for _ in 0..3 * thread::available_parallelism().map_or(1, usize::from) {
+            let ended = ended.clone();
+            thread::spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Self(ended)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
