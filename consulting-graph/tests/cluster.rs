@@ -15,7 +15,7 @@ use std::{
 
 use consulting_graph::config::DEFAULT;
 use graph_tests::postgres;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::process::Process;
 
@@ -56,8 +56,13 @@ impl Cluster {
 
     /// Starts a worker. Others take over after `lease` seconds if it is killed, or if the machine is overloaded.
     fn worker(&self, id: &str, lease: u32) -> Worker {
+        self.worker_with(id, lease, "--sandbox in-process --isolation off")
+    }
+
+    /// Starts a worker with these options for the sandboxes.
+    fn worker_with(&self, id: &str, lease: u32, sandboxes: &str) -> Worker {
         let log = self.path(&format!("{id}.log"));
-        let line = format!("worker --id {id} --sandbox in-process --isolation off --lease {lease}");
+        let line = format!("worker --id {id} --lease {lease} {sandboxes}");
         let mut command = self.command(&format!("{line} --concurrency 2"));
         command.stderr(File::create(&log).unwrap()).stdin(Stdio::null());
         Worker { _process: Process::start(&mut command), log }
@@ -152,6 +157,19 @@ fn debates_are_spread_over_the_workers() {
         }
     }
     panic!("one worker executed all debates of five runs");
+}
+
+#[test]
+fn debates_run_in_the_sandboxes_of_the_workers() {
+    let Some(cluster) = Cluster::start() else { return };
+    let jail = "--sandbox jail --isolation process";
+    let _workers =
+        [cluster.worker_with("first", 60, jail), cluster.worker_with("second", 60, jail)];
+    check(&cluster.command(&format!("{RUN} --out remote --cluster")).output().unwrap(), 0);
+    let report = fs::read_to_string(cluster.path("remote/report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let isolation = &report["outcome"]["isolation"];
+    assert_eq!((&isolation["backend"], &isolation["level"]), (&json!("jail"), &json!("process")));
 }
 
 #[test]

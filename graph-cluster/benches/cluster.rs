@@ -10,6 +10,9 @@ mod cluster;
 #[path = "../src/bin/cluster-demo/job.rs"]
 mod job;
 #[allow(dead_code, reason = "the tests use further functions")]
+#[path = "../tests/it/proxy.rs"]
+mod proxy;
+#[allow(dead_code, reason = "the tests use further functions")]
 #[path = "../tests/it/restate_server.rs"]
 mod restate_server;
 #[allow(dead_code, reason = "the tests use further functions")]
@@ -38,6 +41,9 @@ const WIDTH: u32 = 1000;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Number of tasks that a worker executes at a time.
 const CAPACITY: usize = 32;
+/// Options of workers whose runs continue elsewhere after as much time as those of LangGraph's platform, which restarts a
+/// run if its worker has sent no heartbeat for 120 seconds.
+const LANGGRAPH_LEASE: [&str; 2] = ["--lease-ms", "120000"];
 /// Number of measurements. Their median is the result.
 const REPEATS: usize = 5;
 
@@ -49,9 +55,12 @@ async fn main() {
     supersteps_with_restate().await;
     spread_tasks().await;
     fan_out().await;
-    recovery("`PostgresQueue`, lease of 1.5 s", SchedulerKind::Postgres).await;
+    let postgres = SchedulerKind::Postgres;
+    recovery("`PostgresQueue`, lease of 1.5 s", postgres, &SHORT_LEASE, REPEATS).await;
     #[cfg(feature = "restate")]
-    recovery("`Restate`", SchedulerKind::Restate).await;
+    recovery("`Restate`", SchedulerKind::Restate, &SHORT_LEASE, REPEATS).await;
+    let name = "lease of 120 s, the heartbeat of LangGraph's platform";
+    recovery(name, postgres, &LANGGRAPH_LEASE, 1).await;
 }
 
 fn row(name: &str, result: &str) {
@@ -209,14 +218,14 @@ async fn fan_out() {
 }
 
 /// Measures the time from the death of a worker to the next claim of its run.
-async fn recovery(name: &str, kind: SchedulerKind) {
+async fn recovery(name: &str, kind: SchedulerKind, lease: &[&str], repeats: usize) {
     let Some(cluster) = Cluster::start(kind).await else { return };
-    let mut workers =
-        vec![cluster.worker_with(&SHORT_LEASE).await, cluster.worker_with(&SHORT_LEASE).await];
+    let mut workers = vec![cluster.worker_with(lease).await, cluster.worker_with(lease).await];
     let mut times = Vec::new();
-    for number in 0..REPEATS {
+    for number in 0..repeats {
         let run = format!("run {number}");
-        let request = request(&run, 200, 1, Duration::from_millis(20));
+        // The run does not end before it is cancelled.
+        let request = request(&run, 1_000_000, 1, Duration::from_millis(20));
         let logged = cluster.effects().len();
         cluster.client.start(&request).await.expect("the run starts");
         cluster.wait_for_effects(logged + 4, &run).await;
@@ -231,7 +240,7 @@ async fn recovery(name: &str, kind: SchedulerKind) {
         times.push(killed.elapsed());
         cluster.client.cancel(&run).await.expect("the run is active");
         cluster.client.wait(&run).await.expect("the run exists");
-        workers.push(cluster.worker_with(&SHORT_LEASE).await);
+        workers.push(cluster.worker_with(lease).await);
     }
     row(&format!("from `kill -9` to the next claim, {name}"), &millis(median(times)));
 }

@@ -29,6 +29,26 @@ use crate::{
 ///     RegisteredGraph::new("essay", graph, || ()).version("2").continues("1")
 /// }
 /// ```
+///
+/// The compiler checks that the state and all payloads are serialisable:
+///
+/// ```compile_fail
+/// use graph_cluster::RegisteredGraph;
+/// use graph_core::{CompiledGraph, State};
+///
+/// // Derive `serde::Serialize` and `serde::Deserialize` to fix the error.
+/// #[derive(Clone, Debug, Default)]
+/// struct Text(String);
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Essay {
+///     text: Text,
+/// }
+///
+/// fn register(graph: CompiledGraph<Essay>) -> RegisteredGraph {
+///     RegisteredGraph::new("essay", graph, || ()).version("2").continues("1")
+/// }
+/// ```
 #[must_use]
 pub struct RegisteredGraph {
     pub(crate) name: String,

@@ -12,7 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use graph_cluster::{
-    Client, ClusterError, PostgresQueue, RunCommand, RunStatus, RunStore, StartRun, Worker,
+    Client, ClusterError, FailureKind, PostgresQueue, RunCommand, RunResult, RunStatus, RunStore,
+    StartRun, Worker,
 };
 use graph_core::{Checkpointer, CompiledGraph, JsonState, StreamMode};
 use graph_store::{OpenError, Postgres, PostgresSaver};
@@ -22,7 +23,8 @@ use tokio::sync::oneshot;
 use crate::{
     build::Mode,
     case::Case,
-    executor::{CaseRun, ExecutedRun, RunExecutor, RunInput},
+    error::code_of_node_text,
+    executor::{CaseRun, ExecutedRun, ExecutorError, RunExecutor, RunInput},
     script::{self, Execution},
 };
 
@@ -197,7 +199,7 @@ impl ClusterExecutor {
         drop(stop);
         serving.await.expect("the worker does not panic").expect("the worker drains");
         assert_eq!(info.status == RunStatus::Failed, info.outcome.error.is_some());
-        Ok(ExecutedRun { events, error: info.outcome.error })
+        Ok(ExecutedRun { events, error: executor_error(&info.outcome) })
     }
 
     async fn event_count(&self, run: &str) -> i64 {
@@ -239,6 +241,23 @@ impl ClusterExecutor {
         };
         resumed.map(drop).map_err(|_| "the run cannot be resumed")
     }
+}
+
+/// Returns the error of a failed run.
+fn executor_error(result: &RunResult) -> Option<ExecutorError> {
+    let text = result.error.as_deref()?;
+    let code = match result.failure {
+        Some(FailureKind::InvalidUpdate) => Some("invalid_update"),
+        Some(FailureKind::StepLimit) if text.starts_with("the step limit is 0") => {
+            Some("bad_limit")
+        }
+        Some(FailureKind::StepLimit) => Some("recursion_limit"),
+        Some(FailureKind::EmptyInput) => Some("empty_input"),
+        Some(FailureKind::AmbiguousResume) => Some("ambiguous_resume"),
+        _ => None,
+    };
+    let node_code = || result.node_error.as_deref().and_then(code_of_node_text);
+    Some(ExecutorError { code: code.map(str::to_owned).or_else(node_code) })
 }
 
 /// Returns the command of a new run that continues a thread.

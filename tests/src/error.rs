@@ -27,9 +27,9 @@ pub(crate) enum CallError {
     NoSnapshot(usize),
     #[error("the call contains no known operation")]
     UnknownCall,
-    /// An executor reported this error.
+    /// An executor reported an error with this code, if it knows the code.
     #[error("the executor reported an error")]
-    Executor(String),
+    Executor(Option<String>),
 }
 
 impl From<FieldError> for CallError {
@@ -43,6 +43,7 @@ impl CallError {
     pub(crate) fn code(&self) -> String {
         match self {
             Self::Run(error) => code(error),
+            Self::Executor(Some(code)) => code.clone(),
             other => other.to_string(),
         }
     }
@@ -51,7 +52,6 @@ impl CallError {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Run(RunError::Node { error, .. }) => error.to_string(),
-            Self::Executor(text) => text.clone(),
             other => other.to_string(),
         }
     }
@@ -75,6 +75,21 @@ pub(crate) fn code_of_text(text: &str) -> &str {
         _ if text.starts_with("the run exceeded its limit of") => "recursion_limit",
         other => other,
     }
+}
+
+/// Returns the error code for the text of the error of a node that ended a run, or `None` if the text determines no code.
+#[cfg(feature = "cluster")]
+pub(crate) fn code_of_node_text(mut text: &str) -> Option<String> {
+    // A node that runs a graph reports the failed node of that graph.
+    while let Some(failed) = text.strip_prefix("node `")
+        && let Some((_, step)) = failed.split_once(" failed in step ")
+        && let Some((_, error)) = step.split_once(": ")
+    {
+        text = error;
+    }
+    let code = code_of_text(text);
+    let is_code = code != text || text.starts_with("node:") || text == "null_target";
+    is_code.then(|| code.to_owned())
 }
 
 fn code(error: &RunError) -> String {

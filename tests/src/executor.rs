@@ -48,6 +48,13 @@ pub enum RunInput {
 pub struct ExecutedRun {
     /// The events of the top-level graph, in order.
     pub events: Vec<Event>,
-    /// Message of the error that ended the run.
-    pub error: Option<String>,
+    /// Error that ended the run.
+    pub error: Option<ExecutorError>,
+}
+
+/// An error with which an executor ended a run.
+#[derive(Debug)]
+pub struct ExecutorError {
+    /// Code of the error in the format of the cases. `None` if the executor does not know it.
+    pub code: Option<String>,
 }

@@ -41,7 +41,7 @@ use serde_json::Value;
 use build::Mode;
 pub use case::Case;
 pub use compare::{Difference, compare};
-pub use executor::{CaseRun, ExecutedRun, RunExecutor, RunInput};
+pub use executor::{CaseRun, ExecutedRun, ExecutorError, RunExecutor, RunInput};
 pub use isolated::CaseError;
 pub use saver::{SaverError, SaverKind, UnknownSaverError};
 pub use script::Execution;

@@ -70,7 +70,7 @@ pub(crate) async fn answers(
     for (index, call) in case.script.iter().enumerate() {
         let mut answer = session.answer(call).await;
         if answer["error"] == EXECUTOR_ERROR {
-            // An executor reports only the message of an error, from which its code cannot be derived.
+            // The executor does not know the code of the error.
             let expected = case.expect.get(index).map(|it| it["error"].clone());
             answer["error"] = expected.filter(|it| !it.is_null()).unwrap_or(json!(EXECUTOR_ERROR));
         }
@@ -90,7 +90,7 @@ fn run_command(command: &InputCommand) -> Option<RunInput> {
     Some(RunInput::Command { update, goto, resume: command.resume.clone() })
 }
 
-/// Code of an error that an executor reported.
+/// Stands for the unknown code of an error that an executor reported.
 const EXECUTOR_ERROR: &str = "the executor reported an error";
 
 /// A graph, and the state that is kept between calls.
@@ -118,7 +118,7 @@ impl Session {
         let mut trace = Trace::default();
         let exit = self.exit(call, &mut trace).await;
         match &exit {
-            // The code is not known.
+            // The text of the failed task is not known.
             Ok(()) | Err(CallError::Executor(_)) => {}
             Err(error) => counters.remember_code(error.text(), error.code()),
         }
@@ -143,7 +143,7 @@ impl Session {
                 Ok(run) => {
                     if let Some(ExecutedRun { events, error }) = executor.execute(run).await {
                         events.into_iter().for_each(|it| trace.record(it));
-                        return error.map_or(Ok(()), |it| Err(CallError::Executor(it)));
+                        return error.map_or(Ok(()), |it| Err(CallError::Executor(it.code)));
                     }
                 }
             }

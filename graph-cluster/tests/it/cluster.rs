@@ -201,9 +201,15 @@ impl Cluster {
         self.restate.as_ref().expect("the cluster uses Restate").kill_first_node();
     }
 
-    /// Crashes the Restate server and starts it again.
+    /// Crashes a random node of the Restate server and starts it again.
     #[cfg(feature = "restate")]
-    pub(crate) async fn crash_restate(&self) {
-        self.restate.as_ref().expect("the cluster uses Restate").crash_and_restart().await;
+    pub(crate) async fn crash_restate(&self, rng: &mut fastrand::Rng) {
+        self.restate.as_ref().expect("the cluster uses Restate").crash_and_restart(rng).await;
+    }
+
+    /// Changes the network between the Restate server and its workers.
+    #[cfg(feature = "restate")]
+    pub(crate) fn set_restate_link(&self, link: crate::proxy::Link) {
+        self.restate.as_ref().expect("the cluster uses Restate").workers.set_link(link);
     }
 }

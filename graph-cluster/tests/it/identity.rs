@@ -1,6 +1,6 @@
 //! Workers that check which server calls them.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, process::Command, time::Duration};
 
 use graph_cluster::RunStatus;
 use test_support::DEADLINE;
@@ -30,6 +30,19 @@ pub(crate) async fn worker_with_a_key_refuses_unsigned_calls(cluster: &Cluster) 
     let locked = cluster.worker_with(&[options[0], options[1], "--identity-key", KEY]).await;
     let headers = timeout(DEADLINE, get_health(locked.address)).await.expect("the worker answers");
     assert!(headers.starts_with(&UNAUTHORIZED), "{headers:x?}");
+}
+
+/// A manifest passes an empty key if its variable is not set.
+pub(crate) async fn worker_with_an_invalid_key_does_not_start(cluster: &Cluster) {
+    for key in ["", "publickeyv1_"] {
+        let worker = Command::new(env!("CARGO_BIN_EXE_cluster-demo"))
+            .args(["worker", "--database", &cluster.database, "--restate", "http://127.0.0.1:1"])
+            .args(["--listen", "127.0.0.1:0", "--identity-key", key])
+            .output()
+            .expect("the program is built");
+        let error = String::from_utf8_lossy(&worker.stderr);
+        assert!(!worker.status.success() && error.contains("invalid identity key"), "{error}");
+    }
 }
 
 /// The server signs the registration and the calls.

@@ -10,11 +10,10 @@ use graph_cluster::{ClusterError, PostgresQueue, RunStatus, RunStore, Worker};
 use graph_tests::crash::{is_nightly, seed};
 use rustix::process::Signal;
 
-use test_support::DEADLINE;
-
 use crate::{
     cluster::{Cluster, SHORT_LEASE},
     local::{self, JobSpec, to_value},
+    pause::{self, Point, point},
 };
 
 const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
@@ -75,68 +74,44 @@ pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
     );
 }
 
-/// Tables and operations at which workers are killed, each with a condition on the new row.
-const POINTS: [(&str, &str, &str); 8] = [
-    ("run", "UPDATE", "NEW.status = 'running' AND OLD.status = 'queued'"),
-    ("run", "UPDATE", "NEW.status = 'done'"),
-    ("event", "INSERT", "NEW.seq > 2"),
-    ("task", "INSERT", "true"),
-    ("task", "UPDATE", "NEW.fence > OLD.fence"),
-    ("task", "UPDATE", "NEW.outcome IS NOT NULL"),
-    ("task", "DELETE", "true"),
-    ("task_message", "INSERT", "true"),
+/// Statements at which workers are killed.
+const POINTS: [Point; 8] = [
+    point("graph_cluster.run", "UPDATE", "NEW.status = 'running' AND OLD.status = 'queued'"),
+    point("graph_cluster.run", "UPDATE", "NEW.status = 'done'"),
+    point("graph_cluster.event", "INSERT", "NEW.seq > 2"),
+    point("graph_cluster.task", "INSERT", "true"),
+    point("graph_cluster.task", "UPDATE", "NEW.fence > OLD.fence"),
+    point("graph_cluster.task", "UPDATE", "NEW.outcome IS NOT NULL"),
+    point("graph_cluster.task", "DELETE", "true"),
+    point("graph_cluster.task_message", "INSERT", "true"),
 ];
 
-/// Kills all workers while one of them executes a certain statement. The database completes the statement, but its
-/// result is lost.
+/// Kills all workers while one of them executes a certain statement.
 pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Cluster) {
     let options = ["--fan-out", "1", SHORT_LEASE[0], SHORT_LEASE[1]];
     cluster.count_takeovers();
-    // The second execution of the statement waits until the workers are dead.
-    cluster.sql(
-        "CREATE SEQUENCE hits;
-        CREATE TABLE dead (number int);
-        CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('public.hits') = 2 THEN
-                WHILE NOT EXISTS (SELECT FROM public.dead) LOOP PERFORM pg_sleep(0.05); END LOOP;
-            END IF;
-            RETURN coalesce(NEW, OLD);
-        END $$",
-    );
-    for (number, (table, operation, condition)) in POINTS.into_iter().enumerate() {
+    pause::prepare(cluster);
+    for (number, point) in POINTS.iter().enumerate() {
         let mut workers = vec![cluster.worker_with(&options).await];
         workers.push(cluster.worker_with(&options).await);
         // The second execution of the statement is in the middle of a run, even for statements that a run executes
         // once.
-        cluster.sql(&format!(
-            "ALTER SEQUENCE hits RESTART;
-            CREATE TRIGGER pause BEFORE {operation} ON graph_cluster.{table}
-            FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION pause()"
-        ));
+        pause::set(cluster, point, 1);
         let runs = [format!("a{number}"), format!("b{number}")];
         for run in &runs {
             cluster.client.start(&JOB.request(run, run)).await.expect("the run starts");
         }
-        let sleeping = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event = 'PgSleep'";
-        let deadline = Instant::now() + DEADLINE;
-        while cluster.sql(sleeping) == "0" {
-            assert!(Instant::now() < deadline, "no worker executes {operation} on {table}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        pause::reached(cluster, point).await;
         workers.iter().for_each(|it| it.signal(Signal::KILL));
         // Waits until the processes have ended.
         drop(workers);
-        cluster.sql("INSERT INTO dead VALUES (1)");
-        // Waits until the statement has ended.
-        cluster.sql(&format!("DROP TRIGGER pause ON graph_cluster.{table}"));
-        cluster.sql("DELETE FROM dead");
+        pause::release(cluster, point);
         let _next = (cluster.worker_with(&options).await, cluster.worker_with(&options).await);
         for run in &runs {
             let expected = local::run(&JOB.request(run, run)).await;
             let info = cluster.client.wait(run).await.expect("the run exists");
-            assert_eq!(info.status, RunStatus::Done, "{table} {operation}: {info:?}");
-            assert_eq!(to_value(&info.outcome.values), expected.values, "{table} {operation}");
+            assert_eq!(info.status, RunStatus::Done, "{point:?}: {info:?}");
+            assert_eq!(to_value(&info.outcome.values), expected.values, "{point:?}");
         }
     }
     check_effects_after_takeovers(cluster, JOB.width);

@@ -16,14 +16,18 @@ mod local;
 mod manifests;
 mod operations;
 mod outage;
+mod pause;
 mod proxy;
 #[cfg(feature = "restate")]
 mod replicas;
 mod restate_server;
 mod scenarios;
 mod server;
+#[cfg(feature = "restate")]
+mod submission;
 mod times;
 mod tls;
+mod upgrade;
 mod versions;
 mod worker_process;
 
@@ -89,6 +93,8 @@ suite!(
         versions::run_migrates_to_a_version_that_continues_its_own,
         versions::tasks_are_executed_by_workers_of_their_version,
         versions::graph_cannot_be_registered_twice_with_the_same_version,
+        upgrade::executing_run_moves_to_the_new_version,
+        upgrade::executing_run_stays_on_its_version,
         operations::runs_of_a_limited_tenant_wait,
         operations::limit_of_a_tenant_holds_for_concurrent_claims,
         operations::runs_are_deleted_unless_they_are_active,
@@ -119,12 +125,19 @@ suite!(
         times::sleeping_run_is_cancelled_at_once,
         times::fork_repeats_the_steps_after_a_checkpoint,
         kill::killed_workers_lose_nothing,
+        kill::workers_killed_during_a_statement_lose_nothing,
         fan_out::wide_step_runs_on_several_workers,
         fan_out::spread_tasks_have_the_trace_of_a_local_run,
+        fan_out::small_steps_stay_on_the_worker_of_the_run,
         fan_out::pooled_nodes_run_only_on_workers_of_their_pool,
+        fan_out::cancelling_a_run_stops_its_tasks_on_other_workers,
+        fan_out::draining_worker_hands_its_tasks_over,
         fan_out::killed_workers_of_tasks_lose_nothing,
         operations::limit_of_a_tenant_holds_for_concurrent_claims,
         identity::worker_with_the_key_of_its_server_accepts_calls,
+        replicas::killed_servers_lose_nothing,
+        replicas::servers_killed_during_a_statement_lose_nothing,
+        submission::run_whose_client_died_before_its_submission_is_executed,
     ]
 );
 
@@ -133,7 +146,10 @@ suite!(
 suite!(
     restate_cluster,
     super::SchedulerKind::RestateCluster,
-    [versions::run_stays_on_its_version,]
+    [
+        versions::run_stays_on_its_version,
+        versions::run_migrates_to_a_version_that_continues_its_own,
+    ]
 );
 
 // These tests need the feature `restate` for its HTTP client or its workers, but no Restate server.
@@ -141,5 +157,10 @@ suite!(
 suite!(
     without_restate_server,
     super::SchedulerKind::Postgres,
-    [replicas::killed_servers_lose_nothing, identity::worker_with_a_key_refuses_unsigned_calls,]
+    [
+        replicas::killed_servers_lose_nothing,
+        replicas::servers_killed_during_a_statement_lose_nothing,
+        identity::worker_with_a_key_refuses_unsigned_calls,
+        identity::worker_with_an_invalid_key_does_not_start,
+    ]
 );

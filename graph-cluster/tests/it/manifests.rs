@@ -87,6 +87,23 @@ fn manifests_contain_no_secrets() {
 }
 
 #[test]
+fn workers_of_a_restate_server_accept_only_its_calls() {
+    let called = |it: &Vec<String>| it.contains(&"--restate".to_owned());
+    let workers: Vec<_> = MANIFESTS.into_iter().flat_map(commands).filter(called).collect();
+    assert_eq!(workers.len(), 2);
+    for worker in workers {
+        let name = worker.iter().position(|it| it == "--identity-key").expect("a key is required");
+        assert!(worker[name + 1].contains("RESTATE_IDENTITY_KEY"), "{worker:?}");
+    }
+    assert!(KUBERNETES_RESTATE.contains("- name: RESTATE_IDENTITY_KEY"));
+    // The server reads its private key from a secret, and publishes no port.
+    let server = COMPOSE.split("\n  restate:\n").nth(1).expect("Compose starts the server");
+    let server = server.split("\n\n").next().unwrap_or_default();
+    let key = "REQUEST_IDENTITY_PRIVATE_KEY_PEM_FILE: /run/secrets/restate-identity\n    secrets: [restate-identity]";
+    assert!(server.contains(key) && !server.contains("ports:"), "{server}");
+}
+
+#[test]
 fn ports_of_containers_are_those_of_their_programs() {
     for manifest in [KUBERNETES, KUBERNETES_RESTATE] {
         let port = |it: &String| it.strip_prefix("0.0.0.0:").map(str::to_owned);

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use graph_cluster::{RunInfo, RunStatus};
+use graph_cluster::{RunInfo, RunStatus, StartRun};
 use graph_tests::crash::{is_nightly, seed};
+use test_support::DEADLINE;
+use tokio::time::timeout;
 
 use crate::{
     cluster::{Cluster, SHORT_LEASE, SchedulerKind},
@@ -22,6 +24,14 @@ const LONG: Duration = Duration::from_millis(2500);
 /// Number of outages of each kind.
 fn n_outages() -> usize {
     if is_nightly() { 30 } else { 2 }
+}
+
+/// Starts a run. After an outage, the client may report an error until the next attempt.
+async fn start(cluster: &Cluster, request: &StartRun) {
+    while let Err(error) = cluster.client.start(request).await {
+        println!("starting again: {error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Waits for a run. The client reports an error while the database is down.
@@ -43,7 +53,7 @@ async fn check(cluster: &Cluster, n_runs: usize, mut fail: impl AsyncFnMut(&mut 
         let request = JOB.request(&run, &run);
         let expected = local::run(&request).await;
         let logged = cluster.effects().len();
-        cluster.client.start(&request).await.expect("the run starts");
+        timeout(DEADLINE, start(cluster, &request)).await.expect("the run starts");
         let n_lines = 2 * (JOB.rounds * JOB.width) as usize;
         cluster.wait_for_effects(logged + rng.usize(1..n_lines), &run).await;
         fail(&mut rng).await;
@@ -72,11 +82,23 @@ async fn runs_of_restate_survive_crashes_of_the_database() {
 }
 
 #[cfg(feature = "restate")]
+async fn check_restate_crashes(kind: SchedulerKind) {
+    let Some(cluster) = Cluster::start(kind).await else { return };
+    let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
+    check(&cluster, n_outages(), async |rng| cluster.crash_restate(rng).await).await;
+}
+
+#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_crashes_of_the_restate_server() {
-    let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
-    let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
-    check(&cluster, n_outages(), async |_| cluster.crash_restate().await).await;
+    check_restate_crashes(SchedulerKind::Restate).await;
+}
+
+/// Kills one of three nodes at a time.
+#[cfg(feature = "restate")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_crashes_of_restate_nodes() {
+    check_restate_crashes(SchedulerKind::RestateCluster).await;
 }
 
 #[cfg(feature = "restate")]
@@ -125,4 +147,35 @@ async fn runs_survive_a_network_that_forwards_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_a_slow_network() {
     check_network(Link::Slow(Duration::from_millis(100)), LONG).await;
+}
+
+/// The Restate server reaches its workers through a network that fails.
+#[cfg(feature = "restate")]
+async fn check_network_of_restate(link: Link) {
+    let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
+    let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
+    check(&cluster, n_outages(), async |rng| {
+        cluster.set_restate_link(link);
+        tokio::time::sleep(LONG.mul_f64(rng.f64())).await;
+        cluster.set_restate_link(Link::Up);
+    })
+    .await;
+}
+
+#[cfg(feature = "restate")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_a_cut_network_between_restate_and_its_workers() {
+    check_network_of_restate(Link::Cut).await;
+}
+
+#[cfg(feature = "restate")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_a_frozen_network_between_restate_and_its_workers() {
+    check_network_of_restate(Link::Frozen).await;
+}
+
+#[cfg(feature = "restate")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_survive_a_slow_network_between_restate_and_its_workers() {
+    check_network_of_restate(Link::Slow(Duration::from_millis(100))).await;
 }

@@ -1,4 +1,4 @@
-//! A TCP proxy that delays, freezes or cuts the connections between a worker and its database.
+//! Connections that are delayed, frozen or cut, and a TCP proxy between a worker and its database that uses them.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::{
     time::sleep,
 };
 
-/// What the proxy does with connections and data.
+/// What happens to connections and data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Link {
     /// Forwards everything.
@@ -39,8 +39,13 @@ impl Proxy {
         let address = listener.local_addr().expect("the listener has an address");
         let (link, current) = watch::channel(Link::Up);
         tokio::spawn(async move {
-            while let Ok((connection, _)) = listener.accept().await {
-                tokio::spawn(forward(connection, target, current.clone()));
+            while let Ok((client, _)) = listener.accept().await {
+                let link = current.clone();
+                tokio::spawn(async move {
+                    if let Ok(server) = TcpStream::connect(target).await {
+                        forward(client, server, link).await;
+                    }
+                });
             }
         });
         Self { url: format!("{prefix}@{address}/{database}"), link }
@@ -51,16 +56,15 @@ impl Proxy {
     }
 }
 
-/// Forwards a connection in both directions until it is closed or cut.
-async fn forward(client: TcpStream, target: SocketAddr, link: watch::Receiver<Link>) {
-    let Ok(server) = TcpStream::connect(target).await else { return };
+/// Forwards data in both directions until a connection is closed or cut.
+pub(crate) async fn forward(client: TcpStream, server: TcpStream, link: watch::Receiver<Link>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let mut cut = link.clone();
     tokio::select! {
         () = pass(from_client, to_server, link.clone()) => {}
         () = pass(from_server, to_client, link) => {}
-        // An error means that the proxy was dropped.
+        // An error means that the sender was dropped.
         _ = cut.wait_for(|it| *it == Link::Cut) => {}
     }
 }

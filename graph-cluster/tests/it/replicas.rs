@@ -1,25 +1,30 @@
 //! Replicas of a server that are killed while a worker executes their runs.
 
 use std::{
+    collections::BTreeSet,
     process::{Command, Stdio},
     time::Duration,
 };
 
 use fastrand::Rng;
+use graph_cluster::StartRun;
 use graph_tests::crash::{is_nightly, seed};
 use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::DEADLINE;
 use test_support::process::Process;
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
     cluster::Cluster,
     kill::check_effects,
     local::{self, JobSpec},
+    pause::{self, Point, point},
 };
 
 const JOB: JobSpec = JobSpec { rounds: 4, width: 3, pause_ms: 20, ask: false };
+/// Number of tasks of the job. Each round also plans and gathers.
+const N_UPDATES: usize = (JOB.rounds * (JOB.width + 2)) as usize;
 
 /// A server in its own process, which is killed when the value is dropped.
 struct Replica {
@@ -38,6 +43,9 @@ impl Replica {
             // The server ends if the process of the test dies.
             .args(["--listen", "127.0.0.1:0", "--stdin", "true"])
             .stdin(Stdio::piped());
+        if let Some(server) = &cluster.restate {
+            command.args(["--restate", &server.ingress]);
+        }
         let (process, address) = Process::start_server(&mut command);
         let client = reqwest::Client::builder().no_proxy().build().expect("a client for HTTP");
         Self { _process: process, address, client }
@@ -58,10 +66,59 @@ impl Replica {
     async fn post(&self, path: &str, body: &Value) -> Value {
         self.send(Method::POST, path, body).await
     }
+
+    /// Creates a thread and returns its path.
+    async fn new_thread(&self) -> String {
+        let thread = self.post("/threads", &json!({})).await;
+        format!("/threads/{}", thread["thread_id"].as_str().expect("a thread has an id"))
+    }
+
+    /// Starts a run of a thread and returns its id.
+    async fn start_run(&self, thread: &str, request: &StartRun) -> String {
+        let body = json!({
+            "assistant_id": "job", "input": request.input, "durability": "sync", "stream_mode": "updates",
+        });
+        let run = self.post(&format!("{thread}/runs"), &body).await;
+        run["run_id"].as_str().expect("a run has an id").to_owned()
+    }
+
+    /// Returns whether a run is active. Panics if it has failed.
+    async fn is_active(&self, thread: &str, run: &str) -> bool {
+        let run = self.get(&format!("{thread}/runs/{run}")).await;
+        let status = run["status"].as_str();
+        assert!(matches!(status, Some("pending" | "running" | "success")), "{run}");
+        status != Some("success")
+    }
+
+    /// Compares the state of a thread with the values of a local run.
+    async fn check_state(&self, thread: &str, expected: &Value) {
+        let state = self.get(&format!("{thread}/state")).await;
+        for field in ["round", "log", "total"] {
+            assert_eq!(state["values"][field], expected[field], "seed {}", seed());
+        }
+    }
+
+    /// Reads the stream of a run to its end, and returns the data of the events `updates`.
+    fn read_updates(&self, path: &str) -> JoinHandle<Vec<String>> {
+        let request = self.client.get(format!("{}{path}", self.address));
+        let request = request.header("last-event-id", "-1");
+        tokio::spawn(async move {
+            let response = request.send().await.expect("the server is running");
+            updates(&response.text().await.expect("the stream ends with the run"))
+        })
+    }
 }
 
-/// Kills a random replica at a random point of each run, and replaces it. Any replica returns the result. A run that ends
-/// before its server is killed does not count.
+/// Returns the data of the events `updates` in a stream.
+fn updates(stream: &str) -> Vec<String> {
+    let is_update = |event: &&str| event.lines().any(|it| it == "event: updates");
+    let data =
+        |event: &str| event.lines().find_map(|it| it.strip_prefix("data: ")).map(str::to_owned);
+    stream.split("\r\n\r\n").filter(is_update).filter_map(data).collect()
+}
+
+/// Kills a random replica at a random point of each run, and replaces it. Any replica returns the result, and the other
+/// replica streams each event once. A run that ends before its server is killed does not count.
 pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
     let kills = if is_nightly() { 30 } else { 2 };
     let mut rng = Rng::with_seed(seed());
@@ -75,17 +132,16 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
         assert!(number < 20 * kills, "the runs end before their server is killed");
         let request = JOB.request(&format!("job {number}"), "local");
         let expected = local::run(&request).await.values;
-        let thread = replicas[0].post("/threads", &json!({})).await["thread_id"].clone();
-        let thread = format!("/threads/{}", thread.as_str().expect("a thread has an id"));
+        let thread = replicas[0].new_thread().await;
         // Starting a replica takes longer than the run.
         let spare = Replica::start(cluster);
         let logged = cluster.effects().len();
-        let body = json!({ "assistant_id": "job", "input": request.input, "durability": "sync" });
-        let run = replicas[0].post(&format!("{thread}/runs"), &body).await["run_id"].clone();
-        let run = run.as_str().expect("a run has an id");
+        let run = replicas[0].start_run(&thread, &request).await;
+        let killed = rng.usize(..2);
+        let updates = replicas[1 - killed].read_updates(&format!("{thread}/runs/{run}/stream"));
         let point = logged + rng.usize(..2 * (JOB.rounds * JOB.width) as usize);
         let has_ended =
-            async || cluster.client.run(run).await.is_ok_and(|it| !it.status.is_active());
+            async || cluster.client.run(&run).await.is_ok_and(|it| !it.status.is_active());
         let reaches_point = async {
             while cluster.effects().len() < point && !has_ended().await {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -93,27 +149,58 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
         };
         timeout(DEADLINE, reaches_point).await.expect("the run continues");
         // Dropping the replica kills its process with SIGKILL.
-        replicas[rng.usize(..2)] = spare;
+        replicas[killed] = spare;
         n_active += usize::from(!has_ended().await);
         let ends = async {
-            loop {
-                let run = replicas[rng.usize(..2)].get(&format!("{thread}/runs/{run}")).await;
-                match run["status"].as_str() {
-                    Some("pending" | "running") => {
-                        tokio::time::sleep(Duration::from_millis(20)).await;
-                    }
-                    _ => break run,
-                }
+            while replicas[rng.usize(..2)].is_active(&thread, &run).await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let status = timeout(DEADLINE, ends).await.expect("the run ends");
-        assert_eq!(status["status"], "success", "{status}");
-        let state = replicas[0].get(&format!("{thread}/state")).await;
-        for field in ["round", "log", "total"] {
-            assert_eq!(state["values"][field], expected[field], "seed {}", seed());
-        }
+        timeout(DEADLINE, ends).await.expect("the run ends");
+        let updates = timeout(DEADLINE, updates).await.expect("the stream ends");
+        let updates = updates.expect("the stream is complete");
+        let distinct: BTreeSet<&String> = updates.iter().collect();
+        assert_eq!((updates.len(), distinct.len()), (N_UPDATES, N_UPDATES), "{updates:#?}");
+        replicas[0].check_state(&thread, &expected).await;
     }
     // No worker has failed.
     check_effects(cluster, 0);
     println!("{kills} kills of servers with an active run, seed {}", seed());
+}
+
+/// Statements at which servers are killed: a server claims a run, passes it to the cluster, stores its events, and ends it.
+const POINTS: [Point; 4] = [
+    point("graph_server.queue", "UPDATE", "NEW.fence > OLD.fence"),
+    point("graph_cluster.run", "INSERT", "true"),
+    point("graph_server.event", "INSERT", "true"),
+    point("graph_server.queue", "DELETE", "true"),
+];
+
+/// Kills the only server while it executes a certain statement. The next one ends the run.
+pub(crate) async fn servers_killed_during_a_statement_lose_nothing(cluster: &Cluster) {
+    let _worker = cluster.worker().await;
+    pause::prepare(cluster);
+    for (number, point) in POINTS.iter().enumerate() {
+        let replica = Replica::start(cluster);
+        let thread = replica.new_thread().await;
+        pause::set(cluster, point, 0);
+        let request = JOB.request(&format!("job {number}"), "local");
+        let run = replica.start_run(&thread, &request).await;
+        pause::reached(cluster, point).await;
+        drop(replica);
+        pause::release(cluster, point);
+        // The next server does not have to wait for the end of the lease.
+        cluster.sql("UPDATE graph_server.queue SET lease_until = now() WHERE holder IS NOT NULL");
+        let replica = Replica::start(cluster);
+        let ends = async {
+            while replica.is_active(&thread, &run).await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(DEADLINE, ends).await.unwrap_or_else(|_| panic!("{point:?}: the run ends"));
+        let expected = local::run(&request).await.values;
+        replica.check_state(&thread, &expected).await;
+    }
+    // No worker has failed.
+    check_effects(cluster, 0);
 }

@@ -13,13 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fastrand::Rng;
 use tempfile::TempDir;
 use test_support::DEADLINE;
 use test_support::peers;
 use test_support::ports::free_ports;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::watch};
 
 use self::haproxy::HaProxy;
+use crate::proxy::{Link, forward};
 
 /// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
 const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";
@@ -64,6 +66,8 @@ struct Node {
     /// A shell that ends the node when its standard input is closed, so also if this process is killed.
     guard: Mutex<Child>,
     dir: TempDir,
+    ingress: String,
+    admin: String,
 }
 
 /// Ports of a node.
@@ -99,30 +103,31 @@ impl RestateServer {
             fs::write(dir.path().join("restate.toml"), config).expect("the directory is writable");
             fs::write(dir.path().join("identity.pem"), IDENTITY)
                 .expect("the directory is writable");
-            Node { guard: Mutex::new(spawn(&program, dir.path())), dir }
+            Node {
+                guard: Mutex::new(spawn(&program, dir.path())),
+                dir,
+                ingress: format!("http://127.0.0.1:{}", ports[index].ingress),
+                admin: format!("http://127.0.0.1:{}", ports[index].admin),
+            }
         };
         let nodes: Vec<Node> = (0..n_nodes).map(start).collect();
-        let last = &ports[n_nodes - 1];
-        let server = Self {
-            ingress: format!("http://127.0.0.1:{}", last.ingress),
-            admin: format!("http://127.0.0.1:{}", last.admin),
-            workers,
-            program,
-            nodes,
-        };
-        server.wait_until_healthy().await;
+        let last = &nodes[n_nodes - 1];
+        let (ingress, admin) = (last.ingress.clone(), last.admin.clone());
+        let server = Self { ingress, admin, workers, program, nodes };
+        server.wait_until_healthy(n_nodes - 1).await;
         server
     }
 
-    /// Kills the first node and starts it again with its data.
-    pub(crate) async fn crash_and_restart(&self) {
-        let node = &self.nodes[0];
+    /// Kills a random node and starts it again with its data.
+    pub(crate) async fn crash_and_restart(&self, rng: &mut Rng) {
+        let index = rng.usize(..self.nodes.len());
+        let node = &self.nodes[index];
         {
             let mut guard = node.guard.lock().unwrap_or_else(PoisonError::into_inner);
             end(&mut guard);
             *guard = spawn(&self.program, node.dir.path());
         }
-        self.wait_until_healthy().await;
+        self.wait_until_healthy(index).await;
     }
 
     /// Kills the first node for good.
@@ -130,12 +135,13 @@ impl RestateServer {
         end(&mut self.nodes[0].guard.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits until the admin API is healthy and the ingress answers.
-    async fn wait_until_healthy(&self) {
+    /// Waits until the admin API of a node is healthy and its ingress answers.
+    async fn wait_until_healthy(&self, node: usize) {
+        let Node { ingress, admin, .. } = &self.nodes[node];
         let deadline = Instant::now() + DEADLINE;
         loop {
-            let health = reqwest::get(format!("{}/health", self.admin)).await;
-            let ingress = reqwest::get(format!("{}/restate/health", self.ingress)).await;
+            let health = reqwest::get(format!("{admin}/health")).await;
+            let ingress = reqwest::get(format!("{ingress}/restate/health")).await;
             if health.is_ok_and(|it| it.status().is_success()) && ingress.is_ok() {
                 return;
             }
@@ -239,6 +245,14 @@ impl Balancer {
             Self::HaProxy(proxy) => proxy.add(worker),
         }
     }
+
+    /// Changes the network between the server and the workers.
+    pub(crate) fn set_link(&self, link: Link) {
+        match self {
+            Self::Tcp(workers) => workers.link.send_replace(link),
+            Self::HaProxy(_) => panic!("HAProxy forwards everything"),
+        };
+    }
 }
 
 /// A load balancer for connections: each goes to the next worker that accepts it.
@@ -246,13 +260,15 @@ impl Balancer {
 pub(crate) struct Workers {
     address: SocketAddr,
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
+    link: watch::Sender<Link>,
 }
 
 impl Workers {
     async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("the listener has an address");
-        let workers = Self { address, addresses: Arc::default() };
+        let link = watch::Sender::new(Link::Up);
+        let workers = Self { address, addresses: Arc::default(), link };
         let forward = workers.clone();
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
@@ -266,7 +282,7 @@ impl Workers {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
     }
 
-    async fn forward(self, mut connection: TcpStream) {
+    async fn forward(self, connection: TcpStream) {
         let addresses = {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             if !addresses.is_empty() {
@@ -275,9 +291,8 @@ impl Workers {
             addresses.clone()
         };
         for address in addresses {
-            if let Ok(mut worker) = TcpStream::connect(address).await {
-                let _ = tokio::io::copy_bidirectional(&mut connection, &mut worker).await;
-                return;
+            if let Ok(worker) = TcpStream::connect(address).await {
+                return forward(connection, worker, self.link.subscribe()).await;
             }
         }
     }

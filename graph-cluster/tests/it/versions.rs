@@ -20,7 +20,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use crate::cluster::{Cluster, LONG_LEASE};
 
 /// The version of the worker that executes a node.
-type Deps = &'static str;
+pub(crate) type Deps = &'static str;
 
 mod first {
     use super::*;
@@ -97,13 +97,13 @@ mod second {
 }
 
 /// A worker in this process.
-struct Serving {
+pub(crate) struct Serving {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl Serving {
-    async fn start(cluster: &Cluster, id: &str, graph: RegisteredGraph) -> Self {
+    pub(crate) async fn start(cluster: &Cluster, id: &str, graph: RegisteredGraph) -> Self {
         let store = RunStore::connect(&cluster.database).await.expect("the database is running");
         let worker = Worker::new(store).id(id).lease(LONG_LEASE).register(graph).fan_out(2);
         let (stop, stopped) = oneshot::channel::<()>();
@@ -126,13 +126,13 @@ impl Serving {
         Self { stop, task }
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         drop(self.stop);
         self.task.await.expect("the worker does not panic");
     }
 }
 
-async fn saver(cluster: &Cluster) -> PostgresSaver {
+pub(crate) async fn saver(cluster: &Cluster) -> PostgresSaver {
     PostgresSaver::connect(&cluster.database).await.expect("the database is running")
 }
 

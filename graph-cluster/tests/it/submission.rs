@@ -1,0 +1,47 @@
+//! A client that dies after it has stored a run, before it has submitted the run to the Restate server.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph_cluster::{Client, ClusterError, LegRunner, RunStatus, RunStore, Scheduler, Ticket};
+use test_support::DEADLINE;
+use tokio::time::timeout;
+
+use crate::{
+    cluster::Cluster,
+    local::{self, JobSpec, to_value},
+};
+
+const JOB: JobSpec = JobSpec { rounds: 1, width: 3, pause_ms: 5, ask: false };
+
+/// Stores runs for workers that use Restate, and submits none of them.
+#[derive(Debug)]
+struct NoSubmission;
+
+#[async_trait]
+impl Scheduler for NoSubmission {
+    fn name(&self) -> &'static str {
+        "restate"
+    }
+
+    async fn submit(&self, _: &Ticket) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
+    async fn work(&self, _: Arc<LegRunner>) -> Result<(), ClusterError> {
+        unreachable!("only a client uses this scheduler")
+    }
+}
+
+pub(crate) async fn run_whose_client_died_before_its_submission_is_executed(cluster: &Cluster) {
+    let _worker = cluster.worker().await;
+    let store = RunStore::connect(&cluster.database).await.expect("the database is running");
+    let request = JOB.request("r", "t");
+    let expected = local::run(&request).await;
+    Client::new(store, NoSubmission).start(&request).await.expect("the run is stored");
+    // Workers submit a run again if it has waited for at least ten seconds.
+    cluster.sql("UPDATE graph_cluster.run SET updated_at = now() - interval '1 minute'");
+    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("a worker submits the run");
+    let run = run.expect("the run exists");
+    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+}
