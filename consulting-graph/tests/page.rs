@@ -16,5 +16,5 @@ fn browser_tests_pass() {
         );
         "e2e/whole-run.test.mjs"
     };
-    browser_tests::run(files, "CONSULTING_BIN", env!("CARGO_BIN_EXE_consulting"));
+    browser_tests::run(files, [("CONSULTING_BIN", env!("CARGO_BIN_EXE_consulting"))]);
 }

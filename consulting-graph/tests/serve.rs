@@ -193,6 +193,10 @@ async fn clients_of_langgraph_start_runs() {
     assert!(message.contains("`ticker`"), "{refused}");
     let (status, _) = server.get("/langgraph/info").await;
     assert_eq!(status, 200);
+    let card = "/langgraph/.well-known/agent-card.json?assistant_id=consulting";
+    let (_, card) = server.get(card).await;
+    let url = card["url"].as_str().unwrap();
+    assert!(url.starts_with(&server.at("/langgraph/a2a/")), "{card}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

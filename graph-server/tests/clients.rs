@@ -2,6 +2,9 @@
 //! validated against LangGraph's own server; see `clients/README.md`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+#[path = "../../web/e2e/browser_tests.rs"]
+mod browser_tests;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -13,7 +16,7 @@ use test_support::{
 };
 
 /// Name of the directory into which xtask installs the clients; see `xtask/src/peers.rs`.
-const DIR_NAME: &str = "langgraph-sdk-0.4.14-1.12.0";
+const DIR_NAME: &str = "langgraph-sdk-0.4.14-1.12.0-1.1.0";
 
 /// Returns the directory of the clients. Returns `None` if they are not installed; the test is then skipped.
 fn find() -> Option<PathBuf> {
@@ -54,4 +57,15 @@ fn cases_of_the_javascript_client_pass() {
     command.args(["--test", "client.test.mjs", "protocol.test.mjs", "use_stream.test.mjs"]);
     command.env("GRAPH_CLIENTS_NODE", clients.join("node"));
     run("javascript", &mut command);
+}
+
+#[test]
+fn react_hooks_work_in_chromium() {
+    let Some(clients) = find() else { return };
+    let paths = [
+        ("GRAPH_CLIENTS_NODE", clients.join("node")),
+        ("REFERENCE_BIN", example("graph-server", "reference").unwrap()),
+        ("STUDIO_BIN", example("graph-server", "studio").unwrap()),
+    ];
+    browser_tests::run("e2e/use-stream/*.test.mjs", paths);
 }

@@ -14,11 +14,8 @@ use tower::ServiceExt as _;
 
 #[test]
 fn browser_tests_pass() {
-    browser_tests::run(
-        "e2e/studio/*.test.mjs",
-        "STUDIO_BIN",
-        example("graph-server", "studio").unwrap(),
-    );
+    let studio = example("graph-server", "studio").unwrap();
+    browser_tests::run("e2e/studio/*.test.mjs", [("STUDIO_BIN", studio)]);
 }
 
 #[tokio::test]

@@ -6,9 +6,12 @@ use std::{ffi::OsStr, path::Path, process::Command};
 /// otherwise the test is skipped.
 const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// Runs the test files that match `pattern`, a shell pattern relative to `web`. `program` is the program under test,
-/// and `variable` the environment variable in which the test files expect its path.
-pub(crate) fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
+/// Runs the test files that match `pattern`, a shell pattern relative to `web`. `paths` are environment variables in
+/// which the test files expect the paths of the programs under test.
+pub(crate) fn run<P: AsRef<OsStr>>(
+    pattern: &str,
+    paths: impl IntoIterator<Item = (&'static str, P)>,
+) {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
     if !web.join("node_modules").is_dir() {
         let why =
@@ -19,7 +22,7 @@ pub(crate) fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
     let status = Command::new("sh")
         .args(["-ec", &format!("exec node --test --test-concurrency=1 {pattern}")])
         .current_dir(web)
-        .env(variable, program)
+        .envs(paths)
         .env("SCREENSHOTS", screenshots.path())
         .status();
     assert!(status.expect("a shell is installed").success());

@@ -55,7 +55,7 @@ impl Install {
 }
 
 /// All programs that the tests use.
-pub(crate) const NEEDS: [Need; 18] = [
+pub(crate) const NEEDS: [Need; 19] = [
     Need {
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
@@ -123,6 +123,12 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
         skipped: Skipped::new("tests with the official MCP client", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_MCP",
         install: Install::directory(peers::MCP, peers::INSTALL_MCP, PIP),
+    },
+    Need {
+        name: "the MCP conformance suite for the tests",
+        skipped: Skipped::new("conformance tests of the MCP endpoint", "sudo apt-get install npm"),
+        require: "GRAPH_REQUIRE_MCP_CONFORMANCE",
+        install: Install::directory(peers::MCP_CONFORMANCE, peers::INSTALL_MCP_CONFORMANCE, NPM),
     },
     Need {
         name: "schemathesis for the tests",

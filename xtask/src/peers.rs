@@ -15,15 +15,18 @@ pub(crate) const LLAMA: &str = "llama-11549";
 /// Directory of the official Python client for the Model Context Protocol.
 pub(crate) const MCP: &str = "mcp-2.3.0";
 
+/// Directory of the Model Context Protocol's conformance suite, from npm.
+pub(crate) const MCP_CONFORMANCE: &str = "mcp-conformance-0.1.16";
+
 /// Directory of the Model Context Protocol's reference server, from npm.
 pub(crate) const MCP_EVERYTHING: &str = "mcp-everything-2026.8.31";
 
 /// Directory of a Model Context Protocol server that converts times, from PyPI.
 pub(crate) const MCP_TIME: &str = "mcp-time-2026.10.19";
 
-/// Directory of LangGraph's official clients: the Python SDK with `RemoteGraph`, and the JavaScript SDK with React. The
-/// name contains the versions of both SDKs.
-pub(crate) const LANGGRAPH_SDK: &str = "langgraph-sdk-0.4.14-1.12.0";
+/// Directory of LangGraph's official clients: the Python SDK with `RemoteGraph`, the JavaScript SDK, and its package for
+/// React. The name contains their versions.
+pub(crate) const LANGGRAPH_SDK: &str = "langgraph-sdk-0.4.14-1.12.0-1.1.0";
 
 /// Directory of clients for user interfaces: AG-UI's JavaScript client, the AI SDK, CopilotKit's agent for LangGraph, and
 /// assistant-ui's runtime for LangGraph. The name contains their versions.
@@ -69,6 +72,16 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp==2.3.0
 mv \"$1.new\" \"$1\"";
 
+/// Script that installs the conformance suite. The suite requires a newer version of Node than the other programs, which is
+/// installed with it.
+pub(crate) const INSTALL_MCP_CONFORMANCE: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund \
+    @modelcontextprotocol/conformance@0.1.16 \"$(node -p '`node-${process.platform}-${process.arch}`')@22.23.3\"
+mv \"$1.new\"/node_modules/node-*/bin/node \"$1.new/node\"
+mv \"$1.new\" \"$1\"";
+
 pub(crate) const INSTALL_MCP_EVERYTHING: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
@@ -94,7 +107,7 @@ mkdir -p \"$1.new/node\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new/python\" langgraph-sdk==0.4.14 langgraph==1.2.20 \
 langchain-core==1.7.2 pytest==9.2.0
 npm install --prefix \"$1.new/node\" --no-save --ignore-scripts --no-audit --no-fund @langchain/langgraph-sdk@1.12.0 \
-@langchain/core@1.2.9 react@19.2.8 react-dom@19.2.8 react-test-renderer@19.2.8
+@langchain/react@1.1.0 @langchain/core@1.2.9 react@19.2.8 react-dom@19.2.8 react-test-renderer@19.2.8
 mv \"$1.new\" \"$1\"";
 
 /// Script that installs the clients for user interfaces. Their dependencies are pinned too, and peer dependencies are

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use test_support::peers;
 
-/// LangGraph, its Python SDK (in `python`) and its JavaScript SDK with React (in `node`).
+/// LangGraph, its Python SDK (in `python`), and its JavaScript SDK and package for React (in `node`).
 pub(crate) const LANGGRAPH: Peer =
-    Peer { dir: "langgraph-sdk-0.4.14-1.12.0", require: "GRAPH_REQUIRE_LANGGRAPH_SDK" };
+    Peer { dir: "langgraph-sdk-0.4.14-1.12.0-1.1.0", require: "GRAPH_REQUIRE_LANGGRAPH_SDK" };
 
 /// Clients for user interfaces, from npm.
 pub(crate) const UI_CLIENTS: Peer =

@@ -80,8 +80,10 @@ fn tools(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
             Some("send_mail") => send_mail(call, cx)?,
             _ => format!("it rains in {}.", call["args"]["city"].as_str().unwrap_or_default()),
         };
+        let id = format!("result-{}", call["id"].as_str().unwrap_or_default());
         results.push(json!({
             "type": "tool", "name": call["name"], "tool_call_id": call["id"], "content": content,
+            "id": id,
         }));
     }
     Ok(json!({ "messages": results }))

@@ -1,4 +1,4 @@
-//! Three small graphs in the studio.
+//! Four small graphs in the studio.
 //!
 //! ```text
 //! cargo run -p graph-server --example studio
@@ -8,13 +8,16 @@ mod assistant;
 mod research;
 mod review;
 mod schema;
+mod trial;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use graph_server::{DevError, DevServer, langgraph::Graphs};
+use sandbox_vm::guest;
+use tokio::runtime::Runtime;
 
-/// Run three small graphs in the studio.
+/// Run four small graphs in the studio.
 #[derive(Parser)]
 struct Options {
     /// Port on the loopback interface; 0 chooses a free one.
@@ -22,9 +25,11 @@ struct Options {
     port: u16,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run(&Options::parse()).await {
+fn main() -> ExitCode {
+    // In a sandbox, this program is the guest.
+    guest::enter(trial::agent);
+    let options = Options::parse();
+    match Runtime::new().map_err(Into::into).and_then(|it| it.block_on(run(&options))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -37,6 +42,7 @@ async fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let graphs = review::add(Graphs::in_memory())?;
     let graphs = research::add(graphs)?;
     let graphs = assistant::add(graphs)?;
+    let graphs = trial::add(graphs).await?;
     match DevServer::new(graphs).port(options.port).run().await {
         Err(error @ DevError::Listen { .. }) => {
             Err(format!("{error}; in this example: `-- --port 2025`").into())

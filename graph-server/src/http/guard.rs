@@ -181,8 +181,8 @@ impl Guard {
             "preference-applied",
         ];
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION, header::CACHE_CONTROL];
-        let more =
-            ["x-api-key", "last-event-id", "prefer", "traceparent"].map(HeaderName::from_static);
+        let more = ["x-api-key", "last-event-id", "prefer", "traceparent", "mcp-protocol-version"];
+        let more = more.map(HeaderName::from_static);
         let methods = [
             Method::GET,
             Method::POST,

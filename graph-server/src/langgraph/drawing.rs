@@ -1,9 +1,12 @@
 //! JSON encoding of graph drawings.
 
+use std::collections::BTreeMap;
+
 use graph_core::draw::{Drawing, DrawnKind};
 use serde_json::{Value, json};
 
-/// Encodes a drawing. An expanded subgraph is replaced by its nodes, as in LangGraph.
+/// Encodes a drawing. An expanded subgraph is replaced by its nodes, as in LangGraph. `runs_in` contains the ids of the
+/// subgraphs that run outside the process of their parent, with the places in which they run.
 pub(super) fn drawing_json(drawing: &Drawing) -> Value {
     let is_expanded = |id: &str| drawing.nodes.iter().any(|it| it.parent.as_deref() == Some(id));
     let is_inner_end = |id: &str| {
@@ -47,7 +50,13 @@ pub(super) fn drawing_json(drawing: &Drawing) -> Value {
             }
         }
     }
-    json!({ "nodes": nodes.collect::<Vec<_>>(), "edges": edges })
+    let mut shown = json!({ "nodes": nodes.collect::<Vec<_>>(), "edges": edges });
+    let runs_in = drawing.nodes.iter().filter_map(|it| Some((&it.id, it.runs_in.as_ref()?)));
+    let runs_in: BTreeMap<_, _> = runs_in.collect();
+    if !runs_in.is_empty() {
+        shown["runs_in"] = json!(runs_in);
+    }
+    shown
 }
 
 fn first_nodes(drawing: &Drawing, subgraph: &str) -> Vec<String> {
@@ -70,4 +79,32 @@ fn expand(
 ) -> Vec<String> {
     let is_expanded = |id: &str| drawing.nodes.iter().any(|it| it.parent.as_deref() == Some(id));
     nodes.flat_map(|id| if is_expanded(&id) { inside(drawing, &id) } else { vec![id] }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use graph_core::{START, State, StateGraph, runs_graph};
+
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default)]
+    struct Text {
+        text: String,
+    }
+
+    async fn write(_: &Text) {}
+
+    async fn delegate(_: &Text) {}
+
+    #[test]
+    fn drawings_name_the_places_in_which_subgraphs_run() {
+        let inner = StateGraph::<Text>::new().node(write).edge(START, write).compile().unwrap();
+        assert_eq!(drawing_json(&inner.drawing(1)).get("runs_in"), None);
+        let node = runs_graph(delegate, &inner).runs_in("sandbox");
+        let graph = StateGraph::<Text>::new().node(node).edge(START, delegate).compile().unwrap();
+        for depth in [0, 1] {
+            let shown = drawing_json(&graph.drawing(depth));
+            assert_eq!(shown["runs_in"], json!({ "delegate": "sandbox" }), "{shown}");
+        }
+    }
 }

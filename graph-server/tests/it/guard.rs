@@ -129,7 +129,7 @@ async fn cors_headers_name_the_allowed_origins_methods_and_headers() {
     let ask = async |origin: &str| {
         let request = server.request(Method::OPTIONS, "/graphs/idle/runs").header("origin", origin);
         let request = request.header("access-control-request-method", "POST");
-        let wanted = "content-type,authorization,x-api-key,last-event-id";
+        let wanted = "content-type,authorization,x-api-key,last-event-id,mcp-protocol-version";
         request.header("access-control-request-headers", wanted).send().await.unwrap()
     };
     let friend = ask("https://friend.example").await;
@@ -137,7 +137,9 @@ async fn cors_headers_name_the_allowed_origins_methods_and_headers() {
     let said = |name: &str| friend.headers()[name].to_str().unwrap().to_ascii_lowercase();
     assert_eq!(said("access-control-allow-origin"), "https://friend.example");
     assert!(said("access-control-allow-methods").contains("post"));
-    for name in ["content-type", "authorization", "x-api-key", "last-event-id"] {
+    let names =
+        ["content-type", "authorization", "x-api-key", "last-event-id", "mcp-protocol-version"];
+    for name in names {
         assert!(said("access-control-allow-headers").contains(name), "{name}");
     }
     let stranger = ask("https://evil.example").await;

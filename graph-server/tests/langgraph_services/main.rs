@@ -9,6 +9,7 @@ mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
+mod mcp_conformance;
 mod owners;
 mod protocol;
 mod protocol_commands;

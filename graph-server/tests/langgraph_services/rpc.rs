@@ -51,6 +51,21 @@ async fn mcp_lists_and_calls_graphs_as_tools() {
     assert_eq!(server.send(Method::GET, "/mcp", &json!({})).await.0, 405);
 }
 
+#[tokio::test]
+async fn mcp_refuses_unsupported_versions_of_the_protocol() {
+    let server = Server::start().await;
+    let status = async |method: &str, version: &'static str| {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": {} });
+        let request = server.request(Method::POST, "/mcp").header("mcp-protocol-version", version);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(status("tools/list", "2025-11-25").await, 200);
+    assert_eq!(status("tools/list", "2026-99-99").await, 400);
+    // The body of this request contains the version that the client prefers.
+    assert_eq!(status("initialize", "2026-99-99").await, 200);
+}
+
 /// Runs a Python script that calls the server at `url` with the packages in the directory `client`.
 async fn run_script(name: &'static str, url: String, client: PathBuf) {
     let output = spawn_blocking(move || {

@@ -7,5 +7,5 @@ use crate::PROGRAM;
 
 #[test]
 fn browser_tests_pass() {
-    browser_tests::run("e2e/sandbox/*.test.mjs", "SANDBOX_BIN", PROGRAM);
+    browser_tests::run("e2e/sandbox/*.test.mjs", [("SANDBOX_BIN", PROGRAM)]);
 }

@@ -130,6 +130,31 @@ test("a running run survives a reload and a lost connection", { timeout: 1_800_0
   await close();
 });
 
+test("a sandboxed graph is opened in place and asks a question", { timeout: 1_800_000 }, async () => {
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/studio?graph=proposal`);
+  await page.getByRole("button", { name: "trial, runs in a sandbox: not run. Open the subgraph." }).click();
+  for (const id of ["trial:measure", "trial:decide"]) await node(page, id, "idle").waitFor();
+  await page.getByRole("button", { name: /^trial, runs in a sandbox: subgraph/ }).waitFor();
+  await page.getByLabel("Idea").fill("tea");
+  await page.getByRole("button", { name: "Run on a new thread" }).click();
+  await node(page, "trial:decide", "waiting").waitFor();
+  await node(page, "trial:measure", "done").waitFor();
+  await page.getByText("The trial of tea was successful.").first().waitFor();
+  await checkPage(page, "a sandboxed graph");
+
+  // The sandbox is gone. Another one resumes after a reload of the page.
+  await page.reload();
+  await node(page, "trial:decide", "waiting").waitFor();
+  await page.getByLabel("Answer", { exact: true }).fill("yes");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await node(page, "publish", "done").waitFor();
+  await node(page, "trial:decide", "done").waitFor();
+  await page.getByRole("tab", { name: "State" }).click();
+  await page.getByText("published: yes", { exact: true }).waitFor();
+  await close();
+});
+
 test("a run stops at a breakpoint", { timeout: 1_800_000 }, async () => {
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/studio?graph=research`);

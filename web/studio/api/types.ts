@@ -17,6 +17,8 @@ export interface Assistant {
 export interface Drawing {
   nodes: { id: string; metadata?: JsonObject }[];
   edges: { source: string; target: string; conditional?: boolean; data?: string }[];
+  /** Places of the subgraphs that run outside the process of their parent, such as `sandbox`. */
+  runs_in?: Record<string, string>;
 }
 
 export interface Schemas {

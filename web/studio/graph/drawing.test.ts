@@ -13,6 +13,7 @@ const drawing = {
     { source: "child:x", target: "child:deep:y" },
     { source: "child:deep:y", target: "__end__" },
   ],
+  runs_in: { "child:deep": "sandbox" },
 };
 const edges = (opened: string[]): string[] => picture(drawing, new Set(opened)).edges.map((it) => it.id);
 
@@ -33,6 +34,7 @@ describe("the picture of a graph", () => {
       name: "deep",
       parent: "child",
       kind: "closed subgraph",
+      runsIn: "sandbox",
     });
   });
 

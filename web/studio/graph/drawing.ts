@@ -9,6 +9,8 @@ export interface GraphNode {
   /** Id of the opened subgraph that contains the node. */
   parent: string | null;
   kind: "start" | "end" | "node" | "closed subgraph" | "open subgraph";
+  /** Place in which a subgraph runs, such as `sandbox`, if it is not the process of its parent. */
+  runsIn: string | null;
 }
 
 export interface GraphEdge {
@@ -44,7 +46,8 @@ export function picture(drawing: Drawing, opened: ReadonlySet<string>): GraphPic
     if (nodes.has(id)) return;
     const parent = ancestors(id).at(-1) ?? null;
     if (parent !== null) add(parent);
-    nodes.set(id, { id, name: id.split(":").at(-1)!, parent, kind: kindOf(id, subgraphs, opened) });
+    const [name, runsIn] = [id.split(":").at(-1)!, drawing.runs_in?.[id] ?? null];
+    nodes.set(id, { id, name, parent, kind: kindOf(id, subgraphs, opened), runsIn });
   };
   for (const { id } of drawing.nodes) add(shownAs(id));
   const edges = new Map<string, GraphEdge>();

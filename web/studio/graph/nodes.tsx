@@ -1,5 +1,5 @@
 import { Handle, type NodeProps, Position } from "@xyflow/react";
-import { Check, Circle, CircleDot, Hand, Layers, LoaderCircle, Octagon, TriangleAlert } from "lucide-react";
+import { Box, Check, Circle, CircleDot, Hand, Layers, LoaderCircle, Octagon, TriangleAlert } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { cn } from "@/lib/cn";
@@ -29,6 +29,17 @@ const ICON: Record<NodeStatus, { icon: typeof Check; className: string }> = {
 export function StatusIcon({ status }: { status: NodeStatus }): ReactElement {
   const { icon: Icon, className } = ICON[status];
   return <Icon aria-hidden size={14} className={cn("shrink-0", className)} />;
+}
+
+/** The symbol of a subgraph. */
+function SubgraphIcon({ node }: { node: PlacedNode }): ReactElement {
+  const Icon = node.runsIn === null ? Layers : Box;
+  return <Icon aria-hidden size={14} className="ml-auto shrink-0 text-dim" />;
+}
+
+/** Names the place in which a subgraph runs. */
+function placeOf({ runsIn }: PlacedNode): string {
+  return runsIn === null ? "" : `, runs in a ${runsIn}`;
 }
 
 function Handles(): ReactElement {
@@ -69,7 +80,7 @@ export function StepNode({ data }: NodeProps): ReactElement {
     <>
       <StatusIcon status={status} />
       <span className="truncate">{node.name}</span>
-      {isSubgraph && <Layers aria-hidden size={14} className="ml-auto shrink-0 text-dim" />}
+      {isSubgraph && <SubgraphIcon node={node} />}
       {isStop && <Octagon aria-hidden size={14} className="ml-auto shrink-0 text-bad" />}
     </>
   );
@@ -87,7 +98,7 @@ export function StepNode({ data }: NodeProps): ReactElement {
           data-node={node.id}
           data-status={status}
           onClick={() => (isSubgraph ? onToggleSubgraph(node.id) : onToggleBreakpoint(node.id))}
-          aria-label={`${node.name}: ${STATUS_WORDS[status]}${isStop ? ", breakpoint" : ""}. ${action}`}
+          aria-label={`${node.name}${placeOf(node)}: ${STATUS_WORDS[status]}${isStop ? ", breakpoint" : ""}. ${action}`}
           title={action}
           className={cn(className, "hover:border-accent")}
         >
@@ -116,13 +127,13 @@ export function SubgraphNode({ data }: NodeProps): ReactElement {
         data-node={node.id}
         data-status={status}
         onClick={() => onToggleSubgraph(node.id)}
-        aria-label={`${node.name}: subgraph, ${STATUS_WORDS[status]}. Close the subgraph.`}
+        aria-label={`${node.name}${placeOf(node)}: subgraph, ${STATUS_WORDS[status]}. Close the subgraph.`}
         title="Close the subgraph"
         className="nopan pointer-events-auto flex w-full items-center gap-2 rounded-xl px-3 py-1.5 text-left text-[13px] font-medium"
       >
         <StatusIcon status={status} />
         <span className="truncate">{node.name}</span>
-        <Layers aria-hidden size={14} className="ml-auto shrink-0 text-dim" />
+        <SubgraphIcon node={node} />
       </button>
     </div>
   );

@@ -1,6 +1,7 @@
 //! A2A: each assistant is an agent. A message starts a run on the thread with the message's context id; the run is a
 //! task. The graph must have a `messages` field.
 
+mod card;
 mod events;
 mod task;
 
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     extract::Path,
-    http::HeaderMap,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::{
+    card::{CARD_PATH, agent_card},
     events::TaskEvents,
     task::{Outcome, Task, answer},
 };
@@ -32,7 +33,7 @@ use crate::langgraph::{
     id::new_id,
     manager::{LiveRun, Manager},
     records::{Run, RunStatus, Thread},
-    request::{body::Body, query::Query},
+    request::body::Body,
     stream::sse::respond,
 };
 
@@ -42,9 +43,7 @@ const UNKNOWN_TASK: i32 = -32001;
 const NOT_CANCELABLE: i32 = -32002;
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
-    Router::new()
-        .route("/a2a/{assistant}", post(handle))
-        .route("/.well-known/agent-card.json", get(agent_card))
+    Router::new().route("/a2a/{assistant}", post(handle)).route(CARD_PATH, get(agent_card))
 }
 
 async fn handle(
@@ -152,48 +151,4 @@ async fn cancel(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcErro
     let live = manager.cancel(thread, run, cancellation).await.map_err(not_cancelable)?;
     // The run may end by itself before the cancellation takes effect.
     ended(manager, &Task { run, thread }, &live).await
-}
-
-/// Describes the assistant that the query names.
-async fn agent_card(
-    Access(manager): Access,
-    mut query: Query,
-    headers: HeaderMap,
-) -> ApiResult<Json<Value>> {
-    let id = query.text("assistant_id")?;
-    query.finish()?;
-    let id =
-        id.ok_or_else(|| ApiError::invalid("the query parameter `assistant_id` is missing"))?;
-    let assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
-    let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
-    let host = header("host").unwrap_or("localhost");
-    // The server itself speaks plain HTTP. A proxy that terminates TLS reports it with this header.
-    let scheme = match header("x-forwarded-proto") {
-        Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
-        _ => "http",
-    };
-    let description = assistant
-        .description
-        .unwrap_or_else(|| format!("Runs the graph `{}`.", assistant.graph_id));
-    Ok(Json(json!({
-        "protocolVersion": "0.3.0",
-        "name": assistant.name,
-        "description": description,
-        "url": format!("{scheme}://{host}/a2a/{}", assistant.assistant_id),
-        "preferredTransport": "JSONRPC",
-        "version": assistant.version.to_string(),
-        "capabilities": {
-            "streaming": true,
-            "pushNotifications": false,
-            "stateTransitionHistory": false,
-        },
-        "defaultInputModes": ["text/plain"],
-        "defaultOutputModes": ["text/plain"],
-        "skills": [{
-            "id": assistant.graph_id,
-            "name": assistant.name,
-            "description": description,
-            "tags": ["graph"],
-        }],
-    })))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
     routing::post,
 };
@@ -17,14 +17,22 @@ use super::{
 use crate::langgraph::{access::Access, error::ApiError, manager::Manager, request::body::Body};
 
 /// Versions of the protocol that the endpoint speaks, newest first.
-const VERSIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
+const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
     // Other methods are answered with 405: clients then know that there is no stream and no session.
     Router::new().route("/mcp", post(handle)).route("/mcp/", post(handle))
 }
 
-async fn handle(Access(manager): Access, Body(request): Body<Request>) -> Response {
+async fn handle(
+    Access(manager): Access,
+    headers: HeaderMap,
+    Body(request): Body<Request>,
+) -> Response {
+    if let Err(error) = check_version(&request.method, &headers) {
+        let body = response(request.id.as_ref(), Err(error));
+        return (StatusCode::BAD_REQUEST, Json(body)).into_response();
+    }
     if request.id.is_none() {
         return StatusCode::ACCEPTED.into_response();
     }
@@ -33,6 +41,19 @@ async fn handle(Access(manager): Access, Body(request): Body<Request>) -> Respon
         Err(error) => Err(error),
     };
     Json(response(request.id.as_ref(), result)).into_response()
+}
+
+/// Checks the version of the protocol, which clients send with every request after `initialize`.
+fn check_version(method: &str, headers: &HeaderMap) -> Result<(), RpcError> {
+    let version = headers.get("mcp-protocol-version").filter(|_| method != "initialize");
+    let is_known = version.is_none_or(|it| it.to_str().is_ok_and(|it| VERSIONS.contains(&it)));
+    if is_known {
+        return Ok(());
+    }
+    let versions = VERSIONS.join(", ");
+    let problem =
+        format!("unsupported version in the header `MCP-Protocol-Version`; use one of {versions}");
+    Err(RpcError(-32600, problem))
 }
 
 async fn call(manager: &Arc<Manager>, request: &Request) -> Result<Value, RpcError> {
