@@ -6,7 +6,7 @@ use std::{ffi::OsStr, path::Path, process::Command};
 /// otherwise the test is skipped.
 const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// Runs the test files that match `pattern`, a shell pattern relative to `web`. `program` is the program under test,
+/// Runs the test files that match `pattern`, shell patterns relative to `web`. `program` is the program under test,
 /// and `variable` the environment variable in which the test files expect its path.
 pub(crate) fn run(pattern: &str, variable: &str, program: impl AsRef<OsStr>) {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
