@@ -88,8 +88,8 @@ pub enum PipelineEvent {
     },
     /// Debates do not run in virtual machines, or one debate runs with less isolation than the others.
     SandboxDegraded {
-        /// Id of the move if only its debate is concerned, because its sandbox could not be created as that of the
-        /// others. `None` if all debates are concerned. Older versions never set it.
+        /// Id of the move if only its debate runs with less isolation, because no better sandbox could be created for
+        /// it. `None` if the event concerns all debates, and in logs of older versions.
         #[serde(rename = "move", default, skip_serializing_if = "Option::is_none")]
         move_id: Option<String>,
         backend: String,
