@@ -90,7 +90,8 @@ impl DebateHost {
     /// Returns how the debates were isolated: all back ends that they used, and the weakest isolation of a debate. If
     /// there are no records, returns the isolation of the current back end.
     pub(crate) fn combined_isolation(&self, records: &[IsolationRecord]) -> Isolation {
-        isolation::combine(records).unwrap_or_else(|| isolation_of(&self.sandboxes))
+        let combined = Isolation::combine(records.iter().map(|it| &it.isolation));
+        combined.unwrap_or_else(|| isolation_of(&self.sandboxes))
     }
 
     /// Returns an event that says why debates do not run in virtual machines, and whether their memory is not bounded.
@@ -193,6 +194,7 @@ impl DebateHost {
         let (own, shared) = (self.sandbox_spec(the_move), self.shared_spec(the_move));
         let reserved = self.supply.reserve(&self.sandboxes, own, shared, concurrency).await;
         let (sandboxes, created) = sandbox_creation::create_sandbox(
+            the_move.move_id,
             reserved.spec(),
             &self.sandboxes,
             self.isolation,

@@ -86,8 +86,12 @@ pub enum PipelineEvent {
         /// Scores by decision maker id.
         breakdown: BTreeMap<String, MakerScore>,
     },
-    /// Debates do not run in virtual machines.
+    /// Debates do not run in virtual machines, or one debate runs with less isolation than the others.
     SandboxDegraded {
+        /// Id of the move if only its debate runs with less isolation, because no better sandbox could be created for
+        /// it. `None` if the event concerns all debates, and in logs of older versions.
+        #[serde(rename = "move", default, skip_serializing_if = "Option::is_none")]
+        move_id: Option<String>,
         backend: String,
         isolation: IsolationLevel,
         /// Why no stronger back end is used, or how to get virtual machines.
@@ -178,12 +182,14 @@ impl PipelineEvent {
         Self::LayerStart { layer, status: LayerStatus::Running }
     }
 
+    /// Returns the id of the move that the event concerns. Returns `None` if it concerns several moves or none.
     pub fn move_id(&self) -> Option<&str> {
         match self {
             Self::SandboxReady { move_id, .. }
             | Self::SandboxRound { move_id, .. }
             | Self::SandboxScored { move_id, .. }
             | Self::SandboxSkipped { move_id, .. } => Some(move_id),
+            Self::SandboxDegraded { move_id, .. } => move_id.as_deref(),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ mod figure_chart;
 mod figures;
 pub(crate) mod html;
 pub(crate) mod interval_chart;
+mod isolation;
 pub(crate) mod markdown;
 mod objection;
 mod outcome;
@@ -17,8 +18,9 @@ mod svg;
 
 pub use evaluation::Report;
 pub use figures::{ChartForm, ChartUnit, FigureChart, FigureSeries};
+pub use isolation::Isolation;
 pub use objection::{Objection, strongest_objection};
-pub use outcome::{Isolation, Outcome, Provider, Spending};
+pub use outcome::{Outcome, Provider, Spending};
 
 impl Report {
     /// Renders the report as Markdown.

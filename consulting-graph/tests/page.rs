@@ -7,14 +7,14 @@ use std::env;
 
 #[test]
 fn browser_tests_pass() {
-    // Runs only the test of a whole run unless `GRAPH_NIGHTLY` is set, because the others take minutes.
+    // The other tests wait for slow models or repeat whole runs, so they run only if `GRAPH_NIGHTLY` is set.
     let files = if env::var_os("GRAPH_NIGHTLY").is_some() {
         "e2e/*.test.mjs"
     } else {
         test_support::report_skipped(
-            "browser tests other than the whole run; set GRAPH_NIGHTLY to run all of web/e2e",
+            "browser tests other than the whole run and the main flows; set GRAPH_NIGHTLY to run all of web/e2e",
         );
-        "e2e/whole-run.test.mjs"
+        "e2e/flows.test.mjs e2e/whole-run.test.mjs"
     };
     browser_tests::run(files, [("CONSULTING_BIN", env!("CARGO_BIN_EXE_consulting"))]);
 }

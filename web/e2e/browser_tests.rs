@@ -6,7 +6,7 @@ use std::{ffi::OsStr, path::Path, process::Command};
 /// otherwise the test is skipped.
 const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// Runs the test files that match `pattern`, a shell pattern relative to `web`. `paths` are environment variables in
+/// Runs the test files that match `pattern`, shell patterns relative to `web`. `paths` are environment variables in
 /// which the test files expect the paths of the programs under test.
 pub(crate) fn run<P: AsRef<OsStr>>(
     pattern: &str,

@@ -1,19 +1,9 @@
-/** Environments: phone, keyboard only, reduced motion, lost connection, API key. */
+/** Environments that only the nightly build tests: lost connection, colour scheme, API key; and the list of runs. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import {
-  PHONE,
-  checkBoth,
-  checkPage,
-  eventually,
-  launchBrowser,
-  openPage,
-  shoot,
-  startRun,
-  untilRun,
-} from "./browser.mjs";
+import { checkBoth, checkPage, eventually, launchBrowser, openPage, shoot, startRun, untilRun } from "./browser.mjs";
 import { SLOW, startServer } from "./server.mjs";
 
 let server, browser, done;
@@ -26,100 +16,6 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await server?.stop();
-});
-
-test("all pages fit on a phone", { timeout: 1_800_000 }, async () => {
-  const { page, close } = await openPage(browser, server, PHONE);
-  await page.goto(server.url);
-  await page.getByRole("link", { name: /DONE/ }).first().waitFor();
-  await checkBoth(page, "phone-home");
-  await page.goto(`${server.url}/runs/${done}`);
-  await page.getByRole("heading", { name: "Recommended" }).waitFor();
-  await checkBoth(page, "phone-results");
-  const height = await page.evaluate(() => document.documentElement.scrollHeight);
-  assert.ok(height < 4500, `the results are ${height} px high on a phone`);
-  await page.getByText("Other moves (12)").click();
-  await page.getByRole("heading", { name: "Other moves (12)" }).waitFor();
-  await page.getByRole("tab", { name: "Timeline" }).click();
-  await page.getByRole("row", { name: /^m15/ }).waitFor();
-  await checkBoth(page, "phone-timeline");
-  await page.getByRole("tab", { name: "Pipeline" }).click();
-  await page.getByRole("button", { name: /^Debates .*: layer/ }).waitFor();
-  await checkBoth(page, "phone-pipeline");
-  await page.getByRole("button", { name: "Agents", exact: true }).click();
-  await page.getByRole("button", { name: /^m5 .*: debate/ }).click();
-  await page.getByRole("button", { name: /^D2/ }).click();
-  await page.getByText("Operational Pragmatist (D2)").last().waitFor();
-  await page.getByRole("region", { name: "Round 1" }).scrollIntoViewIfNeeded();
-  await checkBoth(page, "phone-debate");
-  await close();
-});
-
-test("a run can be started and read with the keyboard alone", { timeout: 1_800_000 }, async () => {
-  const { page, close } = await openPage(browser, server, { reducedMotion: "reduce" });
-  await page.goto(server.url);
-  await page.getByLabel("Ticker").waitFor();
-  const tabTo = async (name) => {
-    for (let step = 0; step < 80; step += 1) {
-      await page.keyboard.press("Tab");
-      const label = await page.evaluate(() => {
-        const it = document.activeElement;
-        return it?.getAttribute("aria-label") ?? it?.labels?.[0]?.textContent ?? it?.textContent ?? "";
-      });
-      if (name.test(label.trim())) return;
-    }
-    assert.fail(`Tab does not reach ${name}`);
-  };
-  await tabTo(/^Skip to content/);
-  await tabTo(/^Ticker/);
-  await page.keyboard.type("keys");
-  await tabTo(/^Options/);
-  await page.keyboard.press("Enter");
-  await tabTo(/^Rounds/);
-  await page.keyboard.press("Control+A");
-  await page.keyboard.type("1");
-  await page.keyboard.press("Enter");
-  await page.waitForURL(/\/runs\/keys-/);
-  await page.waitForFunction(() => document.activeElement?.id === "main");
-  const id = page.url().match(/runs\/([^?]+)/)[1];
-  await untilRun(server, id, "complete");
-  await page
-    .getByText("The run is complete: view the results")
-    .or(page.getByRole("heading", { name: "Recommended" }))
-    .first()
-    .waitFor();
-  await page.goto(`${server.url}/runs/${id}`);
-  await page.getByRole("heading", { name: "Recommended" }).waitFor();
-
-  await tabTo(/^Results$/);
-  await page.keyboard.press("ArrowRight");
-  await page.getByRole("tab", { name: "Pipeline", selected: true }).waitFor();
-  await page.getByRole("button", { name: /^m1 .*: debate/ }).waitFor();
-  await tabTo(/^Debates .*: layer/);
-  await page.keyboard.press("Enter");
-  await tabTo(/^m1 .*: debate/);
-  const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
-  assert.notEqual(outline, "none", "the focus is visible");
-  await page.keyboard.press("Enter");
-  await page.getByRole("region", { name: "Round 1" }).waitFor();
-  await tabTo(/^Finding F\d-\d+/);
-  await page.keyboard.press("Enter");
-  await page.getByRole("dialog", { name: /^Finding/ }).waitFor();
-  await page.keyboard.press("Escape");
-  await tabTo(/^Fork here/);
-  const dialog = page.getByRole("dialog", { name: /^Fork/ });
-  for (const leave of [
-    () => page.keyboard.press("Escape"),
-    () => dialog.getByText("Close", { exact: true }).press("Enter"),
-  ]) {
-    await page.keyboard.press("Enter");
-    await dialog.waitFor();
-    await leave();
-    await dialog.waitFor({ state: "detached" });
-    const focus = await page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
-    assert.match(focus ?? "", /^Fork here/, "closing a dialog restores the focus");
-  }
-  await close();
 });
 
 test("the runs are filtered and deleted, and a debate has a trace", { timeout: 1_800_000 }, async () => {

@@ -6,7 +6,7 @@ use sandbox_vm::{
 };
 
 use super::isolation::memory_warning;
-use crate::event::PipelineEvent;
+use crate::{event::PipelineEvent, moves::MoveId};
 
 /// Back ends that run debates in VMs. The first one needs nothing to be installed.
 const VM_BACKENDS: [&str; 2] = ["kvm-process", "microvm"];
@@ -22,21 +22,28 @@ pub(super) fn degraded_event(sandboxes: &Sandboxes) -> Option<PipelineEvent> {
             join(warning.into_iter().chain([advice_for_vms(sandboxes)]))
         }
     };
-    Some(event(sandboxes, reason))
+    Some(event(None, sandboxes, reason))
 }
 
-/// Returns the event of a debate that runs in the weaker sandboxes `used`, because a sandbox could not be created in
-/// `first`.
-pub(super) fn downgrade_event(first: &Sandboxes, used: &Sandboxes, error: &Error) -> PipelineEvent {
+/// Returns the event of the debate about a move that runs in the weaker sandboxes `used`, because its sandbox could not
+/// be created in `first`.
+pub(super) fn downgrade_event(
+    move_id: MoveId,
+    first: &Sandboxes,
+    used: &Sandboxes,
+    error: &Error,
+) -> PipelineEvent {
     let problem = error.to_string();
     let problem = problem.lines().next().unwrap_or_default().to_owned();
     let warning = memory_warning(used).map(str::to_owned);
-    event(used, join([problem].into_iter().chain(warning).chain([advice_for_vms(first)])))
+    let reason = join([problem].into_iter().chain(warning).chain([advice_for_vms(first)]));
+    event(Some(move_id), used, reason)
 }
 
-fn event(sandboxes: &Sandboxes, reason: String) -> PipelineEvent {
+fn event(move_id: Option<MoveId>, sandboxes: &Sandboxes, reason: String) -> PipelineEvent {
     let (backend, isolation) = (sandboxes.backend().to_owned(), sandboxes.level());
-    PipelineEvent::SandboxDegraded { backend, isolation, reason }
+    let move_id = move_id.map(|it| it.to_string());
+    PipelineEvent::SandboxDegraded { move_id, backend, isolation, reason }
 }
 
 fn join(parts: impl Iterator<Item = String>) -> String {

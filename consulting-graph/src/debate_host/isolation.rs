@@ -28,20 +28,3 @@ pub(super) fn memory_warning(sandboxes: &Sandboxes) -> Option<&'static str> {
     let reports = sandboxes.reports();
     reports.iter().find(|it| it.backend == sandboxes.backend())?.memory_warning()
 }
-
-/// Returns the names of all back ends in the records, the weakest isolation of a debate, and whether the memory of a
-/// debate was not bounded. Returns `None` if there are no records.
-pub(super) fn combine(records: &[IsolationRecord]) -> Option<Isolation> {
-    let mut backends: Vec<&str> = Vec::new();
-    for IsolationRecord { isolation, .. } in records {
-        if !backends.contains(&isolation.backend.as_str()) {
-            backends.push(&isolation.backend);
-        }
-    }
-    let all = || records.iter().map(|it| &it.isolation);
-    Some(Isolation {
-        backend: backends.join(", "),
-        level: all().map(|it| it.level).min()?,
-        memory_unbounded: all().any(|it| it.memory_unbounded),
-    })
-}

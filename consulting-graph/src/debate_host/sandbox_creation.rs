@@ -5,17 +5,18 @@ use std::future::Future;
 use sandbox_vm::{Error, Isolation, Sandboxes, Spec};
 
 use super::{backends::BACKENDS, degradation::downgrade_event};
-use crate::event::PipelineEvent;
+use crate::{event::PipelineEvent, moves::MoveId};
 
-/// Creates the sandbox of a debate. Tries the first back end twice, because a guest may die at its start for a passing
-/// reason, then the other back ends that provide the required isolation, and at last `fallback`, which does not isolate.
-/// At this point no debate runs yet, so no guest can influence how its debate is isolated.
+/// Creates the sandbox of the debate about a move. Tries the first back end twice, because a guest may die at its start
+/// for a passing reason, then the other back ends that provide the required isolation, and at last `fallback`, which
+/// does not isolate. At this point no debate runs yet, so no guest can influence how its debate is isolated.
 ///
 /// `open` opens the back end with a name in [`BACKENDS`], if it provides the given isolation.
 ///
 /// Returns the back end and, if it isolates guests less than the first one or not at all, an event that states why it
 /// is used and how to get a virtual machine.
 pub(super) async fn create_sandbox<F: Future<Output = Result<Sandboxes, Error>>>(
+    move_id: MoveId,
     spec: &Spec,
     first: &Sandboxes,
     isolation: Isolation,
@@ -37,13 +38,13 @@ pub(super) async fn create_sandbox<F: Future<Output = Result<Sandboxes, Error>>>
                 && create(&sandboxes).await.is_ok()
             {
                 let is_weaker = sandboxes.level() < first.level();
-                let event = is_weaker.then(|| downgrade_event(first, &sandboxes, &error));
+                let event = is_weaker.then(|| downgrade_event(move_id, first, &sandboxes, &error));
                 return (sandboxes, Ok(event));
             }
         }
     }
     let Some(fallback) = fallback else { return (first.clone(), Err(error)) };
-    let event = downgrade_event(first, fallback, &error);
+    let event = downgrade_event(move_id, first, fallback, &error);
     (fallback.clone(), create(fallback).await.map(|_| Some(event)))
 }
 
@@ -66,7 +67,7 @@ mod tests {
     };
 
     use super::{BACKENDS, create_sandbox};
-    use crate::{debate, event::PipelineEvent};
+    use crate::{debate, event::PipelineEvent, moves::MoveId};
 
     /// A back end that claims to isolate its guests at level `process`, or at level `vm` if it is called `vm`. The first
     /// guests die as soon as they have started.
@@ -119,7 +120,8 @@ mod tests {
         result: Result<Option<PipelineEvent>, Error>,
     ) -> (String, IsolationLevel, String) {
         match result.unwrap() {
-            Some(PipelineEvent::SandboxDegraded { backend, isolation, reason }) => {
+            Some(PipelineEvent::SandboxDegraded { move_id, backend, isolation, reason }) => {
+                assert_eq!(move_id.as_deref(), Some("m3"));
                 (backend, isolation, reason)
             }
             other => panic!("{other:?}"),
@@ -153,7 +155,8 @@ mod tests {
         };
         let spec = Spec::new("debate");
         let fallback = has_fallback.then_some(&fallback);
-        let (used, result) = create_sandbox(&spec, &first, isolation, open, fallback).await;
+        let (used, result) =
+            create_sandbox(MoveId(3), &spec, &first, isolation, open, fallback).await;
         let requested = requested.lock().unwrap().clone();
         (used.backend(), started.load(Ordering::Relaxed), requested, result)
     }

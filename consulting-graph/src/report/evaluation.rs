@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     figures::{FigureChart, charts},
+    isolation::isolation_notice,
     objection::{Objection, strongest_objection},
     outcome::Outcome,
 };
@@ -51,6 +52,9 @@ pub struct Report {
     /// The strongest unanswered objection to each move, if there is one.
     #[serde(default)]
     pub objections: Vec<Objection>,
+    /// Notice about debates that ran without isolation or with less isolation than the others, if there are any.
+    #[serde(default)]
+    pub isolation_notice: Option<String>,
     /// Source of the company's figures and its date.
     #[serde(default)]
     pub data_source: String,
@@ -83,6 +87,7 @@ impl Report {
                 .iter()
                 .filter_map(|(id, logs)| strongest_objection(*id, logs, &outcome.decision_makers))
                 .collect(),
+            isolation_notice: isolation_notice(&outcome.isolation, &outcome.isolation_by_move),
             data_source: outcome.company.source_notice(),
             figures: charts(&outcome.company),
             provenance: render::provenance(&outcome.company),

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
-use sandbox_vm::report::IsolationLevel;
 use serde::{Deserialize, Serialize};
 
+use super::isolation::{self, Isolation};
 use crate::{
     call::Failure,
     config::{Metric, Persona},
@@ -46,6 +46,9 @@ pub struct Outcome {
     pub provider: Provider,
     /// How the debates were isolated from the host.
     pub isolation: Isolation,
+    /// How each debate was isolated from the host. Empty in reports of older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub isolation_by_move: BTreeMap<MoveId, Isolation>,
     /// For a fork with changed settings, states which moves were debated with the settings of the original run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed_settings: Option<String>,
@@ -82,36 +85,6 @@ pub enum Provider {
     Models { name: String },
 }
 
-/// How a debate, or all debates of a run, were isolated from the host.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Isolation {
-    /// Names of the back ends, separated by commas.
-    pub backend: String,
-    /// Weakest isolation of a debate.
-    pub level: IsolationLevel,
-    /// Whether no kernel limited the memory of an isolated debate.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub memory_unbounded: bool,
-}
-
-impl Isolation {
-    /// Warning about debates whose memory no kernel limited.
-    pub const MEMORY_UNBOUNDED: &'static str = "memory NOT BOUNDED by a kernel";
-
-    /// Describes the isolation in one phrase: the level, and whether the memory of a debate was not bounded.
-    pub fn description(&self) -> String {
-        self.description_with(self.level.description())
-    }
-
-    /// Adds to a description of the level whether the memory of a debate was not bounded.
-    pub fn description_with(&self, level: &str) -> String {
-        match self.memory_unbounded {
-            true => format!("{level}; {}", Self::MEMORY_UNBOUNDED),
-            false => level.to_owned(),
-        }
-    }
-}
-
 /// Spending of one role, move or round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spending {
@@ -130,6 +103,11 @@ impl Outcome {
     /// Returns the move with the given id.
     pub fn find_move(&self, id: MoveId) -> Option<&Move> {
         self.moves.iter().find(|it| it.move_id == id)
+    }
+
+    /// Describes the sandboxes of the debates. Names the moves whose debates had less isolation than the others.
+    pub fn sandboxes_text(&self) -> String {
+        isolation::sandboxes_text(&self.isolation, &self.isolation_by_move)
     }
 
     /// Returns the score of a move after its debate.

@@ -51,6 +51,11 @@ pub(crate) fn collect_outcome(
             .isolation
             .clone()
             .unwrap_or_else(|| Isolation { backend: "none".to_owned(), ..Isolation::default() }),
+        isolation_by_move: state
+            .held_in
+            .iter()
+            .map(|it| (it.move_id, it.isolation.clone()))
+            .collect(),
         mixed_settings: mixed_settings(run, state),
         spending: spending_by_role(run, &state.calls)?,
         spending_by_move: spending(&state.calls, |it| {

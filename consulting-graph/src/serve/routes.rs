@@ -90,6 +90,9 @@ async fn analyze(
 }
 
 /// Streams the events of a run, from the start or after the event given by `Last-Event-ID` or `after`.
+///
+/// An event about one debate contains the id of its move as `move`. The event `sandbox_degraded` contains it if only
+/// this debate runs with less isolation, and does not contain it if no debate runs in a virtual machine.
 #[utoipa::path(get, path = "/api/stream/{id}", tag = "runs",
     params(("id" = String, Path, description = "Id of the run"), LastEventId), responses(
     (status = 200, description = "Server-sent events, one per event; the last one has the status of the run",

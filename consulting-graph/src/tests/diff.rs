@@ -73,6 +73,7 @@ fn outcome(run_id: &str) -> Outcome {
         logs: BTreeMap::from([(MoveId(1), logs.into())]),
         provider: Provider::Scripted,
         isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
+        isolation_by_move: BTreeMap::new(),
         spending: vec![Spending {
             name: "critic".to_owned(),
             calls: 28,

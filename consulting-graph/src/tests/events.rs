@@ -2,6 +2,7 @@
 
 use std::{fs, sync::Mutex};
 
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{
@@ -86,7 +87,9 @@ async fn debates_without_isolation_are_announced_once() {
         .into_iter()
         .filter(|it| matches!(it, PipelineEvent::SandboxDegraded { .. }))
         .collect();
-    let [PipelineEvent::SandboxDegraded { backend, reason, .. }] = degraded.as_slice() else {
+    let [PipelineEvent::SandboxDegraded { move_id: None, backend, reason, .. }] =
+        degraded.as_slice()
+    else {
         panic!("{degraded:?}")
     };
     assert_eq!((backend.as_str(), reason.as_str()), ("in-process", "isolation is off"));
@@ -112,6 +115,19 @@ async fn budget_warnings_state_the_used_share() {
     let limit = Limit { tokens: Some(tokens), money: None };
     finish(&run, ResumeOptions { limit, ..resume_options() }).await;
     assert_eq!(percents(&run), [80]);
+}
+
+#[test]
+fn degradations_name_their_move_and_those_of_older_versions_are_read() {
+    let older = json!({ "type": "sandbox_degraded", "backend": "jail", "isolation": "process", "reason": "no VM" });
+    let event: PipelineEvent = serde_json::from_value(older.clone()).unwrap();
+    assert_eq!(event.move_id(), None);
+    assert_eq!(json!(event), older);
+    let mut newer = older;
+    newer["move"] = "m3".into();
+    let event: PipelineEvent = serde_json::from_value(newer.clone()).unwrap();
+    assert_eq!(event.move_id(), Some("m3"));
+    assert_eq!(json!(event), newer);
 }
 
 /// A process can die after it has stored the result of a debate and before it has logged the last events of the debate.

@@ -18,7 +18,7 @@ use crate::{
     transcript::{Speaker, append_to_log},
 };
 
-fn outcome() -> Outcome {
+pub(crate) fn outcome() -> Outcome {
     let config = Config::parse(DEFAULT).unwrap();
     let company = synthetic::company(&sample::ticker(), date(2026, 3, 1));
     let a_move = |id: u16, title: &str| {
@@ -59,6 +59,7 @@ fn outcome() -> Outcome {
         logs: BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]),
         provider: Provider::Scripted,
         isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
+        isolation_by_move: BTreeMap::new(),
         spending: vec![
             Spending {
                 name: "critic".to_owned(),
@@ -173,6 +174,50 @@ fn unbounded_memory_is_stated_with_the_isolation() {
     let words =
         "jail (isolation: process, shares the host's kernel; memory NOT BOUNDED by a kernel)";
     assert!(text.contains(words), "{text}");
+}
+
+/// Returns the outcome of a run whose debates ran in these back ends, by move.
+fn outcome_in(debates: [(u16, &str, IsolationLevel); 4]) -> Outcome {
+    let isolation_by_move: BTreeMap<MoveId, Isolation> = debates
+        .map(|(id, backend, level)| {
+            let backend = backend.to_owned();
+            (MoveId(id), Isolation { backend, level, memory_unbounded: false })
+        })
+        .into();
+    let isolation = Isolation::combine(isolation_by_move.values()).unwrap();
+    Outcome { isolation, isolation_by_move, ..outcome() }
+}
+
+#[test]
+fn debates_with_less_isolation_than_others_are_named() {
+    use IsolationLevel::{Off, Process, Vm};
+    let vm = |id| (id, "kvm-process", Vm);
+    // One weaker debate is named, although it is isolated too.
+    let report = Report::new(outcome_in([vm(1), (2, "jail", Process), vm(3), vm(5)]));
+    let weaker = "m2 in jail (isolation: process, shares the host's kernel)";
+    let notice = format!("Less isolation than in the other debates: {weaker}.");
+    let sandboxes = format!("kvm-process (isolation: vm), except {weaker}");
+    assert_eq!(report.isolation_notice.as_ref(), Some(&notice));
+    assert_eq!(report.outcome.sandboxes_text(), sandboxes);
+    let markdown = report.markdown();
+    let top = markdown.split("## Recommended").next().unwrap();
+    assert!(top.contains(&notice) && top.contains(&sandboxes), "{top}");
+    let html = report.html();
+    assert!(html.contains("Less isolation than in the other debates: m2 in jail"), "{html}");
+    assert!(report.json().contains("Less isolation than in the other debates: m2 in jail"));
+
+    // Each level is named with its moves.
+    let debates = [(1, "in-process", Off), (2, "jail", Process), vm(3), (5, "in-process", Off)];
+    assert_eq!(
+        Report::new(outcome_in(debates)).isolation_notice.unwrap(),
+        "Less isolation than in the other debates: m1, m5 in in-process (isolation: off, NOT ISOLATED); \
+         m2 in jail (isolation: process, shares the host's kernel)."
+    );
+    // Two back ends of one level are equal.
+    let debates = [vm(1), (2, "microvm", Vm), vm(3), vm(5)];
+    let report = Report::new(outcome_in(debates));
+    assert_eq!(report.isolation_notice, None);
+    assert_eq!(report.outcome.sandboxes_text(), "kvm-process, microvm (isolation: vm)");
 }
 
 #[test]

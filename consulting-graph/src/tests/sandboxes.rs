@@ -34,8 +34,9 @@ use crate::{
     models::{CallLimits, Limit, Models},
     pipeline::{self, Deps, PipelineState},
     prompt::Brief,
+    report::{Outcome, Report as RunReport},
     run::RunConfig,
-    score::Mark,
+    score::{Mark, MoveScore},
 };
 
 /// A back end that records the specs of its guests and the sandboxes that exist when each guest starts, claims to isolate
@@ -45,6 +46,8 @@ struct Observed {
     inner: InProcess,
     started: Arc<Mutex<Vec<Spec>>>,
     failures_left: AtomicUsize,
+    /// Guarantees in addition to those of level `process`.
+    guarantees: Vec<Guarantee>,
     sandboxes: Arc<OnceLock<Sandboxes>>,
     existing: Arc<Mutex<Vec<usize>>>,
     pauses: Arc<Pauses>,
@@ -97,8 +100,15 @@ impl Observed {
         let inner = InProcess::new(debate::agent);
         let failures_left = AtomicUsize::new(failures);
         let (sandboxes, existing, pauses) = Default::default();
-        let it =
-            Self { inner, started: started.clone(), failures_left, sandboxes, existing, pauses };
+        let it = Self {
+            inner,
+            started: started.clone(),
+            failures_left,
+            guarantees: vec![Guarantee::Pause],
+            sandboxes,
+            existing,
+            pauses,
+        };
         (it, started)
     }
 }
@@ -111,7 +121,8 @@ impl Backend for Observed {
 
     async fn probe(&self) -> Report {
         let isolated = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
-        Report::available("observed", isolated.into_iter().chain([Guarantee::Pause]))
+        let guarantees = isolated.into_iter().chain(self.guarantees.iter().copied());
+        Report::available("observed", guarantees)
     }
 
     async fn start(&self, spec: &Spec, dir: &SandboxDir) -> Result<Guest, Error> {
@@ -326,6 +337,69 @@ async fn fallback_without_isolation_is_marked_and_reported() {
     assert_eq!(state.policy_scores.len(), 3);
     assert!(state.policy_scores.iter().all(|it| it.marks.contains(&Mark::NotIsolated)));
     assert!(state.held_in.iter().all(|it| it.isolation.level == IsolationLevel::Off));
+}
+
+/// Returns the moves and levels of the events about missing or weaker isolation.
+fn degradations(state: &PipelineState) -> Vec<(Option<&str>, IsolationLevel)> {
+    let degradation = |it: &PipelineEvent| match it {
+        PipelineEvent::SandboxDegraded { isolation, .. } => Some(*isolation),
+        _ => None,
+    };
+    let events = state.status_updates.iter();
+    events.filter_map(|it| Some((it.move_id(), degradation(it)?))).collect()
+}
+
+/// Returns the report about a run that ended in this state.
+fn report_of(state: PipelineState) -> RunReport {
+    let by_move = state.held_in.into_iter().map(|it| (it.move_id, it.isolation));
+    RunReport::new(Outcome {
+        isolation: state.isolation.unwrap(),
+        isolation_by_move: by_move.collect(),
+        ..super::report::outcome()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_debate_that_falls_back_is_named_and_marks_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    // The back end fails twice, so only the sandbox of the first debate cannot be created.
+    let sandboxes = open(Observed::new(2).0, folder.path(), Isolation::Process).await;
+    let fallback = open(InProcess::new(debate::agent), folder.path(), Isolation::Off).await;
+    let state = run_pipeline(sandboxes, Some(fallback), Isolation::Preferred, folder.path()).await;
+    let state = state.unwrap();
+    // The first event says that no debate runs in a VM.
+    let expected = [(None, IsolationLevel::Process), (Some("m1"), IsolationLevel::Off)];
+    assert_eq!(degradations(&state), expected);
+    let is_marked = |it: &&MoveScore| it.marks.contains(&Mark::NotIsolated);
+    let marked = state.policy_scores.iter().filter(is_marked).map(|it| it.move_id.to_string());
+    assert_eq!(marked.collect::<Vec<_>>(), ["m1"]);
+    let notice = report_of(state).isolation_notice.unwrap();
+    let words = "Less isolation than in the other debates: m1 in in-process (isolation: off, NOT ISOLATED).";
+    assert_eq!(notice, words);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn debates_that_all_run_in_vms_cause_no_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let guarantees = vec![Guarantee::VirtualMachine, Guarantee::MemoryLimit];
+    let backend = Observed { guarantees, ..Observed::new(0).0 };
+    let sandboxes = open(backend, folder.path(), Isolation::Vm).await;
+    let fallback = open(InProcess::new(debate::agent), folder.path(), Isolation::Off).await;
+    let state = run_pipeline(sandboxes, Some(fallback), Isolation::Preferred, folder.path()).await;
+    let state = state.unwrap();
+    assert_eq!(state.policy_scores.len(), 3);
+    assert!(degradations(&state).is_empty());
+    assert!(state.policy_scores.iter().all(|it| !it.marks.contains(&Mark::NotIsolated)));
+    let report = report_of(state);
+    assert_eq!(report.isolation_notice, None);
+    assert_eq!(report.outcome.sandboxes_text(), "observed (isolation: vm)");
+    for text in [report.markdown(), report.html(), report.json()] {
+        for words in
+            ["NOT ISOLATED", "NOT BOUNDED", "not isolated", "ess isolation", "without isolation"]
+        {
+            assert!(!text.contains(words), "{words}: {text}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -110,6 +110,8 @@ export interface Report {
   tau: number | null;
   flags: Flag[];
   observations: Observation[];
+  /** Debates without isolation or with less isolation than the others. Absent in reports of older versions. */
+  isolation_notice?: string | null;
   /** Source of the figures and its date. Absent in reports of older versions, like `figures`. */
   data_source?: string;
   figures?: FigureChart[];

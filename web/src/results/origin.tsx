@@ -10,12 +10,12 @@ const MAX_FAILURES = 5;
 /** Caveats about the result in one banner: failures, synthetic data, scripted model, missing isolation, warnings. */
 export function Origin({ report }: { report: Report }): ReactElement {
   const { company, provider, isolation, warnings, failures = [] } = report.outcome;
-  const ranked = [...report.ranking.recommended, ...report.ranking.other];
-  const exposed = ranked.filter((it) => it.marks.includes("not_isolated"));
   const scripted = provider.kind === "scripted";
   const synthetic = company.source === "synthetic";
-  const isolated = isolation.level !== "off";
   const sandbox = `${isolation.backend} (${isolationText(isolation)})`;
+  // Reports of older versions have no notice.
+  const isolationNotice =
+    report.isolation_notice ?? (isolation.level === "off" ? `The debates ran in ${sandbox}.` : null);
   const caveats = [
     ...(synthetic
       ? [
@@ -26,16 +26,7 @@ export function Origin({ report }: { report: Report }): ReactElement {
         ]
       : []),
     ...(scripted ? [["Scripted model.", "The answers come from a script, not from a language model."]] : []),
-    ...(isolated
-      ? []
-      : [
-          [
-            "No isolation.",
-            exposed.length < ranked.length
-              ? `Not isolated from the host: the debates about ${exposed.map((it) => it.move_id).join(", ")}. Sandboxes: ${sandbox}.`
-              : `The debates ran in ${sandbox}.`,
-          ],
-        ]),
+    ...(isolationNotice === null ? [] : [["Isolation.", isolationNotice]]),
     ...repeated([...company.warnings, ...warnings]).map(([text, times]) => [times > 1 ? `${times} times:` : "", text]),
   ] as [string, string][];
   return (
@@ -68,7 +59,8 @@ export function Origin({ report }: { report: Report }): ReactElement {
         </div>
       )}
       <p className="text-[13px] text-dim">
-        {!synthetic && report.data_source} {isolated && `Each debate ran in its own sandbox: ${sandbox}.`}
+        {!synthetic && report.data_source}{" "}
+        {isolationNotice === null && `Each debate ran in its own sandbox: ${sandbox}.`}
       </p>
     </section>
   );

@@ -49,6 +49,20 @@ it("removes the reason for a missing score once the move is scored", () => {
   expect(again.notices.map((it) => it.kind)).toEqual(["degraded"]);
 });
 
+it("names the move whose debate runs with less isolation, also after it is scored", () => {
+  const view = fold(whole, [
+    { seq: 14, type: "sandbox_degraded", move: "m2", backend: "jail", isolation: "process", reason: "no guest today" },
+    { seq: 15, type: "sandbox_scored", move: "m2", score: 40, breakdown: {} },
+  ]);
+  expect(view.notices.at(-1)).toEqual({
+    seq: 14,
+    kind: "degraded",
+    text: "m2 runs in jail (isolation: process, shares the host's kernel).",
+    detail: "no guest today",
+    move: "m2",
+  });
+});
+
 /** Shuffles deterministically, so that a failure can be reproduced. */
 function shuffled<T>(items: readonly T[], seed: number): T[] {
   const left = [...items];

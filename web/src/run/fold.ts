@@ -84,7 +84,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
           ended: timeOf(event),
         }),
         // A resumed run may score a move that was skipped before.
-        notices: view.notices.filter((it) => it.move !== event.move),
+        notices: view.notices.filter((it) => it.kind !== "skipped" || it.move !== event.move),
       };
     case "sandbox_skipped":
       return {
@@ -100,8 +100,9 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
       return notice(view, {
         seq: event.seq,
         kind: "degraded",
-        text: `Debates run in ${event.backend} (${levelText(event.isolation)}).`,
+        text: `${event.move === undefined ? "Debates run" : `${event.move} runs`} in ${event.backend} (${levelText(event.isolation)}).`,
         detail: event.reason,
+        ...(event.move !== undefined && { move: event.move }),
       });
     case "budget_warning":
       return notice(view, { seq: event.seq, kind: "budget", text: `${event.percent} % of the budget is used.` });

@@ -16,6 +16,17 @@ test("moves without a score for the same reason share a notice", () => {
   expect(texts(...notices)).toEqual(["m1, m2 have no score: budget", "m3 has no score: crash"]);
 });
 
+test("debates with the same weaker isolation share a notice", () => {
+  const degraded = (seq: number, move: string, backend: string): Notice => ({
+    seq,
+    kind: "degraded",
+    move,
+    text: `${move} runs in ${backend}.`,
+  });
+  const notices = [degraded(1, "m1", "jail"), degraded(2, "m2", "in-process"), degraded(3, "m4", "jail")];
+  expect(texts(...notices)).toEqual(["m1, m4 run in jail.", "m2 runs in in-process."]);
+});
+
 test("repeated warnings are counted, and the last budget warning is kept", () => {
   const failed = (seq: number): Notice => ({ seq, kind: "failed", text: "timeout" });
   const budget = (seq: number, text: string): Notice => ({ seq, kind: "budget", text });

@@ -1,8 +1,9 @@
 import type { Notice } from "./view";
 
 /**
- * Returns one notice per cause. Moves that have no score for the same reason share a notice, and so do repeated warnings;
- * of several budget warnings, only the last one is kept, because it includes the others.
+ * Returns one notice per cause. Moves that have no score for the same reason share a notice, and so do moves whose
+ * debates run with the same weaker isolation, and repeated warnings; of several budget warnings, only the last one is
+ * kept, because it includes the others.
  */
 export function groupNotices(notices: readonly Notice[]): Notice[] {
   const groups = new Map<string, Notice[]>();
@@ -13,14 +14,17 @@ export function groupNotices(notices: readonly Notice[]): Notice[] {
   return [...groups.values()].map((all) => {
     const last = all.at(-1)!;
     if (all.length === 1 || last.kind === "budget") return last;
-    const moves = all.flatMap((it) => it.move ?? []);
-    const text =
-      moves.length > 0 ? `${moves.join(", ")} have no score: ${cause(last)}` : `${last.text} (${all.length} times)`;
-    return { ...last, text };
+    const moves = [...new Set(all.flatMap((it) => it.move ?? []))];
+    if (moves.length === 0) return { ...last, text: `${last.text} (${all.length} times)` };
+    if (moves.length === 1) return last;
+    const predicate = cause(last)
+      .replace(/^has /, "have ")
+      .replace(/^runs /, "run ");
+    return { ...last, text: `${moves.join(", ")} ${predicate}` };
   });
 }
 
 /** Returns the text of a notice without the move that it concerns. */
 function cause({ text, move }: Notice): string {
-  return move === undefined ? text : text.replace(`${move} has no score: `, "");
+  return move === undefined ? text : text.replace(`${move} `, "");
 }

@@ -19,7 +19,17 @@ const BULLET = /^\s*[-*] (.*)$/;
 const NUMBER = /^\s*\d+[.)] (.*)$/;
 const RULE = /^-{3,}$/;
 const FENCE = /^\s*```/;
+/** A backslash before a sign that would otherwise start a heading, a quote, a rule, a table or code. */
+const ESCAPED_START = /^(\s*)\\(?=[#>|*_=`~-])/;
 const TABLE_RULE = /^\|?[\s:|-]+\|[\s:|-]*$/;
+
+/** Characters that the server escapes in documents, so that other viewers show no links, images and HTML. */
+const ESCAPED = { "&lt;": "<", "&#40;": "(", "&#58;": ":" };
+
+/** Returns a document of the server without these escapes. This page never interprets the characters as markup. */
+export function unescapeMarkup(document: string): string {
+  return document.replace(/&lt;|&#40;|&#58;/g, (it) => ESCAPED[it as keyof typeof ESCAPED]);
+}
 
 export function blocks(document: string): Block[] {
   const found: Block[] = [];
@@ -59,7 +69,8 @@ export function blocks(document: string): Block[] {
       found.push({ kind: "list", ordered: true, items: gather(NUMBER) });
     } else {
       const length = paragraphLength(lines, at);
-      found.push({ kind: "paragraph", text: lines.slice(at, at + length).join(" ") });
+      const text = lines.slice(at, at + length).map((it) => it.replace(ESCAPED_START, "$1"));
+      found.push({ kind: "paragraph", text: text.join(" ") });
       at += length;
     }
   }

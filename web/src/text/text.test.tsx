@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { Document } from "./document";
 import { readFindings } from "./findings";
-import { blocks, spans } from "./markdown";
+import { blocks, spans, unescapeMarkup } from "./markdown";
 import { ModelText } from "./model-text";
 import { tokens } from "./tokens";
 
@@ -82,6 +82,18 @@ describe("the markdown of documents", () => {
       { kind: "rule" },
       { kind: "paragraph", text: "end" },
     ]);
+  });
+
+  it("is shown without the escapes of the server, and still not interpreted", () => {
+    const text = '# &lt;b>Sell it\n\n\\# Approved\n\\> "so" [read]&#40;javascript:alert(2))\n\n[a]&#58; //example.org';
+    expect(blocks(unescapeMarkup(text))).toEqual([
+      { kind: "heading", level: 1, text: "<b>Sell it" },
+      { kind: "paragraph", text: '# Approved > "so" [read](javascript:alert(2))' },
+      { kind: "paragraph", text: "[a]: //example.org" },
+    ]);
+    const page = html(<Document text={text} />);
+    expect(page).toContain("&lt;b&gt;Sell it");
+    expect(page).not.toMatch(/<(b|a)[\s>]|&amp;/);
   });
 
   it("terminates for malformed input", () => {

@@ -6,7 +6,7 @@ use app_support::plural::counted;
 use consulting_graph::{
     data::Source,
     rank::Ranked,
-    report::{Isolation, Provider, Report, Spending},
+    report::{Provider, Report, Spending},
     score::Mark,
 };
 
@@ -29,11 +29,7 @@ pub(crate) fn summary(report: &Report, dir: &Path) -> String {
         0 => String::new(),
         n => format!(", {n} without a score"),
     };
-    text += &format!(
-        "\nDebates     {scored} scored{unscored}, in {} ({})\n",
-        outcome.isolation.backend,
-        isolation_text(&outcome.isolation, &exposed_moves(report), scored),
-    );
+    text += &format!("\nDebates     {scored} scored{unscored}, in {}\n", outcome.sandboxes_text(),);
     text += &format!("Ranking     {}\n", report.robustness.verdict);
     text += &format!(
         "Flags       {}, {}\n",
@@ -78,21 +74,6 @@ fn notices(report: &Report) -> Vec<String> {
     notices
 }
 
-/// Returns the scored moves whose debates were not isolated.
-fn exposed_moves(report: &Report) -> Vec<String> {
-    let exposed = report.ranking.all().filter(|it| it.marks.contains(&Mark::NotIsolated));
-    exposed.map(|it| it.move_id.to_string()).collect()
-}
-
-/// Describes the isolation of the debates. Lists the moves whose debates were not isolated, unless all were not.
-fn isolation_text(isolation: &Isolation, exposed: &[String], scored: usize) -> String {
-    if exposed.is_empty() || exposed.len() == scored {
-        return isolation.description();
-    }
-    let level = isolation.level.description();
-    isolation.description_with(&format!("{level}: {}", exposed.join(", ")))
-}
-
 fn recommended(report: &Report, ranked: &Ranked) -> String {
     let outcome = &report.outcome;
     let title = outcome.find_move(ranked.move_id);
@@ -121,33 +102,4 @@ fn spending_text(report: &Report, spending: &[Spending]) -> String {
     let (input, output) = (short_count(input_tokens), short_count(output_tokens));
     let calls = counted(calls, "call", "calls");
     format!("{calls}, {input} tokens in, {output} out, {money}")
-}
-
-#[cfg(test)]
-mod tests {
-    use consulting_graph::report::Isolation;
-    use sandbox_vm::report::IsolationLevel;
-
-    use super::isolation_text;
-
-    fn text(level: IsolationLevel, memory_unbounded: bool, exposed: &[&str]) -> String {
-        let isolation = Isolation { backend: "jail".to_owned(), level, memory_unbounded };
-        let exposed: Vec<String> = exposed.iter().map(|it| (*it).to_owned()).collect();
-        isolation_text(&isolation, &exposed, 3)
-    }
-
-    #[test]
-    fn summary_states_isolation_and_unbounded_memory() {
-        use IsolationLevel::{Off, Process, Vm};
-        assert_eq!(text(Vm, false, &[]), "isolation: vm");
-        assert_eq!(
-            text(Process, true, &[]),
-            "isolation: process, shares the host's kernel; memory NOT BOUNDED by a kernel"
-        );
-        assert_eq!(text(Off, false, &["m1", "m2", "m3"]), "isolation: off, NOT ISOLATED");
-        assert_eq!(
-            text(Off, true, &["m1", "m2"]),
-            "isolation: off, NOT ISOLATED: m1, m2; memory NOT BOUNDED by a kernel"
-        );
-    }
 }

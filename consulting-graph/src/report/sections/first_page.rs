@@ -1,7 +1,6 @@
 //! Builds the first page: notices, the answer, how sure it is, the recommended moves and the company's figures.
 
 use app_support::plural::counted;
-use sandbox_vm::report::IsolationLevel;
 
 use super::{
     super::{
@@ -50,7 +49,7 @@ fn notices(report: &Report) -> Vec<Block> {
         Provider::Models { .. } => {}
     }
     notices.extend(report.outdated_notice());
-    notices.extend(isolation_notice(report));
+    notices.extend(report.isolation_notice.clone());
     notices.extend(outcome.mixed_settings.clone());
     let defaulted: Vec<String> = report
         .ranking
@@ -74,27 +73,12 @@ fn notices(report: &Report) -> Vec<Block> {
         blocks.push(Block::Text(outcome.company.source_notice()));
     }
     blocks.push(Block::Text(format!(
-        "Run {}, data as of {}, written by {wrote}. Sandbox of the debates: {} ({}).",
+        "Run {}, data as of {}, written by {wrote}. Sandbox of the debates: {}.",
         outcome.run_id,
         outcome.company.as_of,
-        outcome.isolation.backend,
-        outcome.isolation.description()
+        outcome.sandboxes_text()
     )));
     blocks
-}
-
-/// Returns a notice about debates that ran without isolation, with their moves if others were isolated.
-fn isolation_notice(report: &Report) -> Option<String> {
-    let isolation = &report.outcome.isolation;
-    if isolation.level > IsolationLevel::Off {
-        return None;
-    }
-    let is_exposed = |it: &&Ranked| it.marks.contains(&Mark::NotIsolated);
-    let exposed: Vec<String> =
-        report.ranking.all().filter(is_exposed).map(|it| it.move_id.to_string()).collect();
-    let is_partial = !exposed.is_empty() && exposed.len() < report.ranking.all().count();
-    let which = if is_partial { format!(" about {}", exposed.join(", ")) } else { String::new() };
-    Some(format!("The debates{which} ran without isolation ({}).", isolation.backend))
 }
 
 /// Returns the answer in three sentences: the recommendation, its best move, and the company's position.

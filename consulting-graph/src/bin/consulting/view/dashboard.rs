@@ -1,6 +1,9 @@
 //! Progress of a run, computed from its events.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use consulting_graph::{
     event::{Layer, PipelineEvent, RoundStatus},
@@ -68,6 +71,8 @@ pub(crate) struct Dashboard {
     scores: Vec<MoveScore>,
     /// Name of the sandbox back end, and how strongly it isolates guests from the host.
     pub(super) sandbox: Option<(String, IsolationLevel)>,
+    /// Moves whose debates run with less isolation than the others.
+    less_isolated: BTreeSet<MoveId>,
     /// Warnings and errors, oldest first.
     pub(super) warnings: Vec<String>,
     pub(super) is_complete: bool,
@@ -134,6 +139,7 @@ impl Dashboard {
             moves: BTreeMap::new(),
             scores: Vec::new(),
             sandbox: None,
+            less_isolated: BTreeSet::new(),
             warnings: Vec::new(),
             is_complete: false,
             spending: Spending::default(),
@@ -175,7 +181,10 @@ impl Dashboard {
                 self.warnings.push(format!("{agent_id} failed: {}", first_line(reason)));
             }
             PipelineEvent::SandboxReady { backend, isolation, title, .. } => {
-                self.sandbox = Some((backend.clone(), *isolation));
+                // Otherwise one debate with less isolation would look like all debates.
+                if move_id(event).is_none_or(|it| !self.less_isolated.contains(&it)) {
+                    self.sandbox = Some((backend.clone(), *isolation));
+                }
                 self.debates_started.get_or_insert((at, self.progress()));
                 if let Some(progress) = self.progress_of(event) {
                     *progress =
@@ -198,11 +207,14 @@ impl Dashboard {
                 self.set_move_state(event, MoveState::Skipped);
                 self.warnings.push(format!("{move_id} has no score: {}", first_line(reason)));
             }
-            PipelineEvent::SandboxDegraded { backend, isolation, reason } => {
-                self.sandbox = Some((backend.clone(), *isolation));
-                if *isolation > IsolationLevel::Off {
-                    let level = isolation.description();
-                    self.warnings.push(format!("debates run in {backend} ({level}); {reason}"));
+            PipelineEvent::SandboxDegraded { move_id: id, backend, isolation, reason } => {
+                self.less_isolated.extend(move_id(event));
+                if id.is_none() {
+                    self.sandbox = Some((backend.clone(), *isolation));
+                }
+                // The view shows separately that no debate is isolated.
+                if id.is_some() || *isolation > IsolationLevel::Off {
+                    self.warnings.push(degraded_text(id.as_deref(), backend, *isolation, reason));
                 }
             }
             PipelineEvent::BudgetWarning { percent } => {
@@ -336,6 +348,17 @@ pub(super) fn finished_turns(round: u32, status: RoundStatus) -> u32 {
         RoundStatus::DmResponded => 2,
     };
     2 * round.saturating_sub(1) + of_round
+}
+
+/// Describes the isolation of the debate about one move, or of all debates, and why there is no stronger one.
+pub(super) fn degraded_text(
+    move_id: Option<&str>,
+    backend: &str,
+    isolation: IsolationLevel,
+    reason: &str,
+) -> String {
+    let debates = move_id.map_or("debates run".to_owned(), |it| format!("{it} runs"));
+    format!("{debates} in {backend} ({}); {reason}", isolation.description())
 }
 
 fn move_id(event: &PipelineEvent) -> Option<MoveId> {

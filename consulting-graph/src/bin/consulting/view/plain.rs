@@ -2,7 +2,10 @@
 
 use consulting_graph::event::{Layer, PipelineEvent, RoundStatus};
 
-use super::{dashboard::Dashboard, text::first_line};
+use super::{
+    dashboard::{Dashboard, degraded_text},
+    text::first_line,
+};
 use sandbox_vm::report::IsolationLevel;
 
 /// Renders an event as one line. The dashboard must already have applied the event.
@@ -36,9 +39,10 @@ pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
             let title = run.title(move_id);
             format!("{move_id} scored {score}/{best} ({over} of {all} debates): {title}")
         }
-        PipelineEvent::SandboxDegraded { backend, isolation, reason } => {
+        PipelineEvent::SandboxDegraded { move_id, backend, isolation, reason } => {
             let warning = if *isolation == IsolationLevel::Off { "WARNING: " } else { "" };
-            format!("{warning}debates run in {backend} ({}); {reason}", isolation.description())
+            let text = degraded_text(move_id.as_deref(), backend, *isolation, reason);
+            format!("{warning}{text}")
         }
         PipelineEvent::SandboxSkipped { move_id, reason } => {
             format!("{move_id} HAS NO SCORE: {reason}")

@@ -183,14 +183,36 @@ fn the_view_fits_any_screen_size() {
 #[test]
 fn missing_isolation_is_shown_prominently() {
     let mut run = dashboard_after(&[layers(), debates()].concat());
-    let (backend, reason) = ("in-process".to_owned(), "isolation is off".to_owned());
-    run.apply(
-        &PipelineEvent::SandboxDegraded { backend, isolation: IsolationLevel::Off, reason },
-        Duration::ZERO,
-    );
+    run.apply(&not_isolated(None), Duration::ZERO);
     let rendered = rendered(&run, 1, WIDE);
     assert!(rendered.contains("in-process (isolation: off, NOT ISOLATED)"), "{rendered}");
     assert!(rendered.contains("\n !  NOT ISOLATED: "), "{rendered}");
+}
+
+#[test]
+fn one_debate_without_isolation_does_not_mark_the_others() {
+    let mut run = dashboard_after(&[layers(), debates()].concat());
+    let event = not_isolated(Some("m2"));
+    run.apply(&event, Duration::ZERO);
+    let (move_id, title, backend) = ("m2".to_owned(), "Two".to_owned(), "in-process".to_owned());
+    let isolation = IsolationLevel::Off;
+    let ready = PipelineEvent::SandboxReady { move_id, title, backend, isolation };
+    run.apply(&ready, Duration::ZERO);
+    let words = "m2 runs in in-process (isolation: off, NOT ISOLATED); no guest today";
+    let line = plain::line(&run, &event);
+    assert_eq!(line, format!("WARNING: {words}"));
+    let rendered = rendered(&run, 1, WIDE);
+    assert!(rendered.contains(words), "{rendered}");
+    assert_eq!(rendered.matches("NOT ISOLATED").count(), 1, "{rendered}");
+}
+
+fn not_isolated(move_id: Option<&str>) -> PipelineEvent {
+    PipelineEvent::SandboxDegraded {
+        move_id: move_id.map(str::to_owned),
+        backend: "in-process".to_owned(),
+        isolation: IsolationLevel::Off,
+        reason: "no guest today".to_owned(),
+    }
 }
 
 #[test]
