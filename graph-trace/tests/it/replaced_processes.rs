@@ -22,27 +22,27 @@ struct Log {
     lines: Vec<String>,
 }
 
-type Deps = Arc<Life>;
+type Deps = Arc<PlannedCrash>;
 
-/// Kills one process.
+/// Crash of one process at a chosen point.
 #[derive(Debug)]
-struct Life {
-    /// Number of points that the nodes pass until the process dies.
+struct PlannedCrash {
+    /// Number of points that the nodes pass until the process crashes.
     points_left: AtomicUsize,
-    has_died: AtomicBool,
-    died: Notify,
+    has_crashed: AtomicBool,
+    crashed: Notify,
 }
 
-impl Life {
-    fn of(points: usize) -> Deps {
-        let (points_left, has_died) = (AtomicUsize::new(points), AtomicBool::new(false));
-        Arc::new(Self { points_left, has_died, died: Notify::new() })
+impl PlannedCrash {
+    fn after(points: usize) -> Deps {
+        let (points_left, has_crashed) = (AtomicUsize::new(points), AtomicBool::new(false));
+        Arc::new(Self { points_left, has_crashed, crashed: Notify::new() })
     }
 
     async fn pass_point(&self) {
         if self.points_left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.has_died.store(true, Ordering::Relaxed);
-            self.died.notify_one();
+            self.has_crashed.store(true, Ordering::Relaxed);
+            self.crashed.notify_one();
             std::future::pending().await
         }
     }
@@ -108,12 +108,12 @@ fn parent(
     graph.checkpointer(MemorySaver::new()).compile().unwrap()
 }
 
-/// Runs the article in processes that share a [`Life`], so one of them dies and is replaced.
+/// Runs the article in processes that share a [`PlannedCrash`], so one of them crashes and is replaced.
 #[derive(Debug)]
-struct MortalProcess(Deps);
+struct CrashingProcess(Deps);
 
 #[async_trait]
-impl RemoteRunner for MortalProcess {
+impl RemoteRunner for CrashingProcess {
     fn runs_in(&self) -> &str {
         "process"
     }
@@ -129,13 +129,13 @@ impl RemoteRunner for MortalProcess {
             let mut run = article().run_remote(start.clone(), self.0.clone(), parent);
             loop {
                 tokio::select! {
-                    // Forwards all events that the process sent before it died.
+                    // Forwards all events that the process sent before it crashed.
                     biased;
                     event = run.next() => match event {
                         Some(event) => call.forward(event).await?,
                         None => return Ok(run.finish().await),
                     },
-                    () = self.0.died.notified() => break,
+                    () = self.0.crashed.notified() => break,
                 }
             }
             start.resume_in_new_process();
@@ -156,8 +156,8 @@ impl RemoteInterceptor for NoInterceptor {
 }
 
 async fn trace(graph: &CompiledGraph<Log, Deps>, durability: Durability) -> String {
-    // The nodes of a graph in this process never die.
-    let thread = graph.thread("t", Life::of(usize::MAX));
+    // The process of the test never crashes.
+    let thread = graph.thread("t", PlannedCrash::after(usize::MAX));
     let thread = thread.with_options(RunOptions::new().durability(durability));
     let recorded = record_thread(&thread, Log::default()).await;
     assert_eq!(recorded.outcome.as_ref().unwrap().interrupts()[0].value, "any remark?");
@@ -167,16 +167,16 @@ async fn trace(graph: &CompiledGraph<Log, Deps>, durability: Durability) -> Stri
 }
 
 #[tokio::test]
-async fn replaced_processes_leave_no_trace() {
+async fn replacing_a_process_does_not_change_the_trace() {
     for durability in [Durability::Sync, Durability::Exit] {
         for persistence in [Persistence::Invocation, Persistence::Thread, Persistence::None] {
             let expected = trace(&parent(&article(), persistence), durability).await;
             for points in 1.. {
-                let life = Life::of(points);
-                let remote = article().remote(Arc::new(MortalProcess(life.clone())));
+                let crash = PlannedCrash::after(points);
+                let remote = article().remote(Arc::new(CrashingProcess(crash.clone())));
                 let actual = trace(&parent(&remote, persistence), durability).await;
                 assert_eq!(actual, expected, "{durability:?}, {persistence:?}, point {points}");
-                if !life.has_died.load(Ordering::Relaxed) {
+                if !crash.has_crashed.load(Ordering::Relaxed) {
                     // Both runs together pass at least eight points.
                     assert!(points > 8, "{points}");
                     break;
