@@ -28,7 +28,7 @@ async function openReport(options) {
 }
 
 test("the report is readable on a screen and on a phone, light and dark", { timeout: 1_800_000 }, async () => {
-  const grounds = new Set();
+  const backgrounds = new Set();
   for (const size of [DESKTOP, PHONE]) {
     for (const colorScheme of ["light", "dark"]) {
       const { page, close } = await openReport({ ...size, colorScheme });
@@ -45,11 +45,11 @@ test("the report is readable on a screen and on a phone, light and dark", { time
       assert.ok(overflow[0] <= 0, `${state}: the page overflows by ${overflow[0]} px`);
       // On a phone, no column is outside the screen.
       if (size === PHONE) assert.ok(Math.max(...overflow) <= 1, `${state}: a table overflows: ${overflow}`);
-      grounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
+      backgrounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
       await close();
     }
   }
-  assert.equal(grounds.size, 2, `one background for each colour scheme: ${[...grounds]}`);
+  assert.equal(backgrounds.size, 2, `one background for each colour scheme: ${[...backgrounds]}`);
 });
 
 test("the report can be printed", { timeout: 1_800_000 }, async () => {

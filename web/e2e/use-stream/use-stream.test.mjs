@@ -71,7 +71,7 @@ class Chat {
     return (await this.read("Messages")).at(-1)?.at(-1) ?? "";
   }
 
-  /** Waits until the answer to a question of these words has grown by ten words, and returns its length. */
+  /** Waits until the answer, which repeats `word`, exceeds `length` characters by ten words. Returns its length. */
   async grows(word, length) {
     return eventually(async () => {
       const answer = await this.answer();
