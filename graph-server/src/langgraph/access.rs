@@ -128,10 +128,12 @@ async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View
             let problem = match (authorizer.authorize(&request).await, resource) {
                 (Decision::Deny(reason), _) => return Err(ApiError::forbidden(reason)),
                 (Decision::AllowWhere(_), Resource::Metrics) => {
-                    "the authorizer returned `AllowWhere` for the metrics, which have no metadata"
+                    "the authorizer returned `AllowWhere` for the metrics, which have no metadata; return `Allow` or \
+                     `Deny`"
                 }
                 (Decision::AllowNamespace(_), it) if it != Resource::Store => {
-                    "the authorizer returned `AllowNamespace` for a resource other than the store"
+                    "the authorizer returned `AllowNamespace` for a resource other than the store; return another \
+                     decision"
                 }
                 (decision, _) => {
                     decisions.push(decision);

@@ -16,11 +16,11 @@ pub(super) trait Document: Serialize + DeserializeOwned {
     /// Whether objects without an owner are visible to every client.
     const SHARED: bool = false;
 
-    /// The resources about which an authorizer decides to whom these objects are visible.
+    /// Resources for which the decisions of an authorizer determine the visibility of these objects.
     const RESOURCES: &'static [Resource] = &[];
 
-    /// Whether objects of this kind have a field `metadata`. Objects without metadata are found through other objects, which
-    /// have it.
+    /// Whether objects of this kind have a field `metadata`. Objects without metadata are found only through
+    /// objects that have it.
     const HAS_METADATA: bool = false;
 
     /// Returns the id, which is unique among objects of this kind.

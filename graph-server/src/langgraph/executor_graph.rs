@@ -103,16 +103,16 @@ impl ExecutorGraph {
                 false => self.executor.start(&request).await,
             }
         };
-        let is_temporary = |error: &ExecutorError| is_unavailable(error, run.run, "start");
+        let should_retry = |error: &ExecutorError| is_unavailable(error, run.run, "start");
         // An attempt is never stopped, so that the run cannot start after its cancellation.
-        match retry(start, is_temporary, run.control.cancelled()).await {
+        match retry(start, should_retry, run.control.cancelled()).await {
             Err(ExecutorError::Unavailable(_)) => Err(GraphFailure::Cancelled),
             started => Ok(started?),
         }
     }
 }
 
-/// Returns whether the executor cannot be reached, so that an operation should be tried again, and logs this.
+/// Returns whether the executor cannot be reached, so that an operation should be retried. Logs the problem if so.
 fn is_unavailable(error: &ExecutorError, run: &str, operation: &str) -> bool {
     let ExecutorError::Unavailable(problem) = error else { return false };
     tracing::warn!(run, problem, "cannot {operation} a run; retrying");
@@ -142,8 +142,8 @@ impl AnyGraph for ExecutorGraph {
     }
 
     async fn cancel(&self, run: &str) -> Result<(), ExecutorError> {
-        let is_temporary = |error: &ExecutorError| is_unavailable(error, run, "cancel");
-        retry(|| self.executor.cancel(run), is_temporary, pending()).await
+        let should_retry = |error: &ExecutorError| is_unavailable(error, run, "cancel");
+        retry(|| self.executor.cancel(run), should_retry, pending()).await
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError> {

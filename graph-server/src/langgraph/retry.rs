@@ -1,4 +1,4 @@
-//! Repeats operations while a database or another process cannot be reached.
+//! Retries operations while a database or another process cannot be reached.
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -7,17 +7,17 @@ use tokio::time::sleep;
 /// Delay before another attempt.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Calls `operation` until it succeeds. Returns its error if this is not temporary, or if `stopped` completes while the
-/// next attempt is delayed. An attempt itself is never stopped.
+/// Calls `operation` until it succeeds. Returns its error if `should_retry` rejects the error, or if `stopped` completes
+/// before the next attempt. An attempt that has started is never stopped.
 pub(super) async fn retry<T, E, Attempt: Future<Output = Result<T, E>>>(
     operation: impl Fn() -> Attempt,
-    is_temporary: impl Fn(&E) -> bool,
+    should_retry: impl Fn(&E) -> bool,
     stopped: impl Future<Output = ()>,
 ) -> Result<T, E> {
     let mut stopped = pin!(stopped);
     loop {
         match operation().await {
-            Err(error) if is_temporary(&error) => {
+            Err(error) if should_retry(&error) => {
                 tokio::select! {
                     () = sleep(RETRY_DELAY) => {}
                     () = stopped.as_mut() => return Err(error),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn temporary_failures_are_repeated() {
+    async fn temporary_failures_are_retried() {
         let attempts = Cell::new(0);
         let operation = || {
             attempts.set(attempts.get() + 1);
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn other_failures_and_a_stop_end_the_attempts() {
+    async fn other_failures_and_a_stop_end_the_retries() {
         let attempts = Cell::new(0);
         let operation = || {
             attempts.set(attempts.get() + 1);

@@ -62,7 +62,7 @@ impl fmt::Debug for Inner {
 pub(super) struct ActiveRun {
     pub(super) recent: Arc<RecentEvents>,
     pub(super) stop: watch::Sender<Option<Stop>>,
-    /// Whether nothing executes the run any more, and its last state is being stored.
+    /// Whether the run has stopped executing and its last state is being stored.
     pub(super) is_ending: AtomicBool,
 }
 
@@ -150,7 +150,7 @@ impl Inner {
         }
     }
 
-    /// Waits until the last state of a run is stored, if it is being stored. A caller that has read this state from
+    /// If the last state of a run is being stored, waits until it is stored. A caller that has read this state from
     /// the registry can then change the run, although the run was still in the map of active runs.
     pub(super) async fn wait_if_ending(&self, id: &str) {
         let ending = self.active(id).filter(|it| it.is_ending.load(Ordering::SeqCst));

@@ -14,8 +14,8 @@ use crate::langgraph::{
     storage::{Notice, SharedEvents},
 };
 
-/// Extends the leases on the runs that this process executes, and cancels the runs for which it was requested. A run
-/// whose lease cannot be extended in time is abandoned, because another replica may claim it.
+/// Extends the leases on the runs that this process executes, and cancels runs whose cancellation was requested. A
+/// run whose lease cannot be extended in time is abandoned, because another replica may claim it.
 pub(super) async fn renew(manager: Weak<Manager>, shared: Arc<dyn SharedEvents>) {
     let (interval, mut notices) = (shared.lease() / 3, shared.notices());
     loop {

@@ -83,11 +83,11 @@ async fn store(
     if !live.is_executing() {
         return false;
     }
-    let is_temporary = |error: &ApiError| {
+    let should_retry = |error: &ApiError| {
         tracing::warn!(run = %claim.run, %error, "cannot store events; retrying");
         live.is_executing()
     };
-    match retry(|| shared.append(claim, &events), is_temporary, pending()).await {
+    match retry(|| shared.append(claim, &events), should_retry, pending()).await {
         Ok(true) => true,
         Ok(false) => {
             live.set_lost();

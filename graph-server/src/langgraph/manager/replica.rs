@@ -91,12 +91,12 @@ impl Manager {
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
             let load = || manager.load_feed(&shared, thread, &feed);
-            let is_temporary = |error: &ApiError| {
+            let should_retry = |error: &ApiError| {
                 tracing::warn!(%thread, %error, "cannot read the runs of a thread; retrying");
                 feed.has_readers()
             };
             // A feed without readers is loaded when a client reads it.
-            let _ = retry(load, is_temporary, manager.shutting_down()).await;
+            let _ = retry(load, should_retry, manager.shutting_down()).await;
         });
     }
 
@@ -222,11 +222,11 @@ impl Manager {
         let (manager, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move {
             let follow = || follow_run(&*shared, &live);
-            let is_temporary = |error: &ApiError| {
+            let should_retry = |error: &ApiError| {
                 tracing::warn!(%run, %error, "cannot read the events of a run; retrying");
                 true
             };
-            let followed = retry(follow, is_temporary, manager.shutting_down()).await;
+            let followed = retry(follow, should_retry, manager.shutting_down()).await;
             if followed.is_ok() && live.has_ended() {
                 manager.lock().remove(run);
             }

@@ -10,7 +10,7 @@ use crate::langgraph::{
     storage::{ThreadChange, ThreadEntry},
 };
 
-/// A thread that is being deleted or pruned, so that no run can be created on it.
+/// The reservation of a thread that is being deleted or pruned. While it exists, no run can be created on the thread.
 pub(super) struct Reservation {
     manager: Arc<Manager>,
     thread: Uuid,
@@ -26,7 +26,7 @@ impl Reservation {
 }
 
 impl Drop for Reservation {
-    /// Releases the thread if the operation was cancelled or has failed.
+    /// Releases the thread if the operation was cancelled or failed.
     fn drop(&mut self) {
         if !self.is_released {
             let (queue, thread) = (self.manager.queue.clone(), self.thread);
@@ -41,7 +41,7 @@ impl Drop for Reservation {
 
 impl Manager {
     /// Reserves a thread, so that no run starts on it and its time to live does not change. Returns `None` if the
-    /// thread has active runs or is reserved. Fails if the client does not see the thread.
+    /// thread has active runs or is already reserved. Fails if the client does not see the thread.
     pub(super) async fn reserve(self: &Arc<Self>, thread: Uuid) -> ApiResult<Option<Reservation>> {
         let mut reserve = false;
         let mut decide = |entry: ThreadEntry| {

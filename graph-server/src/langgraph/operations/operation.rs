@@ -5,7 +5,7 @@ use crate::langgraph::authorize::{
     Resource,
 };
 
-/// An operation.
+/// An operation: a method, a path, and the access that it needs.
 pub(in crate::langgraph) struct Operation {
     /// Method, in lower case.
     pub(in crate::langgraph) method: &'static str,
@@ -97,19 +97,19 @@ impl Operation {
         self
     }
 
-    /// Sets the method, and what the operation does.
+    /// Sets the method and the action.
     pub(super) const fn method(mut self, method: &'static str, action: Action) -> Self {
         self.method = method;
         self.action(action)
     }
 
-    /// Sets what the operation does.
+    /// Sets the action that the operation performs on the resource of its tag.
     pub(super) const fn action(self, action: Action) -> Self {
         let resource = self.tag.resource;
         self.access(resource, action)
     }
 
-    /// Sets the resource that the operation accesses, and what it does.
+    /// Sets the resource that the operation accesses and the action that it performs.
     pub(super) const fn access(mut self, resource: Resource, action: Action) -> Self {
         self.access = Some((resource, action));
         self

@@ -13,12 +13,12 @@ pub(super) struct FollowedRun {
     service: Service,
     id: String,
     /// Whether dropping this value cancels the run.
-    cancels: bool,
+    cancel_on_drop: bool,
 }
 
 impl FollowedRun {
     pub(super) fn new(service: &Service, id: String) -> Self {
-        Self { service: service.clone(), id, cancels: false }
+        Self { service: service.clone(), id, cancel_on_drop: false }
     }
 
     /// Sends the events of the run to the graph, until the run has ended or waits for an answer. `after` is the number of
@@ -31,7 +31,7 @@ impl FollowedRun {
         resumed: bool,
         cx: &Context,
     ) -> Result<(Status, u64), NodeError> {
-        self.cancels = true;
+        self.cancel_on_drop = true;
         let run = self.service.get(&self.id).await?;
         if !resumed && matches!(run.status, Status::Cancelled | Status::Error) {
             self.service.resume(&self.id, run.resume_args).await?;
@@ -49,12 +49,12 @@ impl FollowedRun {
                 ReadOutcome::End(status) => break status,
                 ReadOutcome::ShuttingDown => {
                     // The next server continues the run, and executes the node again.
-                    self.cancels = false;
+                    self.cancel_on_drop = false;
                     std::future::pending::<()>().await;
                 }
             }
         };
-        self.cancels = false;
+        self.cancel_on_drop = false;
         match status {
             Status::Error => {
                 let error = self.service.get(&self.id).await?.error;
@@ -74,7 +74,7 @@ impl FollowedRun {
         let is_answered = status.is_active() || status == Status::Complete;
         if !is_answered {
             self.service.resume(&self.id, args).await?;
-            self.cancels = true;
+            self.cancel_on_drop = true;
         }
         Ok(!is_answered)
     }
@@ -82,7 +82,7 @@ impl FollowedRun {
 
 impl Drop for FollowedRun {
     fn drop(&mut self) {
-        if !self.cancels {
+        if !self.cancel_on_drop {
             return;
         }
         let (service, run) = (self.service.clone(), std::mem::take(&mut self.id));

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::langgraph::storage::Filter;
 
-/// Returns the SQL condition that a filter includes a document of `table`. The filter has three parameters, whose numbers
-/// start with `first`: its owner, whether it includes documents without an owner, and its
+/// Returns the SQL condition under which a filter includes a document of `table`. The filter has three parameters, whose
+/// numbers start with `first`: its owner, whether it includes documents without an owner, and its
 /// [conditions on the metadata](metadata_conditions).
 pub(super) fn included(table: &str, first: usize) -> String {
     let (owner, shared) = (first, first + 1);
@@ -71,7 +71,7 @@ fn add_lists(filter: &Map<String, Value>, path: &[&str], lists: &mut Vec<Value>)
 
 /// Returns an expression that replaces the character U+0000 in JSON text, because PostgreSQL cannot read fields of JSON
 /// with this character. Different strings stay different: U+E000 starts a replacement, so it is also replaced. Escaped
-/// backslashes are written in another form, because `\\u0000` is not a character.
+/// backslashes are replaced first, because `\\u0000` is a backslash followed by text, not U+0000.
 pub(super) fn without_nul(json: &str) -> String {
     format!(
         r"replace(replace(replace({json}, '\\', '\u005c'), chr(57344), '\ue000\ue001'), '\u0000', '\ue000\ue000')"

@@ -81,7 +81,7 @@ impl Entries {
         self.runs.insert((Instant::now() + delay, self.last_number), entry);
     }
 
-    /// Returns the runs of a thread whose start times have come.
+    /// Returns the runs of a thread that are due.
     fn due(&mut self, thread: Uuid) -> impl Iterator<Item = &mut Entry> {
         let due = self.runs.range_mut(..=(Instant::now(), u64::MAX)).map(|(_, entry)| entry);
         due.filter(move |it| it.thread == thread)
@@ -100,7 +100,7 @@ impl Entries {
         active.collect()
     }
 
-    /// Claims a run that is only to be ended, or the first run of a thread that has no executing run.
+    /// Claims a cancelled run that has not started, or the first run of a thread that has no executing run.
     fn claim_next(&mut self) -> Next {
         let now = Instant::now();
         let mut visited = HashSet::new();
