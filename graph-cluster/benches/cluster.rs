@@ -41,8 +41,8 @@ const WIDTH: u32 = 1000;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Number of tasks that a worker executes at a time.
 const CAPACITY: usize = 32;
-/// Options of workers whose runs continue elsewhere after as much time as those of LangGraph's platform, which restarts a
-/// run if its worker has sent no heartbeat for 120 seconds.
+/// Options of workers with the recovery time of LangGraph's platform, which restarts a run if its worker has sent no
+/// heartbeat for 120 seconds.
 const LANGGRAPH_LEASE: [&str; 2] = ["--lease-ms", "120000"];
 /// Number of measurements. Their median is the result.
 const REPEATS: usize = 5;
@@ -59,7 +59,7 @@ async fn main() {
     recovery("`PostgresQueue`, lease of 1.5 s", postgres, &SHORT_LEASE, REPEATS).await;
     #[cfg(feature = "restate")]
     recovery("`Restate`", SchedulerKind::Restate, &SHORT_LEASE, REPEATS).await;
-    let name = "lease of 120 s, the heartbeat of LangGraph's platform";
+    let name = "lease of 120 s, the heartbeat timeout of LangGraph's platform";
     recovery(name, postgres, &LANGGRAPH_LEASE, 1).await;
 }
 

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::{
     cluster::{Cluster, SHORT_LEASE},
     local::{self, JobSpec, to_value},
-    pause::{self, Point, point},
+    pause::{self, PausePoint, pause_point},
 };
 
 const JOB: JobSpec = JobSpec { rounds: 6, width: 3, pause_ms: 15, ask: false };
@@ -75,15 +75,15 @@ pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
 }
 
 /// Statements at which workers are killed.
-const POINTS: [Point; 8] = [
-    point("graph_cluster.run", "UPDATE", "NEW.status = 'running' AND OLD.status = 'queued'"),
-    point("graph_cluster.run", "UPDATE", "NEW.status = 'done'"),
-    point("graph_cluster.event", "INSERT", "NEW.seq > 2"),
-    point("graph_cluster.task", "INSERT", "true"),
-    point("graph_cluster.task", "UPDATE", "NEW.fence > OLD.fence"),
-    point("graph_cluster.task", "UPDATE", "NEW.outcome IS NOT NULL"),
-    point("graph_cluster.task", "DELETE", "true"),
-    point("graph_cluster.task_message", "INSERT", "true"),
+const POINTS: [PausePoint; 8] = [
+    pause_point("graph_cluster.run", "UPDATE", "NEW.status = 'running' AND OLD.status = 'queued'"),
+    pause_point("graph_cluster.run", "UPDATE", "NEW.status = 'done'"),
+    pause_point("graph_cluster.event", "INSERT", "NEW.seq > 2"),
+    pause_point("graph_cluster.task", "INSERT", "true"),
+    pause_point("graph_cluster.task", "UPDATE", "NEW.fence > OLD.fence"),
+    pause_point("graph_cluster.task", "UPDATE", "NEW.outcome IS NOT NULL"),
+    pause_point("graph_cluster.task", "DELETE", "true"),
+    pause_point("graph_cluster.task_message", "INSERT", "true"),
 ];
 
 /// Kills all workers while one of them executes a certain statement.
@@ -101,7 +101,7 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
         for run in &runs {
             cluster.client.start(&JOB.request(run, run)).await.expect("the run starts");
         }
-        pause::reached(cluster, point).await;
+        pause::wait_until_reached(cluster, point).await;
         workers.iter().for_each(|it| it.signal(Signal::KILL));
         // Waits until the processes have ended.
         drop(workers);

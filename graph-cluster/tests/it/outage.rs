@@ -26,7 +26,7 @@ fn n_outages() -> usize {
     if is_nightly() { 30 } else { 2 }
 }
 
-/// Starts a run. After an outage, the client may report an error until the next attempt.
+/// Starts a run. Retries, because the first attempts after an outage may fail.
 async fn start(cluster: &Cluster, request: &StartRun) {
     while let Err(error) = cluster.client.start(request).await {
         println!("starting again: {error}");

@@ -7,24 +7,24 @@ use test_support::DEADLINE;
 
 use crate::cluster::Cluster;
 
-/// A statement at which processes are killed.
+/// A statement that waits, so that processes can be killed while they execute it.
 #[derive(Debug)]
-pub(crate) struct Point {
+pub(crate) struct PausePoint {
     pub(crate) table: &'static str,
     pub(crate) operation: &'static str,
     /// Condition on the new row.
     pub(crate) condition: &'static str,
 }
 
-pub(crate) const fn point(
+pub(crate) const fn pause_point(
     table: &'static str,
     operation: &'static str,
     condition: &'static str,
-) -> Point {
-    Point { table, operation, condition }
+) -> PausePoint {
+    PausePoint { table, operation, condition }
 }
 
-/// Creates the function that waits. Call it once for each database.
+/// Creates the trigger function that waits. Call this function once for each database.
 pub(crate) fn prepare(cluster: &Cluster) {
     cluster.sql(
         "CREATE SEQUENCE hits;
@@ -39,9 +39,9 @@ pub(crate) fn prepare(cluster: &Cluster) {
     );
 }
 
-/// Lets the statement wait after it has been executed `n_before` times.
-pub(crate) fn set(cluster: &Cluster, point: &Point, n_before: u32) {
-    let Point { table, operation, condition } = point;
+/// Makes the statement wait after it has been executed `n_before` times.
+pub(crate) fn set(cluster: &Cluster, point: &PausePoint, n_before: u32) {
+    let PausePoint { table, operation, condition } = point;
     cluster.sql(&format!(
         "ALTER SEQUENCE hits RESTART WITH -{n_before};
         CREATE TRIGGER pause BEFORE {operation} ON {table}
@@ -50,7 +50,7 @@ pub(crate) fn set(cluster: &Cluster, point: &Point, n_before: u32) {
 }
 
 /// Returns once a process executes the statement.
-pub(crate) async fn reached(cluster: &Cluster, point: &Point) {
+pub(crate) async fn wait_until_reached(cluster: &Cluster, point: &PausePoint) {
     let sleeping = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event = 'PgSleep'";
     let deadline = Instant::now() + DEADLINE;
@@ -61,7 +61,7 @@ pub(crate) async fn reached(cluster: &Cluster, point: &Point) {
 }
 
 /// Lets the statement continue, and waits until it has ended. The processes must be dead.
-pub(crate) fn release(cluster: &Cluster, point: &Point) {
+pub(crate) fn release(cluster: &Cluster, point: &PausePoint) {
     cluster.sql("INSERT INTO dead VALUES (1)");
     cluster.sql(&format!("DROP TRIGGER pause ON {}", point.table));
     cluster.sql("DELETE FROM dead");

@@ -9,7 +9,7 @@ use tokio::{
     time::sleep,
 };
 
-/// What happens to connections and data.
+/// Effect of the network on connections and data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Link {
     /// Forwards everything.

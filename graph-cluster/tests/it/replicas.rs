@@ -19,7 +19,7 @@ use crate::{
     cluster::Cluster,
     kill::check_effects,
     local::{self, JobSpec},
-    pause::{self, Point, point},
+    pause::{self, PausePoint, pause_point},
 };
 
 const JOB: JobSpec = JobSpec { rounds: 4, width: 3, pause_ms: 20, ask: false };
@@ -169,14 +169,14 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
 }
 
 /// Statements at which servers are killed: a server claims a run, passes it to the cluster, stores its events, and ends it.
-const POINTS: [Point; 4] = [
-    point("graph_server.queue", "UPDATE", "NEW.fence > OLD.fence"),
-    point("graph_cluster.run", "INSERT", "true"),
-    point("graph_server.event", "INSERT", "true"),
-    point("graph_server.queue", "DELETE", "true"),
+const POINTS: [PausePoint; 4] = [
+    pause_point("graph_server.queue", "UPDATE", "NEW.fence > OLD.fence"),
+    pause_point("graph_cluster.run", "INSERT", "true"),
+    pause_point("graph_server.event", "INSERT", "true"),
+    pause_point("graph_server.queue", "DELETE", "true"),
 ];
 
-/// Kills the only server while it executes a certain statement. The next one ends the run.
+/// Kills the only server while it executes a certain statement. The next server completes the run.
 pub(crate) async fn servers_killed_during_a_statement_lose_nothing(cluster: &Cluster) {
     let _worker = cluster.worker().await;
     pause::prepare(cluster);
@@ -186,7 +186,7 @@ pub(crate) async fn servers_killed_during_a_statement_lose_nothing(cluster: &Clu
         pause::set(cluster, point, 0);
         let request = JOB.request(&format!("job {number}"), "local");
         let run = replica.start_run(&thread, &request).await;
-        pause::reached(cluster, point).await;
+        pause::wait_until_reached(cluster, point).await;
         drop(replica);
         pause::release(cluster, point);
         // The next server does not have to wait for the end of the lease.
