@@ -141,7 +141,7 @@ impl IsolationLevel {
         match self {
             Self::Off => "isolation: off, NOT ISOLATED",
             Self::Process => "isolation: process, shares the host's kernel",
-            Self::Kernel => "isolation: kernel, in a process on the host's kernel",
+            Self::Kernel => "isolation: kernel, own kernel in a host process",
             Self::Vm => "isolation: vm",
         }
     }

@@ -3,7 +3,7 @@
 /** Descriptions of the isolation levels. */
 export const LEVELS = {
   vm: "isolation: vm",
-  kernel: "isolation: kernel, in a process on the host's kernel",
+  kernel: "isolation: kernel, own kernel in a host process",
   process: "isolation: process, shares the host's kernel",
   off: "isolation: off, NOT ISOLATED",
 };
