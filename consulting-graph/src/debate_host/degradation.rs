@@ -25,8 +25,8 @@ pub(super) fn degraded_event(sandboxes: &Sandboxes) -> Option<PipelineEvent> {
     Some(event(None, sandboxes, reason))
 }
 
-/// Returns the event of the debate about a move that runs in the weaker sandboxes `used`, because its sandbox could not
-/// be created in `first`.
+/// Returns the event that the debate about a move runs in the weaker sandboxes `used`, because its sandbox could not be
+/// created in `first`.
 pub(super) fn downgrade_event(
     move_id: MoveId,
     first: &Sandboxes,
@@ -57,7 +57,7 @@ fn isolation_problem(sandboxes: &Sandboxes) -> String {
     if problems.is_empty() { "isolation is off".to_owned() } else { problems.join("; ") }
 }
 
-/// Returns what to do so that debates run in virtual machines, if `sandboxes` are the preferred ones.
+/// Returns advice on how to run debates in virtual machines. `sandboxes` are those that the run prefers.
 fn advice_for_vms(sandboxes: &Sandboxes) -> String {
     if sandboxes.level() == IsolationLevel::Vm {
         // VMs start on this machine, but the one of this debate did not.

@@ -8,7 +8,7 @@ use super::{backends::BACKENDS, degradation::downgrade_event};
 use crate::{event::PipelineEvent, moves::MoveId};
 
 /// Creates the sandbox of the debate about a move. Tries the first back end twice, because a guest may die at its start
-/// for a passing reason, then the other back ends that provide the required isolation, and at last `fallback`, which
+/// for a transient reason, then the other back ends that provide the required isolation, and finally `fallback`, which
 /// does not isolate. At this point no debate runs yet, so no guest can influence how its debate is isolated.
 ///
 /// `open` opens the back end with a name in [`BACKENDS`], if it provides the given isolation.

@@ -91,7 +91,7 @@ impl Limit {
         self,
         spent: Spent,
         shares: &Shares,
-        turn: Turn,
+        turn: PlannedTurn,
     ) -> Option<&'static str> {
         let needed =
             |debates: u64| turn.max_cost.map(|it| it.saturating_mul(1 + 2 * turn.makers * debates));
@@ -114,9 +114,9 @@ impl Limit {
     }
 }
 
-/// A turn of a debate that a model is asked for.
+/// A turn of a debate that has not been requested from a model yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct PlannedTurn {
     pub(super) max_cost: Spent,
     pub(super) move_id: Option<MoveId>,
     /// Number of decision makers.
@@ -225,7 +225,7 @@ impl BudgetedModel {
             return None;
         }
         let RunBudget { budget, limit, makers, running_debates, .. } = &*self.budget;
-        let turn = Turn {
+        let turn = PlannedTurn {
             max_cost: to_spent(budget.max_cost(&self.id(), request).ok()?),
             move_id: request.attached::<Task>().and_then(Task::move_id),
             makers: *makers,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    budget::{Limit, Turn},
+    budget::{Limit, PlannedTurn},
     shares::{Shares, Spent},
 };
 use crate::moves::MoveId;
@@ -86,7 +86,8 @@ impl SharedAccount {
     /// Returns why a turn of a debate has to be refused.
     fn turn_refusal(&self, call: PlannedCall, makers: u64) -> Option<&'static str> {
         let PlannedCall { max_cost, move_id, .. } = call;
-        let turn = Turn { max_cost, move_id, makers, debates: self.shares.n_running(move_id) };
+        let debates = self.shares.n_running(move_id);
+        let turn = PlannedTurn { max_cost, move_id, makers, debates };
         self.limit.turn_refusal(self.spent, &self.shares, turn)
     }
 

@@ -124,9 +124,9 @@ impl Report {
             let mut agents: Vec<&str> =
                 outcome.missing.iter().map(|it| it.agent_id.as_str()).collect();
             agents.dedup();
-            let is = if ids.len() == 1 { "is" } else { "are" };
+            let verb = if ids.len() == 1 { "is" } else { "are" };
             notices.push(format!(
-                "{} of {} moves {is} missing: {}, from {}.",
+                "{} of {} moves {verb} missing: {}, from {}.",
                 ids.len(),
                 ids.len() + outcome.moves.len(),
                 ids.join(", "),

@@ -10,7 +10,7 @@ use crate::{
     moves::{Move, MoveDraft, MoveId, Risk, Step},
 };
 
-/// Text with HTML, a link, a heading and a quote, which only appear when invisible characters are removed.
+/// Text with HTML, a link, a heading and a quote, which appear only after invisible characters are removed.
 pub(crate) const HIDDEN_MARKUP: &str =
     "Yes <\u{200b}img src=x> [a]\u{200d}(x)\u{2028}# Approved\n\u{feff}> **Audited**";
 
