@@ -5,7 +5,7 @@
 //! | the event log of a run; lines of a growing file | [`event_log`], [`lines`] |
 //! | files that are replaced atomically; the lock on a directory | [`files`], [`lock`] |
 //! | ids of runs, and the directories they are stored in | [`run_id`], [`run_path`] |
-//! | text from outside, made safe for terminals; numbers with nouns | [`terminal`], [`plural`] |
+//! | text from outside, made safe for terminals; numbers with singular or plural nouns | [`terminal`], [`plural`] |
 //! | command-line values; output, logging and signals | [`args`], [`program`] |
 
 pub mod args;

@@ -1,8 +1,8 @@
-//! Numbers with the noun that they count.
+//! Formats numbers with singular or plural nouns.
 
 use std::fmt::Display;
 
-/// Returns a number with the form of the noun that it needs.
+/// Returns a number followed by the singular or plural form of a noun.
 ///
 /// ```
 /// use app_support::plural::counted;

@@ -57,7 +57,7 @@ pub async fn run_checks<B: Backend + 'static>(
     let mut report = SuiteReport::default();
     // The name is unique because several suites may run concurrently in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
-    // Kept while other checks run in guests of their own.
+    // Kept while other checks run in separate guests.
     let mut shared: Option<TestContext> = None;
     for check in checks {
         let dir = state.join(report.outcomes.len().to_string());

@@ -77,7 +77,7 @@ pub(crate) fn code_of_text(text: &str) -> &str {
     }
 }
 
-/// Returns the error code for the text of the error of a node that ended a run, or `None` if the text determines no code.
+/// Returns the code of the node error that ended a run, or `None` if its text contains no code.
 #[cfg(feature = "cluster")]
 pub(crate) fn code_of_node_text(mut text: &str) -> Option<String> {
     // A node that runs a graph reports the failed node of that graph.

@@ -154,7 +154,8 @@ fn measure(name: &str, lines: &[(String, String)], expect: bool) -> (usize, usiz
     (lines.len(), lines.iter().filter(|it| is_reported(it)).count())
 }
 
-/// Formats the recall and the rate of false positives. Both arguments are numbers of lines and of reported lines.
+/// Formats the recall and the rate of false positives. Each pair contains the number of lines and
+/// the number of reported lines.
 fn figures(name: &str, secrets: (usize, usize), lookalikes: (usize, usize)) -> String {
     format!(
         "{name}: recall {:.1} % of {} secrets, false positives {:.1} % of {} look-alikes",

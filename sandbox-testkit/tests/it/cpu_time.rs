@@ -18,7 +18,7 @@ use crate::{
     suite::{as_nobody, gvisor},
 };
 
-/// Processor time that the calculation takes on the host, about.
+/// Approximate processor time of the calculation on the host.
 const WORK: Duration = Duration::from_millis(400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,7 +34,7 @@ fn image_build_is_reproducible_and_cached() {
     check_program_alone(dir.path(), &one, &two);
 }
 
-/// Checks that the program builds the same images, with nothing of its checkout and of its environment.
+/// Checks that the program builds the same images outside its checkout and with an empty environment.
 fn check_program_alone(dir: &Path, one: &Path, two: &Path) {
     let (program, three) = (dir.join("sandbox-vm"), dir.join("three"));
     fs::copy(env!("CARGO_BIN_EXE_sandbox-vm"), &program).unwrap();

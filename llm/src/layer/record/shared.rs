@@ -243,8 +243,8 @@ impl SharedParts {
         }
     }
 
-    /// Numbers an item with the given JSON, unless it is short or was numbered as a part of itself: a list of strings
-    /// has items that are strings, too.
+    /// Numbers an item with the given JSON, unless it is short or already numbered. Packing a string that is an item of a
+    /// list numbers it first as a string.
     fn add_new_item(&mut self, item: &Value, json: String) {
         if json.len() >= MIN_BYTES
             && let Entry::Vacant(place) = self.item_numbers.entry(json)

@@ -55,7 +55,7 @@ pub(in crate::backend) struct JailHandle {
     cgroup: Option<Cgroup>,
     // Std mutexes suffice, because they are held only briefly and never across an await.
     last_hits: Mutex<LimitHits>,
-    /// Measurements of what no control group counts.
+    /// Measurements of resources that no control group counts.
     sampled: Arc<Mutex<Sampled>>,
     diagnostics: Option<Diagnostics>,
     started: Instant,
