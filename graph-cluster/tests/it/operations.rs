@@ -194,12 +194,12 @@ pub(crate) async fn status_server_limits_connections_and_requires_its_key(cluste
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
     }
     drop(idle);
-    let public = Command::new(env!("CARGO_BIN_EXE_cluster"))
-        .args(["serve", "0.0.0.0:0"])
-        .env("DATABASE_URL", &cluster.database)
-        .env_remove("CLUSTER_API_KEY")
-        .output()
-        .expect("the program is built");
-    let problem = String::from_utf8_lossy(&public.stderr);
-    assert!(!public.status.success() && problem.contains("set CLUSTER_API_KEY"), "{problem}");
+    for (key, expected) in [(None, "set CLUSTER_API_KEY"), (Some(""), "invalid CLUSTER_API_KEY")] {
+        let mut public = Command::new(env!("CARGO_BIN_EXE_cluster"));
+        public.args(["serve", "0.0.0.0:0"]).env("DATABASE_URL", &cluster.database);
+        public.env_remove("CLUSTER_API_KEY").envs(key.map(|it| ("CLUSTER_API_KEY", it)));
+        let output = public.output().expect("the program is built");
+        let problem = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && problem.contains(expected), "{problem}");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::{FromRequestParts, Request, State},
-    http::{Method, request::Parts},
+    http::{Method, Uri, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -15,6 +15,8 @@ use super::{
     authorize::{AccessRequest, Action, Authorize, Decision, Resource},
     error::{ApiError, ApiResult},
     manager::Manager,
+    operations::find_operation,
+    request::query::Query,
     required_access::required_access,
     store_area::requested_namespace,
     trace_context::trace_parent,
@@ -37,6 +39,7 @@ impl FromRequestParts<Arc<Manager>> for Access {
         manager: &Arc<Manager>,
     ) -> Result<Self, ApiError> {
         let parts = &*parts;
+        check_query(&parts.method, &parts.uri)?;
         let manager = match trace_parent(&parts.headers) {
             Some(trace_parent) => manager.with_trace_parent(trace_parent),
             None => manager.clone(),
@@ -58,6 +61,14 @@ impl FromRequestParts<Arc<Manager>> for Access {
             Scope::Read | Scope::Write => View::of_owner(&client.owner),
         };
         Ok(Self(manager.with_view(authorize(parts, client, view).await?)))
+    }
+}
+
+/// Fails if a request has query parameters although its operation has none. Otherwise, the handler checks them.
+fn check_query(method: &Method, uri: &Uri) -> ApiResult<()> {
+    match find_operation(method, uri) {
+        Some(operation) if operation.query.is_empty() => Query::of_uri(uri)?.finish(),
+        _ => Ok(()),
     }
 }
 

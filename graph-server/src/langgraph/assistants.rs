@@ -35,13 +35,13 @@ pub(super) async fn create_system_assistants(
             updated_at: now,
             version: 1,
         };
-        store_version(database, &assistant).await?;
+        store_new(database, &assistant).await?;
     }
     Ok(())
 }
 
-/// Stores a new version of an assistant and makes it the current one.
-pub(super) async fn store_version(database: &Database, assistant: &Assistant) -> ApiResult<()> {
+/// Stores a new assistant and its first version.
+pub(super) async fn store_new(database: &Database, assistant: &Assistant) -> ApiResult<()> {
     database.put_both(&AssistantVersion(assistant.clone()), assistant).await
 }
 

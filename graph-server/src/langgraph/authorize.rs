@@ -122,8 +122,8 @@ pub enum Decision {
     /// must be equal.
     ///
     /// This applies to the objects of the request's [`Resource`]; a request about runs or threads also finds the threads
-    /// of the runs, and the runs of the threads. Other objects that the request uses, such as the assistant of a run, are
-    /// found as with [`Allow`](Self::Allow).
+    /// of the runs, and the runs of the threads. A run is not found if its thread has other entries. Other objects that the
+    /// request uses, such as the assistant of a run, are found as with [`Allow`](Self::Allow).
     ///
     /// Store items have no metadata: a request about them accesses those that were stored with the same entries. Requests
     /// for the metrics fail.

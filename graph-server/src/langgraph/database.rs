@@ -53,7 +53,19 @@ impl Database {
     /// Replaces a document if it was not changed since it was read. Returns whether it was replaced.
     pub(super) async fn replace<T: Document>(&self, document: &T, read: &T) -> ApiResult<bool> {
         let read = to_row(read, None)?.data;
-        self.documents.replace(to_row(document, None)?, &read).await
+        self.documents.replace(to_row(document, None)?, &read, None).await
+    }
+
+    /// Replaces a document like [`Self::replace`], and stores `added`, which belongs to the same owner, both or none.
+    pub(super) async fn replace_and_add<T: Document, A: Document>(
+        &self,
+        document: &T,
+        read: &T,
+        added: &A,
+    ) -> ApiResult<bool> {
+        let owner = self.owner_of::<T>(&document.id()).await?.flatten();
+        let (read, added) = (to_row(read, None)?.data, to_row(added, owner.as_deref())?);
+        self.documents.replace(to_row(document, None)?, &read, Some(added)).await
     }
 
     /// Returns the owner of a document, whether or not the client sees it. The outer option is `None` if the document
@@ -210,6 +222,7 @@ mod tests {
         client.put_both(&changed, &changed).await.unwrap();
         assert_eq!(client.get(&own_id).await.unwrap(), Some(changed));
         assert!(client.delete::<Thread>(&own_id).await.unwrap());
+        check_replacement(&database).await;
         // A filter with lists and objects.
         let entries = hidden.metadata.clone();
         let access = &[(Resource::Threads, Action::Update)];
@@ -217,6 +230,23 @@ mod tests {
         assert_eq!(west.get(&hidden_id).await.unwrap(), Some(hidden));
         assert!(west.delete::<Thread>(&hidden_id).await.unwrap());
         assert!(database.list::<Thread>(None).await.unwrap().is_empty());
+    }
+
+    /// Checks that a document that was changed since it was read is not replaced.
+    async fn check_replacement(database: &Database) {
+        let ada = database.with_view(View::of_owner("ada"));
+        let read = Thread::new(new_id(), team("east"));
+        ada.put(&read).await.unwrap();
+        let changed = Thread { metadata: team("west"), ..read.clone() };
+        let added = Thread::new(new_id(), team("west"));
+        assert!(database.replace_and_add(&changed, &read, &added).await.unwrap());
+        let late = Thread::new(new_id(), team("north"));
+        assert!(!database.replace_and_add(&read, &read, &late).await.unwrap());
+        let stored = ada.list::<Thread>(None).await.unwrap();
+        assert_eq!(stored, [changed, added], "both belong to the owner of the first");
+        for thread in stored {
+            database.delete::<Thread>(&thread.id()).await.unwrap();
+        }
     }
 
     #[tokio::test]

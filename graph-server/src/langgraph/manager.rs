@@ -8,6 +8,7 @@
 
 mod cancel;
 mod create;
+mod create_thread;
 mod delete_thread;
 mod dispatch;
 mod execute;
@@ -133,7 +134,19 @@ impl Manager {
             None => found,
             Some(shared) => self.live_replica(shared, run, found).await?,
         };
-        Ok(live.filter(|it| it.is_visible(self.database.view())))
+        let Some(live) = live.filter(|it| it.is_visible(self.database.view())) else {
+            return Ok(None);
+        };
+        Ok(self.sees_runs_of(live.facts.thread).await?.then_some(live))
+    }
+
+    /// Returns whether the client may see the runs of a thread: it sees the thread, or the thread does not exist.
+    async fn sees_runs_of(&self, thread: Uuid) -> ApiResult<bool> {
+        // A thread has the same owner as its runs, but its metadata can be changed.
+        match self.database.view().required::<Thread>() {
+            Some(_) => Ok(!self.database.is_protected::<Thread>(&thread.to_string()).await?),
+            None => Ok(true),
+        }
     }
 
     /// Fails if a thread with this id exists that the client does not see.
@@ -153,7 +166,8 @@ impl Manager {
     pub(super) async fn feed(&self, thread: Uuid) -> ApiResult<Arc<ThreadFeed>> {
         let feed = self.lock().feed(thread);
         if let Some(shared) = &self.shared_events {
-            self.load_feed(shared, thread, &feed).await?;
+            // All clients share the feed, so it contains the runs that this client does not see too.
+            self.with_view(View::default()).load_feed(shared, thread, &feed).await?;
         }
         Ok(feed)
     }
@@ -234,7 +248,8 @@ impl Manager {
     /// Returns a run of a thread.
     pub(super) async fn run(&self, thread: Uuid, id: Uuid) -> ApiResult<Run> {
         let run = self.database.get::<Run>(&id.to_string()).await?;
-        run.filter(|it| it.thread_id == thread).ok_or_else(|| {
+        let is_visible = self.sees_runs_of(thread).await?;
+        run.filter(|it| is_visible && it.thread_id == thread).ok_or_else(|| {
             ApiError::not_found(format!("run {id} does not exist on thread {thread}"))
         })
     }

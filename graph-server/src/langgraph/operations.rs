@@ -2,6 +2,8 @@
 
 mod operation;
 
+use axum::http::{Method, Uri};
+
 pub(super) use self::operation::{Answer, Operation};
 use self::operation::{Tag, delete, get, post, tag};
 use super::authorize::{
@@ -308,9 +310,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
     ),
 ];
 
-/// Returns the operation that answers a request. `path` contains the segments of the request's path.
-pub(super) fn find_operation(method: &str, path: &[&str]) -> Option<&'static Operation> {
-    let matching = OPERATIONS.iter().filter(|it| it.method == method && has_path(it, path));
+/// Returns the operation that answers a request.
+pub(super) fn find_operation(method: &Method, uri: &Uri) -> Option<&'static Operation> {
+    let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
+    let path: Vec<_> = uri.path().trim_matches('/').split('/').collect();
+    let has_method = |it: &&Operation| it.method.eq_ignore_ascii_case(method);
+    let matching = OPERATIONS.iter().filter(has_method).filter(|it| has_path(it, &path));
     // As in the router, fixed segments have precedence over parameters.
     matching.min_by_key(|it| it.path.matches('{').count())
 }
@@ -326,20 +331,26 @@ fn has_path(operation: &Operation, path: &[&str]) -> bool {
 mod tests {
     use super::*;
 
+    fn find(method: &str, uri: &str) -> Option<&'static str> {
+        let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+        find_operation(&method, &uri.parse().unwrap()).map(|it| it.path)
+    }
+
     #[test]
     fn every_operation_is_found_by_its_path() {
         for operation in OPERATIONS {
             // A name of a graph can be the same as a part of another path.
             for id in ["x", "search"] {
                 let segment = |it: &'static str| if it.starts_with('{') { id } else { it };
-                let path: Vec<_> =
-                    operation.path.trim_matches('/').split('/').map(segment).collect();
-                let found = find_operation(operation.method, &path).map(|it| it.path);
-                assert_eq!(found, Some(operation.path), "{} {path:?}", operation.method);
+                let path: Vec<_> = operation.path.split('/').map(segment).collect();
+                let path = path.join("/");
+                let found = find(operation.method, &path);
+                assert_eq!(found, Some(operation.path), "{} {path}", operation.method);
             }
         }
-        assert!(find_operation("get", &["threads", "x", "missing"]).is_none());
-        assert!(find_operation("get", &["threads", "x", "state", "y", "z"]).is_none());
-        assert!(find_operation("get", &["threads"]).is_none());
+        assert_eq!(find("head", "/threads/x?include=ttl"), Some("/threads/{thread_id}"));
+        assert_eq!(find("get", "/threads/x/missing"), None);
+        assert_eq!(find("get", "/threads/x/state/y/z"), None);
+        assert_eq!(find("get", "/threads"), None);
     }
 }

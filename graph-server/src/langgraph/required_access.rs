@@ -24,19 +24,16 @@ pub(super) fn required_access(
     uri: &Uri,
     body: &Value,
 ) -> &'static [(Resource, Action)] {
-    let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
     let segments: Vec<_> = uri.path().trim_matches('/').split('/').collect();
     let called = body["method"].as_str().unwrap_or_default();
-    match (method, segments.as_slice()) {
+    match (method.as_str(), segments.as_slice()) {
         // A WebSocket, which the OpenAPI document does not describe.
-        ("GET", ["threads", _, "stream", "events"]) => return ALL_COMMANDS,
+        ("GET" | "HEAD", ["threads", _, "stream", "events"]) => return ALL_COMMANDS,
         ("POST", ["threads", _, "commands"]) => return of_command(called),
         ("POST", ["a2a", _]) => return of_a2a(called),
         _ => {}
     }
-    let Some(operation) = find_operation(&method.to_ascii_lowercase(), &segments) else {
-        return &[];
-    };
+    let Some(operation) = find_operation(method, uri) else { return &[] };
     match operation.access.as_slice() {
         [(Assistants, Delete)] if has_flag(uri, "delete_threads") => {
             &[(Assistants, Delete), (Threads, Delete)]

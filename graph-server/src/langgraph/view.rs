@@ -44,6 +44,11 @@ impl View {
         Self { owner: Some(owner.into()), ..Self::default() }
     }
 
+    /// Returns the view of the same client, whose new objects belong to another owner, or to none.
+    pub(super) fn creating_for(self, owner: Option<&str>) -> Self {
+        Self { owner: owner.map(Into::into), ..self }
+    }
+
     /// Returns a view in which the metadata of an object determines whether it is visible, instead of its owner. This
     /// applies to the objects of the resources in `access`.
     pub(super) fn requiring(

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::{auth, server::Server};
 
 #[tokio::test]
 async fn crons_are_created_changed_found_and_deleted() {
@@ -101,6 +101,15 @@ async fn a_change_merges_metadata_and_can_remove_the_end() {
     assert_eq!(server.send(Method::PATCH, &path, &invalid).await.0, 422);
 }
 
+/// Changes the stored crons, so that their next runs are due.
+fn make_crons_due(server: &Server) {
+    let database = rusqlite::Connection::open(server.files().join("api.db")).unwrap();
+    database.busy_timeout(Duration::from_secs(120)).unwrap();
+    let sql =
+        "UPDATE documents SET data = json_set(data, '$.next_run_date', ?1) WHERE kind = 'cron'";
+    database.execute(sql, ["2020-01-01T00:00:00+00:00"]).unwrap();
+}
+
 #[tokio::test]
 async fn a_due_cron_starts_a_run_and_is_scheduled_again() {
     let server = Server::start().await;
@@ -108,11 +117,7 @@ async fn a_due_cron_starts_a_run_and_is_scheduled_again() {
     let body =
         json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *", "input": { "value": "x" } });
     let (_, cron) = server.post(&format!("/threads/{thread}/runs/crons"), &body).await;
-    let database = rusqlite::Connection::open(server.files().join("api.db")).unwrap();
-    database.busy_timeout(Duration::from_secs(120)).unwrap();
-    let sql =
-        "UPDATE documents SET data = json_set(data, '$.next_run_date', ?1) WHERE kind = 'cron'";
-    database.execute(sql, ["2020-01-01T00:00:00+00:00"]).unwrap();
+    make_crons_due(&server);
     // A new cron wakes the timer.
     let other = json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *" });
     server.post("/runs/crons", &other).await;
@@ -133,6 +138,23 @@ async fn a_due_cron_starts_a_run_and_is_scheduled_again() {
         }
     };
     assert_eq!(next, cron["next_run_date"].as_str().unwrap());
+}
+
+#[tokio::test]
+async fn a_cron_that_an_admin_creates_belongs_to_the_owner_of_its_thread() {
+    let server = auth::server().await;
+    let (ada, admin) = (auth::user(&server, "ada"), auth::user(&server, "admin"));
+    let runs = format!("{}/runs", ada.new_thread().await);
+    let cron = json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *", "input": {} });
+    let (_, created) = admin.post(&format!("{runs}/crons"), cron.clone()).await;
+    let path = format!("/runs/crons/{}", created["cron_id"].as_str().unwrap());
+    assert_eq!(ada.status(&path).await, 200);
+    make_crons_due(&server);
+    // A new cron wakes the timer.
+    ada.post("/runs/crons", cron).await;
+    while ada.send(Method::GET, &runs, Value::Null).await.1 == json!([]) {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

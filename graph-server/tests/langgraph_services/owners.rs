@@ -131,3 +131,21 @@ async fn a_time_to_live_that_an_admin_sets_belongs_to_the_owner_of_the_thread() 
     let (_, shown) = ada.send(Method::GET, &format!("{path}?include=ttl"), json!({})).await;
     assert_eq!(shown["ttl"]["ttl_minutes"], 60.0, "{shown}");
 }
+
+#[tokio::test]
+async fn a_version_that_an_admin_stores_belongs_to_the_owner_of_the_assistant() {
+    let server = server().await;
+    let (ada, bob, admin) = (user(&server, "ada"), user(&server, "bob"), user(&server, "admin"));
+    let (_, assistant) = ada.post("/assistants", json!({ "graph_id": "chat" })).await;
+    let own = format!("/assistants/{}", assistant["assistant_id"].as_str().unwrap());
+    let (_, shared) = admin.send(Method::GET, "/assistants/chat", Value::Null).await;
+    let shared = format!("/assistants/{}", shared["assistant_id"].as_str().unwrap());
+    for (path, owner) in [(own, &ada), (shared, &bob)] {
+        let rename = json!({ "name": "renamed" });
+        assert_eq!(admin.send(Method::PATCH, &path, rename).await.0, 200);
+        let (_, versions) = owner.post(&format!("{path}/versions"), json!({})).await;
+        let names: Vec<_> = versions.as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!(names.len(), 2, "{versions}");
+        assert_eq!(names[0], "renamed");
+    }
+}

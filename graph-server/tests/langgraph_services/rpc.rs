@@ -114,6 +114,9 @@ async fn a2a_sends_messages_to_assistants() {
 
     let unknown = call(&server, path, "tasks/get", json!({ "id": "nothing" })).await;
     assert_eq!(unknown["error"]["code"], -32001);
+    let upper = task["id"].as_str().unwrap().to_uppercase();
+    let stored = call(&server, path, "tasks/get", json!({ "id": upper })).await;
+    assert_eq!(stored["result"]["id"], task["id"]);
     let file = json!({ "role": "user", "parts": [{ "kind": "file", "file": {} }] });
     let refused = call(&server, path, "message/send", json!({ "message": file })).await;
     assert_eq!(refused["error"]["code"], -32602);

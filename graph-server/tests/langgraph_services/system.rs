@@ -30,6 +30,9 @@ async fn unknown_query_parameters_are_refused() {
     for path in ["/ok?surprise=1", "/metrics?format=json", "/metrics?surprise=1"] {
         assert_eq!(server.get(path).await.0, 422, "{path}");
     }
+    // These operations have no query parameters.
+    assert_eq!(server.get("/assistants/tiny?surprise=1").await.0, 422);
+    assert_eq!(server.post("/threads?surprise=1", &json!({})).await.0, 422);
 }
 
 #[tokio::test]

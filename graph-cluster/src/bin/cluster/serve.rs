@@ -1,6 +1,9 @@
 //! The command `serve`.
 
-use std::{env, error::Error};
+use std::{
+    env::{self, VarError},
+    error::Error,
+};
 
 use async_trait::async_trait;
 use axum::http::HeaderMap;
@@ -34,8 +37,12 @@ pub(crate) async fn serve(
 
 fn guard(options: &[&str]) -> Result<Guard, Box<dyn Error>> {
     let mut guard = match env::var(API_KEY) {
-        Ok(key) if !key.trim().is_empty() => Guard::new().key(KeyHash::of_checked(key.trim())?),
-        _ => Guard::new(),
+        Ok(key) => {
+            let key = KeyHash::of_checked(key.trim());
+            Guard::new().key(key.map_err(|error| format!("invalid {API_KEY}: {error}"))?)
+        }
+        Err(VarError::NotPresent) => Guard::new(),
+        Err(error) => return Err(format!("cannot read {API_KEY}: {error}").into()),
     };
     let mut options = options.iter();
     while let Some(option) = options.next() {

@@ -82,13 +82,19 @@ impl Manager {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Map, json};
+
     use super::*;
     use crate::langgraph::{
+        authorize::{Action, Resource},
         cancellation::CancelAction,
+        id::new_id,
         manager::test_records::{claim_next, new_run, new_thread, open_manager},
-        records::RunStatus,
+        records::{RunStatus, Thread},
         request::run::MultitaskStrategy,
     };
+    #[cfg(feature = "postgres")]
+    use crate::langgraph::{manager::test_records::manager_with, storage};
 
     fn interrupt() -> Cancellation {
         Cancellation::new(CancelAction::Interrupt, "no longer needed")
@@ -181,5 +187,47 @@ mod tests {
         manager.execute(claim).await;
         let ended = manager.run(run.thread_id, pending.run_id).await.unwrap();
         assert_eq!(ended.status, RunStatus::Interrupted);
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn a_run_that_was_cancelled_after_its_end_was_stored_keeps_its_status() {
+        let Some(url) = graph_tests::postgres::fresh_database() else { return };
+        let manager = manager_with(storage::connect(&url).await.unwrap());
+        let thread = new_thread();
+        let mut run = new_run(thread.thread_id);
+        manager.create(&run, thread).await.unwrap();
+        let killed = claim_next(&manager).await;
+        run.status = RunStatus::Success;
+        assert!(manager.put_ended(&killed, &run, None).await.unwrap());
+        let rollback = Cancellation::new(CancelAction::Rollback, "too late");
+        let outcome = manager.queue.request_cancel(run.run_id, &rollback).await.unwrap();
+        assert!(matches!(outcome, CancelOutcome::Requested));
+        manager.queue.release_claims().await.unwrap();
+
+        manager.execute(claim_next(&manager).await).await;
+        let ended = manager.run(run.thread_id, run.run_id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Success);
+        assert!(!manager.is_busy(run.thread_id).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn runs_are_hidden_from_clients_that_no_longer_see_their_thread() {
+        let manager = open_manager(":memory:");
+        let team = |name: &str| Map::from_iter([("team".to_owned(), json!(name))]);
+        let thread = Thread::new(new_id(), team("east"));
+        let run = Run { metadata: team("east"), ..new_run(thread.thread_id) };
+        manager.create(&run, thread).await.unwrap();
+        let access = &[(Resource::Runs, Action::Update)];
+        let client = manager.with_view(View::of_owner("ada").requiring(team("east"), access));
+        assert!(client.run(run.thread_id, run.run_id).await.is_ok());
+        assert!(client.live(run.run_id).await.unwrap().is_some());
+
+        let moved = manager.change_thread(run.thread_id, |it| it.metadata = team("west"));
+        moved.await.unwrap();
+        assert!(client.run(run.thread_id, run.run_id).await.is_err());
+        assert!(client.live(run.run_id).await.unwrap().is_none());
+        assert!(client.cancel(run.thread_id, run.run_id, interrupt()).await.is_err());
+        assert!(manager.cancel(run.thread_id, run.run_id, interrupt()).await.is_ok());
     }
 }

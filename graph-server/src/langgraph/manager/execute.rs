@@ -60,7 +60,10 @@ impl Manager {
             return Ok(());
         };
         let live = self.live_claimed(claim, &run).await?;
-        if let Some(cancellation) = live.cancellation() {
+        // A run whose end is stored was cancelled too late.
+        if run.status.is_active()
+            && let Some(cancellation) = live.cancellation()
+        {
             self.end_cancelled(claim, &live, cancellation).await;
             return Ok(());
         }

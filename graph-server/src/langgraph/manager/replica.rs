@@ -286,3 +286,37 @@ pub(super) async fn follow(manager: Weak<Manager>, mut notices: broadcast::Recei
         }
     }
 }
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::langgraph::{
+        authorize::{Action, Resource},
+        id::new_id,
+        manager::test_records::{claim_next, manager_with, new_run},
+        storage,
+        view::View,
+    };
+
+    #[tokio::test]
+    async fn a_feed_contains_the_runs_that_its_first_reader_does_not_see() {
+        let Some(url) = graph_tests::postgres::fresh_database() else { return };
+        let executing = manager_with(storage::connect(&url).await.unwrap());
+        let entries = Map::from_iter([("team".to_owned(), json!("east"))]);
+        let thread = Thread::new(new_id(), entries.clone());
+        // The run has no metadata.
+        let run = new_run(thread.thread_id);
+        executing.create(&run, thread).await.unwrap();
+        claim_next(&executing).await;
+
+        let other = manager_with(storage::connect(&url).await.unwrap());
+        let access = &[(Resource::Threads, Action::Read)];
+        let client = other.with_view(View::of_owner("ada").requiring(entries, access));
+        client.feed(run.thread_id).await.unwrap();
+        let feed = other.feed(run.thread_id).await.unwrap();
+        let runs: Vec<_> = feed.runs.borrow().iter().map(|it| it.facts.run).collect();
+        assert_eq!(runs, [run.run_id]);
+    }
+}

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::langgraph::{
     access::Access,
-    assistants::{find_assistant, store_version, versions},
+    assistants::{find_assistant, store_new, versions},
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     json_filter::contains_all,
@@ -98,7 +98,7 @@ async fn create(
         updated_at: now,
         version: 1,
     };
-    store_version(&manager.database, &assistant).await?;
+    store_new(&manager.database, &assistant).await?;
     Ok(Json(assistant))
 }
 
@@ -129,33 +129,49 @@ struct UpdateAssistant {
     description: Option<String>,
 }
 
-/// Stores a new version. Settings are replaced, metadata is merged.
+/// Maximum number of attempts to change an assistant that other requests change at the same time.
+const MAX_ATTEMPTS: usize = 10;
+
+/// Stores a new version.
 async fn update(
     Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<UpdateAssistant>,
 ) -> ApiResult<Json<Assistant>> {
-    let mut assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
-    manager.check_change::<Assistant>(&assistant.assistant_id.to_string()).await?;
-    if let Some(graph) = body.graph_id {
-        manager.graph(&graph)?;
-        assistant.graph_id = graph;
+    for _ in 0..MAX_ATTEMPTS {
+        let read = find_assistant(&manager.graphs, &manager.database, &id).await?;
+        manager.check_change::<Assistant>(&read.assistant_id.to_string()).await?;
+        let changed = body.apply(&manager, read.clone()).await?;
+        let version = AssistantVersion(changed.clone());
+        if manager.database.replace_and_add(&changed, &read, &version).await? {
+            return Ok(Json(changed));
+        }
     }
-    if body.config.is_some() || body.context.is_some() {
-        let config = body.config.unwrap_or_default();
-        (assistant.config, assistant.context) = settings(config, body.context)?;
+    Err(ApiError::conflict("other requests change the assistant at the same time; try again"))
+}
+
+impl UpdateAssistant {
+    /// Returns the next version of an assistant. Settings are replaced, metadata is merged.
+    async fn apply(&self, manager: &Manager, mut assistant: Assistant) -> ApiResult<Assistant> {
+        if let Some(graph) = &self.graph_id {
+            manager.graph(graph)?;
+            assistant.graph_id.clone_from(graph);
+        }
+        if self.config.is_some() || self.context.is_some() {
+            let config = self.config.clone().unwrap_or_default();
+            (assistant.config, assistant.context) = settings(config, self.context.clone())?;
+        }
+        assistant.metadata.extend(self.metadata.clone());
+        manager.database.view().add_required::<Assistant>(&mut assistant.metadata);
+        assistant.name = self.name.clone().unwrap_or(assistant.name);
+        assistant.description = self.description.clone().or(assistant.description);
+        // Versions that the client does not see have numbers too.
+        let unrestricted = manager.database.with_view(View::default());
+        let newest = versions(&unrestricted, assistant.assistant_id).await?;
+        assistant.version = newest.first().map_or(1, |it| it.version + 1);
+        assistant.updated_at = now();
+        Ok(assistant)
     }
-    assistant.metadata.extend(body.metadata);
-    manager.database.view().add_required::<Assistant>(&mut assistant.metadata);
-    assistant.name = body.name.unwrap_or(assistant.name);
-    assistant.description = body.description.or(assistant.description);
-    // Versions that the client does not see have numbers too.
-    let unrestricted = manager.database.with_view(View::default());
-    let newest = versions(&unrestricted, assistant.assistant_id).await?;
-    assistant.version = newest.first().map_or(1, |it| it.version + 1);
-    assistant.updated_at = now();
-    store_version(&manager.database, &assistant).await?;
-    Ok(Json(assistant))
 }
 
 async fn delete(

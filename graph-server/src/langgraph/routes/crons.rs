@@ -27,7 +27,7 @@ use crate::langgraph::{
     error::{ApiError, ApiResult},
     id::{new_id, parse_id},
     manager::Manager,
-    records::{CRON_FIELDS, CRON_SORT_FIELDS, Cron},
+    records::{CRON_FIELDS, CRON_SORT_FIELDS, Cron, Thread},
     request::{
         body::{Body, nullable, or_default},
         config::Metadata,
@@ -78,7 +78,10 @@ async fn create_for_thread(
     Body(body): Body<Settings>,
 ) -> ApiResult<Json<Cron>> {
     let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id;
-    create_cron(&manager, Some(thread), body).await
+    // The cron belongs to the owner of its thread, who may not be the client, if this is an admin.
+    let owner = manager.database.owner_of::<Thread>(&thread.to_string()).await?.flatten();
+    let view = manager.database.view().clone().creating_for(owner.as_deref());
+    create_cron(&manager.with_view(view), Some(thread), body).await
 }
 
 async fn create_cron(

@@ -64,19 +64,24 @@ enum IfExists {
     DoNothing,
 }
 
+impl IfExists {
+    /// Answers a request to create a thread that exists.
+    fn answer(self, existing: Thread) -> ApiResult<Json<Thread>> {
+        match self {
+            Self::DoNothing => Ok(Json(existing)),
+            Self::Raise => Err(ApiError::conflict(format!(
+                "thread {} already exists; use another id, or set `if_exists` to `do_nothing`",
+                existing.thread_id
+            ))),
+        }
+    }
+}
+
 async fn create(
     Access(manager): Access,
     Body(body): Body<CreateThread>,
 ) -> ApiResult<Json<Thread>> {
     let id = body.thread_id.unwrap_or_else(new_id);
-    if let Some(existing) = manager.database.get::<Thread>(&id.to_string()).await? {
-        return match body.if_exists {
-            IfExists::DoNothing => Ok(Json(existing)),
-            IfExists::Raise => Err(ApiError::conflict(format!(
-                "thread {id} already exists; use another id, or set `if_exists` to `do_nothing`"
-            ))),
-        };
-    }
     let mut metadata = body.metadata;
     if let Some(graph) = body.graph_id {
         manager.graph(&graph)?;
@@ -87,7 +92,9 @@ async fn create(
     let steps = steps.collect::<ApiResult<Vec<_>>>()?;
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
     let thread = Thread::new(id, metadata);
-    manager.database.put(&thread).await?;
+    if let Some(existing) = manager.create_thread(&thread).await? {
+        return body.if_exists.answer(existing);
+    }
     if let Some(ttl) = ttl {
         manager.set_ttl(&ttl).await?;
     }

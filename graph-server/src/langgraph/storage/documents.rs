@@ -81,8 +81,9 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
     /// Stores documents like [`Self::put`], all or none.
     async fn put_all(&self, rows: &[(Row, Filter<'_>)]) -> ApiResult<()>;
 
-    /// Replaces the content of a document if it still is `expected`. Returns whether it was replaced.
-    async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool>;
+    /// Replaces the content of a document and stores `added`, if the content still is `expected`. Returns whether it was
+    /// replaced.
+    async fn replace(&self, row: Row, expected: &str, added: Option<Row>) -> ApiResult<bool>;
 
     /// Returns the content of a document.
     async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>>;

@@ -112,8 +112,9 @@ async fn ended(manager: &Manager, task: &Task, live: &LiveRun) -> Result<Value, 
 /// Returns the run that the request names.
 async fn find_run(manager: &Manager, params: &Value) -> Result<Run, RpcError> {
     let id = params["id"].as_str().unwrap_or_default();
-    let run = manager.database.get::<Run>(id).await?;
-    run.ok_or_else(|| RpcError(UNKNOWN_TASK, format!("task `{id}` does not exist")))
+    let unknown = || RpcError(UNKNOWN_TASK, format!("task `{id}` does not exist"));
+    let run = Uuid::try_parse(id).map_err(|_| unknown())?;
+    manager.database.get::<Run>(&run.to_string()).await?.ok_or_else(unknown)
 }
 
 async fn read(manager: &Manager, params: &Value) -> Result<Value, RpcError> {

@@ -65,13 +65,20 @@ impl Documents for PostgresStorage {
         Ok(transaction.commit().await?)
     }
 
-    async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool> {
+    async fn replace(&self, row: Row, expected: &str, added: Option<Row>) -> ApiResult<bool> {
         let update = "
             UPDATE graph_server.document SET data = $3 WHERE kind = $1 AND id = $2 AND data = $4 RETURNING 1";
         // The statement is executed once: after a lost connection, a second execution would find the new content.
-        let connection = self.connection().await?;
-        let rows = connection.query(update, &[&row.kind, &row.id, &row.data, &expected]).await?;
-        Ok(!rows.is_empty())
+        let mut connection = self.connection().await?;
+        let transaction = connection.transaction().await?;
+        let params: [&(dyn ToSql + Sync); 4] = [&row.kind, &row.id, &row.data, &expected];
+        let update = transaction.prepare_cached(update).await?;
+        let replaced = transaction.query_opt(&update, &params).await?.is_some();
+        if let Some(added) = added.filter(|_| replaced) {
+            put(&transaction, &added, Filter::default()).await?;
+        }
+        transaction.commit().await?;
+        Ok(replaced)
     }
 
     async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>> {

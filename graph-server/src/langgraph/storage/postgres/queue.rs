@@ -96,6 +96,7 @@ impl RunQueue for PostgresStorage {
             }
             Err(error) => return Err(error.into()),
         }
+        drop(connection);
         // Start times, and the ends of the leases.
         let select = "
             SELECT extract(epoch FROM min(CASE

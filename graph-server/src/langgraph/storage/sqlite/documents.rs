@@ -145,12 +145,19 @@ impl Documents for SqliteDocuments {
         Ok(transaction.commit()?)
     }
 
-    async fn replace(&self, row: Row, expected: &str) -> ApiResult<bool> {
-        let connection = self.lock();
-        let mut statement = connection.prepare_cached(
-            "UPDATE documents SET data = ?3 WHERE kind = ?1 AND id = ?2 AND data = ?4",
-        )?;
-        Ok(statement.execute(params![row.kind, row.id, row.data, expected])? > 0)
+    async fn replace(&self, row: Row, expected: &str, added: Option<Row>) -> ApiResult<bool> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let update = "UPDATE documents SET data = ?3 WHERE kind = ?1 AND id = ?2 AND data = ?4";
+        let replaced = transaction
+            .prepare_cached(update)?
+            .execute(params![row.kind, row.id, row.data, expected])?
+            > 0;
+        if let Some(added) = added.filter(|_| replaced) {
+            put(&transaction, &added, Filter::default())?;
+        }
+        transaction.commit()?;
+        Ok(replaced)
     }
 
     async fn get(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<Option<String>> {
