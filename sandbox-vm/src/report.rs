@@ -141,7 +141,7 @@ impl IsolationLevel {
         match self {
             Self::Off => "isolation: off, NOT ISOLATED",
             Self::Process => "isolation: process, shares the host's kernel",
-            Self::Kernel => "isolation: kernel, own kernel in a host process",
+            Self::Kernel => "isolation: kernel, own kernel on top of the host's kernel",
             Self::Vm => "isolation: vm",
         }
     }

@@ -3,7 +3,7 @@
 /** Descriptions of the isolation levels. */
 export const LEVELS = {
   vm: "isolation: vm",
-  kernel: "isolation: kernel, own kernel in a host process",
+  kernel: "isolation: kernel, own kernel on top of the host's kernel",
   process: "isolation: process, shares the host's kernel",
   off: "isolation: off, NOT ISOLATED",
 };
