@@ -193,7 +193,7 @@ fn members_of_the_devices_group_can_start_guests() {
     command.args(["--mount", "sh", "-c", &script]).arg(env::current_exe().unwrap());
     command.env("TMPDIR", dir.path()).env_remove("XDG_RUNTIME_DIR").env_remove(REQUIRE);
     let output = command.current_dir(dir.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    assert!(!text.contains("not available"), "{text}");
+    let [out, err] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
+    assert!(!err.contains("not available"), "{err}");
 }
