@@ -731,6 +731,14 @@ mod tests {
     }
 
     #[test]
+    fn debates_run_one_at_a_time_by_default() {
+        let Command::Run(run) = Cli::parse_from(["consulting", "run", "NVDA"]).command else {
+            panic!("`run` is another command")
+        };
+        assert_eq!(run.execution.concurrency, 1);
+    }
+
+    #[test]
     fn invalid_arguments_are_rejected() {
         for invalid in [
             "run",

@@ -12,7 +12,7 @@ use super::{
     dashboard::{
         AgentProgress, AgentStatus, Dashboard, LAYERS, MoveProgress, MoveState, finished_turns,
     },
-    text::{Line, Style},
+    text::{Line, Style, truncate, wrap},
 };
 use sandbox_vm::report::IsolationLevel;
 
@@ -27,6 +27,9 @@ const NOT_ISOLATED: &str = "NOT ISOLATED: debates have all permissions of this p
 const TEXT_COLUMN: usize = 4;
 const NAME_WIDTH: usize = 14;
 
+/// Number of full lines after which a warning is cut.
+const WARNING_LINES: usize = 5;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
@@ -40,7 +43,7 @@ pub(super) fn render(run: &Dashboard, now: Duration, size: Size) -> Vec<Line> {
         lines.extend(self::layer(run, layer, name, now));
     }
     lines.extend(debates(run, now, size.columns));
-    let below = footer(run, now);
+    let below = footer(run, now, size.columns);
     let room = size.lines.saturating_sub(lines.len() + below.len());
     lines.extend(leaders(run, room, size.columns));
     lines.extend(below);
@@ -203,7 +206,7 @@ fn leaders(run: &Dashboard, room: usize, columns: usize) -> Vec<Line> {
 }
 
 /// Renders the spending, the elapsed time and the warnings.
-fn footer(run: &Dashboard, now: Duration) -> Vec<Line> {
+fn footer(run: &Dashboard, now: Duration, columns: usize) -> Vec<Line> {
     let spending = run.spending;
     let mut parts = Vec::new();
     if spending.calls > 0 {
@@ -227,13 +230,22 @@ fn footer(run: &Dashboard, now: Duration) -> Vec<Line> {
         parts.push(format!("waiting for answers for {}", format_duration(wait)));
     }
     let mut lines = vec![Line::new(), Line::new().at(TEXT_COLUMN, Style::Dim, parts.join(" · "))];
-    let warning = |it: &str| Line::new().push(Style::Bad, " !").at(TEXT_COLUMN, Style::Bad, it);
     if let Some((_, IsolationLevel::Off)) = run.sandbox {
-        lines.push(warning(NOT_ISOLATED));
+        lines.extend(warning(NOT_ISOLATED, columns));
     }
     let skipped = run.warnings.len().saturating_sub(3);
-    lines.extend(run.warnings.iter().skip(skipped).map(|it| warning(it)));
+    lines.extend(run.warnings.iter().skip(skipped).flat_map(|it| warning(it, columns)));
     lines
+}
+
+/// Renders a warning on several lines if it is long, because it may end with the command that the user should run.
+fn warning(text: &str, columns: usize) -> Vec<Line> {
+    let width = columns.saturating_sub(TEXT_COLUMN);
+    let marks = std::iter::once(" !").chain(std::iter::repeat(""));
+    let line = |(text, mark): (String, &str)| {
+        Line::new().push(Style::Bad, mark).at(TEXT_COLUMN, Style::Bad, text)
+    };
+    wrap(&truncate(text, width * WARNING_LINES), width).into_iter().zip(marks).map(line).collect()
 }
 
 fn spinner(now: Duration) -> &'static str {

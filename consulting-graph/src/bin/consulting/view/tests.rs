@@ -206,6 +206,20 @@ fn one_debate_without_isolation_does_not_mark_the_others() {
     assert_eq!(rendered.matches("NOT ISOLATED").count(), 1, "{rendered}");
 }
 
+#[test]
+fn a_narrow_terminal_shows_the_whole_command_for_vms() {
+    let mut run = dashboard_after(&[layers(), debates()].concat());
+    let reason = "for VMs, run `sudo usermod -aG kvm $USER` and log in again".to_owned();
+    let (backend, isolation) = ("jail".to_owned(), IsolationLevel::Process);
+    let event = PipelineEvent::SandboxDegraded { move_id: None, backend, isolation, reason };
+    run.apply(&event, Duration::ZERO);
+    let rendered = rendered(&run, 1, Size { columns: 60, lines: 40 });
+    let words = rendered.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = "! debates run in jail (isolation: process, shares the host's kernel); \
+                    for VMs, run `sudo usermod -aG kvm $USER` and log in again";
+    assert!(words.contains(expected), "{rendered}");
+}
+
 fn not_isolated(move_id: Option<&str>) -> PipelineEvent {
     PipelineEvent::SandboxDegraded {
         move_id: move_id.map(str::to_owned),

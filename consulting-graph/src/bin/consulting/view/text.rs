@@ -110,6 +110,21 @@ pub(crate) fn truncate(text: &str, columns: usize) -> String {
     result
 }
 
+/// Splits text at spaces into lines of at most this many columns. A longer word has a line of its own.
+pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Returns the first line that is not empty, without control characters and leading Markdown markup.
 pub(crate) fn first_line(text: &str) -> String {
     let text = strip_invisible(text).replace('\t', " ");
@@ -125,7 +140,7 @@ pub(crate) fn first_line(text: &str) -> String {
 mod tests {
     use unicode_width::UnicodeWidthStr;
 
-    use super::{Line, Style, first_line, truncate};
+    use super::{Line, Style, first_line, truncate, wrap};
 
     #[test]
     fn text_is_truncated_by_columns_not_characters() {
@@ -140,6 +155,12 @@ mod tests {
             assert_eq!(truncate(text, columns), expected);
             assert!(truncate(text, columns).width() <= columns);
         }
+    }
+
+    #[test]
+    fn lines_are_wrapped_at_spaces() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("one incomprehensible word", 7), ["one", "incomprehensible", "word"]);
     }
 
     #[test]
