@@ -22,8 +22,8 @@ pub fn answer(prompt: &str) -> String {
 pub struct Inquiry {
     /// Subject of the inquiry.
     pub topic: String,
-    /// What the inquiry does besides its work: `interrupt`, `fail`, `escape`, `hang`, `pulse`, `spy`,
-    /// or nothing.
+    /// What the inquiry does besides its work: `interrupt`, `fail`, `open-files`, `escape`, `hang`, `pulse`, `spy`, or
+    /// nothing.
     pub mode: String,
     /// Number of inquiries so far. It exceeds 1 only with thread persistence.
     #[reduce(add)]
@@ -100,6 +100,8 @@ async fn conclude(
 ) -> Result<Command<Inquiry, NoRoute, Goto>, NodeError> {
     match inquiry.mode.as_str() {
         "fail" => Err("the inquiry found nothing".into()),
+        // The message of the error that the operating system returns.
+        "open-files" => Err("Too many open files (os error 24)".into()),
         "escape" => {
             let update = Report::update().findings(["the inquiry gave up".to_owned()]);
             Ok(Command::parent::<Report>(update, Goto::node("calm")))

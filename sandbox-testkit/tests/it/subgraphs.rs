@@ -549,6 +549,16 @@ async fn forbidden_actions_of_the_guest_fail_the_node() {
     .await;
 }
 
+#[tokio::test]
+async fn exceeded_limit_on_open_files_is_named() {
+    on_each_backend(async |sandboxes| {
+        let thread = sandboxed_thread(&sandboxes, plain_options());
+        let error = thread.run(start("open-files")).await.unwrap_err().to_string();
+        assert!(error.contains("the graph exceeded the sandbox's limit on open files"), "{error}");
+    })
+    .await;
+}
+
 /// An ordinary subgraph is also collapsed by `mermaid` and opened by `mermaid_expanded`.
 #[tokio::test]
 async fn drawing_marks_the_sandbox_and_keeps_the_fingerprint() {
