@@ -18,13 +18,9 @@ pub(super) async fn create_system_assistants(
     database: &Database,
 ) -> ApiResult<()> {
     for graph in graphs.names() {
-        let id = system_assistant(graph);
-        if database.get::<Assistant>(&id.to_string()).await?.is_some() {
-            continue;
-        }
         let now = now();
         let assistant = Assistant {
-            assistant_id: id,
+            assistant_id: system_assistant(graph),
             graph_id: graph.to_owned(),
             config: json!({}),
             context: json!({}),
@@ -40,9 +36,9 @@ pub(super) async fn create_system_assistants(
     Ok(())
 }
 
-/// Stores a new assistant and its first version.
-pub(super) async fn store_new(database: &Database, assistant: &Assistant) -> ApiResult<()> {
-    database.put_both(&AssistantVersion(assistant.clone()), assistant).await
+/// Stores a new assistant and its first version, unless its id is in use. Returns whether they were stored.
+pub(super) async fn store_new(database: &Database, assistant: &Assistant) -> ApiResult<bool> {
+    database.add(assistant, &AssistantVersion(assistant.clone())).await
 }
 
 /// Returns all versions of an assistant, newest first.

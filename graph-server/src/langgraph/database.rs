@@ -39,15 +39,16 @@ impl Database {
         self.documents.put(row, self.view.change_filter::<T>()).await
     }
 
-    /// Stores two documents like [`Self::put`], both or none.
-    pub(super) async fn put_both<A: Document, B: Document>(
+    /// Stores a new document, and `second` like [`Self::put`], both or none. Does nothing if the id of the new document is
+    /// in use. Returns whether they were stored.
+    pub(super) async fn add<A: Document, B: Document>(
         &self,
-        first: &A,
+        new: &A,
         second: &B,
-    ) -> ApiResult<()> {
-        let first = (to_row(first, self.view.owner())?, self.view.change_filter::<A>());
-        let second = (to_row(second, self.view.owner())?, self.view.change_filter::<B>());
-        self.documents.put_all(&[first, second]).await
+    ) -> ApiResult<bool> {
+        let owner = self.view.owner();
+        let (new, second) = (to_row(new, owner)?, to_row(second, owner)?);
+        self.documents.add(new, second, self.view.change_filter::<B>()).await
     }
 
     /// Replaces a document if it was not changed since it was read. Returns whether it was replaced.
@@ -216,12 +217,19 @@ mod tests {
         assert!(!client.is_protected::<Thread>("missing").await.unwrap());
         assert!(client.put(&hidden).await.is_err());
         assert!(!client.delete::<Thread>(&hidden_id).await.unwrap());
+        let new = Thread::new(new_id(), team("east"));
+        let id = new.thread_id.to_string();
+        assert!(client.add(&new, &hidden).await.is_err());
+        assert_eq!(client.get::<Thread>(&id).await.unwrap(), None, "none was stored");
         let changed = Thread { updated_at: "later".to_owned(), ..own.clone() };
-        assert!(client.put_both(&changed, &hidden).await.is_err());
-        assert_eq!(client.get(&own_id).await.unwrap(), Some(own.clone()), "none was stored");
-        client.put_both(&changed, &changed).await.unwrap();
-        assert_eq!(client.get(&own_id).await.unwrap(), Some(changed));
+        assert!(client.add(&new, &changed).await.unwrap());
+        assert_eq!(client.list::<Thread>(None).await.unwrap(), [changed.clone(), new.clone()]);
+        for existing in [&Thread { updated_at: "later".to_owned(), ..new.clone() }, &hidden] {
+            assert!(!client.add(existing, &own).await.unwrap());
+        }
+        assert_eq!(client.list::<Thread>(None).await.unwrap(), [changed, new]);
         assert!(client.delete::<Thread>(&own_id).await.unwrap());
+        assert!(client.delete::<Thread>(&id).await.unwrap());
         check_replacement(&database).await;
         // A filter with lists and objects.
         let entries = hidden.metadata.clone();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -99,6 +100,48 @@ async fn a_change_merges_metadata_and_can_remove_the_end() {
     assert!(endless["next_run_date"].is_string(), "{endless}");
     let invalid = json!({ "metadata": "a" });
     assert_eq!(server.send(Method::PATCH, &path, &invalid).await.0, 422);
+}
+
+/// Creates a cron and returns its path.
+async fn create_cron(server: &Server) -> String {
+    let body = json!({ "assistant_id": "tiny", "schedule": "0 0 1 1 *" });
+    let (status, cron) = server.post("/runs/crons", &body).await;
+    assert_eq!(status, 200, "{cron}");
+    format!("/runs/crons/{}", cron["cron_id"].as_str().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_changes_of_a_cron_are_all_stored() {
+    let server = Server::start().await;
+    for _ in 0..20 {
+        let path = create_cron(&server).await;
+        let changes: Vec<_> =
+            (0..5).map(|it| json!({ "metadata": { format!("key-{it}"): it } })).collect();
+        let changed = changes.iter().map(|it| server.send(Method::PATCH, &path, it));
+        for (status, changed) in join_all(changed).await {
+            assert_eq!(status, 200, "{changed}");
+        }
+        let (_, cron) = server.get(&path).await;
+        let expected = json!({ "key-0": 0, "key-1": 1, "key-2": 2, "key-3": 3, "key-4": 4 });
+        assert_eq!(cron["metadata"], expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_does_not_restore_a_deleted_cron() {
+    let server = Server::start().await;
+    for _ in 0..20 {
+        let path = create_cron(&server).await;
+        let (change, nothing) = (json!({ "enabled": false }), json!({}));
+        let changed = (0..4).map(|_| server.send(Method::PATCH, &path, &change));
+        let deleted = server.send(Method::DELETE, &path, &nothing);
+        let (deleted, changed) = tokio::join!(deleted, join_all(changed));
+        assert_eq!(deleted.0, 204);
+        for (status, changed) in changed {
+            assert!([200, 404].contains(&status), "{status}: {changed}");
+        }
+        assert_eq!(server.get(&path).await.0, 404);
+    }
 }
 
 /// Changes the stored crons, so that their next runs are due.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod agent;
+mod assistants;
 mod auth;
 mod authorize;
 mod crons;

@@ -1,6 +1,8 @@
 //! Commands of the event protocol for checkpoints, forks, the tree of graphs, and injected messages.
 
-use serde_json::{Value, json};
+use async_trait::async_trait;
+use graph_server::langgraph::{AccessRequest, Authorize, Decision};
+use serde_json::{Map, Value, json};
 
 use crate::{
     agent::add_agent,
@@ -161,6 +163,40 @@ async fn the_tree_shows_that_a_run_is_active() {
         tokio::task::yield_now().await;
     }
     assert_eq!(tree(&server, run).await["status"], "running");
+}
+
+/// The client `bob` sees the threads and runs of the team `west`. Other clients are not restricted.
+#[derive(Debug)]
+struct WestForBob;
+
+#[async_trait]
+impl Authorize for WestForBob {
+    async fn authorize(&self, request: &AccessRequest<'_>) -> Decision {
+        match request.client.owner == "bob" {
+            true => Decision::AllowWhere(Map::from_iter([("team".to_owned(), json!("west"))])),
+            false => Decision::Allow,
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_tree_is_that_of_the_latest_run_that_the_client_sees() {
+    let server = Server::start_authorized(auth::guard(), WestForBob).await;
+    let (ada, bob) = (auth::user(&server, "ada"), auth::user(&server, "bob"));
+    let (_, thread) = ada.post("/threads", json!({ "metadata": { "team": "west" } })).await;
+    let thread = format!("/threads/{}", thread["thread_id"].as_str().unwrap());
+    for (graph, input, team) in
+        [("parent", json!({ "log": [] }), "west"), ("tiny", json!({ "value": "x" }), "east")]
+    {
+        let metadata = json!({ "team": team });
+        let run = json!({ "assistant_id": graph, "input": input, "metadata": metadata });
+        assert_eq!(ada.post(&format!("{thread}/runs/wait"), run).await.0, 200);
+    }
+    let body = json!({ "id": 1, "method": "agent.getTree", "params": {} });
+    for (client, graph) in [(ada, "tiny"), (bob, "parent")] {
+        let (_, answer) = client.post(&format!("{thread}/commands"), body.clone()).await;
+        assert_eq!(answer["result"]["tree"]["graph_name"], graph, "{answer}");
+    }
 }
 
 #[tokio::test]

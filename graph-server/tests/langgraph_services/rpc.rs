@@ -22,9 +22,9 @@ async fn call(server: &Server, path: &str, method: &str, params: Value) -> Value
 #[tokio::test]
 async fn mcp_lists_and_calls_graphs_as_tools() {
     let server = Server::start().await;
-    let version = json!({ "protocolVersion": "2025-03-26" });
+    let version = json!({ "protocolVersion": "2025-06-18" });
     let answer = call(&server, "/mcp", "initialize", version).await;
-    assert_eq!(answer["result"]["protocolVersion"], "2025-03-26");
+    assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     assert_eq!(server.post("/mcp", &notification).await.0, 202);
 
@@ -61,9 +61,19 @@ async fn mcp_refuses_unsupported_versions_of_the_protocol() {
         request.send().await.unwrap().status().as_u16()
     };
     assert_eq!(status("tools/list", "2025-11-25").await, 200);
+    assert_eq!(status("tools/list", "2025-03-26").await, 400);
     assert_eq!(status("tools/list", "2026-99-99").await, 400);
     // The body of this request contains the version that the client prefers.
     assert_eq!(status("initialize", "2026-99-99").await, 200);
+    // Version 2025-03-26 requires batches, which the server refuses.
+    for (wanted, version) in
+        [("2025-03-26", "2024-11-05"), ("2026-99-99", "2025-11-25"), ("1", "2025-11-25")]
+    {
+        let params = json!({ "protocolVersion": wanted });
+        let answer = call(&server, "/mcp", "initialize", params).await;
+        assert_eq!(answer["result"]["protocolVersion"], version, "{wanted}");
+    }
+    assert_eq!(server.post("/mcp", &json!([])).await.0, 422);
 }
 
 /// Runs a Python script that calls the server at `url` with the packages in the directory `client`.

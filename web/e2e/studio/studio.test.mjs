@@ -182,8 +182,24 @@ test("a chat streams tokens, shows tool calls and keeps markup as text", { timeo
   await page.getByRole("button", { name: "Send" }).click();
   await chat.getByText("Calls weather").waitFor();
   await chat.getByText("The tool says: it rains in Rome.").waitFor();
-  await page.getByText(/tokens in, 36 out/).waitFor();
+  for (const name of [/^Checkpoint/, "Threads"]) {
+    await page
+      .getByRole("region", { name })
+      .getByText(/tokens in, 36 out/)
+      .waitFor();
+  }
   await checkBoth(page, "studio-chat");
+  await page.getByRole("tab", { name: "Runs (2)" }).click();
+  const runs = page.getByRole("tabpanel", { name: /^Runs/ }).getByRole("listitem");
+  await runs
+    .filter({ hasText: "weather" })
+    .getByText(/tokens in, 24 out/)
+    .waitFor();
+  await runs
+    .filter({ hasText: "onerror" })
+    .getByText(/tokens in, 12 out/)
+    .waitFor();
+  await page.getByRole("tab", { name: "Chat" }).click();
 
   // The button is enabled when the previous run has ended; the Enter key has no effect before.
   await page.getByLabel("Message").fill("Send a mail.");

@@ -2,12 +2,11 @@ import { Bot, Cog, User, Wrench } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { cn } from "@/lib/cn";
-import { count, dollars } from "@/lib/format";
 import { Blocks } from "@/text/blocks";
 import { JsonView } from "@studio/ui/json-view";
 
 import { type Message, roleOf, textOf, toolCallsOf } from "./messages";
-import { usageOf } from "./usage";
+import { usageOf, usageText } from "./usage";
 
 const ROLES: Record<string, { word: string; icon: typeof Bot; className: string }> = {
   human: { word: "Person", icon: User, className: "bg-accent-soft ml-auto" },
@@ -33,8 +32,7 @@ export function MessageView({ message }: { message: Message }): ReactElement {
     <article aria-label={word} className={cn("w-fit max-w-[88%] rounded-xl px-3.5 py-2.5", className)}>
       <p className="mb-1 flex items-center gap-1.5 text-xs text-dim">
         <Icon aria-hidden size={13} /> {name ? `${word} · ${name}` : word}
-        {usage && ` · ${count(usage.input)} tokens in, ${count(usage.output)} out`}
-        {usage && usage.cost !== null && ` · ${dollars(usage.cost)}`}
+        {usage && ` · ${usageText(usage)}`}
       </p>
       {text !== "" &&
         (roleOf(message) === "ai" ? (

@@ -1,5 +1,6 @@
 /** Tokens and cost of model calls, where messages report them. */
 
+import { count, dollars } from "@/lib/format";
 import { isObject } from "@studio/api/json";
 import type { Json } from "@studio/api/types";
 
@@ -34,6 +35,12 @@ export function usageOf(message: Message): Usage | null {
     output: [usage["output_tokens"], usage["output"]].find(isNumber) ?? 0,
     cost: cost ?? null,
   };
+}
+
+/** Describes a usage: `1,200 tokens in, 30 out · $0.05`. */
+export function usageText({ input, output, cost }: Usage): string {
+  const tokens = `${count(input)} tokens in, ${count(output)} out`;
+  return cost === null ? tokens : `${tokens} · ${dollars(cost)}`;
 }
 
 function isNumber(value: Json | undefined): value is number {

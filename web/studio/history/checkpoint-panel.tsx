@@ -2,13 +2,13 @@ import { GitBranch, Pencil, Play } from "lucide-react";
 import { type ReactElement, useState } from "react";
 
 import { useAction } from "@/actions/use-action";
-import { count, dollars, when } from "@/lib/format";
+import { when } from "@/lib/format";
 import { Button } from "@/ui/button";
 import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 import { Tabs } from "@/ui/tabs";
 import { messagesIn } from "@studio/chat/messages";
-import { totalUsage } from "@studio/chat/usage";
+import { totalUsage, usageText } from "@studio/chat/usage";
 import { useStoredDraft } from "@studio/form/stored-draft";
 import { JsonView } from "@studio/ui/json-view";
 
@@ -61,8 +61,7 @@ export function CheckpointPanel(props: Props): ReactElement {
       <p className="text-xs text-dim">
         {checkpoint.createdAt && when(checkpoint.createdAt)}
         {checkpoint.next.length > 0 ? ` · next: ${checkpoint.next.join(", ")}` : " · complete"}
-        {usage && ` · ${count(usage.input)} tokens in, ${count(usage.output)} out`}
-        {usage && usage.cost !== null && ` · ${dollars(usage.cost)}`}
+        {usage && ` · ${usageText(usage)}`}
       </p>
       {error !== null && <Problem title="The run could not be started" error={error} />}
       {others.length > 0 && (

@@ -1,11 +1,13 @@
-import { type ReactElement, useState } from "react";
+import { type ReactElement, useMemo, useState } from "react";
 
 import { Field } from "@/ui/field";
 import type { Run } from "@studio/api/types";
+import { usageText } from "@studio/chat/usage";
 import { brief } from "@studio/ui/json-view";
 import { shortTime } from "@studio/ui/short-time";
 import { StatusBadge } from "@studio/ui/status-badge";
 
+import { usageByRun } from "./run-usage";
 import type { ThreadView } from "./use-thread";
 
 /** The runs of the thread, newest first. Choosing one selects its last checkpoint. */
@@ -17,6 +19,8 @@ export function RunList({
   onSelect: (checkpoint: string) => void;
 }): ReactElement {
   const [query, setQuery] = useState("");
+  const checkpoints = view?.checkpoints;
+  const usages = useMemo(() => usageByRun(checkpoints ?? []), [checkpoints]);
   if (!view || view.runs.length === 0) {
     return <p className="py-4 text-center text-sm text-dim">This thread has no runs yet.</p>;
   }
@@ -32,6 +36,7 @@ export function RunList({
       />
       <ul className="divide-y divide-line">
         {found.map((it) => {
+          const usage = usages.get(it.run_id);
           const last = view.checkpoints.findLast((checkpoint) => checkpoint.run === it.run_id);
           return (
             <li key={it.run_id}>
@@ -47,6 +52,7 @@ export function RunList({
                   <span className="ml-auto text-xs text-dim">{shortTime(it.created_at)}</span>
                 </span>
                 <span className="mt-1 block font-mono text-xs text-dim">{it.run_id}</span>
+                {usage && <span className="block text-xs text-dim">{usageText(usage)}</span>}
                 {it.cancel_reason && <span className="block text-xs text-dim">Cancelled: {it.cancel_reason}</span>}
               </button>
             </li>

@@ -2,6 +2,7 @@
 
 import type { Thread } from "@studio/api/types";
 import { messagesIn, textOf } from "@studio/chat/messages";
+import { totalUsage, usageText } from "@studio/chat/usage";
 import { brief } from "@studio/ui/json-view";
 
 /** Returns the first message of the thread, or its fields that are not empty, or its id. */
@@ -11,6 +12,12 @@ export function summaryOf(thread: Thread): string {
   if (first) return brief(textOf(first));
   const fields = Object.entries(values).filter(([, value]) => !isEmpty(value));
   return brief(fields.map(([name, value]) => `${name}: ${brief(value)}`).join(", "), 160) || thread.thread_id;
+}
+
+/** Describes the tokens and the cost of the messages in the newest state; null if none reports them. */
+export function usageTextOf(thread: Thread): string | null {
+  const usage = totalUsage(messagesIn(thread.values ?? {}));
+  return usage && usageText(usage);
 }
 
 function isEmpty(value: unknown): boolean {

@@ -16,7 +16,7 @@ import { ConfirmButton } from "@/ui/confirm-button";
 import { shortTime } from "@studio/ui/short-time";
 import { StatusBadge } from "@studio/ui/status-badge";
 
-import { matches, summaryOf } from "./summary";
+import { matches, summaryOf, usageTextOf } from "./summary";
 
 interface Props {
   /** Name of the graph in URLs. */
@@ -140,6 +140,7 @@ function List({
                 <span className="ml-auto text-xs text-dim">{shortTime(it.updated_at)}</span>
               </span>
               <span className="mt-1 line-clamp-2 text-[13px]">{summaryOf(it)}</span>
+              <span className="block text-xs text-dim">{usageTextOf(it)}</span>
             </Link>
             {it.thread_id === current && (
               <div className="flex gap-1 px-1.5 pb-1.5">

@@ -24,6 +24,8 @@ impl Manager {
         run: &Run,
         new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
+        // It is declared before `created`, so it is dropped after it.
+        let mut unstored = UnstoredRun { manager: self, run: run.run_id, is_stored: false };
         let (mut new_thread, mut created) = (Some(new_thread), None);
         let mut cancelled = Vec::new();
         let mut decide = |entry: ThreadEntry| {
@@ -52,11 +54,8 @@ impl Manager {
                 reserve: false,
             })
         };
-        let changed = self.queue.change_thread(run.thread_id, &mut decide).await;
-        if let Err(error) = changed {
-            self.lock().remove(run.run_id);
-            return Err(error);
-        }
+        self.queue.change_thread(run.thread_id, &mut decide).await?;
+        unstored.is_stored = true;
         if let Some(cancellation) = cancellation_of_others(run) {
             self.cancel_here(&cancelled, &cancellation);
         }
@@ -68,6 +67,23 @@ impl Manager {
         let live_runs = self.lock();
         let live = runs.iter().filter_map(|it| live_runs.live.get(it));
         live.for_each(|it| it.request_cancel(cancellation.clone()));
+    }
+}
+
+/// A run that is in memory before it is stored. Unless it is stored, it is removed from memory, because the storage failed
+/// or the client has disconnected.
+struct UnstoredRun<'a> {
+    manager: &'a Manager,
+    run: Uuid,
+    is_stored: bool,
+}
+
+impl Drop for UnstoredRun<'_> {
+    fn drop(&mut self) {
+        // A run that was stored although the connection was lost may already be executing.
+        if !self.is_stored {
+            self.manager.lock().remove_unused(self.run);
+        }
     }
 }
 
@@ -103,4 +119,32 @@ fn cancellation_of_others(run: &Run) -> Option<Cancellation> {
     };
     let reason = format!("run {} was created on the same thread", run.run_id);
     Some(Cancellation::new(action, reason))
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::{future::poll_fn, task::Poll};
+
+    use super::*;
+    use crate::langgraph::{
+        manager::test_records::{manager_with, new_run, new_thread},
+        storage,
+    };
+
+    #[tokio::test]
+    async fn a_run_whose_client_disconnects_before_it_is_stored_is_not_in_memory() {
+        let Some(url) = graph_tests::postgres::fresh_database() else { return };
+        let manager = manager_with(storage::connect(&url).await.unwrap());
+        let thread = new_thread();
+        let run = new_run(thread.thread_id);
+        let mut creating = Box::pin(manager.create(&run, thread));
+        while manager.known(run.run_id).is_none() {
+            let is_pending =
+                poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending, "the run is in memory before it is stored");
+            tokio::task::yield_now().await;
+        }
+        drop(creating);
+        assert!(manager.known(run.run_id).is_none());
+    }
 }

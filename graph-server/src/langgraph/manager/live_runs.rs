@@ -83,7 +83,7 @@ impl LiveRuns {
         }
     }
 
-    /// Removes a run that another replica executes, unless it is in use.
+    /// Removes a run that this process does not execute, unless it is in use.
     pub(super) fn remove_unused(&mut self, run: Uuid) {
         let is_unused = |it: &Arc<LiveRun>| Arc::strong_count(it) == 1 && !it.is_executing();
         if self.live.get(&run).is_some_and(is_unused) {

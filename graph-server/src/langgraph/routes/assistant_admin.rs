@@ -74,14 +74,6 @@ async fn create(
 ) -> ApiResult<Json<Assistant>> {
     manager.graph(&body.graph_id)?;
     let id = body.assistant_id.unwrap_or_else(new_id);
-    if let Some(existing) = manager.database.get::<Assistant>(&id.to_string()).await? {
-        return match body.if_exists {
-            IfExists::DoNothing => Ok(Json(existing)),
-            IfExists::Raise => Err(ApiError::conflict(format!(
-                "assistant {id} already exists; use another id, or set `if_exists` to `do_nothing`"
-            ))),
-        };
-    }
     let (config, context) = settings(body.config, body.context)?;
     let mut metadata = body.metadata;
     manager.database.view().add_required::<Assistant>(&mut metadata);
@@ -98,8 +90,17 @@ async fn create(
         updated_at: now,
         version: 1,
     };
-    store_new(&manager.database, &assistant).await?;
-    Ok(Json(assistant))
+    if store_new(&manager.database, &assistant).await? {
+        return Ok(Json(assistant));
+    }
+    let existing = manager.database.get::<Assistant>(&id.to_string()).await?;
+    match (existing, body.if_exists) {
+        (Some(existing), IfExists::DoNothing) => Ok(Json(existing)),
+        (Some(_), IfExists::Raise) => Err(ApiError::conflict(format!(
+            "assistant {id} already exists; use another id, or set `if_exists` to `do_nothing`"
+        ))),
+        (None, _) => Err(ApiError::id_in_use()),
+    }
 }
 
 /// Returns the configuration and the context of an assistant. They are the same settings under two names, so each

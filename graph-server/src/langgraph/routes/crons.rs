@@ -115,37 +115,40 @@ async fn create_cron(
         metadata: Metadata::new(),
         enabled: true,
     };
-    store(manager, cron, body).await
-}
-
-/// Applies settings to a cron and stores it.
-async fn store(manager: &Arc<Manager>, mut cron: Cron, body: Settings) -> ApiResult<Json<Cron>> {
-    if body.on_run_completed.is_some() && cron.thread_id.is_some() {
-        let detail = "`on_run_completed` applies only to crons without a thread; leave it out";
-        return Err(ApiError::invalid(detail));
-    }
-    cron.payload.extend(body.payload);
-    cron.schedule = body.schedule.unwrap_or(cron.schedule);
-    cron.timezone = body.timezone.or(cron.timezone);
-    cron.end_time = match body.end_time {
-        Some(Some(end)) => Some(parse_time(&end)?.to_rfc3339()),
-        Some(None) => None,
-        None => cron.end_time,
-    };
-    cron.enabled = body.enabled.unwrap_or(cron.enabled);
-    cron.on_run_completed = body.on_run_completed.or(cron.on_run_completed);
-    cron.metadata.extend(body.metadata);
-    manager.database.view().add_required::<Cron>(&mut cron.metadata);
-    cron.payload.insert("metadata".to_owned(), Value::Object(cron.metadata.clone()));
-    cron.updated_at = now();
-    cron.next_run_date = next_date(&cron, SystemTime::now().into())?;
-    run_request(&cron)?;
-    if let Some(url) = cron.payload.get("webhook").and_then(Value::as_str) {
-        manager.webhooks.check(url)?;
-    }
+    let cron = body.apply(manager, cron)?;
     manager.database.put(&cron).await?;
     manager.wake_timer().await;
     Ok(Json(cron))
+}
+
+impl Settings {
+    /// Applies the settings to a cron, and validates it.
+    fn apply(&self, manager: &Manager, mut cron: Cron) -> ApiResult<Cron> {
+        if self.on_run_completed.is_some() && cron.thread_id.is_some() {
+            let detail = "`on_run_completed` applies only to crons without a thread; leave it out";
+            return Err(ApiError::invalid(detail));
+        }
+        cron.payload.extend(self.payload.clone());
+        cron.schedule = self.schedule.clone().unwrap_or(cron.schedule);
+        cron.timezone = self.timezone.clone().or(cron.timezone);
+        cron.end_time = match &self.end_time {
+            Some(Some(end)) => Some(parse_time(end)?.to_rfc3339()),
+            Some(None) => None,
+            None => cron.end_time,
+        };
+        cron.enabled = self.enabled.unwrap_or(cron.enabled);
+        cron.on_run_completed = self.on_run_completed.clone().or(cron.on_run_completed);
+        cron.metadata.extend(self.metadata.clone());
+        manager.database.view().add_required::<Cron>(&mut cron.metadata);
+        cron.payload.insert("metadata".to_owned(), Value::Object(cron.metadata.clone()));
+        cron.updated_at = now();
+        cron.next_run_date = next_date(&cron, SystemTime::now().into())?;
+        run_request(&cron)?;
+        if let Some(url) = cron.payload.get("webhook").and_then(Value::as_str) {
+            manager.webhooks.check(url)?;
+        }
+        Ok(cron)
+    }
 }
 
 async fn find(manager: &Manager, id: &str) -> ApiResult<Cron> {
@@ -161,18 +164,29 @@ async fn read(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json
     find(&manager, &id).await.map(Json)
 }
 
+/// Maximum number of attempts to change a cron that other requests change at the same time.
+const MAX_ATTEMPTS: usize = 10;
+
 async fn update(
     Access(manager): Access,
     Path(id): Path<String>,
     Body(body): Body<Settings>,
 ) -> ApiResult<Json<Cron>> {
-    let cron = find(&manager, &id).await?;
-    if body.payload.contains_key("assistant_id") {
-        return Err(ApiError::invalid(
-            "the assistant of a cron cannot be changed; create another cron",
-        ));
+    for _ in 0..MAX_ATTEMPTS {
+        let read = find(&manager, &id).await?;
+        if body.payload.contains_key("assistant_id") {
+            return Err(ApiError::invalid(
+                "the assistant of a cron cannot be changed; create another cron",
+            ));
+        }
+        let changed = body.apply(&manager, read.clone())?;
+        // The timer and other requests may have changed or deleted the cron since it was read.
+        if manager.database.replace(&changed, &read).await? {
+            manager.wake_timer().await;
+            return Ok(Json(changed));
+        }
     }
-    store(&manager, cron, body).await
+    Err(ApiError::conflict("other requests change the cron at the same time; try again"))
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {

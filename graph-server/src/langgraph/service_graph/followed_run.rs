@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     run::Status,
-    service::{ReadOutcome, Service},
+    service::{ReadOutcome, Service, ServiceError},
 };
 
 /// A run of a service that a node follows. If the node is cancelled or fails while the run executes, the run is cancelled.
@@ -71,12 +71,22 @@ impl FollowedRun {
     /// Resumes the run with an answer, unless another client has answered it. Returns whether it was resumed.
     pub(super) async fn answer(&mut self, args: Value) -> Result<bool, NodeError> {
         let status = self.service.get(&self.id).await?.status;
-        let is_answered = status.is_active() || status == Status::Complete;
-        if !is_answered {
-            self.service.resume(&self.id, args).await?;
-            self.cancel_on_drop = true;
+        match status.is_active() || status == Status::Complete {
+            true => Ok(false),
+            false => self.try_resume(args).await,
         }
-        Ok(!is_answered)
+    }
+
+    /// Resumes the run, unless another client has resumed it since its status was read. Returns whether it was resumed.
+    async fn try_resume(&mut self, args: Value) -> Result<bool, NodeError> {
+        match self.service.resume(&self.id, args).await {
+            Ok(_) => {
+                self.cancel_on_drop = true;
+                Ok(true)
+            }
+            Err(ServiceError::AlreadyActive(_) | ServiceError::Complete(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -91,5 +101,57 @@ impl Drop for FollowedRun {
                 tracing::warn!(run, %error, "cannot cancel a run");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Arc};
+
+    use async_trait::async_trait;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        registry::Registry,
+        run::{NewRun, RunEvent, RunInfo},
+        runner::{EventSender, Runner, RunnerError, RunnerOutcome},
+        service::Capacity,
+    };
+
+    /// A runner whose runs wait for an answer, and then execute until they are cancelled.
+    struct Asking;
+
+    #[async_trait]
+    impl Runner for Asking {
+        async fn execute(
+            &self,
+            run: &RunInfo,
+            _: &EventSender,
+        ) -> Result<RunnerOutcome, RunnerError> {
+            match run.resume_args.is_null() {
+                true => Ok(RunnerOutcome::Waiting),
+                false => std::future::pending().await,
+            }
+        }
+
+        fn events(&self, _: &str, _: u64, _: usize) -> io::Result<Vec<RunEvent>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_another_client_resumes_first_is_not_resumed_again() {
+        let (registry, runner) = (Registry::in_memory().unwrap(), Arc::new(Asking));
+        let service = Service::open(registry, runner, Capacity::default()).await.unwrap();
+        let run = NewRun { id: "a".into(), subject: "asking".into(), input: Value::Null };
+        service.start(run).await.unwrap();
+        let mut reader = service.read_events("a", 0).await.unwrap();
+        assert_eq!(reader.next().await.unwrap(), ReadOutcome::End(Status::Waiting));
+        service.resume("a", json!("first")).await.unwrap();
+
+        let mut run = FollowedRun::new(&service, "a".to_owned());
+        assert!(!run.try_resume(json!("second")).await.unwrap());
+        assert_eq!(service.get("a").await.unwrap().resume_args, json!("first"));
     }
 }

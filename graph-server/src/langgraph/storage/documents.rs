@@ -78,8 +78,9 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
     /// Stores a document, replacing an earlier one with the same kind and id. Fails if the filter excludes that one.
     async fn put(&self, row: Row, filter: Filter<'_>) -> ApiResult<()>;
 
-    /// Stores documents like [`Self::put`], all or none.
-    async fn put_all(&self, rows: &[(Row, Filter<'_>)]) -> ApiResult<()>;
+    /// Stores a document, and `second` like [`Self::put`], both or none. Does nothing if a document with the kind and id
+    /// of the first exists. Returns whether they were stored.
+    async fn add(&self, first: Row, second: Row, filter: Filter<'_>) -> ApiResult<bool>;
 
     /// Replaces the content of a document and stores `added`, if the content still is `expected`. Returns whether it was
     /// replaced.

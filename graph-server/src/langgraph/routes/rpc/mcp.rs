@@ -16,8 +16,9 @@ use super::{
 };
 use crate::langgraph::{access::Access, error::ApiError, manager::Manager, request::body::Body};
 
-/// Versions of the protocol that the endpoint speaks, newest first.
-const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Versions of the protocol that the endpoint speaks, newest first. Version 2025-03-26 is missing, because it requires
+/// servers to accept batches of requests, which the earlier and the later versions do not have.
+const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2024-11-05"];
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
     // Other methods are answered with 405: clients then know that there is no stream and no session.
@@ -67,8 +68,10 @@ async fn call(manager: &Arc<Manager>, request: &Request) -> Result<Value, RpcErr
 }
 
 fn initialize(params: &Value) -> Value {
-    let wanted = params["protocolVersion"].as_str();
-    let version = VERSIONS.into_iter().find(|it| Some(*it) == wanted).unwrap_or(VERSIONS[0]);
+    // A client that speaks a version usually speaks the earlier ones too. Versions are dates, so their order is that of
+    // their texts.
+    let wanted = params["protocolVersion"].as_str().unwrap_or_default();
+    let version = VERSIONS.into_iter().find(|it| *it <= wanted).unwrap_or(VERSIONS[0]);
     json!({
         "protocolVersion": version,
         "capabilities": { "tools": { "listChanged": false } },

@@ -56,13 +56,22 @@ impl Documents for PostgresStorage {
         }
     }
 
-    async fn put_all(&self, rows: &[(Row, Filter<'_>)]) -> ApiResult<()> {
+    async fn add(&self, first: Row, second: Row, filter: Filter<'_>) -> ApiResult<bool> {
+        let insert = "
+            INSERT INTO graph_server.document (kind, id, parent, status, data, owner)
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (kind, id) DO NOTHING RETURNING 1";
+        // The statement is executed once: after a lost connection, a second execution would find the new document.
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
-        for (row, filter) in rows {
-            put(&transaction, row, *filter).await?;
+        let Row { kind, id, parent, status, data, owner } = first;
+        let params: [&(dyn ToSql + Sync); 6] = [&kind, &id, &parent, &status, &data, &owner];
+        let insert = transaction.prepare_cached(insert).await?;
+        if transaction.query_opt(&insert, &params).await?.is_none() {
+            return Ok(false);
         }
-        Ok(transaction.commit().await?)
+        put(&transaction, &second, filter).await?;
+        transaction.commit().await?;
+        Ok(true)
     }
 
     async fn replace(&self, row: Row, expected: &str, added: Option<Row>) -> ApiResult<bool> {

@@ -134,15 +134,21 @@ impl Documents for SqliteDocuments {
         }
     }
 
-    async fn put_all(&self, rows: &[(Row, Filter<'_>)]) -> ApiResult<()> {
+    async fn add(&self, first: Row, second: Row, filter: Filter<'_>) -> ApiResult<bool> {
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
-        for (row, filter) in rows {
-            if !put(&transaction, row, *filter)? {
-                return Err(ApiError::id_in_use());
-            }
+        let insert = "INSERT INTO documents (kind, id, parent, status, data, owner) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, id) DO NOTHING";
+        let Row { kind, id, parent, status, data, owner } = first;
+        let params = params![kind, id, parent, status, data, owner];
+        if transaction.prepare_cached(insert)?.execute(params)? == 0 {
+            return Ok(false);
         }
-        Ok(transaction.commit()?)
+        if !put(&transaction, &second, filter)? {
+            return Err(ApiError::id_in_use());
+        }
+        transaction.commit()?;
+        Ok(true)
     }
 
     async fn replace(&self, row: Row, expected: &str, added: Option<Row>) -> ApiResult<bool> {
