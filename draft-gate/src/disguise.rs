@@ -3,7 +3,9 @@
 use crate::{
     escape::escape_non_ascii,
     finding::{Finding, Severity},
-    unicode::{confusable_word, hides_characters, lookalike_word, looks_special_in_paths},
+    unicode::{
+        ascii_duplicate, confusable_word, hides_characters, lookalike_word, looks_special_in_paths,
+    },
 };
 
 /// Number of blanks in a row after which most editors show nothing of a line.
@@ -32,7 +34,8 @@ pub(crate) fn disguises(line: &str, is_prose: bool) -> Vec<Finding> {
         );
         findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
     }
-    if let Some(word) = confusable_word(line).or_else(|| lookalike_word(line)) {
+    let word = confusable_word(line).or_else(|| lookalike_word(line));
+    if let Some(word) = word.or_else(|| ascii_duplicate(line)) {
         let start: String = word.chars().take(20).collect();
         let text = format!(
             "the word `{}` mixes scripts or looks like ASCII text but is not",

@@ -13,6 +13,7 @@ use icu_properties::{
         DefaultIgnorableCodePoint, Emoji, EmojiModifier, ExtendedPictographic, GeneralCategory,
     },
 };
+use unicode_normalization::char::decompose_canonical;
 use unicode_security::{
     GeneralSecurityProfile, MixedScript, mixed_script::AugmentedScriptSet, skeleton,
 };
@@ -155,6 +156,18 @@ pub(crate) fn lookalike_word(text: &str) -> Option<&str> {
     })
 }
 
+/// Returns the first character that Unicode defines to be the same as an ASCII character, so that it looks exactly like
+/// it: the Greek question mark, which looks like a semicolon, the Greek varia and the Kelvin sign.
+pub(crate) fn ascii_duplicate(text: &str) -> Option<&str> {
+    let is_duplicate = |char: char| {
+        let mut is_ascii = !char.is_ascii();
+        decompose_canonical(char, |it| is_ascii &= it.is_ascii());
+        is_ascii
+    };
+    let (at, char) = text.char_indices().find(|it| is_duplicate(it.1))?;
+    Some(&text[at..at + char.len_utf8()])
+}
+
 /// Returns a text that is equal for names that differ only in letter case and, if `is_ascii` is false, for names that
 /// look the same. Two ASCII names such as `v1` and `vl` are different, although their skeletons are equal.
 pub(crate) fn visual_key(name: &str, is_ascii: bool) -> String {
@@ -272,6 +285,12 @@ mod tests {
             "adm\u{1039}in",
         ] {
             assert!(confusable_word(word).is_some(), "{word}");
+        }
+        for line in ["x = 1\u{37e}", "\u{1fef}ls\u{1fef}", "5 \u{212a}"] {
+            assert!(ascii_duplicate(line).is_some(), "{line}");
+        }
+        for line in ["x = 1;", "a ≠ b · c", "Å é ΐ ; …"] {
+            assert_eq!(ascii_duplicate(line), None, "{line}");
         }
         for line in ["ѕсоре = 1", "х = 2", "if (\u{430}) {", "сору(х)  # тест"] {
             assert!(lookalike_word(line).is_some(), "{line}");

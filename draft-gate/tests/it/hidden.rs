@@ -68,6 +68,7 @@ fn invisible_and_confusable_characters_are_escalated() {
         ("confusable-characters", "𝐚dmin = 1"),
         ("confusable-characters", "сору(х)"),
         ("confusable-characters", "env\u{1c3}=1"),
+        ("confusable-characters", "x = 1\u{37e}"),
     ] {
         let judgement = ws.edit("src/a.py", &format!("{OLD}{line}\n"));
         assert_eq!(judgement.decision, Decision::Escalate, "{line:?}");
