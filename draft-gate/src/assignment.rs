@@ -10,6 +10,7 @@ use crate::{
     markup::{cell_value, element_text, is_tag, list_value, tag_text},
     secret_words::{SecretKind, kind_of_name},
     sentence::{is_verb, value_in_sentence},
+    work::Work,
 };
 
 /// A value that a line assigns to a name for secrets.
@@ -24,6 +25,9 @@ pub(crate) struct Assignment<'a> {
 
 /// Number of bytes before a name in which the start of a list is searched.
 const MAX_LIST: usize = 200;
+
+/// Work that is counted for each name for secrets, in bytes, because its value is searched with several patterns.
+const WORK_PER_NAME: usize = 1 << 10;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     // Latin, Cyrillic, Japanese, Chinese and Korean letters.
@@ -88,13 +92,18 @@ static NEXT_FIELD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?:\s[\w.-]+=\S|,\s|\s[}\]])").expect("a test uses the pattern"));
 
 /// Returns the values that a line assigns to names for secrets.
-pub(crate) fn assignments(line: &str, file: FileKind) -> Vec<Assignment<'_>> {
+pub(crate) fn assignments<'a>(
+    line: &'a str,
+    file: FileKind,
+    work: &mut Work,
+) -> Vec<Assignment<'a>> {
     let mut found = vec![];
     let mut quotes = OpenQuotes::default();
     for name in NAME.find_iter(line) {
         // A name may end with the hyphen or dot of the following text.
         let text = name.as_str().trim_end_matches(['.', '-']);
         let Some(kind) = kind_of_name(text) else { continue };
+        work.add(WORK_PER_NAME);
         let end = name.start() + text.len();
         let after = &line[end..line.floor_char_boundary(end + MAX_VALUE)];
         quotes.advance(line, name.start());

@@ -18,7 +18,8 @@ use crate::{
     gate::Gate,
     path::WorkspacePath,
     records::{Change, ChangeSet, Operation},
-    scan::scan,
+    scan::scan_within,
+    work::Work,
 };
 
 /// A file's old and new content, compared.
@@ -42,11 +43,13 @@ impl Text {
     }
 }
 
-/// Finished comparisons and merges, by the digests of the contents.
+/// Finished comparisons and merges of one change set, by the digests of the contents.
 #[derive(Debug, Default)]
 pub(crate) struct Comparisons {
     comparisons: RefCell<BTreeMap<(WorkspacePath, [Option<Digest>; 2]), Rc<Comparison>>>,
     merges: RefCell<HashMap<[Option<Digest>; 3], Option<Rc<str>>>>,
+    /// Work for scanning all files of the set.
+    work: RefCell<Work>,
 }
 
 impl Comparisons {
@@ -64,9 +67,14 @@ impl Comparisons {
         }
         gate.root.notify("compare two texts", path.as_str());
         let diff = FileDiff::new(&old.text, &new.text);
+        let mut work = self.work.borrow_mut();
         let findings = match diff.precision {
-            DiffPrecision::Coarse => scan(path.as_str(), &diff.new_lines(&old.text)),
-            DiffPrecision::Exact | DiffPrecision::Omitted => scan(path.as_str(), &diff.added),
+            DiffPrecision::Coarse => {
+                scan_within(path.as_str(), &diff.new_lines(&old.text), &mut work)
+            }
+            DiffPrecision::Exact | DiffPrecision::Omitted => {
+                scan_within(path.as_str(), &diff.added, &mut work)
+            }
         };
         let comparison = Rc::new(Comparison { diff, findings });
         self.comparisons.borrow_mut().insert(key, comparison.clone());

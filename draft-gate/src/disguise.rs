@@ -3,7 +3,10 @@
 use crate::{
     escape::escape_non_ascii,
     finding::{Finding, Severity},
-    unicode::{confusable_word, hides_characters, lookalike_word, looks_special_in_paths},
+    unicode::{
+        ascii_duplicate, ascii_lookalike_word, confusable_word, hides_characters, lookalike_word,
+        looks_special_in_paths,
+    },
 };
 
 /// Number of blanks in a row after which most editors show nothing of a line.
@@ -12,8 +15,8 @@ const MIN_BLANKS: usize = 100;
 /// Number of blanks at the start of a line that no indentation has.
 const MIN_INDENT: usize = 300;
 
-/// Returns findings for text in a line that readers overlook or misread. `is_prose` allows the special spaces of written
-/// languages.
+/// Returns findings for text in a line that readers overlook or misread. `is_prose` allows the special spaces and Latin
+/// letters of written languages.
 pub(crate) fn disguises(line: &str, is_prose: bool) -> Vec<Finding> {
     let mut findings = vec![];
     if hides_characters(line.strip_suffix('\r').unwrap_or(line), is_prose) {
@@ -32,7 +35,9 @@ pub(crate) fn disguises(line: &str, is_prose: bool) -> Vec<Finding> {
         );
         findings.push(Finding::new("confusable-characters", Severity::Escalate, text));
     }
-    if let Some(word) = confusable_word(line).or_else(|| lookalike_word(line)) {
+    let word = confusable_word(line).or_else(|| lookalike_word(line));
+    let word = word.or_else(|| ascii_duplicate(line));
+    if let Some(word) = word.or_else(|| ascii_lookalike_word(line).filter(|_| !is_prose)) {
         let start: String = word.chars().take(20).collect();
         let text = format!(
             "the word `{}` mixes scripts or looks like ASCII text but is not",

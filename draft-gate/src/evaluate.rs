@@ -8,7 +8,7 @@ use crate::{
     proposed_file::ProposedFile,
     records::Operation,
     tool_files::reason_for_review,
-    unicode::lookalike_word,
+    unicode::{ascii_lookalike_word, lookalike_word},
 };
 
 /// Returns the decision that the most severe finding requires under this contract.
@@ -41,8 +41,8 @@ pub(crate) fn file_findings(file: &ProposedFile, old: &str, contract: &Contract)
         let text = format!("{reason}; the contract can allow it in `allowed_tool_files`");
         find("tool-configuration", Severity::Escalate, &text);
     }
-    if lookalike_word(path.as_str()).is_some() {
-        let text = "the path looks like ASCII text, but is written in another script";
+    if lookalike_word(path.as_str()).or_else(|| ascii_lookalike_word(path.as_str())).is_some() {
+        let text = "the path looks like ASCII text, but has other letters";
         find("confusable-path", Severity::Escalate, text);
     }
     match file.diff().precision {

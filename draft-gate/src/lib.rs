@@ -69,6 +69,7 @@ mod token;
 mod tool;
 mod tool_files;
 mod unicode;
+mod work;
 mod worker;
 
 #[cfg(feature = "graph")]

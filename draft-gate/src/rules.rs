@@ -15,6 +15,7 @@ use crate::{
     reference::is_literal,
     secret_value::password_severity,
     secret_words::is_published_example,
+    work::Work,
 };
 
 /// The rules, with an index of their keywords.
@@ -144,45 +145,55 @@ impl Rule {
         self.pattern.replace("WORDS", &words.join("|"))
     }
 
-    /// Returns the first value that the rule matches in a line and that ends after a position, and its severity.
+    /// Returns the first value that the rule matches in a line and that ends after a position, and its severity. Stops
+    /// when the limit on the work is reached.
     pub(crate) fn search<'a>(
         &self,
         line: &'a str,
         after: usize,
-        work: &mut u64,
+        work: &mut Work,
     ) -> Option<(&'a str, Severity)> {
         let pattern = self.compiled.get_or_init(|| {
             Regex::new(&self.full_pattern()).expect("a test compiles all patterns")
         });
-        let own = self.severity.unwrap_or(self.kind.severity());
-        *work += line.len() as u64;
-        pattern.captures_iter(line).find_map(|captures| {
-            let whole = captures.get(0)?;
+        let mut matches = pattern.captures_iter(line);
+        let mut start = 0;
+        while !work.is_exhausted() {
             // The search continues after each match, so every match is counted as another search.
-            *work += (line.len() - whole.start()) as u64;
+            work.add(line.len() - start);
+            let captures = matches.next()?;
+            let whole = captures.get(0)?;
+            start = whole.start();
             let found = captures.iter().skip(1).flatten().last().unwrap_or(whole);
-            if found.end() <= after {
-                return None;
+            if found.end() > after
+                && let Some(value) = self.check_value(found.as_str())
+            {
+                return Some(value);
             }
-            let found = found.as_str();
-            if entropy(found) < self.entropy || is_published_example(found) {
-                return None;
+        }
+        None
+    }
+
+    /// Returns the part of a matched value that meets the conditions of the rule, and its severity.
+    fn check_value<'a>(&self, found: &'a str) -> Option<(&'a str, Severity)> {
+        let own = self.severity.unwrap_or(self.kind.severity());
+        if entropy(found) < self.entropy || is_published_example(found) {
+            return None;
+        }
+        match self.check {
+            None => Some((found, own)),
+            Some(ValueCheck::Literal) => is_literal(found).then_some((found, own)),
+            Some(ValueCheck::Password) => Some((found, own.min(password_severity(found)?))),
+            Some(ValueCheck::Mixed) => is_mixed_literal(found).then_some((found, own)),
+            Some(ValueCheck::Strong) => is_strong_literal(found).then_some((found, own)),
+            Some(ValueCheck::Generated) => {
+                let has_digit = found.bytes().any(|it| it.is_ascii_digit());
+                (has_digit && is_generated(found) && is_literal(found)).then_some((found, own))
             }
-            match self.check {
-                None => Some((found, own)),
-                Some(ValueCheck::Literal) => is_literal(found).then_some((found, own)),
-                Some(ValueCheck::Password) => Some((found, own.min(password_severity(found)?))),
-                Some(ValueCheck::Mixed) => is_mixed_literal(found).then_some((found, own)),
-                Some(ValueCheck::Strong) => is_strong_literal(found).then_some((found, own)),
-                Some(ValueCheck::Generated) => {
-                    let has_digit = found.bytes().any(|it| it.is_ascii_digit());
-                    (has_digit && is_generated(found) && is_literal(found)).then_some((found, own))
-                }
-                Some(ValueCheck::Random) => is_random(found).then_some((found, own)),
-                Some(ValueCheck::Likely) => is_likely_password(found).then_some((found, own)),
-                Some(ValueCheck::Arguments) => Some((password_argument(found)?, own)),
-                Some(ValueCheck::Cell) => Some((password_cell(found)?, own)),
-            }
-        })
+            Some(ValueCheck::Random) => is_random(found).then_some((found, own)),
+            Some(ValueCheck::Likely) => is_likely_password(found).then_some((found, own)),
+            Some(ValueCheck::Arguments) => Some((password_argument(found)?, own)),
+            Some(ValueCheck::Cell) => Some((password_cell(found)?, own)),
+        }
     }
 }

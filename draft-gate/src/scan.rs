@@ -5,8 +5,7 @@
 //! first occurs. Values that are assigned to names for secrets are found by `assignment` and classified by
 //! `secret_value`.
 //!
-//! The work is counted in bytes that are searched with a pattern. When the limit is reached, the remaining lines are not
-//! scanned, and a person decides.
+//! The work is counted by `work`. When its limit is reached, the remaining text is not scanned, and a person decides.
 
 use crate::{
     assignment::{Assignment, assignments},
@@ -21,6 +20,7 @@ use crate::{
     secret_value::severity_of,
     secret_words::SecretKind,
     token::{random_literal, unlisted_token},
+    work::Work,
 };
 
 /// Comment that requests an exception for a line. It only turns a rejection into an escalation, because workers can
@@ -37,49 +37,43 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// They are enough to recognize a longer key.
 const CHUNK_OVERLAP: usize = 1 << 10;
 
-/// Maximum work for one file, in bytes that are searched with a pattern.
-const MAX_WORK: u64 = 64 << 20;
-
-/// Work that is counted for each name whose value is examined, in bytes.
-const WORK_PER_NAME: u64 = 1 << 10;
+/// Work that is counted for each line, in bytes, because some patterns are searched in every line.
+const WORK_PER_LINE: usize = 1 << 8;
 
 /// Work that is counted for each byte of a line with characters outside ASCII, because Unicode tables are searched for
 /// each of its characters.
-const WORK_PER_UNICODE_BYTE: u64 = 16;
+const WORK_PER_UNICODE_BYTE: usize = 16;
 
 /// Work that is counted for each byte of a line that is joined with earlier lines, because the joined text is searched
 /// several times.
-const WORK_PER_JOINED_BYTE: u64 = 6;
+const WORK_PER_JOINED_BYTE: usize = 6;
 
 /// Scans lines of the file at this path and returns the findings, most severe first.
 ///
 /// Unless the limit on the work is reached, all lines are scanned. An omitted finding is never more severe than the
 /// returned ones, so a severe finding cannot be hidden behind many minor ones.
 pub fn scan(path: &str, lines: &[(u32, String)]) -> Vec<Finding> {
+    scan_within(path, lines, &mut Work::default())
+}
+
+/// Does the same as [`scan`], with a limit on the work that applies to several files together.
+pub(crate) fn scan_within(path: &str, lines: &[(u32, String)], work: &mut Work) -> Vec<Finding> {
     let file = FileKind::of(path);
     let mut findings = vec![];
     let mut n_omitted = 0;
-    let mut work = 0;
     let mut context = Context::new(path, lines);
     for (number, line) in lines {
-        if work > MAX_WORK {
-            let text = "scanning the file takes too long; this line and the following ones were not scanned";
-            findings.push(Finding::new("scan-limit", Severity::Escalate, text).at_line(*number));
-            break;
+        if !work.is_exhausted() {
+            let found = line_findings(*number, line, file, &mut context, work);
+            findings.extend(found.into_iter().map(|it| it.at_line(*number)));
         }
-        let mut found = scan_line(line, file, &mut work);
-        for joined in context.advance(*number, line) {
-            let new = scan_joined(&joined, line, file, &mut work);
-            // The line alone may already be a reason for the same finding.
-            let is_known = |new: &Finding| {
-                found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
-            };
-            let new = new.filter(|it| !is_known(it));
-            found.extend(new);
-        }
-        findings.extend(found.into_iter().map(|it| it.at_line(*number)));
         if findings.len() > 2 * MAX_FINDINGS {
             n_omitted += keep_most_severe(&mut findings);
+        }
+        if work.is_exhausted() {
+            let text = "scanning takes too long; the rest of this line and the following lines were not scanned";
+            findings.push(Finding::new("scan-limit", Severity::Escalate, text).at_line(*number));
+            break;
         }
     }
     n_omitted += keep_most_severe(&mut findings);
@@ -96,8 +90,10 @@ pub fn scan(path: &str, lines: &[(u32, String)]) -> Vec<Finding> {
 /// Returns whether a text contains something that looks like a secret. Used for text that is shown to people or stored
 /// in messages.
 pub(crate) fn contains_secret(text: &str) -> bool {
-    let is_secret =
-        |part| part_hits(part, FileKind::Prose, &mut 0).iter().any(|it| it.kind == Kind::Secret);
+    let is_secret = |part| {
+        let hits = part_hits(part, FileKind::Prose, &mut Work::default());
+        hits.iter().any(|it| it.kind == Kind::Secret)
+    };
     text.lines().flat_map(parts).any(is_secret)
 }
 
@@ -109,17 +105,47 @@ fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
     n_omitted
 }
 
-fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
-    if !line.is_ascii() {
-        *work += WORK_PER_UNICODE_BYTE * line.len() as u64;
+/// Returns the findings in a line, alone and together with the earlier lines to which it belongs.
+fn line_findings(
+    number: u32,
+    line: &str,
+    file: FileKind,
+    context: &mut Context,
+    work: &mut Work,
+) -> Vec<Finding> {
+    work.add(WORK_PER_LINE);
+    let mut found = scan_line(line, file, work);
+    for joined in context.advance(number, line) {
+        let new = scan_joined(&joined, line, file, work);
+        // The line alone may already be a reason for the same finding.
+        let is_known = |new: &Finding| {
+            found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
+        };
+        let new = new.filter(|it| !is_known(it));
+        found.extend(new);
     }
-    let mut findings = disguises(line, file == FileKind::Prose);
+    found
+}
+
+fn scan_line(line: &str, file: FileKind, work: &mut Work) -> Vec<Finding> {
+    let mut findings = vec![];
     if line.len() > CHUNK_BYTES {
         let text = "the line is too long to review";
         findings.push(Finding::new("long-line", Severity::Escalate, text));
     }
+    if !line.is_ascii() {
+        work.add(WORK_PER_UNICODE_BYTE * line.len());
+        if work.is_exhausted() {
+            return findings;
+        }
+    }
+    findings.extend(disguises(line, file == FileKind::Prose));
     let mut hits: Vec<Hit<'_>> = vec![];
     for part in parts(line) {
+        // A single line may exceed the limit.
+        if work.is_exhausted() {
+            break;
+        }
         for hit in part_hits(part, file, work) {
             match hits.iter_mut().find(|it| it.rule == hit.rule) {
                 Some(known) => known.severity = known.severity.max(hit.severity),
@@ -140,9 +166,9 @@ fn scan_line(line: &str, file: FileKind, work: &mut u64) -> Vec<Finding> {
 }
 
 /// Returns a finding if a line contains a secret whose name or first part is in an earlier line.
-fn scan_joined(joined: &Joined, line: &str, file: FileKind, work: &mut u64) -> Option<Finding> {
+fn scan_joined(joined: &Joined, line: &str, file: FileKind, work: &mut Work) -> Option<Finding> {
     let Joined { text, start, is_statement } = joined;
-    *work += WORK_PER_JOINED_BYTE * text.len() as u64;
+    work.add(WORK_PER_JOINED_BYTE * text.len());
     let folded = if *is_statement { fold(text, file) } else { None };
     let mut hits: Vec<Hit<'_>> = vec![];
     if *is_statement {
@@ -151,12 +177,12 @@ fn scan_joined(joined: &Joined, line: &str, file: FileKind, work: &mut u64) -> O
         hits.extend(rules.filter_map(|it| rule_hit(it, whole, after, work)));
     }
     if let Some(folded) = &folded {
-        hits.extend(assignments(folded, file).iter().filter_map(|it| assigned_hit(it, file, work)));
+        hits.extend(assignments(folded, file, work).iter().filter_map(|it| assigned_hit(it, file)));
     }
     let is_continued =
         |it: &Assignment<'_>| it.name_at < *start && it.value.as_ptr() >= text[*start..].as_ptr();
-    let assigned = assignments(text, file).into_iter().filter(is_continued);
-    hits.extend(assigned.filter_map(|it| assigned_hit(&it, file, work)));
+    let assigned = assignments(text, file, work).into_iter().filter(is_continued);
+    hits.extend(assigned.filter_map(|it| assigned_hit(&it, file)));
     let Hit { rule, what, severity, .. } = hits.into_iter().max_by_key(|it| it.severity)?;
     let (severity, request) = apply_exception(line, severity);
     let description = Kind::Secret.describe();
@@ -189,7 +215,7 @@ impl Hit<'_> {
 }
 
 /// Returns the matches of all rules in a part of a line.
-fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
+fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut Work) -> Vec<Hit<'a>> {
     let mut hits = text_hits(part, file, work);
     if let Some(folded) = fold(part, file) {
         let folded = text_hits(&folded, file, work).into_iter();
@@ -199,7 +225,7 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
     if let Some(comment) = comment(part).filter(|_| file == FileKind::Code) {
         let prose = FileKind::Prose;
         hits.extend(
-            assignments(comment, prose).iter().filter_map(|it| assigned_hit(it, prose, work)),
+            assignments(comment, prose, work).iter().filter_map(|it| assigned_hit(it, prose)),
         );
     }
     // A match of a general rule is dropped if another rule for secrets matches too.
@@ -212,12 +238,12 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> 
 }
 
 /// Returns the matches of all rules in a text.
-fn text_hits<'a>(text: &'a str, file: FileKind, work: &mut u64) -> Vec<Hit<'a>> {
-    *work += text.len() as u64;
+fn text_hits<'a>(text: &'a str, file: FileKind, work: &mut Work) -> Vec<Hit<'a>> {
+    work.add(text.len());
     let rules = RULES.of(text);
     let mut hits: Vec<Hit<'a>> = rules.filter_map(|it| rule_hit(it, text, 0, work)).collect();
-    hits.extend(assignments(text, file).iter().filter_map(|it| assigned_hit(it, file, work)));
-    *work += text.len() as u64;
+    hits.extend(assignments(text, file, work).iter().filter_map(|it| assigned_hit(it, file)));
+    work.add(text.len());
     let literal = || random_literal(text).filter(|_| file == FileKind::Code);
     if let Some(found) = unlisted_token(text).or_else(literal) {
         let (rule, what) = ("unlisted-token", "possible token of a service");
@@ -232,7 +258,7 @@ fn rule_hit<'a>(
     rule: &'static Rule,
     text: &'a str,
     after: usize,
-    work: &mut u64,
+    work: &mut Work,
 ) -> Option<Hit<'a>> {
     let (found, severity) = rule.search(text, after, work)?;
     Some(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity })
@@ -249,12 +275,7 @@ fn comment(line: &str) -> Option<&str> {
 }
 
 /// Returns the match of an assignment, if its value is a secret.
-fn assigned_hit<'a>(
-    assignment: &Assignment<'a>,
-    file: FileKind,
-    work: &mut u64,
-) -> Option<Hit<'a>> {
-    *work += WORK_PER_NAME;
+fn assigned_hit<'a>(assignment: &Assignment<'a>, file: FileKind) -> Option<Hit<'a>> {
     let severity = severity_of(assignment, file)?;
     let (rule, what) = match (assignment.kind, severity) {
         (SecretKind::Password, Severity::Reject) => ("assigned-password", "password"),

@@ -13,6 +13,7 @@ use icu_properties::{
         DefaultIgnorableCodePoint, Emoji, EmojiModifier, ExtendedPictographic, GeneralCategory,
     },
 };
+use unicode_normalization::char::decompose_canonical;
 use unicode_security::{
     GeneralSecurityProfile, MixedScript, mixed_script::AugmentedScriptSet, skeleton,
 };
@@ -155,6 +156,26 @@ pub(crate) fn lookalike_word(text: &str) -> Option<&str> {
     })
 }
 
+/// Returns the first word that looks like ASCII text as a whole, in any script including Latin, such as `admın` with a
+/// dotless i. Returns `None` if another word of the text shows that it is written in a language with special letters.
+pub(crate) fn ascii_lookalike_word(text: &str) -> Option<&str> {
+    let word = words(text).find(|it| it.chars().all(looks_like_ascii_letter))?;
+    let is_prose = words(text).any(|it| !it.chars().all(looks_like_ascii));
+    (!is_prose).then_some(word)
+}
+
+/// Returns the first character that Unicode defines to be the same as an ASCII character, so that it looks exactly like
+/// it: the Greek question mark, which looks like a semicolon, the Greek varia and the Kelvin sign.
+pub(crate) fn ascii_duplicate(text: &str) -> Option<&str> {
+    let is_duplicate = |char: char| {
+        let mut is_ascii = !char.is_ascii();
+        decompose_canonical(char, |it| is_ascii &= it.is_ascii());
+        is_ascii
+    };
+    let (at, char) = text.char_indices().find(|it| is_duplicate(it.1))?;
+    Some(&text[at..at + char.len_utf8()])
+}
+
 /// Returns a text that is equal for names that differ only in letter case and, if `is_ascii` is false, for names that
 /// look the same. Two ASCII names such as `v1` and `vl` are different, although their skeletons are equal.
 pub(crate) fn visual_key(name: &str, is_ascii: bool) -> String {
@@ -185,6 +206,14 @@ fn looks_like_ascii(char: char) -> bool {
     let mut buffer = [0; 4];
     let mut shape = skeleton(char.encode_utf8(&mut buffer)).peekable();
     char.is_ascii() || (shape.peek().is_some() && shape.all(|it| it.is_ascii()))
+}
+
+/// Returns whether a character is ASCII or looks like one letter or digit of ASCII. Ligatures such as `æ` look like two.
+fn looks_like_ascii_letter(char: char) -> bool {
+    let mut buffer = [0; 4];
+    let mut shape = skeleton(char.encode_utf8(&mut buffer));
+    let is_letter = shape.next().is_some_and(|it| it.is_ascii_alphanumeric());
+    char.is_ascii() || (is_letter && shape.next().is_none() && !is_emoji(char))
 }
 
 /// Returns whether a character outside ASCII looks like a character that is special in paths. Letters and digits, such
@@ -272,6 +301,20 @@ mod tests {
             "adm\u{1039}in",
         ] {
             assert!(confusable_word(word).is_some(), "{word}");
+        }
+        for line in ["adm\u{131}n = 1", "\u{192}etch()", "l\u{269}st.append(x)", "\u{196}ist = []"]
+        {
+            assert!(ascii_lookalike_word(line).is_some(), "{line}");
+        }
+        for line in ["sınır ığdır", "læse = 1", "Hawaiʻi", "naïve", "ℹ note", "x² + 1", "admin"]
+        {
+            assert_eq!(ascii_lookalike_word(line), None, "{line}");
+        }
+        for line in ["x = 1\u{37e}", "\u{1fef}ls\u{1fef}", "5 \u{212a}"] {
+            assert!(ascii_duplicate(line).is_some(), "{line}");
+        }
+        for line in ["x = 1;", "a ≠ b · c", "Å é ΐ ; …"] {
+            assert_eq!(ascii_duplicate(line), None, "{line}");
         }
         for line in ["ѕсоре = 1", "х = 2", "if (\u{430}) {", "сору(х)  # тест"] {
             assert!(lookalike_word(line).is_some(), "{line}");

@@ -14,17 +14,19 @@ mod probe;
 mod problem;
 mod rate_limiter;
 mod request_log;
+mod stream_limit;
 
 pub use auth::{
     ApiKeys, AuthError, Authenticator, Client, JwksError, Jwt, JwtOptions, Scope, UnknownScope,
 };
 pub(crate) use body::read_json;
 pub use body::{Body, Params, Path};
-pub(crate) use client_network::ClientNetwork;
-pub use events::{LastEventId, Message, StreamLimit, stream_events};
+pub use client_network::ClientNetwork;
+pub use events::{LastEventId, Message, stream_events};
 pub use guard::{Guard, Guarded};
 pub use key::{KeyHash, KeyHashError, ShortKeyError};
 pub use metrics::Metrics;
 pub use page::{Asset, page, single_page};
 pub(crate) use probe::is_probe;
 pub use problem::{Problem, ProblemBody, ProblemDetail};
+pub use stream_limit::StreamLimit;

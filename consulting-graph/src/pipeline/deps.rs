@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use app_support::{files::write_unsynced, terminal::strip_invisible};
+use app_support::files::write_unsynced;
 use graph_core::{Checkpointer, Context, NodeError};
 use tempfile::TempDir;
 
@@ -12,6 +12,7 @@ use crate::{
     data::DataSource,
     debate_host::DebateHost,
     fence::Fence,
+    markdown::escape_markup,
     models::Models,
 };
 
@@ -39,9 +40,9 @@ pub struct Deps {
 
 impl Deps {
     /// Writes a document to the directory of the run, so that it exists when an event announces it. A node that runs
-    /// again writes the same document again.
+    /// again writes the same document again. HTML, links and images in the document have no effect.
     pub(super) fn write_document(&self, name: &str, text: &str) -> Result<(), NodeError> {
-        let written = write_unsynced(&self.dir.join(name), &strip_invisible(text));
+        let written = write_unsynced(&self.dir.join(name), &escape_markup(text));
         written.map_err(NodeError::terminal)
     }
 }

@@ -15,7 +15,6 @@ use crate::{
     config::{Group, Persona},
     data::{Company, Subject, Ticker, render},
     event::{Layer, PipelineEvent},
-    markdown::escape_markup,
     offline::{Task, Work},
     prompt, unusable,
 };
@@ -57,7 +56,7 @@ pub(super) async fn layer_0_gather(
         calls.extend(narration.usage);
         match narration.text {
             Ok(text) => {
-                cx.deps().write_document(name, &escape_markup(&text))?;
+                cx.deps().write_document(name, &text)?;
                 artifacts.push(name.to_owned());
                 narrations.insert(name.to_owned(), text);
                 sender.agent_completed(LAYER, persona, vec![name.to_owned()]).await;

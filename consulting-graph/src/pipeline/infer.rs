@@ -16,7 +16,6 @@ use crate::{
     data::{Company, Ticker, filing, trend},
     event::{Layer, PipelineEvent},
     finding::{self, Findings, Inference},
-    markdown::escape_markup,
 };
 
 const LAYER: Layer = Layer::Number(1);
@@ -109,7 +108,7 @@ pub(super) async fn inference_agent(
     };
     let findings = Findings::from_draft(inference, ticker, draft);
     let (markdown, file) = (findings.markdown(), format!("{inference}.md"));
-    cx.deps().write_document(&file, &escape_markup(&markdown))?;
+    cx.deps().write_document(&file, &markdown)?;
     sender.agent_completed(LAYER, persona, vec![file]).await;
     let update = PipelineState::update()
         .calls(calls)

@@ -2,10 +2,7 @@
 
 use std::{fs, path::Path};
 
-use app_support::{
-    files::{FileError, create_dir, write_unsynced},
-    terminal::strip_invisible,
-};
+use app_support::files::{FileError, create_dir, write_unsynced};
 
 use crate::{
     debate, markdown::escape_markup, moves::Move, pipeline::PipelineState, report::Report,
@@ -15,15 +12,14 @@ use crate::{
 pub(super) fn write_documents(dir: &Path, state: &PipelineState) -> Result<(), FileError> {
     let write_existing = |name: &str, text: &str| match text.is_empty() {
         true => Ok(()),
-        false => write_unsynced(&dir.join(name), &strip_invisible(text)),
+        false => write_unsynced(&dir.join(name), &escape_markup(text)),
     };
-    // The data stays as it is, because findings quote it.
     write_existing("financial.md", &state.financial_data_raw)?;
     write_existing("news.md", &state.news_data_raw)?;
-    write_existing("F1.md", &escape_markup(&state.f1_financial_inference))?;
-    write_existing("F2.md", &escape_markup(&state.f2_trend_inference))?;
+    write_existing("F1.md", &state.f1_financial_inference)?;
+    write_existing("F2.md", &state.f2_trend_inference)?;
     let mut narrations = state.narrations.iter();
-    narrations.try_for_each(|(name, text)| write_existing(name, &escape_markup(text)))
+    narrations.try_for_each(|(name, text)| write_existing(name, text))
 }
 
 /// Writes all result files of a run.
@@ -39,7 +35,7 @@ pub(super) fn write_results(
     write_result("scores.csv", &scores_csv(report))?;
     write_documents(dir, state)?;
     for it in &state.move_suggestions {
-        write_result(&format!("{}.md", it.move_id), &strip_invisible(&Move::file_text(it)))?;
+        write_result(&format!("{}.md", it.move_id), &Move::file_text(it))?;
     }
     write_logs(&dir.join("logs"), state, report)
 }
@@ -96,4 +92,30 @@ fn scores_csv(report: &Report) -> String {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headlines and comments come from other people, and the other documents from models.
+    #[test]
+    fn markup_in_documents_has_no_effect() {
+        let text = "see <img src=x> and ![a](http://x)".to_owned();
+        let narrations = [("news-narrated.md".to_owned(), text.clone())].into();
+        let state = PipelineState {
+            financial_data_raw: text.clone(),
+            news_data_raw: text.clone(),
+            f1_financial_inference: text.clone(),
+            f2_trend_inference: text,
+            narrations,
+            ..PipelineState::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        write_documents(dir.path(), &state).unwrap();
+        for name in ["financial.md", "news.md", "F1.md", "F2.md", "news-narrated.md"] {
+            let written = fs::read_to_string(dir.path().join(name)).unwrap();
+            assert_eq!(written, "see &lt;img src=x> and ![a]&#40;http://x)", "{name}");
+        }
+    }
 }

@@ -10,7 +10,10 @@ use axum::{
 };
 use graph_server::{
     RunInfo, Status,
-    http::{Body, LastEventId, Message, Params, Path, Problem, ProblemBody, stream_events},
+    http::{
+        Body, ClientNetwork, LastEventId, Message, Params, Path, Problem, ProblemBody,
+        stream_events,
+    },
 };
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -104,6 +107,7 @@ async fn events_live(
     State(app): State<AppState>,
     Path(id): Path<String>,
     LastEventId(after): LastEventId,
+    client: ClientNetwork,
 ) -> HttpResult<Response> {
     // Status 204 tells a browser that reconnects after the end of the run not to connect again.
     if after > 0 {
@@ -112,7 +116,7 @@ async fn events_live(
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
-    stream_events(app.service.read_events(&id, after).await?, &app.streams)
+    stream_events(app.service.read_events(&id, after).await?, &app.streams, client)
 }
 
 /// Returns the result of a run.

@@ -68,6 +68,8 @@ fn invisible_and_confusable_characters_are_escalated() {
         ("confusable-characters", "𝐚dmin = 1"),
         ("confusable-characters", "сору(х)"),
         ("confusable-characters", "env\u{1c3}=1"),
+        ("confusable-characters", "x = 1\u{37e}"),
+        ("confusable-characters", "adm\u{131}n = 1"),
     ] {
         let judgement = ws.edit("src/a.py", &format!("{OLD}{line}\n"));
         assert_eq!(judgement.decision, Decision::Escalate, "{line:?}");
@@ -96,8 +98,9 @@ fn names_that_look_like_existing_ones_are_rejected_with_advice() {
     ws.put("src/v1.py", "x\n");
     worker.request(&DraftRequest::create("src/vl.py", "t")).unwrap();
     // A path that looks like ASCII text is shown to a person.
-    let judgement = ws.create("src/оса.py", "x = 1\n");
-    assert_eq!(judgement.findings[0].rule, "confusable-path");
+    for path in ["src/оса.py", "src/adm\u{131}n.py"] {
+        assert_eq!(ws.create(path, "x = 1\n").findings[0].rule, "confusable-path", "{path}");
+    }
 }
 
 #[test]

@@ -98,6 +98,33 @@ fn lines_of_many_confusable_words_are_scanned_in_linear_time() {
     assert_eq!(rules, ["long-line"]);
 }
 
+/// The limit also applies within a line, because a worker can write a file of one line.
+#[test]
+fn long_lines_are_scanned_up_to_the_limit() {
+    let ascii = "curl aws token password identified by secret basic machine ://".repeat(60_000);
+    let unicode = "\u{436}".repeat(4 << 20);
+    for line in [ascii, unicode] {
+        let findings = draft_gate::scan("a.txt", &[(1, line)]);
+        assert!(findings.iter().any(|it| it.rule == "scan-limit"), "{findings:?}");
+    }
+}
+
+/// The limit applies to all files of a set together, because a worker can split a text into many files.
+#[test]
+fn files_of_a_set_share_the_limit_on_scanning() {
+    let ws = TestWorkspace::new();
+    let text = "password = f(x)\n".repeat(30_000);
+    let worker = ws.gate.worker("w").unwrap();
+    let drafts = ["src/b.py", "src/c.py"].map(|it| ws.draft(&DraftRequest::create(it, "t"), &text));
+    worker.submit(&Submission::of(&drafts[0], "x").more_to_come()).unwrap();
+    let set = worker.submit(&Submission::of(&drafts[1], "x")).unwrap().set;
+    let judgement = ws.gate.judge(&set).unwrap();
+    assert_eq!(judgement.decision, Decision::Escalate);
+    let limited = judgement.findings.iter().filter(|it| it.rule == "scan-limit");
+    let paths: Vec<&str> = limited.map(|it| it.path.as_ref().unwrap().as_str()).collect();
+    assert_eq!(paths, ["src/c.py"]);
+}
+
 /// Every line continues the statement before it. The statement must not be scanned from its start for each line.
 #[test]
 fn statements_of_many_lines_are_scanned_in_linear_time() {

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     http::{
-        Body, LastEventId, Message, Metrics, Params, Path, Problem, ProblemBody, StreamLimit,
-        stream_events,
+        Body, ClientNetwork, LastEventId, Message, Metrics, Params, Path, Problem, ProblemBody,
+        StreamLimit, stream_events,
     },
     run::{NewRun, RunInfo, Status, is_valid_id, to_millis},
     service::Service,
@@ -245,8 +245,9 @@ async fn events(
     State(app): State<AppState>,
     Path(id): Path<String>,
     LastEventId(after): LastEventId,
+    client: ClientNetwork,
 ) -> ApiResult<Response> {
-    stream_events(app.service.read_events(&id, after).await?, &app.streams)
+    stream_events(app.service.read_events(&id, after).await?, &app.streams, client)
 }
 
 /// Resumes a run that is waiting for answers, has failed or was cancelled.

@@ -12,7 +12,6 @@ use axum::{
 };
 use futures_util::stream;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::{
     IntoParams, ToSchema,
     openapi::{
@@ -21,7 +20,7 @@ use utoipa::{
     },
 };
 
-use super::{Metrics, Params, Problem};
+use super::{ClientNetwork, Params, Problem, StreamLimit, stream_limit::StreamPermit};
 use crate::{
     run::{RunEvent, Status},
     service::{EventReader, ReadOutcome},
@@ -32,13 +31,6 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Largest possible sequence number.
 const MAX_SEQ: u64 = i64::MAX.unsigned_abs();
-
-/// Limits the number of concurrent event streams.
-#[derive(Debug, Clone)]
-pub struct StreamLimit {
-    free: Arc<Semaphore>,
-    metrics: Metrics,
-}
 
 /// Sequence number of the last event that the client has received. The stream starts after this event. Extracted
 /// from the `Last-Event-ID` header or the query parameter `after`.
@@ -85,33 +77,6 @@ impl<S: Send + Sync> FromRequestParts<S> for LastEventId {
         let wrong =
             || Problem::invalid("`after` and `Last-Event-ID` must be sequence numbers of events");
         seen.filter(|it| after.max(*it) <= MAX_SEQ).map(Self).ok_or_else(wrong)
-    }
-}
-
-impl StreamLimit {
-    /// Creates a limit that allows at most `limit` concurrent streams.
-    pub fn new(limit: usize, metrics: Metrics) -> Self {
-        Self { free: Arc::new(Semaphore::new(limit)), metrics }
-    }
-
-    fn acquire(&self) -> Result<StreamPermit, Problem> {
-        let full =
-            |_| Problem::too_many("too many event streams are open; close one or retry later", 5);
-        let permit = self.free.clone().try_acquire_owned().map_err(full)?;
-        self.metrics.streams.inc();
-        Ok(StreamPermit { metrics: self.metrics.clone(), _permit: permit })
-    }
-}
-
-/// The permit of an open stream. Dropping it releases the permit.
-struct StreamPermit {
-    metrics: Metrics,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Drop for StreamPermit {
-    fn drop(&mut self) {
-        self.metrics.streams.dec();
     }
 }
 
@@ -165,14 +130,14 @@ struct EventStream {
 /// Streams the events of a run, each with its sequence number as its id, followed by a final message with the
 /// status of the run.
 ///
-/// If the final message is missing, the connection was lost or the server has shut down. The client can then
-/// reconnect with the last id that it received.
+/// If the final message is missing, the connection was lost, the server has shut down, or a stream of another client has
+/// taken the place of this one. The client can then reconnect with the last id that it received.
 ///
 /// ```
 /// use axum::{Router, extract::State, response::Response, routing::get};
 /// use graph_server::{
 ///     Service,
-///     http::{LastEventId, Metrics, Path, Problem, StreamLimit, stream_events},
+///     http::{ClientNetwork, LastEventId, Metrics, Path, Problem, StreamLimit, stream_events},
 /// };
 ///
 /// /// Streams the events of a run, starting after the last event that the client has received.
@@ -180,8 +145,9 @@ struct EventStream {
 ///     State((service, limit)): State<(Service, StreamLimit)>,
 ///     Path(id): Path<String>,
 ///     LastEventId(after): LastEventId,
+///     client: ClientNetwork,
 /// ) -> Result<Response, Problem> {
-///     stream_events(service.read_events(&id, after).await?, &limit)
+///     stream_events(service.read_events(&id, after).await?, &limit, client)
 /// }
 ///
 /// fn routes(service: Service) -> Router {
@@ -189,8 +155,12 @@ struct EventStream {
 ///     Router::new().route("/runs/{id}/events", get(events)).with_state((service, limit))
 /// }
 /// ```
-pub fn stream_events(reader: EventReader, limit: &StreamLimit) -> Result<Response, Problem> {
-    let permit = limit.acquire()?;
+pub fn stream_events(
+    reader: EventReader,
+    limit: &StreamLimit,
+    client: ClientNetwork,
+) -> Result<Response, Problem> {
+    let permit = limit.acquire(client)?;
     let stream = EventStream { reader, ready: VecDeque::new(), is_finished: false, permit };
     let messages = stream::unfold(stream, |mut events| async move {
         let message = events.next().await?;
@@ -211,7 +181,12 @@ impl EventStream {
             return None;
         }
         if self.ready.is_empty() {
-            match self.reader.next().await {
+            let outcome = tokio::select! {
+                biased;
+                () = self.permit.replaced.notified() => return None,
+                outcome = self.reader.next() => outcome,
+            };
+            match outcome {
                 Ok(ReadOutcome::Events(events)) => self.ready.extend(events),
                 Ok(ReadOutcome::End(status)) => {
                     self.is_finished = true;
@@ -225,7 +200,7 @@ impl EventStream {
             }
         }
         let event = self.ready.pop_front()?;
-        self.permit.metrics.events_sent.inc();
+        self.permit.metrics().events_sent.inc();
         Some(Message::of(event))
     }
 }

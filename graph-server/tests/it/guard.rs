@@ -1,6 +1,6 @@
 //! Tests of access control and request limits.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -209,6 +209,26 @@ async fn the_number_of_streams_is_limited_and_closed_streams_free_a_slot() {
         }
     };
     timeout(Duration::from_secs(120), free).await.expect("the slot is free again");
+    server.stop().await;
+}
+
+/// Without fair sharing, one client could take all streams, and pages of other clients would show nothing.
+#[tokio::test]
+async fn a_client_with_all_streams_does_not_lock_out_others() {
+    let server = server(Guard::new(), 3).await;
+    let (_, run) = server.post("/graphs/idle/runs", &json!({})).await;
+    let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
+    let oldest = server.request(Method::GET, &path).send().await.unwrap();
+    let mut others = vec![];
+    for _ in 0..2 {
+        others.push(server.request(Method::GET, &path).send().await.unwrap());
+    }
+    let address = Ipv4Addr::new(127, 0, 0, 2);
+    let light = server.request_from(address, Method::GET, &path).send().await.unwrap();
+    assert_eq!(light.status().as_u16(), 200);
+    let ended = timeout(Duration::from_secs(120), oldest.text()).await;
+    ended.expect("the oldest stream ends").unwrap();
+    assert_eq!(server.request(Method::GET, &path).send().await.unwrap().status().as_u16(), 429);
     server.stop().await;
 }
 

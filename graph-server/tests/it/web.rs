@@ -1,6 +1,9 @@
 //! An HTTP client for tests. It sends plain requests and reads event streams like a browser.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use graph_server::{Service, http::Guarded};
 use reqwest::{Client, Method, RequestBuilder, Response};
@@ -39,9 +42,20 @@ impl Server {
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.request_from(Ipv4Addr::LOCALHOST, method, path)
+    }
+
+    /// Creates a request from another address of this machine, such as 127.0.0.2.
+    pub(crate) fn request_from(
+        &self,
+        address: Ipv4Addr,
+        method: Method,
+        path: &str,
+    ) -> RequestBuilder {
         // The client requires a TLS provider, although these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().no_proxy().build().unwrap();
+        let client = Client::builder().no_proxy().local_address(IpAddr::V4(address));
+        let client = client.build().unwrap();
         client.request(method, format!("http://{}{path}", self.address))
     }
 

@@ -6,7 +6,9 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use graph_server::http::{Body, LastEventId, Params, Path, Problem, ProblemBody, stream_events};
+use graph_server::http::{
+    Body, ClientNetwork, LastEventId, Params, Path, Problem, ProblemBody, stream_events,
+};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -113,8 +115,9 @@ async fn events(
     State(state): State<AppState>,
     Path(id): Path<String>,
     LastEventId(after): LastEventId,
+    client: ClientNetwork,
 ) -> Answer<Response> {
-    stream_events(state.service.read_events(&id, after).await?, &state.streams)
+    stream_events(state.service.read_events(&id, after).await?, &state.streams, client)
 }
 
 /// Cancels a job. It can be resumed later.
