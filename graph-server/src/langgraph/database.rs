@@ -211,7 +211,7 @@ mod tests {
         }
         let (hidden_id, own_id) = (hidden.thread_id.to_string(), own.thread_id.to_string());
         assert_eq!(client.get::<Thread>(&hidden_id).await.unwrap(), None);
-        assert_eq!(client.list::<Thread>(None).await.unwrap(), [own.clone()]);
+        assert_eq!(client.list::<Thread>(None).await.unwrap(), std::slice::from_ref(&own));
         assert!(client.is_protected::<Thread>(&hidden_id).await.unwrap());
         assert!(!client.is_protected::<Thread>(&own_id).await.unwrap());
         assert!(!client.is_protected::<Thread>("missing").await.unwrap());

@@ -125,7 +125,6 @@ fn cancellation_of_others(run: &Run) -> Option<Cancellation> {
 mod tests {
     use std::{future::poll_fn, task::Poll};
 
-    use super::*;
     use crate::langgraph::{
         manager::test_records::{manager_with, new_run, new_thread},
         storage,
