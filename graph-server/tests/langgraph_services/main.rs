@@ -4,12 +4,15 @@
 
 mod agent;
 mod assistants;
+mod audit;
 mod auth;
+mod authenticator;
 mod authorize;
 mod crons;
 mod executor;
 #[path = "../../examples/reference/graphs/mod.rs"]
 mod graphs;
+mod interrupts;
 mod mcp_conformance;
 mod owners;
 mod protocol;

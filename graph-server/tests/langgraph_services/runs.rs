@@ -121,3 +121,16 @@ async fn a_repeated_stream_mode_sends_no_event_twice() {
     let text = request.send().await.unwrap().text().await.unwrap();
     assert_eq!(text.matches("event: updates").count(), 2, "{text}");
 }
+
+#[tokio::test]
+async fn the_assistant_of_a_batch_may_be_repeated_as_the_javascript_client_does() {
+    let server = Server::start().await;
+    let batch = |repeated: &str| {
+        let run = json!({ "assistant_id": "tiny", "assistantId": repeated, "input": {} });
+        json!([run])
+    };
+    assert_eq!(server.post("/runs/batch", &batch("tiny")).await.0, 200);
+    let (status, refused) = server.post("/runs/batch", &batch("chat")).await;
+    assert_eq!(status, 422);
+    assert!(refused["detail"].as_str().unwrap().contains("assistantId"), "{refused}");
+}

@@ -2,6 +2,7 @@
 
 use graph_core::{Context, NodeError, START, State, StateGraph, subgraph};
 use graph_server::langgraph::{Graphs, Schemas};
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -181,4 +182,76 @@ async fn unknown_subgraphs_and_checkpoints_do_not_exist() {
     assert_eq!(essay.post("/state/checkpoint", &json!({ "checkpoint": other })).await.0, 404);
     let output = essay.resume("brief", &other).await;
     assert!(output["__error__"]["message"].as_str().unwrap().contains("no checkpoint"), "{output}");
+}
+
+async fn speak(_: &Text, cx: &Context) -> Result<TextUpdate, NodeError> {
+    cx.emit(json!({ "progress": 1 })).await;
+    let call = json!({ "id": "c1", "name": "add", "args": { "a": 1 } });
+    cx.message(json!({ "type": "ai", "content": "", "id": "m1", "tool_calls": [call] })).await;
+    let result = json!({
+        "type": "tool", "content": "2", "id": "m2", "tool_call_id": "c1", "name": "add",
+    });
+    cx.message(result).await;
+    Ok(Text::update().text("2".to_owned()))
+}
+
+/// Adds the graph `talk` with a subgraph `inner` that calls a tool.
+fn add_talk(graphs: Graphs) -> Graphs {
+    let inner = StateGraph::<Text>::new().node(speak).edge(START, speak).compile().unwrap();
+    let output = |it: Text| Text::update().text(it.text);
+    let inner = subgraph("inner", &inner, Text::clone, output);
+    let graph = StateGraph::<Text>::new().edge(START, &inner).node(inner);
+    graphs.add("talk", graph, Schemas::default()).unwrap()
+}
+
+/// Runs the graph `talk`, and returns the lines of its stream.
+async fn stream_of_talk(server: &Server, mode: &str, subgraphs: bool) -> Vec<String> {
+    let body = json!({
+        "assistant_id": "talk", "input": { "title": "Tea" },
+        "stream_mode": mode, "stream_subgraphs": subgraphs,
+    });
+    let request = server.request(Method::POST, "/runs/stream");
+    let request = request.header("content-type", "application/json").body(body.to_string());
+    let text = request.send().await.unwrap().text().await.unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn every_stream_mode_contains_the_events_of_subgraphs_on_request() {
+    let server = Server::start_with_graphs(add_talk).await;
+    for (mode, event) in [
+        ("values", "values"),
+        ("updates", "updates"),
+        ("custom", "custom"),
+        ("tasks", "tasks"),
+        ("checkpoints", "checkpoints"),
+        ("debug", "debug"),
+        ("messages-tuple", "messages"),
+        ("messages", "messages/complete"),
+        ("tools", "tools"),
+    ] {
+        let with = stream_of_talk(&server, mode, true).await;
+        let inner = format!("event: {event}|inner:");
+        assert!(with.iter().any(|it| it.starts_with(&inner)), "{mode}: {with:#?}");
+        let without = stream_of_talk(&server, mode, false).await;
+        let is_namespaced = |it: &String| it.starts_with("event: ") && it.contains('|');
+        assert!(!without.iter().any(is_namespaced), "{mode}: {without:#?}");
+    }
+    let events = stream_of_talk(&server, "events", true).await;
+    assert!(events.iter().any(|it| it.contains(r#""name":"speak""#)), "{events:#?}");
+}
+
+#[tokio::test]
+async fn the_tools_stream_contains_the_start_and_the_end_of_a_tool_call() {
+    let server = Server::start_with_graphs(add_talk).await;
+    let lines = stream_of_talk(&server, "tools", true).await;
+    let data = lines.iter().filter_map(|it| it.strip_prefix("data: ")).skip(1);
+    let data: Vec<Value> = data.map(|it| serde_json::from_str(it).unwrap()).collect();
+    let started = json!({
+        "event": "on_tool_start", "toolCallId": "c1", "name": "add", "input": { "a": 1 },
+    });
+    let ended = json!({
+        "event": "on_tool_end", "toolCallId": "c1", "name": "add", "output": "2",
+    });
+    assert_eq!(data, [started, ended]);
 }

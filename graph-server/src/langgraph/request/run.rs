@@ -22,6 +22,9 @@ use crate::langgraph::{
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct RunCreate {
     pub(in crate::langgraph) assistant_id: String,
+    /// The JavaScript client repeats the assistant under this name in batches.
+    #[serde(default, rename = "assistantId")]
+    repeated_assistant_id: Option<String>,
     /// Ignored if the request has a command, as on LangGraph's server: chat clients send their state with every answer.
     #[serde(default)]
     input: Option<Value>,
@@ -206,6 +209,10 @@ impl RunCreate {
             return Err(ApiError::invalid(
                 "`feedback_keys` is not supported by this server; leave it out",
             ));
+        }
+        if self.repeated_assistant_id.as_ref().is_some_and(|it| *it != self.assistant_id) {
+            let detail = "`assistantId` differs from `assistant_id`; leave it out";
+            return Err(ApiError::invalid(detail));
         }
         if self.on_completion.is_some() && !stateless {
             let detail = "`on_completion` applies only to runs without a thread; leave it out";
