@@ -4,7 +4,6 @@
 
 mod agent;
 mod assistants;
-mod audit;
 mod auth;
 mod authenticator;
 mod authorize;
