@@ -38,7 +38,7 @@ pub struct WorkerOptions {
     pub concurrency: usize,
     /// Time after which other workers take over if this worker does not report.
     pub lease: Duration,
-    /// Isolation requirement. `None` selects the strongest available isolation.
+    /// Weakest isolation that the debates may have. `None` accepts every level and uses the strongest available one.
     pub isolation: Option<Isolation>,
     /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub backend: Option<String>,

@@ -54,8 +54,8 @@ pub struct Manifest {
     /// Current spending limit of the whole run.
     #[serde(default, skip_serializing_if = "Limit::is_unlimited")]
     pub limit: Limit,
-    /// Current isolation requirement of the debates. `None` if there is none, so that the strongest available isolation
-    /// is used. Older versions called it `isolation`.
+    /// Weakest isolation that the debates may have. Without such a requirement, the strongest available isolation is
+    /// used, whatever it is. Older versions called this field `isolation`.
     #[serde(alias = "isolation", default, skip_serializing_if = "Option::is_none")]
     pub required_isolation: Option<Isolation>,
     /// Weakest isolation of a debate, once the run is complete.

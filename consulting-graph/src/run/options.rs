@@ -15,8 +15,8 @@ use crate::{
 pub struct ResumeOptions {
     /// Maximum number of concurrent debates.
     pub concurrency: usize,
-    /// Isolation requirement. `None` selects the requirement stored with the run or, if there is none,
-    /// [`Isolation::Preferred`].
+    /// Weakest isolation that the debates may have. `None` keeps the requirement of the stored run; a run without a
+    /// requirement uses the strongest available isolation.
     pub isolation: Option<Isolation>,
     /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub backend: Option<String>,
