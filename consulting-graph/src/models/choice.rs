@@ -103,6 +103,7 @@ impl ModelChoice {
     }
 
     /// Returns whether an agent uses a model in a local file.
+    #[cfg(feature = "cluster")]
     pub(crate) fn has_local_model(&self, config: &Config) -> bool {
         self.ids(config).any(|it| it.provider == LOCAL)
     }
