@@ -1,4 +1,5 @@
-//! Measures a build from nothing: the README program with the engine, and the same program with each Rust peer.
+//! Measures builds with an empty target directory: the README program with the engine, and the same program with each
+//! Rust peer.
 
 use std::{
     collections::BTreeSet,
@@ -77,7 +78,7 @@ pub struct Build {
 /// The cost of a build.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
-    /// Number of packages that were compiled, with the program itself.
+    /// Number of compiled packages, including the program itself.
     packages: usize,
     /// Processor time of cargo and all compilers.
     cpu: Duration,
@@ -110,7 +111,7 @@ fn build(program: &Program, dir: &Path) -> io::Result<Cost> {
     fs::write(dir.join("Cargo.toml"), manifest)?;
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--offline", "--message-format=json", "--target-dir", "target"]);
-    // Settings of the user's builds would change the result.
+    // The user's build settings would change the result.
     for (name, _) in env::vars_os().filter(|(name, _)| changes_builds(name)) {
         cargo.env_remove(name);
     }

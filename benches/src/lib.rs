@@ -1,6 +1,8 @@
-//! Benchmarks. They compare the engine with the work by hand, with LangGraph and with other Rust crates, compare our
-//! savers with LangGraph's, measure the overhead of the layers of `llm`, the start of sandboxes and a build from
-//! nothing, and compare eager graphs with ordinary ones.
+//! Benchmarks.
+//!
+//! They compare the engine with handwritten code, with LangGraph and with other Rust crates, our savers with LangGraph's,
+//! and eager graphs with ordinary ones. They also measure the overhead of the layers of `llm`, the start of sandboxes,
+//! and builds with an empty target directory.
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 

@@ -1,4 +1,4 @@
-//! The workloads, implemented on the engine and by hand.
+//! The workloads, implemented on the engine and as handwritten code.
 
 mod bare_sqlite;
 mod by_hand;
@@ -31,13 +31,13 @@ mod tests {
     use crate::compare::workloads::WORKLOADS;
 
     #[test]
-    fn engine_and_hand_give_the_same_answers() {
+    fn engine_and_handwritten_code_give_the_same_answers() {
         for workload in WORKLOADS {
             let size = workload.sizes[0].min(300);
             let engine =
                 on_engine(workload.name, size).expect("the engine can do every workload")();
-            let Ok(mut hand) = by_hand(workload.name, size) else { continue };
-            assert_eq!(hand(), engine, "{}", workload.name);
+            let Ok(mut handwritten) = by_hand(workload.name, size) else { continue };
+            assert_eq!(handwritten(), engine, "{}", workload.name);
         }
     }
 }

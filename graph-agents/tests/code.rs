@@ -40,7 +40,7 @@ fn last_result(outcome: &AgentOutcome) -> ToolMessage {
 }
 
 #[tokio::test]
-async fn files_stay_for_the_thread_even_without_its_sandbox() {
+async fn files_of_a_thread_survive_the_deletion_of_its_sandbox() {
     let sandboxes = sandboxes().await;
     let write = python("open('n.txt', 'w').write('6'); print('written')");
     let compute = shell("mkdir -p out && echo $(( $(cat n.txt) * 7 )) | tee out/result.txt");

@@ -205,7 +205,7 @@ async fn general_sub_agent_has_the_tools_but_cannot_delegate() {
 }
 
 #[test]
-fn two_sub_agents_with_one_name_are_an_error() {
+fn sub_agents_with_the_same_name_are_rejected() {
     let agent = || Agent::new(ScriptedModel::new(Vec::<AiMessage>::new()));
     let deep = DeepAgent::new(ScriptedModel::new(Vec::<AiMessage>::new()));
     let error = deep.sub_agent("a", "", agent()).sub_agent("a", "", agent()).build().unwrap_err();

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pool_of_a_node_that_cannot_move_is_refused() {
+    fn pools_of_nodes_that_must_run_on_the_worker_of_the_run_are_refused() {
         // Tasks of an eager graph are always executed by the worker of the run.
         let graph = StateGraph::<Essay>::new().node(write.pool("gpu")).edge(START, write).eager();
         let graph = graph.compile().expect("the graph is valid");

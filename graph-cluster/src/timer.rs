@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn first_timer_ends_unless_a_person_is_asked() {
+    fn the_earliest_timer_determines_the_wait_unless_a_question_is_pending() {
         let timer = |id, until: u64| interrupt(id, json!({ "graph_cluster_sleep_until": until }));
         let question = interrupt("q", json!("Go on?"));
         assert_eq!(pending_sleep(&[]), None);

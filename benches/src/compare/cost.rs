@@ -11,7 +11,8 @@ pub struct Cost {
     pub max: f64,
     /// Processor time in nanoseconds, median of the rounds.
     pub cpu: f64,
-    /// Number of rounds that count. If it is 0, the times are those of the first run of a new process.
+    /// Number of measured rounds, without the warm-up round. If it is 0, the times are those of the first run of a new
+    /// process.
     pub rounds: usize,
     /// Growth of the resident memory in the first run of a new process, in bytes for the whole run.
     pub memory: u64,
@@ -26,7 +27,7 @@ pub(super) struct Sample {
     pub(super) cpu: f64,
 }
 
-/// Calculates the cost from the samples of the rounds that count. Without any, `first_run` counts.
+/// Calculates the cost from the samples of the measured rounds, or from `first_run` if there are none.
 pub(super) fn cost(rounds: &[Sample], first_run: Sample, memory: u64, stored: Option<u64>) -> Cost {
     let samples = if rounds.is_empty() { &[first_run] } else { rounds };
     let sorted = |value: fn(&Sample) -> f64| {

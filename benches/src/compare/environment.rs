@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_processors_are_idle() {
+    fn processors_that_wait_for_io_count_as_idle() {
         let stat = "cpu  100 20 30 800 50 0 1 2 7 8\ncpu0 1 2 3\n";
         assert_eq!(processor_ticks(stat), Some(Ticks { busy: 153, all: 1_003 }));
         assert_eq!(processor_ticks("intr 1"), None);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_the_engine_is_limited() {
+    fn limits_on_the_engines_time_are_checked() {
         let cells = sample_cells();
         let verdict = |limit| {
             let goal = goal("loop", 100_000, Kind::Engine, Limit::Nanos(limit));

@@ -22,12 +22,12 @@ use crate::storage::written_bytes;
 pub struct Peer {
     /// Name in the results.
     pub name: &'static str,
-    /// What the comparison with this peer shows.
+    /// Kind of the peer, which determines the goals it is compared for.
     pub kind: Kind,
     command: Vec<OsString>,
 }
 
-/// The groups of the goals.
+/// The kind of a peer. Each goal compares the engine with the peers of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Engine,
@@ -57,13 +57,13 @@ pub struct Measured {
     pub memory: u64,
 }
 
-/// Argument that turns the benchmark into the program that executes the workloads on the engine.
+/// Argument with which the benchmark program starts itself to execute the workloads on the engine.
 pub const ENGINE: &str = "peer-engine";
 
-/// Argument that turns the benchmark into the program that executes the workloads by hand.
+/// Argument with which the benchmark program starts itself to execute the handwritten workloads.
 pub const BY_HAND: &str = "peer-by-hand";
 
-/// Returns all peers: the engine first, then the work by hand, then the installed ones.
+/// Returns all peers: the engine first, then the handwritten code, then the installed peers.
 pub fn peers() -> io::Result<Vec<Peer>> {
     let program = env::current_exe()?;
     let installed = target_dir(&program)?.join("bench-peers");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn reason_of_a_failure_is_the_last_line_of_standard_error() {
+    fn failure_reason_is_the_last_line_of_standard_error() {
         let script = "echo '{\"version\": \"1\"}'; read request
             printf 'panicked at a.rs:\\n%s failed\\nnote: b\\n' \"$request\" >&2; exit 101";
         let mut session = shell(script);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn reason_is_known_if_the_program_ends_between_two_requests() {
+    fn failure_reason_is_reported_if_the_program_ends_between_two_requests() {
         let mut session = shell("echo '{\"version\": \"1\"}'; echo 'no memory' >&2; exit 3");
         assert_eq!(session.ready().unwrap(), "1");
         session.child.wait().unwrap();

@@ -25,7 +25,7 @@ pub(super) fn outcome_without_run(
         Some((it.size as f64, seconds))
     });
     let (last, seconds) = measured.next()?;
-    // Growth is at least linear in the size, and as steep as it was so far.
+    // Assume that the time grows at least linearly with the size, and as fast as between the last two sizes.
     let exponent = match measured.next() {
         Some((before, its)) => ((seconds / its).ln() / (last / before).ln()).clamp(1.0, 2.5),
         None => 1.0,

@@ -1,4 +1,4 @@
-//! The results of the workloads that a run has completed, in a file, so that an interrupted run can be resumed.
+//! Stores the results of completed workloads in a file, so that an interrupted run can be resumed.
 
 use std::{
     env,
@@ -35,7 +35,7 @@ struct Saved {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
-    /// Whether everything that is published is measured.
+    /// Whether the run measures everything that is published.
     full: bool,
     quick: bool,
     /// When the benchmark was built.
@@ -211,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn a_run_knows_the_files_of_its_peers() {
+    fn runs_store_the_modification_times_of_the_peers_programs() {
         let run = Run::new(true, false, &peers().unwrap(), "1").unwrap();
-        // This program is the first file of the first two peers.
+        // The first two peers, the engine and the handwritten code, are this program.
         assert_eq!(run.modified[..2], [run.built.unwrap(); 2]);
     }
 }

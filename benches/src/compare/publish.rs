@@ -19,8 +19,8 @@ pub fn publish(root: &Path, results: &Path, summary: &str) -> io::Result<()> {
     replace(&root.join("README.md"), summary)
 }
 
-/// Returns what published results must not lack: the peers that were measured in no workload, and the workloads and sizes
-/// at which the engine was not measured.
+/// Returns what is missing for a publication: the peers that were not measured in any workload, and the workloads and
+/// sizes at which the engine was not measured.
 pub fn missing(peers: &[&str], cells: &[Cell]) -> Vec<String> {
     let is_measured = |peer: &str| cells.iter().any(|it| it.peer == peer && it.cost().is_some());
     let peers = peers.iter().filter(|it| !is_measured(it)).map(|it| (*it).to_owned());
@@ -29,7 +29,7 @@ pub fn missing(peers: &[&str], cells: &[Cell]) -> Vec<String> {
     peers.chain(of_engine).collect()
 }
 
-/// Turns the file of results into the text of a section of the chapter, with headings one level lower.
+/// Converts the results file to a section of the chapter, with headings one level lower.
 fn to_section(results: &str) -> String {
     let body = results.split_once('\n').map_or("", |(_title, body)| body.trim_start());
     let demoted = body.split_inclusive('\n').map(|line| match line.starts_with('#') {
@@ -44,7 +44,7 @@ fn to_section(results: &str) -> String {
         .collect()
 }
 
-/// Inserts the directory of the plots into the link at the end of a part of the text.
+/// If the text ends with a link to a plot, adds the directory of the plots to the link.
 fn with_picture_path(part: &str) -> String {
     match part.rsplit_once("](") {
         Some((text, target)) if target.ends_with(".svg)") => {

@@ -102,7 +102,7 @@ fn table(workload: &Workload, peers: &[&str], cells: &[&Cell]) -> String {
             let cell = own().find(|it| it.size == *size);
             let _ = write!(text, " {} |", cell.map_or_else(String::new, |it| describe(it)));
         }
-        // The columns about resources refer to the largest size that the peer reached.
+        // The columns for processor time and memory refer to the largest size at which the peer was measured.
         let last = own().rev().find_map(|it| Some((it.size, it.cost()?)));
         let resource = |format: &dyn Fn(usize, &Cost) -> String| match last {
             Some((size, cost)) if Some(&size) == sizes.last() => format(size, cost),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_name_a_single_run_or_round() {
+    fn cells_state_that_there_was_only_one_run_or_round() {
         let cell = |rounds| Cell { outcome: measured(2e9, rounds), ..sample_cells()[0].clone() };
         assert_eq!(describe(&cell(0)), "2 s (one run)");
         assert_eq!(describe(&cell(1)), "2 s (one round)");

@@ -159,9 +159,9 @@ struct Side {
     size: usize,
     checked: Checked,
     runs_per_round: usize,
-    /// Whether the first round warms up and does not count.
+    /// Whether the first round is a warm-up, which is not measured.
     warms_up: bool,
-    /// Number of rounds that count. If it is 0, the peer is so slow that it runs no round.
+    /// Number of measured rounds. If it is 0, the peer is too slow to run any round.
     rounds: usize,
     samples: Vec<Sample>,
     failure: Option<String>,

@@ -12,7 +12,8 @@ use crate::{
     table::{digits, group_digits, time},
 };
 
-/// Summarises the ratios of the times in up to three lines of Markdown: LangGraph, the Rust crates, and by hand.
+/// Summarises the ratios of the times in up to three lines of Markdown: to LangGraph, to the Rust crates, and to
+/// handwritten code.
 pub fn summary(cells: &[Cell]) -> String {
     let measured = cells.iter().filter(|it| it.kind == Kind::Rust && it.cost().is_some());
     let crates: BTreeSet<&str> = measured.map(|it| it.peer).collect();
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_of_the_engine_alone_are_times() {
+    fn goals_without_a_peer_are_shown_as_times() {
         let workload = Workload::named("agent-loop").expect("the workload exists");
         let mut cells = sample_cells();
         cells[3] = Cell { workload, size: 25, outcome: measured(14_700.0, 3), ..cells[3].clone() };

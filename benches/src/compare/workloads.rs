@@ -11,7 +11,7 @@ pub struct Workload {
     pub unit: &'static str,
     /// Sizes of a full measurement.
     pub sizes: &'static [usize],
-    /// Sizes of a quick measurement, which leaves the workload out if there are none.
+    /// Sizes of a quick measurement. If there are none, a quick measurement omits the workload.
     pub quick: &'static [usize],
     /// Whether the bytes that a run stores are measured.
     pub stored: bool,

@@ -15,7 +15,7 @@ use crate::langgraph::LangGraph;
 /// Size of the message that each step appends, in bytes.
 pub(crate) const MESSAGE: usize = 1_024;
 
-/// The measured numbers of steps, each with whether LangGraph is measured too. LangGraph stores the whole list at every
+/// The measured numbers of steps, and whether LangGraph is also measured at each. LangGraph stores the whole list at every
 /// step, so its file would be too large for the longer threads.
 const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), (100_000, false)];
 
@@ -86,7 +86,7 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn file_grows_by_the_messages() {
+    fn file_grows_at_least_by_the_size_of_the_messages() {
         let (dir, runtime) = (disk::scratch_dir().unwrap(), Runtime::new().unwrap());
         let size_of = |steps| {
             let load = StorageLoad { threads: 1, steps, message: MESSAGE };

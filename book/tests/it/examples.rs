@@ -27,7 +27,7 @@ fn target(link: &str) -> &str {
 }
 
 #[test]
-fn rust_programs_are_at_most_half_longer_than_python_programs() {
+fn rust_programs_are_at_most_50_percent_longer_than_python_programs() {
     let directory = root().join("examples/langgraph");
     let readme = read(&directory.join("README.md"));
     let rows = readme.lines().filter(|it| it.contains(".py]"));

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_few_findings_are_not_repeated() {
+    fn identical_shorter_versions_are_returned_once() {
         assert_eq!(shorter_versions(&[findings(3)]).len(), 2);
         assert_eq!(shorter_versions(&[]).len(), 1);
     }

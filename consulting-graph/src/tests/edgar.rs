@@ -196,7 +196,7 @@ pub(crate) fn real_filings() -> Option<PathBuf> {
 }
 
 #[test]
-fn real_companies() {
+fn data_of_real_companies_is_read() {
     let Some(folder) = real_filings() else { return };
     let day = date(2026, 10, 1);
     let read = |ticker: &str| edgar::read(&folder, &Ticker::parse(ticker).unwrap(), day).unwrap();

@@ -314,7 +314,7 @@ fn findings_figures_and_moves_link_to_each_other() {
 }
 
 #[test]
-fn the_strongest_objection_is_one_that_nobody_answered() {
+fn the_strongest_objection_is_an_unanswered_one() {
     let maker = |n: u8| Speaker::DecisionMaker(format!("D{n}"));
     let opening = "Sales grow on credit [F1-02]. Cash is short [F1-03]. This is all talk.";
     let debate = |n: u8, answer: &str, reply: &str, last: &str| {

@@ -104,7 +104,7 @@ fn names_that_look_like_existing_ones_are_rejected_with_advice() {
 }
 
 #[test]
-fn files_that_tools_obey_are_escalated_unless_the_contract_allows_them() {
+fn files_that_configure_tools_are_escalated_unless_the_contract_allows_them() {
     let contract = r#"{"draft_gate": {"allowed_tool_files": [".github/labels", "scripts/*.sh"]}}"#;
     let ws = TestWorkspace::with_contract(contract);
     for (path, content) in [

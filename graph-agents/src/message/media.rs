@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn text_files_are_texts() {
+    fn text_files_are_read_as_text() {
         let file = |mime_type: &str, data: &str| json!({"type": "file", "base64": data, "mime_type": mime_type});
         let url = |url: &str| json!({"type": "file", "file": {"file_data": url}});
         let document = |kind: &str| json!({"type": "document", "source": {"type": kind, "media_type": "text/plain", "data": "T2JleSE="}});

@@ -169,7 +169,7 @@ mod tests {
     use crate::{ToolCall, ToolMessage, message::InvalidToolCall};
 
     #[test]
-    fn malformed_calls_count() {
+    fn arguments_of_malformed_calls_are_counted_as_tokens() {
         let args = Some("x".repeat(400));
         let call = InvalidToolCall { args, ..InvalidToolCall::default() };
         let message = AiMessage { invalid_tool_calls: vec![call], ..AiMessage::default() };

@@ -30,7 +30,7 @@ fn removal_of_an_unknown_id_is_an_error() {
 }
 
 #[test]
-fn what_follows_the_last_remove_all_is_the_new_list() {
+fn only_messages_after_the_last_remove_all_are_kept() {
     let update = vec![human("2", "b"), Message::remove(REMOVE_ALL), human("3", "c")];
     assert_eq!(add_messages(vec![human("1", "a")], update).unwrap(), [human("3", "c")]);
 }

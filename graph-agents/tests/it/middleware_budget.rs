@@ -97,7 +97,7 @@ fn compiled(agent: Agent) -> CompiledAgent {
 }
 
 #[tokio::test]
-async fn calls_of_summaries_count() {
+async fn calls_of_summaries_count_towards_the_budget() {
     let (model, summaries, budget) = (Paid::new("Bye."), Paid::new("a summary"), budget(9.0));
     let agent = compiled(agent(model.clone(), summarization(summaries.clone()), &budget));
     let outcome = agent.run(conversation()).await.unwrap();
@@ -107,7 +107,7 @@ async fn calls_of_summaries_count() {
 }
 
 #[tokio::test]
-async fn calls_of_the_tool_selector_count() {
+async fn calls_of_the_tool_selector_count_towards_the_budget() {
     let (model, chooser, budget) = (Paid::new("noon"), Paid::new(CHOICE), budget(9.0));
     let selector = ToolSelector::new().model(chooser.clone());
     let agent = compiled(agent(model.clone(), selector, &budget).tools([clock()]));
@@ -117,7 +117,7 @@ async fn calls_of_the_tool_selector_count() {
 }
 
 #[tokio::test]
-async fn calls_of_the_tool_selector_with_the_model_of_the_agent_count() {
+async fn calls_of_the_tool_selector_with_the_agents_model_count_towards_the_budget() {
     let (model, budget) = (Paid::new(CHOICE), budget(9.0));
     let agent = agent(model.clone(), ToolSelector::new(), &budget).tools([clock()]);
     compiled(agent).run("What time is it?").await.unwrap();
@@ -126,7 +126,7 @@ async fn calls_of_the_tool_selector_with_the_model_of_the_agent_count() {
 }
 
 #[tokio::test]
-async fn calls_of_the_tool_emulator_count() {
+async fn calls_of_the_tool_emulator_count_towards_the_budget() {
     let (model, emulator, budget) = (Paid::new("noon"), Paid::new("12:00"), budget(9.0));
     let agent = agent(model.clone(), ToolEmulator::new(emulator.clone()), &budget);
     let outcome = compiled(agent.tools([clock()])).run("What time is it?").await.unwrap();
@@ -136,7 +136,7 @@ async fn calls_of_the_tool_emulator_count() {
 }
 
 #[tokio::test]
-async fn every_attempt_counts_wherever_the_budget_is_placed() {
+async fn every_attempt_counts_towards_the_budget_in_any_order_of_middleware() {
     for is_first in [true, false] {
         let budget = budget(9.0);
         // A script without answers fails, and a failed call is charged in full.

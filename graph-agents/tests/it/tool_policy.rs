@@ -134,7 +134,7 @@ async fn error_policy_of_a_tool_overrides_that_of_the_node() {
 }
 
 #[tokio::test]
-async fn results_stand_in_the_order_of_the_calls() {
+async fn results_are_in_the_order_of_the_calls() {
     let schema = json!({"properties": {"rounds": {"type": "integer"}}});
     let wait = Tool::dynamic("wait", "Waits.", schema, |args, _| async move {
         for _ in 0..args["rounds"].as_i64().unwrap_or_default() {

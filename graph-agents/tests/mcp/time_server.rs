@@ -59,7 +59,7 @@ async fn missing_program_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn program_that_is_no_server_is_an_error() {
+async fn program_that_is_not_a_server_is_an_error() {
     let error = McpClient::stdio(Command::new("true"), McpOptions::new()).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot connect to the MCP server `true`"), "{error}");
 }

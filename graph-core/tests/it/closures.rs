@@ -60,7 +60,7 @@ async fn named_closures_are_targets_of_edges_gotos_and_sends() {
 }
 
 #[tokio::test]
-async fn an_async_branch_is_not_asked_again_after_a_resume() {
+async fn an_async_branch_is_not_called_again_after_a_resume() {
     let asked = Arc::new(AtomicU32::new(0));
     let count = asked.clone();
     let choose = async move |state: &Trail, cx: &Context<Probe>| {

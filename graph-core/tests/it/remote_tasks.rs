@@ -271,7 +271,7 @@ async fn use_handle(open: &Open) -> OpenUpdate {
 }
 
 #[tokio::test]
-async fn tasks_of_a_graph_with_untracked_fields_stay() {
+async fn tasks_of_a_graph_with_untracked_fields_run_in_the_process_of_the_run() {
     let graph = StateGraph::<Open>::new().node(use_handle.pool("any")).edge(START, use_handle);
     let graph = graph.compile().expect("the graph is valid");
     let runner = Arc::new(Loopback::default());

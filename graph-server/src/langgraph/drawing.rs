@@ -97,7 +97,7 @@ mod tests {
     async fn delegate(_: &Text) {}
 
     #[test]
-    fn drawings_name_the_places_in_which_subgraphs_run() {
+    fn drawings_show_where_subgraphs_run() {
         let inner = StateGraph::<Text>::new().node(write).edge(START, write).compile().unwrap();
         assert_eq!(drawing_json(&inner.drawing(1)).get("runs_in"), None);
         let node = runs_graph(delegate, &inner).runs_in("sandbox");

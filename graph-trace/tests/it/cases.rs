@@ -276,7 +276,7 @@ async fn flaky(_: &Log) -> Result<LogUpdate, NodeError> {
 
 /// A thread that failed and was then resumed has the same trace as a thread that did not fail.
 #[tokio::test]
-async fn a_resumed_failure_leaves_no_trace() {
+async fn resuming_after_a_failure_removes_the_failure_from_the_trace() {
     let graph = StateGraph::<Log, TestEnv>::new()
         .node(flaky)
         .node(say)
@@ -304,7 +304,7 @@ done
 
 /// The state with which a run resumes is not recorded as the result of a step.
 #[tokio::test]
-async fn a_stop_leaves_no_trace() {
+async fn a_stop_does_not_change_the_trace() {
     let graph = |stops| {
         let graph =
             StateGraph::<Log, TestEnv>::new().node(begin).edge(START, begin).stop_before(stops);

@@ -142,7 +142,7 @@ async fn concurrent_calls_are_serialised() {
 }
 
 #[tokio::test]
-async fn dropped_call_stops() {
+async fn dropping_a_call_stops_the_model() {
     let llm = llm();
     // The schema makes the answer endless, so the next call is answered only if the dropped call stops.
     let schema = json!({"type": "array", "items": {"type": "boolean"}, "minItems": 1_u64 << 40});

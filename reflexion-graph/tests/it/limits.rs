@@ -36,7 +36,7 @@ fn check_refused(execution: &Execution, why: &str) {
 }
 
 #[tokio::test]
-async fn wall_clock_limit() {
+async fn wall_clock_limit_is_enforced() {
     // On a busy machine, the interpreter may take seconds to start.
     let limits = Limits { timeout: 10.0, ..Limits::default() };
     let execution =
@@ -47,7 +47,7 @@ async fn wall_clock_limit() {
 }
 
 #[tokio::test]
-async fn cpu_time_limit() {
+async fn cpu_time_limit_is_enforced() {
     let limits = Limits { cpu_time: Some(0.3), ..default_limits() };
     let execution = run("while True: pass", &job(limits)).await;
     check(&execution, Status::CpuTime);
@@ -55,7 +55,7 @@ async fn cpu_time_limit() {
 }
 
 #[tokio::test]
-async fn memory_limit() {
+async fn memory_limit_is_enforced() {
     // A job's memory limit is enforced even if it is lower than the sandbox's limit. The kernel enforces only the
     // sandbox's limit; the job's limit is enforced by polling, so the program holds its memory until it is ended.
     let hog = "import time\nheld = bytearray(150 << 20)\ntime.sleep(1000)";
@@ -74,14 +74,14 @@ async fn memory_limit() {
 }
 
 #[tokio::test]
-async fn process_limit() {
+async fn process_limit_is_enforced() {
     let bomb =
         "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass";
     check(&run(bomb, &job(default_limits())).await, Status::TooManyProcesses);
 }
 
 #[tokio::test]
-async fn disk_quota() {
+async fn disk_quota_is_enforced() {
     for path in ["full", "/tmp/full"] {
         let fill = format!(
             "with open('{path}', 'wb') as file:\n    while True: file.write(b'x' * (1 << 20))"
@@ -98,7 +98,7 @@ async fn disk_quota() {
 }
 
 #[tokio::test]
-async fn file_limits() {
+async fn file_limits_are_enforced() {
     let fill = "for number in range(10 ** 6): open(f'file-{number}', 'w').close()";
     check(&run(fill, &job(default_limits())).await, Status::TooManyFiles);
     let open = "held = [open('/dev/null') for _ in range(10 ** 5)]";
@@ -108,7 +108,7 @@ async fn file_limits() {
 }
 
 #[tokio::test]
-async fn output_limit() {
+async fn output_limit_is_enforced() {
     let endless = "print('first')\nimport sys\nn = 0\nwhile True:\n    n += 1\n    sys.stdout.write(f'{n}\\n')";
     let execution = run(endless, &job(default_limits())).await;
     check(&execution, Status::TooMuchOutput);
@@ -132,7 +132,7 @@ async fn stdout_and_stderr_are_separate() {
 }
 
 #[tokio::test]
-async fn cpu_share() {
+async fn cpu_share_is_enforced() {
     let spin = "import time\nstart, used = time.monotonic(), time.process_time()\n\
         while time.monotonic() < start + 3: pass\n\
         print((time.process_time() - used) / (time.monotonic() - start))";

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_fail_are_no_service_managers() {
+    fn failing_programs_are_not_used_as_service_managers() {
         let dir = tempfile::tempdir().unwrap();
         let mut manager = manager(dir.path(), "1");
         for program in ["false", "/no/such/program"] {

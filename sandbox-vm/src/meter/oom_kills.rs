@@ -62,11 +62,11 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_counts() {
+    fn counter_is_read_from_this_kernel() {
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         if !vmstat.lines().any(|it| it.starts_with(COUNTER)) {
             let reason = "this kernel does not count out-of-memory kills";
-            let _ = writeln!(std::io::stderr(), "SKIPPED: this_kernel_counts; {reason}");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: counter_is_read_from_this_kernel; {reason}");
             return;
         }
         OomKillCounter::new(File::open("/proc/vmstat").unwrap()).unwrap();

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_lie_below_what_leads_to_them() {
+    fn nodes_are_below_their_predecessors() {
         check(4, "0>1 1>2 1>3 2>3", &[&[0], &[1], &[2], &[3]], &[]);
         // A back edge is reversed, whether or not it is conditional. An edge from a node to itself is ignored.
         check(3, "0>1 1>2 2?1 2?2", &[&[0], &[1], &[2]], &[2]);

@@ -20,7 +20,7 @@ async fn check(provider: &str, body: &str, request: &str, expect: Option<u64>) {
 }
 
 #[tokio::test]
-async fn servers_tell_the_size_of_the_context_window() {
+async fn size_of_the_context_window_is_requested_from_the_server() {
     let info = json!({ "model_info": {
         "general.architecture": "qwen2", "qwen2.context_length": 32768, "llama.context_length": 1,
     } });

@@ -85,7 +85,7 @@ async fn invalid_responses_are_errors() {
 }
 
 #[tokio::test]
-async fn failed_calls_are_retried_if_asked_for() {
+async fn failed_calls_are_retried_if_configured() {
     let failure = || vec![Move::Write(answers::answer("503 Busy", "", r#"{"error": "busy"}"#))];
     let success = reply(&json!({"embeddings": [[1.0]]}));
     let server = ByteServer::start([failure(), failure(), success]).await;

@@ -45,7 +45,7 @@ async fn waits_double() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jitter_only_adds() {
+async fn jitter_only_increases_the_wait() {
     let backoff = Backoff::default().random(draws(&[1.0, 0.5, 7.0]));
     let (_, times) = called(vec![error(ErrorKind::Network); 3], backoff).await;
     assert_eq!(times, [0, 1_250, 1_250 + 2_250, 1_250 + 2_250 + 5_000]);

@@ -54,7 +54,7 @@ fn run_guest(bytes: &[u8]) -> Vec<Action> {
 }
 
 #[test]
-fn guest_behaviour_keeps_the_monitor_consistent() {
+fn no_guest_behaviour_makes_the_monitor_inconsistent() {
     let call = |number: libc::c_long, args: &[u8]| {
         let number = (number as u16).to_le_bytes();
         [&[2][..], &number, args].concat()

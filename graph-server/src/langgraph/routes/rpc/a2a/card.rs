@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_that_are_no_paths_are_ignored() {
+    fn prefixes_that_are_not_paths_are_ignored() {
         for prefix in ["team", "@evil.example", "//evil.example", "/a b", "/a?b", "/a, /b"] {
             let url = url("/.well-known/agent-card.json", prefix);
             assert_eq!(url, "http://graphs.example.org", "{prefix}");
