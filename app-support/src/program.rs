@@ -29,7 +29,7 @@ pub fn init_logging(level: LevelFilter) {
         .with_env_filter(filter)
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal());
-    // `init` panics if another subscriber is already installed, but programs install no other one.
+    // `init` panics if a subscriber is already installed, but the programs do not install any other.
     subscriber.init();
 }
 

@@ -59,7 +59,7 @@ pub struct CallFailure {
 }
 
 /// A failed part of a run: a call without a usable answer, or a sandbox that could not run its debate. A run with
-/// failures is incomplete. When it is resumed, the failed parts are tried again.
+/// failures is incomplete. When it is resumed, the failed parts are retried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Agent or turn that failed, such as `analyst_2` or `m3, round 2, critic to D1`.

@@ -261,7 +261,7 @@ fn commands_without_a_run_print_their_output() {
         ("graph --format json", "\"layer_2_reduce\""),
         ("doctor", "Debates would run in:"),
         ("run --help", "--max-cost"),
-        ("run --help", "without a control group, memory is bounded only at vm"),
+        ("run --help", "without control groups, only vm limits memory"),
     ] {
         let (out, _) = check(&workspace.run(line), 0);
         assert!(out.contains(expected), "{line}: {out}");

@@ -34,22 +34,23 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| {
     let letters =
         r"A-Za-zÀ-ÖØ-öø-\u{24f}\u{400}-\u{4ff}\u{3040}-\u{30ff}\u{4e00}-\u{9fff}\u{ac00}-\u{d7a3}";
     Regex::new(&format!("[{letters}0-9_$][{letters}0-9_$.-]{{1,99}}"))
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// A type between a name and its value, as in `password: &str = "x"`.
 static TYPE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^:\s*[&'\w<>\[\]., |?]{1,40}?=\s*").expect("a test uses the pattern")
+    Regex::new(r"^:\s*[&'\w<>\[\]., |?]{1,40}?=\s*").expect("a test compiles the pattern")
 });
 
 /// A type after a name in Basic, as in `PASSWORD As String = "x"`.
 static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s+(?i:as)\s+[A-Za-z0-9_.]{1,40}\s*=\s*").expect("a test uses the pattern")
+    Regex::new(r"^\s+(?i:as)\s+[A-Za-z0-9_.]{1,40}\s*=\s*").expect("a test compiles the pattern")
 });
 
 /// An expression before an alternative value, as in `process.env.SECRET || "x"`.
 static ALTERNATIVE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^[^"'`;]{1,200}?(?:\|\||\?\?|\?:|\bor\b)\s*"#).expect("a test uses the pattern")
+    Regex::new(r#"^[^"'`;]{1,200}?(?:\|\||\?\?|\?:|\bor\b)\s*"#)
+        .expect("a test compiles the pattern")
 });
 
 /// A function that decodes the literal in its argument, as in `bytes.fromhex("x")`.
@@ -57,7 +58,7 @@ static DECODER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?i)^[\w.:]{0,60}?(?:from_?hex|unhexlify|hex(?:::|\.)\w*decode\w*|from_?base64|b64decode|base64(?:::|\.)\w*decode\w*|buffer\.from)\(\s*",
     )
-    .expect("a test uses the pattern")
+    .expect("a test compiles the pattern")
 });
 
 /// A function that converts the literal in its argument to another type of string, as in `[]byte("x")`.
@@ -65,31 +66,33 @@ static CONSTRUCTOR: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"^(?:new\s+)?(?:\[\]byte|bytes|bytearray|(?:[\w:]+::)?(?:String|SecretString|SecretBox|SecretVec|Secret|SecureString|Zeroizing)(?:::(?:new|from))?|Some|str|Just|Optional\.of|(?:\w+\.)?(?:unsafePlainText|plainText|fromString))\(\s*",
     )
-    .expect("a test uses the pattern")
+    .expect("a test compiles the pattern")
 });
 
 /// The start of an object with one value for each case, as in `apiKey: { mainnet: "x" }`.
 static NESTED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^\{\s*["']?\w{1,40}["']?\s*[:=]\s*"#).expect("a test uses the pattern")
+    Regex::new(r#"^\{\s*["']?\w{1,40}["']?\s*[:=]\s*"#).expect("a test compiles the pattern")
 });
 
 /// The name of an argument for a value that is used if a setting is missing.
-static DEFAULT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test uses the pattern"));
+static DEFAULT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test compiles the pattern")
+});
 
 /// Another attribute of the same XML element, or another field of the same object, that contains the value.
 static VALUE_ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?i)^(?:\s+|\s*[,{]\s*)["']?(?:value|content|default)["']?\s*[=:]\s*"#)
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// The length of an array, as in `char password[32] = "x"`.
 static ARRAY: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^\[\d*\]").expect("a test uses the pattern"));
+    LazyLock::new(|| Regex::new(r"^\[\d*\]").expect("a test compiles the pattern"));
 
 /// The start of the next assignment or field in the same line.
-static NEXT_FIELD: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?:\s[\w.-]+=\S|,\s|\s[}\]])").expect("a test uses the pattern"));
+static NEXT_FIELD: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?:\s[\w.-]+=\S|,\s|\s[}\]])").expect("a test compiles the pattern")
+});
 
 /// Returns the values that a line assigns to names for secrets.
 pub(crate) fn assignments<'a>(

@@ -83,7 +83,7 @@ impl Log<'_> {
             task_id: event.task.to_owned(),
             more: event.more,
         };
-        let body = serde_json::to_string(&record).expect("a record is plain data");
+        let body = serde_json::to_string(&record).expect("a record serializes to JSON");
         let (line, hash) = seal_line(end.hash, &body);
         let next = LogEnd {
             seq: record.seq,

@@ -26,13 +26,13 @@ static PASSWORD_INPUT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"\b(?:passwd|chpasswd|kinit|smbpasswd|cryptsetup|su|sudo\s.*-S)\b[^|;]*<<-?\s*["']?\w+["']?\s*$"#,
     )
-    .expect("a test uses the pattern")
+    .expect("a test compiles the pattern")
 });
 
 /// An entry of a Kubernetes secret: an indented key and a value.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^\s+["']?([\w.-]+)["']?:\s*["']?([^\s"']{6,})["']?\s*$"#)
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// Keys of entries that are no secrets.

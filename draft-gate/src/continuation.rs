@@ -15,17 +15,17 @@ static NAME_LINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"^\s*(?:-\s+)?(?:\{?\s*["']?(?i:name|key)["']?\s*[:=]\s*["']?([A-Za-z0-9_.-]{2,99})["']?,?|<key>([A-Za-z0-9_.-]{2,99})</key>|variable\s+"([A-Za-z0-9_-]{2,99})"\s*\{|<(?i:setting|property|entry|param)\s[^<>]*?\b(?:name|key)="([A-Za-z0-9_.-]{2,99})"[^<>/]*>)\s*$"#,
     )
-    .expect("a test uses the pattern")
+    .expect("a test compiles the pattern")
 });
 
 /// The start of a line that contains the value: `value: `, `"value": ` and `default = `.
 static VALUE_LINE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^["']?(?i:value|default)["']?\s*[:=]\s*"#).expect("a test uses the pattern")
+    Regex::new(r#"^["']?(?i:value|default)["']?\s*[:=]\s*"#).expect("a test compiles the pattern")
 });
 
 /// A line that consists of an XML element with the value: `<value>x</value>` and `<string>x</string>`.
 static VALUE_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^<(?i:string|value)>([^<]*)(?:</|$)").expect("a test uses the pattern")
+    Regex::new(r"^<(?i:string|value)>([^<]*)(?:</|$)").expect("a test compiles the pattern")
 });
 
 /// A line joined with the earlier lines to which it belongs.

@@ -10,22 +10,22 @@ use crate::file_kind::FileKind;
 static OPERATOR: LazyLock<Regex> = LazyLock::new(|| {
     let operator = r"(?:\+\+|\+|\.\.|\.|&|<>|\|\||~|\^|\\)";
     Regex::new(&format!(r#""\s*{operator}\s*"|'\s*{operator}\s*'|`\s*\+\s*`"#))
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// The end of a literal and the start of the next one, which some languages join without an operator.
 static ADJACENT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#""\s+"|'\s+'"#).expect("a test uses the pattern"));
+    LazyLock::new(|| Regex::new(r#""\s+"|'\s+'"#).expect("a test compiles the pattern"));
 
 /// Elements of a list that are joined without a separator: `"".join(["a", "b"])` and `["a", "b"].join("")`.
 static JOINED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?:""|'')\.join\(\[?|\]\.(?:join\((?:""|'')\)|concat\(\))|\bconcat!?\(|\bjoin\((?:""|''),"#)
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// The end of an element of a list and the start of the next one.
 static ELEMENT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#""\s*,\s*"|'\s*,\s*'"#).expect("a test uses the pattern"));
+    LazyLock::new(|| Regex::new(r#""\s*,\s*"|'\s*,\s*'"#).expect("a test compiles the pattern"));
 
 /// Returns the text with its concatenated literals joined, or `None` if there are none.
 pub(crate) fn fold(text: &str, file: FileKind) -> Option<String> {

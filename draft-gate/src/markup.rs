@@ -7,25 +7,25 @@ use regex::Regex;
 /// The rest of an XML tag, with its attributes, and the text after it.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*>(?:\s*<(?i:value)>)?([^<]*)<"#)
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// The value after the name in a property list: `<key>password</key><string>x</string>`.
 static LIST_VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^</(?:key|string|name)>\s*<(?:string|value)>([^<]+)</")
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// The value after the name in a table or a list of HTML: `<td>Password</td><td>x</td>`.
 static CELL_VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^:?</(?:td|th|dt|b|strong)>:?\s*<(?:td|dd|code)[^<>]*>(?:<code>)?([^<\s]+)</")
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// The text of the XML element that an attribute names: `<entry key="password">x</entry>`.
 static ELEMENT_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^["'](?:\s+[\w:.-]+\s*=\s*"[^"]*")*\s*>(?:\s*<value>)?([^<]+)</"#)
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// The start of an XML element up to the name in its attribute. The elements in the capture group also contain
@@ -34,7 +34,7 @@ static NAMED_ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"(?i)^<(?:entry|property|setting|param|add|stringprop|attribute|field|item|arg|variable|env|(data|string))\s(?:[^>]*\s)?(?:key|name)\s*=\s*["'][^"'>]*$"#,
     )
-    .expect("a test uses the pattern")
+    .expect("a test compiles the pattern")
 });
 
 /// Returns whether the text before a name is the start of an opening tag. The name may have a namespace, as in

@@ -98,7 +98,8 @@ fn project_fingerprint(
         ),
         Err(error) => text += &error.to_string(),
     }
-    let checks = serde_json::to_string(&contract.draft_gate.checks).expect("checks are plain data");
+    let checks =
+        serde_json::to_string(&contract.draft_gate.checks).expect("checks serialize to JSON");
     Digest::of((text + &checks).as_bytes())
 }
 

@@ -38,13 +38,13 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
         // Names of permissions: `s3:GetObject`.
         r"[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+)+\*?",
     ];
-    Regex::new(&format!("^(?:{})$", forms.join("|"))).expect("a test uses the pattern")
+    Regex::new(&format!("^(?:{})$", forms.join("|"))).expect("a test compiles the pattern")
 });
 
 /// Replacement fields within a text, such as `{}`, `{name}` and `{name.field:>8}`.
 static FIELD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\{\s*(?:\w[\w.()\[\], :+<>=-]*(?:![a-z])?)?\s*\}")
-        .expect("a test uses the pattern")
+        .expect("a test compiles the pattern")
 });
 
 /// Minimum number of digits by which a text such as `$ummer2024` is a password and not the name of a variable.

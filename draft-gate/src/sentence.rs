@@ -14,7 +14,7 @@ static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"(?i)^(?:["'*]{0,2})\s+(?:(?:is|was|to|[-–—→]|->|for \w+ is|for [^\s:]{1,40}:)\s*:?\s+)?(["'`*]{0,2})"#,
     )
-    .expect("a test uses the pattern")
+    .expect("a test compiles the pattern")
 });
 
 /// First words of settings in which a password follows a host or user name.

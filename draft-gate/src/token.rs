@@ -29,12 +29,12 @@ const HASHES: [&str; 5] = ["md5=", "sha1=", "sha256=", "sha384=", "sha512="];
 
 /// Text that may be a token.
 static CANDIDATE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("[A-Za-z0-9_.-]{20,}").expect("a test uses the pattern"));
+    LazyLock::new(|| Regex::new("[A-Za-z0-9_.-]{20,}").expect("a test compiles the pattern"));
 
 /// A string literal of letters and digits that is an argument or an element of a list. Longer ones are probably encoded
 /// data.
 static RANDOM_LITERAL: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"[(,\[]\s*["'`]([A-Za-z0-9]{32,64})["'`]"#).expect("a test uses the pattern")
+    Regex::new(r#"[(,\[]\s*["'`]([A-Za-z0-9]{32,64})["'`]"#).expect("a test compiles the pattern")
 });
 
 /// Returns the first token of an unknown service in a text.

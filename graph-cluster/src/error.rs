@@ -81,10 +81,10 @@ pub enum ClusterError {
          the `RunStore` before the worker starts, and set its schema with `Worker::checkpoint_schema`"
     )]
     NoCheckpointer(String),
-    /// The worker does not serve the version of the graph that the run stays on.
+    /// The worker does not serve the version of the graph that the run uses.
     #[error(
-        "worker `{worker}` does not serve graph `{graph}`, on which run `{run}` stays; start a worker that does, or register \
-         a version that continues it with `RegisteredGraph::continues`"
+        "worker `{worker}` does not serve graph `{graph}`, which run `{run}` uses; start a worker that serves it, or \
+         register a version that continues it with `RegisteredGraph::continues`"
     )]
     VersionNotServed {
         /// Id of the run.

@@ -86,7 +86,7 @@ impl RunExecutor for Client {
 async fn wait_if_unavailable(run: &str, error: &ClusterError) -> Result<(), ExecutorError> {
     match executor_error(error) {
         ExecutorError::Unavailable(problem) => {
-            tracing::warn!(run, problem, "cannot read the events of a run; trying again");
+            tracing::warn!(run, problem, "cannot read the events of a run; retrying");
             sleep(POLL_INTERVAL).await;
             Ok(())
         }

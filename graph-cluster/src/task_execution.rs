@@ -250,7 +250,7 @@ where
     loop {
         match operation().await {
             Err(error @ ClusterError::Database(_)) => {
-                tracing::warn!(run = claim.run, task = claim.id, %error, "trying again");
+                tracing::warn!(run = claim.run, task = claim.id, %error, "the database is unreachable; retrying");
                 sleep(RETRY_DELAY).await;
             }
             result => return result,

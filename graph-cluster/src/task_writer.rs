@@ -96,7 +96,7 @@ async fn store_together(
                 return Ok(());
             }
             Err(error @ ClusterError::Database(_)) => {
-                tracing::warn!(%error, "cannot store messages of tasks; trying again");
+                tracing::warn!(%error, "cannot store messages of tasks; retrying");
                 sleep(RETRY_DELAY).await;
             }
             Err(error) => return Err((batch, error)),

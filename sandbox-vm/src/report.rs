@@ -229,7 +229,7 @@ impl Guarantee {
             Self::Programs => "guests can run programs",
             Self::Pause => "guests can be paused",
             Self::Snapshot => "guests can be saved as snapshots",
-            Self::SharedDirectories => "guests can see selected host folders, read-only",
+            Self::SharedDirectories => "guests can read selected host directories",
         }
     }
 }

@@ -47,8 +47,8 @@ pub enum AblationError {
     #[error("{} is invalid: {problem}; restore it, or start a new ablation", path.display())]
     InvalidFile { path: PathBuf, problem: String },
     #[error(
-        "the ablation was created with version {before} of this program, which is version {after}; use the program that \
-         created it, or start a new ablation"
+        "the ablation was created with version {before} of this program, but this is version {after}; use version \
+         {before}, or start a new ablation"
     )]
     OtherVersion { before: String, after: &'static str },
     #[error("no pair of moves was judged in all arms, so there is nothing to compare; reason: {0}")]

@@ -59,7 +59,7 @@ impl SharedBudget {
         let account: Option<SharedAccount> = loop {
             match store.read_value(run, ACCOUNT).await {
                 Err(error @ ClusterError::Database(_)) => {
-                    tracing::warn!(run, %error, "cannot read the budget; trying again");
+                    tracing::warn!(run, %error, "cannot read the budget; retrying");
                     sleep(RETRY_DELAY).await;
                 }
                 account => break account?,
@@ -104,7 +104,7 @@ impl SharedBudget {
                     return Ok(result);
                 }
                 Err(error @ ClusterError::Database(_)) => {
-                    tracing::warn!(run = self.run, %error, "cannot update the budget; trying again");
+                    tracing::warn!(run = self.run, %error, "cannot update the budget; retrying");
                     sleep(RETRY_DELAY).await;
                 }
                 Err(error) => return Err(error),

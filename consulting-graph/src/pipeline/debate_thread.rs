@@ -82,7 +82,7 @@ pub(super) async fn run_on_own_thread(
                 | CheckpointError::HeadMoved { .. }
                 | CheckpointError::LeaseLost { .. },
             ) if failures < MAX_FAILURES => {
-                tracing::warn!(%move_id, %error, "cannot store a debate; trying again");
+                tracing::warn!(%move_id, %error, "cannot store a debate; retrying");
                 failures += 1;
                 MAX_DELAY.min(RETRY_DELAY * 2_u32.pow(failures))
             }

@@ -1,4 +1,4 @@
-//! Prepares a run with failures for another execution, in which the failed parts are tried again.
+//! Prepares a run with failures for another execution, which retries the failed parts.
 
 use graph_core::{AsNode, ThreadState};
 
@@ -11,7 +11,7 @@ use super::{
 use crate::{call::FailureKind, pipeline::PipelineState};
 
 impl Run {
-    /// Returns whether some failures can be tried again. Calls that the budget did not cover can only be made with a
+    /// Returns whether some failures can be retried. Calls that the budget did not cover can only be made with a
     /// higher limit. Failures that a fork inherited from its origin are final.
     pub(super) fn has_retryable_failures(&self, state: &PipelineState, limit_raised: bool) -> bool {
         let is_retryable = |kind| limit_raised || kind != FailureKind::BudgetExhausted;

@@ -19,7 +19,7 @@ pub(super) async fn retain(app: AppState, max_age: Duration) -> Result<(), Servi
         loop {
             tokio::time::sleep(RETENTION_INTERVAL).await;
             if let Err(error) = delete_old_runs(&app, max_age).await {
-                tracing::error!(?error, "cannot delete old runs; trying again in an hour");
+                tracing::error!(?error, "cannot delete old runs; retrying in an hour");
             }
         }
     });

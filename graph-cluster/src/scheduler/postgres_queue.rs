@@ -82,7 +82,7 @@ impl Scheduler for PostgresQueue {
                     continue;
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "cannot claim a run; trying again"),
+                Err(error) => tracing::warn!(%error, "cannot claim a run; retrying"),
             }
             drop(slot);
             tokio::select! {

@@ -33,7 +33,7 @@ impl HostLink {
     pub(crate) fn leave_to_host(&self, node: &str) -> NodeError {
         self.needs_host.store(true, Ordering::Relaxed);
         NodeError::terminal(format!(
-            "node `{node}` runs a graph, which only the process of its run can do"
+            "node `{node}` runs a graph, which is possible only in the process that executes the run"
         ))
     }
 

@@ -20,8 +20,8 @@ Usage: sandbox-vm COMMAND
 
   doctor [--json]         Report what each back end can do on this machine, strongest first, and what to
                           install to get more; --json prints JSON
-  image build [FOLDER]    Build the guest kernel and images from Debian packages, in FOLDER or in the
-                          default folder
+  image build [DIR]       Build the guest kernel and images from Debian packages, in DIR or in the
+                          default directory
 ";
 
 fn main() -> ExitCode {
@@ -79,8 +79,8 @@ fn doctor(format: OutputFormat) -> ExitCode {
 fn build_images(dir: Option<PathBuf>) -> ExitCode {
     let Some(dir) = dir.or_else(Images::default_dir) else {
         eprintln!(
-            "error: there is no default folder for images, because neither XDG_DATA_HOME nor HOME is set; specify one with \
-             `sandbox-vm image build FOLDER`"
+            "error: there is no default directory for images, because neither XDG_DATA_HOME nor HOME is set; specify one \
+             with `sandbox-vm image build DIR`"
         );
         return ExitCode::from(2);
     };

@@ -54,7 +54,7 @@ pub(super) struct Manifest {
 pub enum ImageError {
     /// There is no directory with images.
     #[error(
-        "no guest images found; build them with `sandbox-vm image build`, or set {IMAGES_VARIABLE} to their folder"
+        "no guest images found; build them with `sandbox-vm image build`, or set {IMAGES_VARIABLE} to their directory"
     )]
     NoImages,
     /// The directory does not contain this image.
@@ -73,7 +73,7 @@ pub enum ImageError {
     /// Another user could have placed files in the directory.
     #[error(
         "`{0}` must belong to root or to this user and must not be writable by anyone else; build the images in \
-         another folder with `sandbox-vm image build FOLDER`"
+         another directory with `sandbox-vm image build DIR`"
     )]
     InsecureDirectory(PathBuf),
     /// A file cannot be read.

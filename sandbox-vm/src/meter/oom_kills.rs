@@ -66,7 +66,8 @@ mod tests {
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         if !vmstat.lines().any(|it| it.starts_with(COUNTER)) {
             let reason = "this kernel does not count out-of-memory kills";
-            let _ = writeln!(std::io::stderr(), "SKIPPED: counter_is_read_from_this_kernel; {reason}");
+            let _ =
+                writeln!(std::io::stderr(), "SKIPPED: counter_is_read_from_this_kernel; {reason}");
             return;
         }
         OomKillCounter::new(File::open("/proc/vmstat").unwrap()).unwrap();

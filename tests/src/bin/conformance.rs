@@ -22,14 +22,14 @@ Usage: conformance [OPTIONS] FILE.jsonl...
 
 Run conformance cases on the engine and compare the answers with the recorded ones.
 
-  --eager       Build eager graphs, and print how many cases ran ahead
-  --min-ahead N  With --eager, fail if fewer cases ran ahead
-  --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
+  --eager         Build eager graphs, and print how many cases ran ahead
+  --min-ahead N   With --eager, fail if fewer than N cases ran ahead
+  --saver KIND    Store threads with this saver: memory, sqlite or postgres [default: memory]
   --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
-  --cluster     Run the cases on a cluster, with a new PostgreSQL server (feature `cluster`)
-  --database URL  With --cluster, use this empty PostgreSQL database
-  --case ID     Run only the case with this id
-  -v            Print the graph, the call and both answers of each difference; with --eager, how each case ran"
+  --cluster       Run the cases on a cluster, with a new PostgreSQL server (feature `cluster`)
+  --database URL  With --cluster, use this empty PostgreSQL database instead of a new server
+  --case ID       Run only the case with this id
+  -v              Print the graph, the call and both answers of each difference; with --eager, how each case ran"
         );
         return ExitCode::FAILURE;
     };

@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Resume a run from its last checkpoint; no call is paid for twice
     Resume(ResumeArgs),
-    /// Request scores again that could not be read from the answers of a run
+    /// Request the scores again that could not be read from the answers of a run
     Rescore(RescoreArgs),
     /// Replay a run from its recording, without model calls, and check that the results are identical
     Replay(ReplayArgs),
@@ -131,7 +131,7 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "CONTACT")]
     pub(crate) contact: Option<String>,
     /// Ignore data published after DATE (YYYY-MM-DD), except in text files [default: today]
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, value_name = "DATE", value_parser = date)]
     pub(crate) as_of: Option<NaiveDate>,
 }
 
@@ -170,8 +170,8 @@ pub(crate) struct ExecutionArgs {
     /// Run up to N debates concurrently
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
-    /// bounded only at vm [default: as in the last execution; the strongest available for a new run]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm limits
+    /// memory [default: as in the last execution, or the strongest available for a new run]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -195,7 +195,7 @@ pub(crate) struct SandboxReuseArgs {
     /// Start N sandboxes in advance, each for one debate
     #[arg(long, value_name = "N")]
     pool: Option<NonZeroUsize>,
-    /// Pause the sandbox of a debate after it and use it for the next debate of the run
+    /// Reuse sandboxes for later debates of the run, and pause them in between
     #[arg(long, conflicts_with = "pool")]
     keep_alive: bool,
 }
@@ -219,10 +219,10 @@ pub(crate) struct TimeoutArgs {
     /// Wait up to SECONDS for the next bytes of an answer
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = clap::value_parser!(u32).range(1..))]
     idle_timeout: u32,
-    /// Let a whole call take up to SECONDS
+    /// Limit a whole call to SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "900", value_parser = clap::value_parser!(u32).range(1..))]
     call_timeout: u32,
-    /// Retry a failed call up to N times, with growing waits
+    /// Retry a failed call up to N times, with increasing delays
     #[arg(long, value_name = "N", default_value_t = 3)]
     retries: u32,
 }
@@ -280,8 +280,8 @@ pub(crate) struct WorkerArgs {
     /// Let other workers take over if this worker does not report for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) lease: u32,
-    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
-    /// bounded only at vm [default: the strongest available]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm limits
+    /// memory [default: the strongest available]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -312,7 +312,7 @@ Examples:
   consulting resume nvda-20261115-121630-4f1c --reviewed moves.json
   consulting resume nvda-20261115-121630-4f1c --max-tokens 9000000    raise the limit
 
-Everything that failed is tried again: calls, unreadable answers and sandboxes. Calls that the budget did not cover are
+Everything that failed is retried: calls, unreadable answers and sandboxes. Calls that the budget did not cover are
 made if the limit is raised.")]
 pub(crate) struct ResumeArgs {
     /// Directory of the run, or its id if it is in runs/
@@ -588,8 +588,8 @@ pub(crate) struct ServeArgs {
     /// Run up to N debates of a run concurrently, unless a client sets another number
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub(crate) concurrency: u8,
-    /// Require at least this isolation of the debates: vm, kernel, process or off; without a control group, memory is
-    /// bounded only at vm [default: the strongest available]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm limits
+    /// memory [default: the strongest available]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -668,6 +668,11 @@ fn isolation_level(text: &str) -> Result<Isolation, String> {
         )),
         _ => Err(format!("expected {LEVELS}")),
     }
+}
+
+fn date(text: &str) -> Result<NaiveDate, String> {
+    text.parse()
+        .map_err(|_| "expected a date in the form YYYY-MM-DD, such as 2026-06-30".to_owned())
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

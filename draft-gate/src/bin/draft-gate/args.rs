@@ -26,14 +26,14 @@ pub(crate) enum Command {
     Pending,
     /// Review pending change sets interactively
     Review {
-        /// Change set: its id or a unique prefix
-        #[arg(default_value = "")]
+        /// Review only change sets whose id starts with this prefix [default: all]
+        #[arg(default_value = "", hide_default_value = true)]
         set: String,
     },
     /// Show a pending change set: its findings, its diff and the fingerprint to accept or reject it
     Show {
-        /// Change set: its id or a unique prefix
-        #[arg(default_value = "")]
+        /// Change set: its id or a unique prefix [default: the only pending one]
+        #[arg(default_value = "", hide_default_value = true)]
         set: String,
     },
     /// Apply a change set that you have reviewed

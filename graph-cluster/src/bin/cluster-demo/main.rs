@@ -24,7 +24,7 @@ usage: cluster-demo COMMAND [--database URL] [OPTIONS]
 commands:
   worker                  Execute runs until SIGTERM
       --id ID             Id of the worker
-      --lease-ms N        Time after which a silent worker's runs are claimed by others
+      --lease-ms N        Let other workers claim the runs if this worker does not report for N milliseconds
       --effects FILE      Append a line for each side effect
       --fan-out N         Minimum number of tasks in a step that are spread over workers (default: 32)
       --task-capacity N   Maximum number of spread tasks that the worker executes at a time (default: 32)
@@ -50,7 +50,7 @@ commands:
   answer --run ID         Answer the pending interrupt
       --value TEXT        The answer
   cancel --run ID         Cancel a run
-  status                  Print what runs where
+  status                  Print the workers and the runs that they execute
 
 options:
   --database URL          URL of the database (default: the variable DATABASE_URL)
@@ -83,7 +83,7 @@ impl Args {
     fn database(&self) -> Result<String, String> {
         let url = self.find("--database").map(str::to_owned);
         url.or_else(|| env::var("DATABASE_URL").ok()).ok_or_else(|| {
-            format!("set the option --database or the variable DATABASE_URL\n\n{USAGE}")
+            format!("the URL of the database is missing; set --database or the variable DATABASE_URL\n\n{USAGE}")
         })
     }
 
@@ -96,6 +96,10 @@ impl Args {
 async fn run() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
     let command = args.next().unwrap_or_default();
+    if matches!(command.as_str(), "" | "help" | "-h" | "--help") {
+        println!("{USAGE}");
+        return Ok(());
+    }
     let mut values = BTreeMap::new();
     while let (Some(name), Some(value)) = (args.next(), args.next()) {
         values.insert(name, value);

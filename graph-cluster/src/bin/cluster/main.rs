@@ -15,7 +15,7 @@ The environment variable DATABASE_URL contains the URL of the cluster's database
 requires this API key from clients, except for /health.
 
 commands:
-  status [--json]               Print what runs where
+  status [--json]               Print the workers and the runs that they execute
   metrics                       Print metrics in the text format of Prometheus
   serve ADDRESS [OPTIONS]       Serve a page, /status, /metrics and /health on ADDRESS
   run ID                        Print a run as JSON
@@ -47,7 +47,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
         println!("{USAGE}");
         return Ok(());
     }
-    let url = env::var("DATABASE_URL").map_err(|_| "set the environment variable DATABASE_URL")?;
+    let url = env::var("DATABASE_URL")
+        .map_err(|_| "DATABASE_URL is not set; set it to the URL of the database")?;
     // The commands submit no run, so the scheduler of the workers does not matter.
     let client = Client::new(RunStore::connect(&url).await?, PostgresQueue::new());
     match args[..] {

@@ -55,7 +55,9 @@ pub(crate) enum CliError {
          `agent-sandbox run`", .0.display()
     )]
     NoSuchRun(PathBuf),
-    #[error("no problem matches --only")]
+    #[error(
+        "no problem to try: the list is empty, or --only matches none of its ids; correct --problems or --only"
+    )]
     NoProblems,
     #[error(transparent)]
     Run(#[from] RunError),
