@@ -16,7 +16,7 @@ struct Job {
     decision: String,
 }
 
-/// This node stands in for a local model with tools.
+/// This node takes the place of a local model with tools.
 async fn implement(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, NodeError> {
     let worker = cx.deps().worker("implementer")?;
     let draft = worker.request(&DraftRequest::edit(&job.path, "phase10_version_flag"))?;

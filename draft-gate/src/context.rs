@@ -35,7 +35,7 @@ static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test compiles the pattern")
 });
 
-/// Keys of entries that are no secrets.
+/// Keys of entries that are not secrets.
 const PUBLIC_ENTRIES: [&str; 8] =
     ["username", "user", "host", "port", "database", "ca.crt", "tls.crt", "namespace"];
 

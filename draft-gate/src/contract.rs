@@ -59,7 +59,8 @@ pub(crate) struct Rules {
     pub(crate) max_files: usize,
     pub(crate) on_conflict: OnConflict,
     pub(crate) preview: Preview,
-    /// Files that tools execute or obey and that need no review, as patterns like those in `allowed_paths`.
+    /// Files that tools execute or that configure tools, but that need no review, as patterns like those in
+    /// `allowed_paths`.
     pub(crate) allowed_tool_files: Vec<String>,
     /// Number of days for which the content of decided drafts is kept.
     pub(crate) retention_days: u32,
@@ -183,7 +184,7 @@ impl Contract {
 }
 
 impl Rules {
-    /// Returns whether a file that tools execute or obey may be changed without a review.
+    /// Returns whether a file that tools execute, or that configures tools, may be changed without a review.
     pub(crate) fn allows_tool_file(&self, path: &WorkspacePath) -> bool {
         self.allowed_tool_files.iter().any(|it| matches_path(it, path.as_str()))
     }

@@ -110,7 +110,7 @@ impl LogHead {
         Ok(self)
     }
 
-    /// Replaces the file, whatever it contains.
+    /// Replaces the file, regardless of its content.
     pub(crate) fn reset(&self, dir: &Dir) -> Result<(), Error> {
         let both = slot_of(self).repeat(2);
         dir.replace(FILE, both, Durability::PowerLoss)

@@ -12,7 +12,7 @@ use crate::{
     records::{Change, ChangeSet, SetState},
 };
 
-/// Maximum number of drafts in a change set, whatever the contract allows.
+/// Maximum number of drafts in a change set. The contract cannot raise it.
 const MAX_CHANGES: usize = 200;
 
 /// Maximum total size, in bytes, of the drafts in a change set. It is limited because all drafts of a set are compared

@@ -1,4 +1,4 @@
-//! Files that tools execute or obey without being told to. A person reviews changes to them.
+//! Files that tools execute, and files that configure tools. A person reviews changes to them.
 //!
 //! There are too many tools to list all their files. Therefore every file in a directory or with a name that starts
 //! with a dot counts, and so does every new file that can be executed. `data/tool_files.toml` lists the names of other
@@ -14,7 +14,7 @@ use crate::{path::WorkspacePath, pattern::matches_name};
 #[serde(deny_unknown_fields)]
 struct ToolFiles {
     /// Patterns of names. Every change to such a file is reviewed.
-    obeyed: Vec<String>,
+    always_reviewed: Vec<String>,
     /// Patterns of names. Only new files are reviewed.
     when_new: Vec<String>,
     /// Extensions of new files that are reviewed.
@@ -25,8 +25,8 @@ static TOOL_FILES: LazyLock<ToolFiles> = LazyLock::new(|| {
     toml::from_str(include_str!("../data/tool_files.toml")).expect("a test parses the list")
 });
 
-/// Returns why a person must review a change to the file, or `None` if nothing obeys the file. `new_text` is the content
-/// of a new file, and `None` if the file exists.
+/// Returns why a person must review a change to the file, or `None` if no tool executes it or is configured by it.
+/// `new_text` is the content of a new file, and `None` if the file exists.
 pub(crate) fn reason_for_review(
     path: &WorkspacePath,
     new_text: Option<&str>,
@@ -38,7 +38,7 @@ pub(crate) fn reason_for_review(
     if path.split('/').any(|it| it.starts_with('.')) {
         return Some("tools read files whose names start with a dot");
     }
-    if path.split('/').any(|it| is_listed(&TOOL_FILES.obeyed, it)) {
+    if path.split('/').any(|it| is_listed(&TOOL_FILES.always_reviewed, it)) {
         return Some("tools execute or follow files with this name");
     }
     let new_text = new_text?;

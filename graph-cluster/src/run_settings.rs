@@ -4,7 +4,7 @@ use graph_core::{Durability, RunOptions, Stops};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Stands for all nodes in [`RunSettings::stop_before`] and [`RunSettings::stop_after`].
+/// Selects all nodes in [`RunSettings::stop_before`] and [`RunSettings::stop_after`].
 pub(crate) const ALL_NODES: &str = "*";
 
 /// Settings of a run. Those that are set replace the settings of the graph on the worker.
@@ -28,10 +28,10 @@ pub struct RunSettings {
     /// When checkpoints are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
-    /// Nodes before which the run stops. `*` stands for all nodes.
+    /// Nodes before which the run stops. `*` selects all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_before: Option<Vec<String>>,
-    /// Nodes after which the run stops. `*` stands for all nodes.
+    /// Nodes after which the run stops. `*` selects all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_after: Option<Vec<String>>,
     /// Configuration values, which nodes read with [`Context::config`](graph_core::Context::config).

@@ -12,7 +12,7 @@ struct Question {
     answer: String,
 }
 
-/// Stands in for a search index and a language model.
+/// Takes the place of a search index and a language model.
 struct Services;
 
 impl Services {

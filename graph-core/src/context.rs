@@ -72,8 +72,7 @@ impl<C: ?Sized> fmt::Debug for Context<C> {
 }
 
 impl Context<dyn Any> {
-    /// Returns the context of the node that is running, whatever the type of its dependencies. Returns `None` outside a
-    /// node.
+    /// Returns the context of the node that is running, with dependencies of any type. Returns `None` outside a node.
     ///
     /// See [`current`](Context::current).
     pub fn current_any() -> Option<Self> {

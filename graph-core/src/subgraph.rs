@@ -196,7 +196,7 @@ fn output_from_state<S: State, S2: State>(
     move |state, _| Ok(NodeOutput::update::<S>(output(downcast_state(state))))
 }
 
-/// A node that runs a graph: see [`subgraph`]. A reference to it stands for the node in edges.
+/// A node that runs a graph: see [`subgraph`]. Edges refer to the node by a reference to this value.
 pub struct SubgraphNode<S, C> {
     name: Label,
     body: Body,

@@ -117,7 +117,7 @@ impl Failure {
         let error = match status {
             Status::Timeout => "execution timed out".to_owned(),
             // For these statuses, the error output states the cause. For all other statuses, the status itself is the
-            // cause, whatever the program printed before.
+            // cause, regardless of the output.
             Status::Error
             | Status::WrongOutput
             | Status::TestsCutShort

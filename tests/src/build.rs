@@ -133,7 +133,7 @@ fn plan(
     Ok(graph.stop_before(before).stop_after(stops(&spec.compile.interrupt_after)))
 }
 
-/// The fields that a node declares. `None` stands for all fields.
+/// The fields that a node declares. `None` means all fields.
 #[derive(Default)]
 struct Fields {
     reads: Option<Vec<String>>,

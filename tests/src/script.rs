@@ -90,7 +90,7 @@ fn run_command(command: &InputCommand) -> Option<RunInput> {
     Some(RunInput::Command { update, goto, resume: command.resume.clone() })
 }
 
-/// Stands for the unknown code of an error that an executor reported.
+/// Placeholder for the unknown code of an error that an executor reported.
 const EXECUTOR_ERROR: &str = "the executor reported an error";
 
 /// A graph, and the state that is kept between calls.

@@ -61,7 +61,7 @@ fn dropped_writes_are_detected() {
         for from in [5, 12, 20] {
             let launcher = WorkerLauncher::on_file(WORKER, durability).unwrap();
             let mut case = CrashCase::new(&launcher, durability);
-            assert_eq!(launcher.run(CrashPlan::Lie(from)).unwrap(), WorkerOutcome::Killed);
+            assert_eq!(launcher.run(CrashPlan::DropFrom(from)).unwrap(), WorkerOutcome::Killed);
             let found = case.after_crash();
             assert!(
                 matches!(found, Err(ConsistencyError::LostWrite(_))),

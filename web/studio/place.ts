@@ -6,7 +6,7 @@ export interface Place {
   /** Id of the assistant, or of the graph for its default assistant. */
   graph: string | null;
   thread: string | null;
-  /** The selected checkpoint; null stands for the newest. */
+  /** The selected checkpoint; null means the newest. */
   checkpoint: string | null;
   /** The checkpoint that the selected one is compared with. */
   compare: string | null;

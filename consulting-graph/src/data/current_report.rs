@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Item under which exhibits are attached to a report. It says nothing about the event.
 const EXHIBITS: &str = "9.01";
 
-/// Items that are bad news for a company, whatever the details.
+/// Items that are bad news for a company, regardless of the details.
 const UNFAVOURABLE: [&str; 8] = ["1.03", "1.05", "2.04", "2.05", "2.06", "3.01", "4.02", "6.04"];
 
 /// The items of form 8-K with their titles.
@@ -82,7 +82,7 @@ pub struct CurrentReport {
 }
 
 impl CurrentReport {
-    /// Returns whether one of the items is bad news for the company, whatever the details.
+    /// Returns whether one of the items is bad news for the company, regardless of the details.
     pub(crate) fn is_unfavourable(&self) -> bool {
         self.items.iter().any(|it| UNFAVOURABLE.contains(&it.as_str()))
     }

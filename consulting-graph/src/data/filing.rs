@@ -38,7 +38,7 @@ pub(crate) enum FilingEventKind {
     ChangedTag,
     /// A filing of form 8-K.
     CurrentReport {
-        /// Whether the filing is bad news for the company, whatever the details.
+        /// Whether the filing is bad news for the company, regardless of its details.
         is_unfavourable: bool,
     },
 }

@@ -55,7 +55,7 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Limit::is_unlimited")]
     pub limit: Limit,
     /// Weakest isolation that the debates may have. Without such a requirement, the strongest available isolation is
-    /// used, whatever it is. Older versions called this field `isolation`.
+    /// used. Older versions called this field `isolation`.
     #[serde(alias = "isolation", default, skip_serializing_if = "Option::is_none")]
     pub required_isolation: Option<Isolation>,
     /// Weakest isolation of a debate, once the run is complete.

@@ -263,7 +263,7 @@ fn forged_submissions_are_rejected() {
     forge(&|it| it.original_path = "../outside/a.py".to_owned());
     forge(&|it| it.task_id = "u".to_owned());
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
-    // A file that was not issued is not a draft, whatever its name.
+    // A file that was not issued is not a draft, even if it has the name of one.
     ws.put("_handoff/drafts/b.py.t.draft", "x");
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
     check_refused(&ws, worker.write("_handoff/drafts/t.submission.json", "{}"));

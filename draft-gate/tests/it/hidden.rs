@@ -1,4 +1,4 @@
-//! Tests of secrets in names, of invisible and confusable characters, and of files that tools obey.
+//! Tests of secrets in names, of invisible and confusable characters, and of files that configure tools.
 
 use draft_gate::{Decision, DraftRequest, Error};
 

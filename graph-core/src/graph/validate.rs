@@ -247,7 +247,7 @@ impl NodeNames<'_> {
         found
     }
 
-    /// Returns the index of the target. `Some(None)` stands for END, `None` for an invalid target.
+    /// Returns the index of the target. `Some(None)` means END, and `None` means an invalid target.
     fn target(
         &self,
         from: &Label,
@@ -394,7 +394,7 @@ fn declaration(
     };
     let all = || (0..fields.len()).collect();
     let writes = options.writes.as_ref().map_or_else(all, field_set);
-    // The branches of such a node can see every field, whatever the node declares.
+    // The branches of such a node can see every field, regardless of what the node declares.
     let has_unlimited_branches = !node.routers.is_empty() && node.view.is_none();
     let waits = options.defer
         || options.cache.is_some()

@@ -1,4 +1,4 @@
-//! Named nodes. A value stands for the node in edges, so the compiler checks edges to closures.
+//! Named nodes. Edges refer to such a node by a value, so the compiler checks edges to closures.
 
 use crate::{
     command::target::{AcceptsPayload, RunsOnState},
@@ -13,7 +13,7 @@ pub struct Named<N> {
     pub(crate) node: N,
 }
 
-/// Gives a name to a node. The result stands for the node in `node`, `edge`, `goto` and `send`.
+/// Gives a name to a node. Pass the result to `node`, `edge`, `goto` and `send` to refer to the node.
 ///
 /// A function is referred to by its path. A closure has none, so edges to it would otherwise need its name as a string,
 /// which the compiler cannot check.

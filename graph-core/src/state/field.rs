@@ -234,7 +234,7 @@ pub struct FieldWrite {
 #[derive(Clone, thiserror::Error)]
 #[error("field `{path}`: {problem}")]
 pub struct FieldError {
-    /// Path of the offending value, starting with the field name, such as `messages[1].text`. `*` stands for the whole
+    /// Path of the offending value, starting with the field name, such as `messages[1].text`. `*` means the whole
     /// state.
     pub path: String,
     /// Description of the problem.

@@ -29,7 +29,7 @@ use crate::support::{
 async fn a_second_writer_of_a_thread_is_refused() {
     let saver = MemorySaver::new();
     let probe = Probe::default();
-    // Each graph stands for a process. They share nothing but the storage.
+    // Each graph represents a process. They share nothing but the storage.
     let process = || chain(["a"]).checkpointer(saver.clone()).compile().unwrap();
     probe.block("a");
     let first = process().thread("t", probe.clone());

@@ -1,4 +1,4 @@
-//! Tests of single tasks that run in another process. A runner stands for the other process: it sends the start as JSON
+//! Tests of single tasks that run in another process. A runner simulates the other process: it sends the start as JSON
 //! to a copy of the graph.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Tests that the writer's cache stays valid, whatever other connections write.
+//! Tests that the writer's cache stays valid when other connections write.
 
 use std::{fs, thread};
 

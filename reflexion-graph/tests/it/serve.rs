@@ -130,7 +130,7 @@ async fn job_is_accepted_streamed_and_completed() {
     assert_eq!(job["result"]["output"], "alice\nbob\ncharlie\n");
     assert_eq!(server.get("/jobs").await[0]["outcome"]["attempts"], 2);
 
-    // The server's CPU time limit applies whatever timeout a client requests.
+    // The server's CPU time limit applies even if a client requests a longer timeout.
     let id = server.execute(json!({ "task": "Calculate fibonacci(10)", "timeout": 60 })).await;
     assert!(server.follow(&id).await.contains("\"isolation\":\"process\""));
     let text = fs::read_to_string(dir.path().join(format!("runs/{id}/run.json"))).unwrap();

@@ -27,8 +27,8 @@ use tempfile::TempDir;
 use self::engine::FakeEngine;
 use crate::{HOSTILE, microvm::agent, pool::until, sandboxes};
 
-/// Returns a back end and its fake container engine. The fake engine runs the suite's guest as an ordinary process,
-/// whatever agent it is given.
+/// Returns a back end and its fake container engine. The fake engine ignores the agent that it is given and runs the
+/// suite's guest as an ordinary process.
 fn docker() -> (Docker, Arc<FakeEngine>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let agent = dir.path().join("agent");

@@ -1,5 +1,5 @@
 //! Registry of all state directories in which this user has sandbox directories. With it, any program of this user that
-//! uses sandboxes finds the leftovers of a crash when it starts, whatever state directory it uses itself.
+//! uses sandboxes finds the leftovers of a crash when it starts, even in other state directories.
 //!
 //! The registry is a directory of symbolic links in the default state directory. The link to a state directory is
 //! created before the first sandbox directory in it, and removed when the state directory contains no sandbox directory

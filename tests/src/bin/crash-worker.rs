@@ -1,7 +1,7 @@
 //! A worker process that tests kill.
 //!
 //! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
-//! live|before:N|after:N|lie:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
+//! live|before:N|after:N|drop:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
 //! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor|delegated --world FILE --durability ..
 //! --acks FILE [--plan ..] [--wait SECONDS]` runs agents whose tools write to FILE.
 //! `crash-worker --saver .. --thread T --start RUN --durability .. --acks FILE [--plan ..] [--wait SECONDS]` starts a run

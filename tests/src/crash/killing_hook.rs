@@ -29,7 +29,7 @@ pub enum CrashPlan {
     After(usize),
     /// From this write on, writes are acknowledged but not stored. A few writes later, the process is killed. This
     /// plan verifies that the checks detect lost writes.
-    Lie(usize),
+    DropFrom(usize),
 }
 
 impl fmt::Display for CrashPlan {
@@ -38,14 +38,14 @@ impl fmt::Display for CrashPlan {
             Self::NoCrash => f.write_str("live"),
             Self::Before(nth) => write!(f, "before:{nth}"),
             Self::After(nth) => write!(f, "after:{nth}"),
-            Self::Lie(nth) => write!(f, "lie:{nth}"),
+            Self::DropFrom(nth) => write!(f, "drop:{nth}"),
         }
     }
 }
 
 /// The error returned when a text is not a valid plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid plan `{0}`; expected `live`, `before:N`, `after:N` or `lie:N`")]
+#[error("invalid plan `{0}`; expected `live`, `before:N`, `after:N` or `drop:N`")]
 pub struct PlanError(String);
 
 impl FromStr for CrashPlan {
@@ -61,14 +61,14 @@ impl FromStr for CrashPlan {
         match when {
             "before" => Ok(Self::Before(nth)),
             "after" => Ok(Self::After(nth)),
-            "lie" => Ok(Self::Lie(nth)),
+            "drop" => Ok(Self::DropFrom(nth)),
             _ => Err(invalid()),
         }
     }
 }
 
 /// Number of writes that are acknowledged but not stored before the process is killed.
-const WRITES_AFTER_LIE: usize = 4;
+const DROPPED_WRITES: usize = 4;
 
 /// A hook that kills the process according to a plan. Acknowledged writes are appended to a file, so that they can
 /// later be compared with the store.
@@ -121,8 +121,8 @@ impl Shared {
     /// Returns whether writes should be acknowledged without being stored. Kills the process once enough writes
     /// have been dropped.
     fn drops_writes(&self, first: usize, n_writes: usize) -> bool {
-        let CrashPlan::Lie(from) = self.plan else { return false };
-        if first > from + WRITES_AFTER_LIE {
+        let CrashPlan::DropFrom(from) = self.plan else { return false };
+        if first > from + DROPPED_WRITES {
             kill_self();
         }
         first + n_writes > from
@@ -138,7 +138,7 @@ impl Shared {
         let (nth, included) = match self.plan {
             CrashPlan::Before(nth) => (nth, 0),
             CrashPlan::After(nth) => (nth, 1),
-            CrashPlan::NoCrash | CrashPlan::Lie(_) => return None,
+            CrashPlan::NoCrash | CrashPlan::DropFrom(_) => return None,
         };
         let index = nth.checked_sub(first).filter(|it| *it < n_writes)?;
         Some(index + included)

@@ -38,7 +38,7 @@ pub(crate) struct Seen {
 pub(crate) struct Setup<'a> {
     pub(crate) spec: &'a EagerSpec,
     pub(crate) eager: bool,
-    /// Determines the latencies. 0 stands for no latency.
+    /// Determines the latencies. 0 means no latency.
     pub(crate) latencies: u64,
     pub(crate) durability: Durability,
 }

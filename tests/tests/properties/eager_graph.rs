@@ -45,7 +45,7 @@ pub(crate) fn input() -> Input<JsonState> {
     schema().input(input).expect("the input is an object")
 }
 
-/// Builds a graph. The seed determines the latencies; 0 stands for no latency.
+/// Builds a graph. The seed determines the latencies; 0 means no latency.
 pub(crate) fn graph(spec: &EagerSpec, log: &Log, seed: u64) -> StateGraph<JsonState> {
     let mut graph = schema().graph();
     for (index, node) in spec.nodes.iter().enumerate() {

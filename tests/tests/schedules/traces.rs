@@ -1,4 +1,4 @@
-//! Traces of eager graphs are the same, byte for byte, whatever the order in which tasks end.
+//! Traces of eager graphs do not depend on the order in which tasks end: they are equal byte for byte.
 
 use std::collections::BTreeSet;
 

@@ -15,7 +15,7 @@ interface Listener {
   connected: (is: boolean) => void;
 }
 
-/** Stands for the beginning of the stream. */
+/** Means the beginning of the stream. */
 const BEGINNING = "-1";
 const MIN_RETRY_MS = 300;
 const MAX_RETRY_MS = 8_000;

@@ -71,7 +71,7 @@ impl CompanyFacts {
         filed_by(entries, as_of)
     }
 
-    /// Returns all dollar values that were filed no later than `as_of`, whatever their tag.
+    /// Returns all dollar values that were filed no later than `as_of`, regardless of their tag.
     pub(super) fn dollar_values(&self, as_of: NaiveDate) -> impl Iterator<Item = &Value> {
         let tags = self.facts.get("us-gaap").into_iter().flat_map(BTreeMap::values);
         tags.filter_map(|it| it.units.get("USD")).flat_map(move |it| filed_by(it, as_of))

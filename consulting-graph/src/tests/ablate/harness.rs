@@ -1,4 +1,4 @@
-//! The harness finds effects that are planted in scripted critics, and none where there are none.
+//! The harness finds effects that are planted in scripted critics, and finds no effect if none is planted.
 
 use std::{collections::BTreeMap, fs};
 

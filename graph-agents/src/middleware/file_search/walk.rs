@@ -21,7 +21,7 @@ pub(super) struct VisitedFile {
     pub(super) path: PathBuf,
     /// Path relative to the start of the search, with `/` as separator.
     pub(super) below_start: String,
-    /// Path that the model sees. It starts with `/`, which stands for the root.
+    /// Path that the model sees. It starts with `/`, which denotes the root.
     pub(super) shown: String,
 }
 
@@ -66,7 +66,7 @@ impl Root {
         files
     }
 
-    /// Returns the directory that `start` stands for, unless it is outside of the root or reached through a symbolic
+    /// Returns the directory that `start` refers to, unless it is outside of the root or reached through a symbolic
     /// link.
     fn resolve(&self, start: &str) -> Option<PathBuf> {
         let mut path = self.path.clone();

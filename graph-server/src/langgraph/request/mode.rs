@@ -38,7 +38,7 @@ enum OneOrMany {
     Many(Vec<Mode>),
 }
 
-/// Deserialises one mode or a list of modes. An empty list and null stand for `values`.
+/// Deserialises one mode or a list of modes. An empty list and null mean `values`.
 pub(in crate::langgraph) fn modes<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Mode>, D::Error> {

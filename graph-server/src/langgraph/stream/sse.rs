@@ -114,7 +114,7 @@ impl EventSource for NoEvents {
     }
 }
 
-/// Parses the id of an event. `-1` stands for the beginning of the stream.
+/// Parses the id of an event. `-1` means the beginning of the stream.
 pub(in crate::langgraph) fn parse_event_id(text: &str) -> Option<EventId> {
     if text == "-1" {
         return Some((0, 0));

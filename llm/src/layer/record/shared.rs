@@ -27,7 +27,7 @@ const MODEL: &str = "model";
 /// Shorter parts are not numbered, because a reference would hardly be shorter.
 const MIN_BYTES: usize = 48;
 
-/// Maximum number of bytes that the references of a call can stand for. Without a limit, a small file could exhaust
+/// Maximum number of bytes to which the references of a call can expand. Without a limit, a small file could exhaust
 /// the memory, because each call can refer several times to parts of the one before.
 const MAX_EXPANDED_BYTES: usize = 64 << 20;
 
