@@ -7,5 +7,5 @@ mod severity;
 
 pub use baseline::{Drift, drift, kendall_tau};
 pub use ranking::{Ranked, Ranking, Unscored, rank};
-pub use robustness::{Robustness, Standing, robustness};
+pub use robustness::{RankRobustness, Robustness, robustness};
 pub use severity::{Severity, severity};

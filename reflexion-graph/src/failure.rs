@@ -175,7 +175,7 @@ fn without_numbers(text: &str) -> String {
 
 /// A group of attempts that failed in the same way. The prompt of the generator describes each group once.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lesson<'a> {
+pub struct FailureGroup<'a> {
     pub attempts: Vec<u32>,
     pub newest: &'a Attempt,
     /// The failure of the newest attempt.
@@ -183,16 +183,16 @@ pub struct Lesson<'a> {
 }
 
 /// Groups the attempts by failure. The groups are sorted by the number of their newest attempt, in ascending order.
-pub(crate) fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
-    let mut lessons: Vec<Lesson<'_>> = Vec::new();
+pub(crate) fn group_by_failure(attempts: &[Attempt]) -> Vec<FailureGroup<'_>> {
+    let mut groups: Vec<FailureGroup<'_>> = Vec::new();
     for newest in attempts {
         let Some(failure) = &newest.failure else { continue };
-        let same = lessons.iter().position(|it| it.failure.identity() == failure.identity());
-        let mut seen = same.map(|it| lessons.remove(it).attempts).unwrap_or_default();
+        let same = groups.iter().position(|it| it.failure.identity() == failure.identity());
+        let mut seen = same.map(|it| groups.remove(it).attempts).unwrap_or_default();
         seen.push(newest.number);
-        lessons.push(Lesson { attempts: seen, newest, failure });
+        groups.push(FailureGroup { attempts: seen, newest, failure });
     }
-    lessons
+    groups
 }
 
 /// Returns whether the last two attempts failed in the same way, so that another repair would likely fail too.

@@ -9,7 +9,7 @@ use llm::Request;
 
 use crate::{
     executor::{DISK, Executor, PROCESSES},
-    failure::{Attempt, Failure, lessons},
+    failure::{Attempt, Failure, group_by_failure},
     job::{Job, Strategy},
 };
 
@@ -107,29 +107,29 @@ fn task(job: &Job) -> String {
 
 /// Describes the earlier failures. Equal failures are described once.
 fn failures(history: &[Attempt], from_scratch: bool) -> String {
-    let lessons = lessons(history);
-    if lessons.is_empty() {
+    let groups = group_by_failure(history);
+    if groups.is_empty() {
         return String::new();
     }
     let mut text = "\nEarlier attempts failed. Do not repeat their mistakes.\n".to_owned();
-    for lesson in &lessons {
-        let numbers: Vec<String> = lesson.attempts.iter().map(u32::to_string).collect();
+    for group in &groups {
+        let numbers: Vec<String> = group.attempts.iter().map(u32::to_string).collect();
         let _ = writeln!(
             text,
             "\nAttempt {}: {} error",
             numbers.join(" and "),
-            lesson.failure.class.name()
+            group.failure.class.name()
         );
-        text += &fenced("error", &cut(&lesson.failure.error, QUOTED_ERROR));
+        text += &fenced("error", &cut(&group.failure.error, QUOTED_ERROR));
         // The critique is untrusted too, because the critic has seen the output and may repeat parts of it.
-        if let Some(critique) = &lesson.newest.critique {
+        if let Some(critique) = &group.newest.critique {
             text += &fenced("critique", &cut(&critique.diagnosis, QUOTED_OUTPUT));
             text += &fenced("suggested fix", &cut(&critique.fix_suggestion, QUOTED_OUTPUT));
         }
         // A model that sees the failing program tends to repeat it, so omit the program if the model should start from
         // scratch.
         if !from_scratch {
-            text += &fenced("program", &cut(&lesson.newest.generated.code, QUOTED_CODE));
+            text += &fenced("program", &cut(&group.newest.generated.code, QUOTED_CODE));
         }
     }
     if from_scratch {

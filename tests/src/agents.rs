@@ -13,10 +13,10 @@ mod model;
 mod ordered;
 mod program;
 mod script;
+mod shared_data;
 mod spec;
 mod text;
 mod tool;
-mod world;
 
 use std::{
     fs, io,

@@ -54,7 +54,7 @@ impl Case {
             .args(["--thread", &self.thread])
             .args(["--agents", self.job.as_str()])
             .args(["--durability", durability_arg(self.durability)])
-            .arg("--world")
+            .arg("--effects")
             .arg(self.log())
             .arg("--acks")
             .arg(self.acks())

@@ -224,7 +224,7 @@ impl CrashedStore {
         let run = async {
             let saver = open_without_fsync(&path)?;
             let stored = StoredThread::of(&*saver, THREAD).await?;
-            let effect_log = EffectLog::new(dir.path().join("world"));
+            let effect_log = EffectLog::new(dir.path().join("effects"));
             let job = job::finish(saver, THREAD, Durability::Sync, effect_log).await?;
             Ok::<(StoredThread, Job), Box<dyn std::error::Error>>((stored, job))
         };

@@ -50,18 +50,18 @@ impl SandboxSupply {
     ) -> ReservedSandbox<'_> {
         // A name has at most 128 characters, including the id or number that is appended.
         let shared = Spec { name: shared.name.chars().take(95).collect(), ..shared };
-        let hold = match self.reuse {
-            SandboxReuse::None => Hold::Nothing,
+        let reservation = match self.reuse {
+            SandboxReuse::None => Reservation::Nothing,
             SandboxReuse::Pool(size) => {
                 let open = || {
                     let options = Pool::of(sandboxes.clone(), shared).size(size.get());
                     options.max_sandboxes(size.get() + concurrency).open()
                 };
                 match self.pool.get_or_init(open).acquire().await {
-                    Ok(sandbox) => Hold::Pooled(sandbox),
+                    Ok(sandbox) => Reservation::Pooled(sandbox),
                     Err(error) => {
                         tracing::warn!(%error, "the pool has no sandbox; creating one");
-                        Hold::Nothing
+                        Reservation::Nothing
                     }
                 }
             }
@@ -69,10 +69,10 @@ impl SandboxSupply {
                 let number = self.take_number();
                 let name = format!("{}-{number}", shared.name);
                 let spec = Box::new(Spec { name, ..shared });
-                Hold::Kept { spec, number: Number { supply: self, number } }
+                Reservation::Kept { spec, number: Number { supply: self, number } }
             }
         };
-        ReservedSandbox { own, hold }
+        ReservedSandbox { own, reservation }
     }
 
     fn take_number(&self) -> usize {
@@ -90,10 +90,10 @@ impl SandboxSupply {
 /// The sandbox for a debate, which may not exist yet.
 pub(super) struct ReservedSandbox<'a> {
     own: Spec,
-    hold: Hold<'a>,
+    reservation: Reservation<'a>,
 }
 
-enum Hold<'a> {
+enum Reservation<'a> {
     Nothing,
     /// Dropping it returns the place in the pool.
     Pooled(PooledSandbox),
@@ -107,16 +107,16 @@ enum Hold<'a> {
 impl ReservedSandbox<'_> {
     /// Returns the specification of the sandbox. A sandbox from a pool already exists under its name.
     pub(super) fn spec(&self) -> &Spec {
-        match &self.hold {
-            Hold::Nothing => &self.own,
-            Hold::Pooled(sandbox) => sandbox.spec(),
-            Hold::Kept { spec, .. } => spec,
+        match &self.reservation {
+            Reservation::Nothing => &self.own,
+            Reservation::Pooled(sandbox) => sandbox.spec(),
+            Reservation::Kept { spec, .. } => spec,
         }
     }
 
     /// Returns whether the next debate uses the sandbox.
     pub(super) fn is_kept(&self) -> bool {
-        matches!(self.hold, Hold::Kept { .. })
+        matches!(self.reservation, Reservation::Kept { .. })
     }
 }
 

@@ -18,7 +18,7 @@ const CERTAIN_PROBABILITY: f64 = 0.9;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Robustness {
     /// All ranked moves, best first.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<RankRobustness>,
     /// Summary such as `robust: m4, m9; too close to call: m2, m11`. Every recommended move is in one of the two
     /// groups. The second group also lists the other moves that could replace a recommended one.
     pub verdict: String,
@@ -26,7 +26,7 @@ pub struct Robustness {
 
 /// Robustness of one move's position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct RankRobustness {
     pub move_id: MoveId,
     /// Fraction of bootstrap samples in which the move is recommended, from 0 to 1. In a sample in which moves are tied
     /// for the last places, each of them counts with its share of these places.
@@ -60,11 +60,11 @@ pub fn robustness(ranking: &Ranking, scores: &[MoveScore]) -> Robustness {
         }
     }
     let depends_on = jackknife(&judgements, &table, top_k);
-    let standings: Vec<Standing> = order
+    let standings: Vec<RankRobustness> = order
         .iter()
         .zip(at_top)
         .zip(depends_on)
-        .map(|((it, n), depends_on)| Standing {
+        .map(|((it, n), depends_on)| RankRobustness {
             move_id: it.move_id,
             top: n / f64::from(BOOTSTRAP_SAMPLES),
             depends_on,
@@ -161,18 +161,18 @@ fn jackknife(judgements: &[Judgement], table: &[Vec<u32>], top_k: usize) -> Vec<
 }
 
 /// Summarizes which recommended moves are robust and which could be replaced by other moves.
-fn verdict(standings: &[Standing], recommended: &[Ranked]) -> String {
+fn verdict(standings: &[RankRobustness], recommended: &[Ranked]) -> String {
     if standings.len() <= recommended.len() {
         return "every ranked move is recommended".to_owned();
     }
-    let names = |all: &[&Standing]| {
+    let names = |all: &[&RankRobustness]| {
         all.iter().map(|it| it.move_id.to_string()).collect::<Vec<_>>().join(", ")
     };
     // Standings are in ranked order, so the recommended moves come first.
     let (inside, outside) = standings.split_at(recommended.len());
     let (robust, mut contested): (Vec<_>, Vec<_>) =
         inside.iter().partition(|it| it.top >= CERTAIN_PROBABILITY);
-    let mut near: Vec<&Standing> =
+    let mut near: Vec<&RankRobustness> =
         outside.iter().filter(|it| it.top > 1.0 - CERTAIN_PROBABILITY).collect();
     match (robust.is_empty(), contested.is_empty()) {
         (true, true) => return "no moves are recommended".to_owned(),
@@ -194,17 +194,17 @@ fn verdict(standings: &[Standing], recommended: &[Ranked]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{MoveId, Ranked, Standing, verdict};
+    use super::{MoveId, RankRobustness, Ranked, verdict};
 
     /// Checks the verdict for moves with the given top fractions, of which the first `recommended` are recommended.
     fn check(recommended: usize, tops: &[f64], expected: &str) {
-        let standing = |(id, top): (u16, &f64)| Standing {
+        let standing = |(id, top): (u16, &f64)| RankRobustness {
             move_id: MoveId(id),
             top: *top,
             depends_on: Vec::new(),
         };
-        let standings: Vec<Standing> = (1..).zip(tops).map(standing).collect();
-        let ranked = |it: &Standing| Ranked {
+        let standings: Vec<RankRobustness> = (1..).zip(tops).map(standing).collect();
+        let ranked = |it: &RankRobustness| Ranked {
             rank: 1,
             move_id: it.move_id,
             total_score: 0,

@@ -1,6 +1,6 @@
 //! Tests of failure signatures.
 
-use super::{Attempt, Class, Failure, is_stuck, lessons};
+use super::{Attempt, Class, Failure, group_by_failure, is_stuck};
 use crate::{
     answer::GeneratedCode,
     execution::{Execution, Status},
@@ -93,7 +93,7 @@ fn equal_failures_are_grouped_and_two_consecutive_ones_count_as_stuck() {
         attempt(2, "KeyError: 'a'"),
         attempt(3, "ValueError: got 4"),
     ];
-    let groups = lessons(&attempts);
+    let groups = group_by_failure(&attempts);
     let seen: Vec<_> = groups.iter().map(|it| (it.attempts.clone(), it.newest.number)).collect();
     assert_eq!(seen, [(vec![2], 2), (vec![1, 3], 3)]);
     assert!(!is_stuck(&attempts));
@@ -107,7 +107,7 @@ fn different_assertions_and_outputs_are_different_failures() {
         let attempts = [(1, before), (2, last)]
             .map(|(number, it)| Attempt { failure: Some(it), ..attempt(number, "") });
         let stuck = is_stuck(&attempts);
-        assert_eq!(lessons(&attempts).len(), if stuck { 1 } else { 2 });
+        assert_eq!(group_by_failure(&attempts).len(), if stuck { 1 } else { 2 });
         stuck
     };
     let asserted = |of: &str| {

@@ -22,9 +22,9 @@ use super::{
     error::{classes, has_class, is_a},
     middleware::middleware,
     program::Env,
+    shared_data::SharedData,
     spec::{field_kind, state_fields},
     tool::{object_schema, provider_tool, tool},
-    world::World,
 };
 
 /// A compiled graph of a case, with its schema.
@@ -40,44 +40,44 @@ impl From<CompiledAgent> for Built {
 }
 
 /// Builds the graph of a case.
-pub(super) fn build(case: &AgentCase, world: &Arc<World>) -> Result<Built, AgentError> {
+pub(super) fn build(case: &AgentCase, shared: &Arc<SharedData>) -> Result<Built, AgentError> {
     let saver = Arc::new(MemorySaver::new());
     let has_saver = case.checkpointer != Some(false);
     match case.kind {
-        Kind::ToolNode => Ok(tool_node(case, world)),
+        Kind::ToolNode => Ok(tool_node(case, shared)),
         Kind::Agent => {
-            let mut agent = agent(&case.agent, "main", world)?;
+            let mut agent = agent(&case.agent, "main", shared)?;
             if has_saver {
                 agent = agent.shared_checkpointer(saver);
             }
             Ok(agent.compile()?.into())
         }
         Kind::Swarm => {
-            let agents = case.agents.iter().map(|it| sub_agent(it, world));
+            let agents = case.agents.iter().map(|it| sub_agent(it, shared));
             let agents = agents.collect::<Result<Vec<_>, _>>()?;
             let swarm = Swarm::new(agents, case.default.clone().unwrap_or_default());
             Ok(swarm.shared_checkpointer(saver).compile()?.into())
         }
         Kind::Supervisor => {
-            Ok(supervisor(case, world)?.shared_checkpointer(saver).compile()?.into())
+            Ok(supervisor(case, shared)?.shared_checkpointer(saver).compile()?.into())
         }
         Kind::Reduce | Kind::ToolsCondition => unreachable!("this kind has no graph"),
     }
 }
 
-fn sub_agent(spec: &AgentSpec, world: &Arc<World>) -> Result<CompiledAgent, AgentError> {
+fn sub_agent(spec: &AgentSpec, shared: &Arc<SharedData>) -> Result<CompiledAgent, AgentError> {
     let model =
         spec.model.clone().or_else(|| spec.name.clone()).unwrap_or_else(|| "main".to_owned());
-    agent(spec, &model, world)?.compile()
+    agent(spec, &model, shared)?.compile()
 }
 
-fn supervisor(case: &AgentCase, world: &Arc<World>) -> Result<Supervisor, AgentError> {
+fn supervisor(case: &AgentCase, shared: &Arc<SharedData>) -> Result<Supervisor, AgentError> {
     let spec = &case.supervisor;
-    let agents = case.agents.iter().map(|it| sub_agent(it, world));
+    let agents = case.agents.iter().map(|it| sub_agent(it, shared));
     let agents = agents.collect::<Result<Vec<_>, _>>()?;
     let mut supervisor =
-        Supervisor::new(world.model("supervisor"), agents).malformed_call_retries(0);
-    supervisor = supervisor.tools(spec.tools.iter().map(|it| any_tool(it, world)));
+        Supervisor::new(shared.model("supervisor"), agents).malformed_call_retries(0);
+    supervisor = supervisor.tools(spec.tools.iter().map(|it| any_tool(it, shared)));
     if spec.output_mode.as_deref() == Some("full_history") {
         supervisor = supervisor.output_mode(OutputMode::FullHistory);
     }
@@ -102,30 +102,30 @@ fn supervisor(case: &AgentCase, world: &Arc<World>) -> Result<Supervisor, AgentE
     Ok(supervisor)
 }
 
-fn any_tool(spec: &ToolSpec, world: &Arc<World>) -> graph_agents::Tool {
+fn any_tool(spec: &ToolSpec, shared: &Arc<SharedData>) -> graph_agents::Tool {
     match (&spec.handoff, &spec.forward) {
         // The recorded behaviour ends the agent at once and loses the results of other calls in the same message.
-        (Some(agent), _) => handoff_tool(agent).hands_off(!world.has_parallel_handoffs()),
+        (Some(agent), _) => handoff_tool(agent).hands_off(!shared.has_parallel_handoffs()),
         (_, Some(supervisor)) => forward_tool(supervisor),
-        _ => tool(spec, world),
+        _ => tool(spec, shared),
     }
 }
 
-fn agent(spec: &AgentSpec, model: &str, world: &Arc<World>) -> Result<Agent, AgentError> {
+fn agent(spec: &AgentSpec, model: &str, shared: &Arc<SharedData>) -> Result<Agent, AgentError> {
     let model = spec.model.as_deref().unwrap_or(model);
     // In the recorded framework, a message with only malformed calls ends the run.
-    let mut agent = Agent::with_shared_model(world.model(model)).malformed_call_retries(0);
+    let mut agent = Agent::with_shared_model(shared.model(model)).malformed_call_retries(0);
     for spec in &spec.tools {
         agent = match provider_tool(spec) {
             Some(tool) => agent.provider_tool(tool),
-            None => agent.tools([any_tool(spec, world)]),
+            None => agent.tools([any_tool(spec, shared)]),
         };
     }
     if let Some(prompt) = &spec.system_prompt {
         agent = agent.prompt(prompt.clone());
     }
     for spec in &spec.middleware {
-        agent = agent.shared_middleware(middleware(spec, world)?);
+        agent = agent.shared_middleware(middleware(spec, shared)?);
     }
     if let Some(format) = &spec.response_format {
         agent = agent.response_format(response_format(format));
@@ -238,16 +238,16 @@ fn tool_errors(spec: &Value) -> ToolErrors {
 }
 
 /// Builds a graph with a tool node: START → `tools`, and nodes that only a goto reaches.
-fn tool_node(case: &AgentCase, world: &Arc<World>) -> Built {
-    let mut node = ToolNode::new(case.tools.iter().map(|it| tool(it, world)));
+fn tool_node(case: &AgentCase, shared: &Arc<SharedData>) -> Built {
+    let mut node = ToolNode::new(case.tools.iter().map(|it| tool(it, shared)));
     if let Some(errors) = &case.handle_errors {
         node = node.errors(tool_errors(errors));
     }
     if let Some(program) = case.wrap.clone() {
-        let world = world.clone();
+        let shared = shared.clone();
         let wrapper: ToolWrapper = Arc::new(move |request, next| {
-            let (world, program) = (world.clone(), program.clone());
-            Box::pin(async move { wrap_tool_call("W", &program, &world, request, next).await })
+            let (shared, program) = (shared.clone(), program.clone());
+            Box::pin(async move { wrap_tool_call("W", &program, &shared, request, next).await })
         });
         node = node.wrap(wrapper);
     }
@@ -282,12 +282,12 @@ fn tool_node(case: &AgentCase, world: &Arc<World>) -> Built {
         .edge(START, "tools");
     for (name, program) in &case.nodes {
         let program = program.as_array().cloned().unwrap_or_default();
-        let (world, node_name) = (world.clone(), name.clone());
+        let (shared, node_name) = (shared.clone(), name.clone());
         graph = graph.node(json_node(name, move |input, context| {
-            let (world, program, name) = (world.clone(), program.clone(), node_name.clone());
+            let (shared, program, name) = (shared.clone(), program.clone(), node_name.clone());
             async move {
                 let state = AgentState::from_input(&input)?;
-                let mut env = Env::new(&world, &name);
+                let mut env = Env::new(&shared, &name);
                 env.state = Some(&state);
                 env.context = Some(&context);
                 let update = env.run(&program).await?.update.unwrap_or_default();

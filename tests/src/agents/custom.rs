@@ -17,9 +17,9 @@ use super::{
     error::is_a,
     model::ai_message,
     program::Env,
+    shared_data::SharedData,
     spec::{state_fields, tool_spec},
     tool::tool,
-    world::World,
 };
 
 /// Middleware whose hooks run the programs of a case.
@@ -29,18 +29,18 @@ pub(super) struct Custom {
     hooks: Value,
     fields: Vec<StateField>,
     tools: Vec<Tool>,
-    world: Arc<World>,
+    shared: Arc<SharedData>,
 }
 
 impl Custom {
-    pub(super) fn new(spec: &Value, world: &Arc<World>) -> Self {
+    pub(super) fn new(spec: &Value, shared: &Arc<SharedData>) -> Self {
         let tools = spec["tools"].as_array().into_iter().flatten();
         Self {
             name: spec["name"].as_str().unwrap_or_default().to_owned(),
             hooks: spec["hooks"].clone(),
             fields: spec["state"].as_object().map(state_fields).unwrap_or_default(),
-            tools: tools.map(|it| tool(&tool_spec(it), world)).collect(),
-            world: world.clone(),
+            tools: tools.map(|it| tool(&tool_spec(it), shared)).collect(),
+            shared: shared.clone(),
         }
     }
 
@@ -56,8 +56,8 @@ impl Custom {
         state: &AgentState,
         context: &Context,
     ) -> Result<Option<Update>, NodeError> {
-        self.world.trace(format!("{}.{hook}", self.name));
-        let mut env = Env::new(&self.world, &format!("{}.{hook}", self.name));
+        self.shared.trace(format!("{}.{hook}", self.name));
+        let mut env = Env::new(&self.shared, &format!("{}.{hook}", self.name));
         env.state = Some(state);
         env.context = Some(context);
         Ok(env.run(&self.program(hook)).await?.update)
@@ -135,12 +135,12 @@ impl Middleware for Custom {
         request: ModelRequest,
         next: ModelHandler,
     ) -> Result<ModelAnswer, NodeError> {
-        self.world.trace(format!("{}.wrap_model_call>", self.name));
+        self.shared.trace(format!("{}.wrap_model_call>", self.name));
         let mut call = WrappedModelCall { custom: self, request, next, answer: None };
         for operation in self.program("wrap_model_call") {
             call.step(&operation).await?;
         }
-        self.world.trace(format!("{}.wrap_model_call<", self.name));
+        self.shared.trace(format!("{}.wrap_model_call<", self.name));
         match call.answer {
             Some(answer) => Ok(answer),
             None => call.next.call(call.request).await,
@@ -153,7 +153,7 @@ impl Middleware for Custom {
         next: ToolHandler,
     ) -> Result<ToolAnswer, NodeError> {
         let program = self.program("wrap_tool_call");
-        wrap_tool_call(&self.name, &program, &self.world, request, next).await
+        wrap_tool_call(&self.name, &program, &self.shared, request, next).await
     }
 }
 
@@ -180,7 +180,7 @@ impl WrappedModelCall<'_> {
                 operand.as_array().is_some_and(|names| names.iter().any(|name| name == it.name()))
             }),
             "add_tool" => {
-                let tool = tool(&tool_spec(operand), &self.custom.world);
+                let tool = tool(&tool_spec(operand), &self.custom.shared);
                 self.request.tools.push(RequestTool::Client(tool));
             }
             "keep_last" => {
@@ -189,10 +189,10 @@ impl WrappedModelCall<'_> {
                 self.request.messages.drain(..drop);
             }
             "add_message" => {
-                let env = Env::new(&self.custom.world, &self.custom.name);
+                let env = Env::new(&self.custom.shared, &self.custom.name);
                 self.request.messages.push(env.message(operand));
             }
-            "model" => self.request.model = self.custom.world.model(text()),
+            "model" => self.request.model = self.custom.shared.model(text()),
             "settings" => self.request.settings = operand.as_object().cloned().unwrap_or_default(),
             "tool_choice" => {
                 self.request.tool_choice = Some(match text() {
@@ -236,7 +236,7 @@ impl WrappedModelCall<'_> {
                 }
             }
             "command" => {
-                let mut env = Env::new(&self.custom.world, &self.custom.name);
+                let mut env = Env::new(&self.custom.shared, &self.custom.name);
                 env.state = Some(&self.request.state);
                 let command = env.command(operand);
                 let answer = self.answer.take().unwrap_or_default();
@@ -262,13 +262,13 @@ fn is_value_error(error: &NodeError) -> bool {
 pub(super) async fn wrap_tool_call(
     name: &str,
     program: &[Value],
-    world: &Arc<World>,
+    shared: &Arc<SharedData>,
     mut request: ToolRequest,
     next: ToolHandler,
 ) -> Result<ToolAnswer, NodeError> {
     let only = program.iter().find_map(|it| it.get("only")?.as_array());
     let mark = if request.tool.is_some() { "" } else { "?" };
-    world.trace(format!("{name}.wrap_tool_call>{}{mark}", request.call.name));
+    shared.trace(format!("{name}.wrap_tool_call>{}{mark}", request.call.name));
     if only.is_some_and(|names| !names.iter().any(|it| *it == request.call.name)) {
         return next.call(request).await;
     }
@@ -279,13 +279,13 @@ pub(super) async fn wrap_tool_call(
         match operator {
             "only" => {}
             "set_args" => {
-                let mut env = Env::new(world, name);
+                let mut env = Env::new(shared, name);
                 env.args = request.call.args.clone();
                 let args = operand.as_object().into_iter().flatten();
                 let args = args.map(|(arg, value)| (arg.clone(), env.evaluate(value)));
                 request.call.args = args.collect();
             }
-            "use_tool" => request.tool = Some(tool(&tool_spec(operand), world)),
+            "use_tool" => request.tool = Some(tool(&tool_spec(operand), shared)),
             "call" => {
                 for _ in 0..operand.as_u64().unwrap_or(1) {
                     answer = Some(next.call(request.clone()).await?);
@@ -322,7 +322,7 @@ pub(super) async fn wrap_tool_call(
                 }
             }
             "command" => {
-                let mut env = Env::new(world, name);
+                let mut env = Env::new(shared, name);
                 env.state = Some(&request.state);
                 env.args = request.call.args.clone();
                 env.call_id = request.call.id().to_owned();

@@ -18,20 +18,20 @@ use super::{
     custom::Custom,
     error::{classes, has_class},
     program::Env,
-    world::World,
+    shared_data::SharedData,
 };
 use crate::expr::is_true;
 
 /// Creates middleware from its description.
 pub(super) fn middleware(
     spec: &Value,
-    world: &Arc<World>,
+    shared: &Arc<SharedData>,
 ) -> Result<Arc<dyn Middleware>, AgentError> {
     let number = |key: &str| spec[key].as_u64();
     let exit = spec["exit_behavior"].as_str().unwrap_or_default();
-    let model = |key: &str| -> Option<SharedModel> { Some(world.model(spec[key].as_str()?)) };
+    let model = |key: &str| -> Option<SharedModel> { Some(shared.model(spec[key].as_str()?)) };
     Ok(match spec["use"].as_str().unwrap_or_default() {
-        "custom" => Arc::new(Custom::new(spec, world)),
+        "custom" => Arc::new(Custom::new(spec, shared)),
         "model_call_limit" => {
             let limit = ModelCallLimit::new(number("thread_limit"), number("run_limit"))?;
             Arc::new(if exit == "error" { limit.fail() } else { limit })
@@ -49,7 +49,7 @@ pub(super) fn middleware(
         }
         "model_fallback" => {
             let names = strings(&spec["models"]);
-            Arc::new(ModelFallback::new(names.iter().map(|it| world.model(it) as SharedModel)))
+            Arc::new(ModelFallback::new(names.iter().map(|it| shared.model(it) as SharedModel)))
         }
         "model_retry" => Arc::new(ModelRetry::new(retry_options(spec))),
         "tool_retry" => {
@@ -60,7 +60,7 @@ pub(super) fn middleware(
             })
         }
         "tool_error" => tool_error(spec),
-        "hitl" => Arc::new(human_in_the_loop(spec, world)),
+        "hitl" => Arc::new(human_in_the_loop(spec, shared)),
         "summarization" => Arc::new(summarization(spec, model("model").expect("a model"))),
         "pii" => Arc::new(pii(spec)?),
         "todo" => Arc::new(TodoList::new().system_prompt("TODO RULES")),
@@ -117,9 +117,9 @@ fn tool_error(spec: &Value) -> Arc<dyn Middleware> {
     })
 }
 
-fn human_in_the_loop(spec: &Value, world: &Arc<World>) -> HumanInTheLoop {
+fn human_in_the_loop(spec: &Value, shared: &Arc<SharedData>) -> HumanInTheLoop {
     let rules = spec["interrupt_on"].as_object().into_iter().flatten();
-    let rules = rules.filter_map(|(tool, rule)| Some((tool.clone(), review_rule(rule, world)?)));
+    let rules = rules.filter_map(|(tool, rule)| Some((tool.clone(), review_rule(rule, shared)?)));
     let mut review = HumanInTheLoop::new(rules);
     if let Some(prefix) = spec["description_prefix"].as_str() {
         review = review.description_prefix(prefix);
@@ -130,7 +130,7 @@ fn human_in_the_loop(spec: &Value, world: &Arc<World>) -> HumanInTheLoop {
     if spec["interrupt_mode"] == "per_call" { review.per_call() } else { review }
 }
 
-fn review_rule(rule: &Value, world: &Arc<World>) -> Option<ReviewRule> {
+fn review_rule(rule: &Value, shared: &Arc<SharedData>) -> Option<ReviewRule> {
     if let Some(reviews) = rule.as_bool() {
         return reviews.then(ReviewRule::all);
     }
@@ -141,9 +141,9 @@ fn review_rule(rule: &Value, world: &Arc<World>) -> Option<ReviewRule> {
         review = review.description(description);
     }
     if let Some(condition) = rule.get("when").cloned() {
-        let world = world.clone();
+        let shared = shared.clone();
         review = review.when(move |call| {
-            let mut env = Env::new(&world, "when");
+            let mut env = Env::new(&shared, "when");
             env.args = call.args.clone();
             is_true(&env.evaluate(&condition))
         });

@@ -8,12 +8,12 @@ use graph_agents::{
 use graph_core::{Context, Goto, NodeError};
 use serde_json::{Map, Value, json};
 
-use super::world::World;
+use super::shared_data::SharedData;
 use crate::expr::{add, equal, is_true, length, order};
 
 /// Values that a program can read.
 pub(super) struct Env<'a> {
-    pub(super) world: &'a World,
+    pub(super) shared: &'a SharedData,
     pub(super) args: Map<String, Value>,
     pub(super) state: Option<&'a AgentState>,
     pub(super) call_id: String,
@@ -31,9 +31,9 @@ pub(super) struct Outcome {
 }
 
 impl<'a> Env<'a> {
-    pub(super) fn new(world: &'a World, name: &str) -> Self {
+    pub(super) fn new(shared: &'a SharedData, name: &str) -> Self {
         Self {
-            world,
+            shared,
             args: Map::new(),
             state: None,
             call_id: String::new(),
@@ -164,7 +164,7 @@ impl<'a> Env<'a> {
         if has("return") {
             outcome.returned = Some(ToolOutput::Value(self.evaluate(&operation["return"])));
         } else if has("fail") {
-            let n_failures = self.world.count_failure(&self.name);
+            let n_failures = self.shared.count_failure(&self.name);
             if operation["times"].as_u64().is_none_or(|times| n_failures <= times) {
                 let class = operation["class"].as_str().unwrap_or("ValueError").to_owned();
                 let message = operation["fail"].as_str().unwrap_or_default();

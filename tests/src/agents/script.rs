@@ -16,7 +16,7 @@ use super::{
     error::{agent_error, run_error},
     log::SharedLog,
     model::{CaseModel, usage},
-    world::World,
+    shared_data::SharedData,
 };
 
 /// Runs a case. Returns one answer per call, or a single answer if the graph cannot be built.
@@ -31,12 +31,12 @@ pub(super) async fn answers(case: &AgentCase) -> Vec<Value> {
         (name.clone(), Arc::new(CaseModel::new(name, spec, log.clone())))
     };
     let models: BTreeMap<_, _> = case.models.iter().map(model).collect();
-    let world = Arc::new(World::new(log, models, &case.models));
-    let built = match build::build(case, &world) {
+    let shared = Arc::new(SharedData::new(log, models, &case.models));
+    let built = match build::build(case, &shared) {
         Ok(built) => built,
         Err(error) => return vec![json!({"build_error": agent_error(&error)})],
     };
-    let session = Session { case, world, built, shown: Shown::new(case) };
+    let session = Session { case, shared, built, shown: Shown::new(case) };
     let mut answers = Vec::new();
     for call in &case.script {
         answers.push(session.shown.clean(session.answer(call).await));
@@ -98,7 +98,7 @@ fn input_messages(messages: Value) -> Value {
 /// A graph, and the state that is kept between calls.
 struct Session<'a> {
     case: &'a AgentCase,
-    world: Arc<World>,
+    shared: Arc<SharedData>,
     built: Built,
     shown: Shown,
 }
@@ -152,7 +152,7 @@ impl Session<'_> {
     }
 
     async fn run(&self, call: &Value) -> Value {
-        self.world.log().take();
+        self.shared.log().take();
         let mut trace = RunTrace::default();
         let result = self.execute(call, &mut trace).await;
         let mut answer = Map::new();
@@ -174,7 +174,7 @@ impl Session<'_> {
         } else {
             answer.insert("interrupts".to_owned(), sorted(trace.interrupts));
         }
-        let (model_calls, tool_runs, hooks) = self.world.log().take();
+        let (model_calls, tool_runs, hooks) = self.shared.log().take();
         if self.case.kind != Kind::ToolNode {
             answer.insert("model_calls".to_owned(), self.model_calls(model_calls));
         }

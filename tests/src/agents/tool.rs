@@ -6,7 +6,7 @@ use graph_agents::{ExceptionAnswer, ProviderTool, Tool, ToolOutput};
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::{case::ToolSpec, program::Env, world::World};
+use super::{case::ToolSpec, program::Env, shared_data::SharedData};
 
 /// Converts a type in the notation of the case files to a JSON Schema.
 fn type_schema(kind: &Value) -> Value {
@@ -47,17 +47,17 @@ pub(super) fn provider_tool(spec: &ToolSpec) -> Option<ProviderTool> {
 }
 
 /// Creates a scripted tool.
-pub(super) fn tool(spec: &ToolSpec, world: &Arc<World>) -> Tool {
+pub(super) fn tool(spec: &ToolSpec, shared: &Arc<SharedData>) -> Tool {
     let description = spec.description.clone().unwrap_or_else(|| format!("The tool {}", spec.name));
-    let (program, world, name) = (spec.clone(), world.clone(), spec.name.clone());
+    let (program, shared, name) = (spec.clone(), shared.clone(), spec.name.clone());
     let mut tool =
         Tool::dynamic(&spec.name, description, object_schema(&spec.args), move |args, runtime| {
-            let (program, world, name) = (program.clone(), world.clone(), name.clone());
+            let (program, shared, name) = (program.clone(), shared.clone(), name.clone());
             async move {
                 let mut shown = args.clone();
                 shown.retain(|arg, _| !program.inject.contains_key(arg));
-                world.log().tool_runs.push(json!({"tool": name, "args": shown}));
-                let mut env = Env::new(&world, &name);
+                shared.log().tool_runs.push(json!({"tool": name, "args": shown}));
+                let mut env = Env::new(&shared, &name);
                 env.args = args;
                 env.state = Some(runtime.state());
                 env.call_id = runtime.call().id().to_owned();

@@ -1,8 +1,8 @@
 //! A worker process that tests kill.
 //!
-//! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
+//! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --effects FILE --acks FILE [--plan
 //! live|before:N|after:N|drop:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
-//! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor|delegated --world FILE --durability ..
+//! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor|delegated --effects FILE --durability ..
 //! --acks FILE [--plan ..] [--wait SECONDS]` runs agents whose tools write to FILE.
 //! `crash-worker --saver .. --thread T --start RUN --durability .. --acks FILE [--plan ..] [--wait SECONDS]` starts a run
 //! with an id.
@@ -95,7 +95,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 async fn work(args: &Args, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn Error>> {
-    let effect_log = EffectLog::new(args.get("--world")?);
+    let effect_log = EffectLog::new(args.get("--effects")?);
     let killing_hook = KillingHook::before(saver, args.plan()?, args.get("--acks")?);
     let (thread, durability) = (args.get("--thread")?, args.durability()?);
     let run =
@@ -144,7 +144,7 @@ async fn run_agents(
     job: AgentJob,
 ) -> Result<(), Box<dyn Error>> {
     let saver = KillingHook::before(saver, args.plan()?, args.get("--acks")?);
-    let agent = job.compile(Arc::new(saver.clone()), Path::new(args.get("--world")?))?;
+    let agent = job.compile(Arc::new(saver.clone()), Path::new(args.get("--effects")?))?;
     let (thread, durability) = (args.get("--thread")?, args.durability()?);
     let run = || agent_job::finish(&agent, thread, durability);
     let report = retry_while_busy(args, run).await?;

@@ -31,7 +31,7 @@ impl Expected {
     #[must_use]
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory can be created");
-        let path = dir.path().join("world");
+        let path = dir.path().join("effects");
         let (saver, effect_log) = (Arc::new(MemorySaver::new()), EffectLog::new(path.clone()));
         let job = block_on(job::finish(saver, "job", Durability::Sync, effect_log));
         let job = job.expect("the job succeeds with an in-memory saver");

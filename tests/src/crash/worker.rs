@@ -94,7 +94,7 @@ impl WorkerLauncher {
             .args(["--saver", &self.location.to_arg()])
             .args(["--thread", &self.thread])
             .args(["--durability", durability_arg(self.durability)])
-            .arg("--world")
+            .arg("--effects")
             .arg(self.effect_log())
             .arg("--acks")
             .arg(self.acks_file())
@@ -158,7 +158,7 @@ impl WorkerLauncher {
     }
 
     fn effect_log(&self) -> PathBuf {
-        self.dir.path().join("world")
+        self.dir.path().join("effects")
     }
 
     fn acks_file(&self) -> PathBuf {

@@ -42,7 +42,7 @@ struct Trip {
 
 /// The dependencies of the nodes. Clones share their data.
 #[derive(Clone, Debug, Default)]
-struct World {
+struct TestDeps {
     gates: Gates,
     log: Arc<Mutex<Log>>,
 }
@@ -57,52 +57,52 @@ struct Log {
     repeated: Vec<String>,
 }
 
-impl World {
+impl TestDeps {
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Makes an external call and waits at the gate of the task.
-async fn work(cx: &Context<World>) -> Result<(), NodeError> {
-    let (id, world) = (cx.task_id(), cx.deps());
-    if world.log().stored_tasks.contains(&id) {
-        world.log().repeated.push(format!("task {}", cx.node()));
+async fn work(cx: &Context<TestDeps>) -> Result<(), NodeError> {
+    let (id, deps) = (cx.task_id(), cx.deps());
+    if deps.log().stored_tasks.contains(&id) {
+        deps.log().repeated.push(format!("task {}", cx.node()));
     }
     let call = cx.task("call", cx.node(), async {
-        if world.log().returned_calls.contains(&id) {
-            world.log().repeated.push(format!("call of {}", cx.node()));
+        if deps.log().returned_calls.contains(&id) {
+            deps.log().repeated.push(format!("call of {}", cx.node()));
         }
         Ok::<(), NodeError>(())
     });
     call.await?;
-    world.log().returned_calls.insert(id);
-    world.gates.pass(cx.node().to_owned()).await;
+    deps.log().returned_calls.insert(id);
+    deps.gates.pass(cx.node().to_owned()).await;
     Ok(())
 }
 
-async fn hotel(trip: &Trip, cx: &Context<World>) -> Result<TripUpdate, NodeError> {
+async fn hotel(trip: &Trip, cx: &Context<TestDeps>) -> Result<TripUpdate, NodeError> {
     work(cx).await?;
     Ok(Trip::update().hotel(format!("{}{} ", trip.hotel, cx.node())))
 }
 
-async fn ask(trip: &Trip, cx: &Context<World>) -> Result<TripUpdate, NodeError> {
+async fn ask(trip: &Trip, cx: &Context<TestDeps>) -> Result<TripUpdate, NodeError> {
     work(cx).await?;
     let answer: String = cx.interrupt("which?")?;
     Ok(Trip::update().hotel(format!("{}{answer} ", trip.hotel)))
 }
 
-async fn flight(trip: &Trip, cx: &Context<World>) -> Result<TripUpdate, NodeError> {
+async fn flight(trip: &Trip, cx: &Context<TestDeps>) -> Result<TripUpdate, NodeError> {
     work(cx).await?;
     Ok(Trip::update().flight(format!("{}{} ", trip.flight, cx.node())))
 }
 
-async fn join(trip: &Trip, cx: &Context<World>) -> Result<TripUpdate, NodeError> {
+async fn join(trip: &Trip, cx: &Context<TestDeps>) -> Result<TripUpdate, NodeError> {
     work(cx).await?;
     Ok(Trip::update().plan(format!("{}and {}", trip.hotel, trip.flight)))
 }
 
-fn graph() -> StateGraph<Trip, World> {
+fn graph() -> StateGraph<Trip, TestDeps> {
     let flight = || flight.reads(["flight"]).writes(["flight"]);
     StateGraph::new()
         .node_as("a1", hotel.reads(["hotel"]).writes(["hotel"]))
@@ -155,7 +155,7 @@ struct Path {
     eager: bool,
     crashes_left: Arc<AtomicUsize>,
     memory: Arc<dyn Checkpointer>,
-    world: World,
+    deps: TestDeps,
     /// The states of the thread in which a process starts to run it.
     starts: Vec<String>,
 }
@@ -168,7 +168,7 @@ impl Path {
             eager,
             crashes_left: Arc::new(AtomicUsize::new(crashes)),
             memory: Arc::new(MemorySaver::new()),
-            world: World::default(),
+            deps: TestDeps::default(),
             starts: Vec::new(),
         }
     }
@@ -189,7 +189,7 @@ impl Path {
                 let is_running = !crashed.load(Ordering::Relaxed);
                 is_running.then(|| self.choices.choose(waiting.len()))
             };
-            let result = self.world.gates.drive(thread.run(input), choose).await;
+            let result = self.deps.gates.drive(thread.run(input), choose).await;
             match result {
                 _ if crashed.load(Ordering::Relaxed) => self.remember_stored_tasks().await,
                 Some(Ok(RunOutcome::Done(_))) => break,
@@ -205,12 +205,12 @@ impl Path {
         history.iter().rev().map(line).collect()
     }
 
-    fn thread(&self, saver: Arc<dyn Checkpointer>) -> Thread<Trip, World> {
+    fn thread(&self, saver: Arc<dyn Checkpointer>) -> Thread<Trip, TestDeps> {
         let graph = graph().shared_checkpointer(saver);
         let graph = if self.eager { graph.eager() } else { graph };
         let graph = graph.compile().expect("the graph is valid");
         let options = RunOptions::new().durability(self.durability);
-        graph.thread("t", self.world.clone()).with_options(options)
+        graph.thread("t", self.deps.clone()).with_options(options)
     }
 
     /// Returns the input with which a new process continues the thread.
@@ -243,7 +243,7 @@ impl Path {
         let stored = self.memory.get(&Lookup::head("t", "")).await.expect("memory is readable");
         let records = stored.into_iter().flat_map(|it| it.records);
         let done = records.filter(|it| matches!(it.event, TaskEvent::Done { .. }));
-        self.world.log().stored_tasks.extend(done.map(|it| it.task));
+        self.deps.log().stored_tasks.extend(done.map(|it| it.task));
     }
 }
 
@@ -259,7 +259,7 @@ async fn all_orders_and_crashes_lead_to_the_history_of_an_ordinary_run() {
         loop {
             let mut path = Path::new(&choices, durability, true, max_crashes);
             let history = path.run().await;
-            let repeated = std::mem::take(&mut path.world.log().repeated);
+            let repeated = std::mem::take(&mut path.deps.log().repeated);
             assert_eq!(repeated, Vec::<String>::new(), "{durability:?}: {choices:?}");
             assert_eq!(history, expected, "{durability:?}: {choices:?}");
             paths += 1;

@@ -14,13 +14,13 @@ use super::{
 
 /// The data that all parts of a case share.
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct SharedData {
     pub(super) models: BTreeMap<String, Arc<CaseModel>>,
     log: SharedLog,
     parallel_handoffs: bool,
 }
 
-impl World {
+impl SharedData {
     /// Creates the shared data of a case from its models and from `scripts`, the description of the models.
     pub(super) fn new(
         log: SharedLog,
