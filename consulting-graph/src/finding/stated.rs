@@ -24,9 +24,9 @@ struct StatedNumber {
 pub(super) enum Disagreement {
     /// The document does not mention the period.
     UnknownPeriod(Period),
-    /// The document states the number for other periods only.
+    /// The document states the number, but only for other periods.
     WrongPeriod { number: String, period: Period },
-    /// The document states the number in another unit only.
+    /// The document states the number, but only in another unit.
     WrongUnit { number: String },
     /// An amount is written where a period should be, as in `$0.78 in $0.67`.
     AmountAsPeriod { text: String },

@@ -48,7 +48,7 @@ pub(super) fn draft(
     let position = |label: &str| candidates.iter().position(|it| it.label == label);
     let tensions = TEXTS.tensions.iter().filter_map(|it| {
         let [one, other] = [position(&it.between[0])?, position(&it.between[1])?];
-        // Two findings that are good, bad or neither for the company do not contradict each other.
+        // Findings with the same direction, such as two that are good for the company, do not contradict each other.
         if candidates[one].draft.direction == candidates[other].draft.direction {
             return None;
         }

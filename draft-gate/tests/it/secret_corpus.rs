@@ -72,7 +72,7 @@ impl Numbers {
             "words" => words(self, " "),
             "words-" => words(self, "-"),
             "words12" => (0..3).map(|_| words(self, " ")).collect::<Vec<_>>().join(" "),
-            // Split, so that secret scanners do not report the corpus.
+            // The corpus does not contain this word, so that secret scanners do not report it.
             "private" => "PRIVATE".to_owned(),
             "upper" => self.one_of(&WORDS).to_uppercase(),
             "user" => self.one_of(&["app", "admin", "postgres", "deploy", "svc_report"]).to_owned(),

@@ -115,7 +115,7 @@ impl<'a> Checker<'a> {
         converted
     }
 
-    /// Performs a check and returns its faults, instead of adding them to the others.
+    /// Performs a check and returns its faults separately, without adding them to `self.faults`.
     fn collect_faults(&mut self, check: impl FnOnce(&mut Self) -> Value) -> (Value, Vec<Fault>) {
         let others = mem::take(&mut self.faults);
         let converted = check(self);

@@ -108,7 +108,7 @@ async fn runs_survive_the_loss_of_a_restate_node_and_of_a_worker() {
     let (first, _second) =
         (cluster.worker_with(&SHORT_LEASE).await, cluster.worker_with(&SHORT_LEASE).await);
     let mut first = Some(first);
-    // The first outage ends a node, and the second one a worker.
+    // The first outage kills a Restate node, and the second one kills a worker.
     let mut is_node_killed = false;
     check(&cluster, 2, async |_| {
         if std::mem::replace(&mut is_node_killed, true) {

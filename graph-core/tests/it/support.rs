@@ -166,7 +166,7 @@ pub(crate) async fn yield_to_tasks() {
     }
 }
 
-/// Returns the path in the thread's state.
+/// Returns the field `path` of the thread's state.
 pub(crate) async fn path_of(thread: &Thread<Trail, Probe>) -> Vec<String> {
     let state = thread.state().await.expect("the thread is readable");
     state.expect("the thread has run").values.path

@@ -104,7 +104,7 @@ impl ExecutorGraph {
             }
         };
         let should_retry = |error: &ExecutorError| is_unavailable(error, run.run, "start");
-        // An attempt is never stopped, so that the run cannot start after its cancellation.
+        // A cancellation does not abort an attempt in flight: the run could otherwise start after it was cancelled.
         match retry(start, should_retry, run.control.cancelled()).await {
             Err(ExecutorError::Unavailable(_)) => Err(GraphFailure::Cancelled),
             started => Ok(started?),

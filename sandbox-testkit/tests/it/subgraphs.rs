@@ -244,7 +244,7 @@ async fn forks_and_time_travel_enter_the_subgraph() {
             let replayed = replayed.then(thread, Input::resume("another remark").unwrap()).await;
             let state = replayed.outcome.as_ref().unwrap().state();
             assert!(state.findings[0].contains("another remark"), "{state:?}");
-            // The same with the resume value at once.
+            // The same, but the resume value is the input of the run from the checkpoint.
             let forked = record_thread(&thread.at(before), Input::resume("a fork").unwrap()).await;
             let state = forked.outcome.as_ref().unwrap().state();
             assert!(state.findings[0].contains("a fork"), "{state:?}");

@@ -21,8 +21,8 @@ export function movesOf(config: Config, view: RunView): string[] {
   const made = view.layers["2"];
   const proposed = (made?.artifacts ?? []).map((it) => it.replace(/\.md$/, ""));
   const planned = proposed.length > 0 ? proposed : config.analysts.flatMap((it) => it.moves);
-  const told = Object.keys(view.debates).filter((it) => !planned.includes(it));
-  return [...planned, ...told];
+  const added = Object.keys(view.debates).filter((it) => !planned.includes(it));
+  return [...planned, ...added];
 }
 
 export function stageState(stage: StageId, config: Config, view: RunView, moves: readonly string[]): StageState {

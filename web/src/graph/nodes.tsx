@@ -124,7 +124,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
   const rounds = run.settings.rounds;
   const progress =
     status === "done" ? 1 : Math.max(0, (debate?.round ?? 0) - (debate?.step === "answered" ? 0 : 1)) / rounds;
-  const told = status === "running" ? `${debate?.round || 1}/${rounds}` : (debate?.score?.toString() ?? "");
+  const progressText = status === "running" ? `${debate?.round || 1}/${rounds}` : (debate?.score?.toString() ?? "");
   if (far) return <Handles narrow={narrow} />;
   return (
     <>
@@ -132,7 +132,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
       <button
         type="button"
         onClick={() => openDebate(id)}
-        aria-label={`${id} ${title} ${told}: debate ${STATUS_WORDS[status]}. Open.`}
+        aria-label={`${id} ${title} ${progressText}: debate ${STATUS_WORDS[status]}. Open.`}
         className={cn(
           CELL,
           "grid grid-cols-[auto_auto_1fr] grid-rows-[auto_1fr_auto] items-start gap-1",
@@ -158,7 +158,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
             status === "done" ? "text-[13px] font-bold" : "text-dim",
           )}
         >
-          {told}
+          {progressText}
         </span>
         <span className="col-span-3 h-1 overflow-hidden rounded-full bg-sunk">
           <span

@@ -18,14 +18,14 @@ export function OverlayRadar({ axes, series }: { axes: string[]; series: RadarSe
   };
   const outline = (values: number[]): string =>
     values.map((value, idx) => at(idx, value).map((it) => it.toFixed(1))).join(" ");
-  const told = series.map(({ name, values }) => {
+  const descriptions = series.map(({ name, values }) => {
     const scores = values.map((value, idx) => `${axes[idx]} ${value.toFixed(1)}`);
     return `${name}: ${scores.join(", ")}`;
   });
   return (
     <svg
       role="img"
-      aria-label={`Mean scores of 10. ${told.join(". ")}`}
+      aria-label={`Mean scores of 10. ${descriptions.join(". ")}`}
       viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
       className="mx-auto block w-full max-w-[26rem]"
     >

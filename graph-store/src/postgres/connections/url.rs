@@ -77,7 +77,7 @@ impl TlsOptions {
             }
         };
         let verification = match (self.mode.as_deref(), self.root_file.as_deref()) {
-            // libpq has the value `system` for the authorities of the operating system.
+            // As in libpq, `system` selects the certificate authorities of the operating system.
             (Some("verify-full"), None | Some("system")) => Verification::AuthorityAndHost(None),
             (Some("verify-full"), Some(path)) => {
                 Verification::AuthorityAndHost(Some(path.to_owned()))
