@@ -168,7 +168,7 @@ pub fn ratio_to_best_peer(builds: &[Build]) -> Option<(f64, &'static str)> {
 
 /// Formats the results as a section of Markdown.
 pub fn section(builds: &[Build]) -> String {
-    let mut text = "\n## Build from nothing\n\n`cargo build` of the program in the README, and of the same program with \
+    let mut text = "\n## Clean build\n\n`cargo build` of the program in the README, and of the same program with \
                     each Rust peer, with an empty target directory and all sources downloaded.\n\n\
                     | peer | packages | CPU | time |\n|---|---|---|---|\n"
         .to_owned();

@@ -97,7 +97,7 @@ pub(super) fn goal_rows(cells: &[Cell], builds: &[Build]) -> Vec<[String; 7]> {
     if let Some((value, peer)) = build::ratio_to_best_peer(builds) {
         let verdict = if value >= 1.0 { MET } else { MISSED };
         let measured = format!("{}× ({peer})", digits(value));
-        let row = ["build from nothing", "–", "CPU", "best Rust peer", "≥ 1×", &*measured, verdict];
+        let row = ["clean build", "–", "CPU", "best Rust peer", "≥ 1×", &*measured, verdict];
         rows.push(row.map(str::to_owned));
     }
     rows

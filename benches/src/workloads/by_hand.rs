@@ -35,7 +35,7 @@ pub(super) fn prepare(workload: &str, size: usize) -> Result<Job, String> {
         "cpu-branches" => cpu_branches(count),
         "sqlite-loop" => bare_sqlite::prepare(size),
         "threads" => threads(size),
-        _ => return Err("no program by hand".to_owned()),
+        _ => return Err("no handwritten program".to_owned()),
     })
 }
 
