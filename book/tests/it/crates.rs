@@ -61,10 +61,10 @@ fn every_library_is_in_the_crate_table() {
 
 #[test]
 fn every_library_is_in_the_picture_of_the_crates() {
-    let picture = read(&root().join("book/chapters/pictures/house.svg"));
+    let picture = read(&root().join("book/chapters/pictures/crates.svg"));
     for library in libraries() {
         let label = format!(">{library}</text>");
-        assert!(picture.contains(&label), "house.svg does not show {library}");
+        assert!(picture.contains(&label), "crates.svg does not show {library}");
     }
 }
 
