@@ -50,7 +50,7 @@ pub(crate) fn generate(
 pub(crate) fn critique(job: &Job, attempt: &Attempt, failure: &Failure) -> Request {
     let mut text = task(job);
     let _ = write!(text, "\nThe program of attempt {}:\n", attempt.number);
-    text += &fenced("program", &cut(&attempt.generated.code, QUOTED_CODE));
+    text += &fenced("program", &omit_middle(&attempt.generated.code, QUOTED_CODE));
     let execution = &attempt.execution;
     let _ = writeln!(
         text,
@@ -59,9 +59,9 @@ pub(crate) fn critique(job: &Job, attempt: &Attempt, failure: &Failure) -> Reque
         execution.exit_code.map_or_else(|| "none".to_owned(), |it| it.to_string()),
         execution.duration_ms,
     );
-    text += &fenced("error", &cut(&failure.error, QUOTED_ERROR));
-    text += &fenced("stdout", &cut(&execution.stdout, QUOTED_OUTPUT));
-    text += &fenced("stderr", &cut(&execution.stderr, QUOTED_OUTPUT));
+    text += &fenced("error", &omit_middle(&failure.error, QUOTED_ERROR));
+    text += &fenced("stdout", &omit_middle(&execution.stdout, QUOTED_OUTPUT));
+    text += &fenced("stderr", &omit_middle(&execution.stderr, QUOTED_OUTPUT));
     Request::new(text).system(CRITIC_PROMPT).cache_system().temperature(CRITIC_TEMPERATURE)
 }
 
@@ -96,11 +96,11 @@ fn task(job: &Job) -> String {
     let mut text = format!("Task: {}\n", job.task.trim());
     if let Some(expected) = &job.expect {
         let _ = writeln!(text, "It must print exactly this, and nothing else:");
-        text += &fenced("expected", &cut(expected.trim(), QUOTED_CODE));
+        text += &fenced("expected", &omit_middle(expected.trim(), QUOTED_CODE));
     }
     if let Some(tests) = &job.tests {
         let _ = writeln!(text, "These tests run after it in the same namespace:");
-        text += &fenced("tests", &cut(tests, QUOTED_CODE));
+        text += &fenced("tests", &omit_middle(tests, QUOTED_CODE));
     }
     text
 }
@@ -120,16 +120,16 @@ fn failures(history: &[Attempt], from_scratch: bool) -> String {
             numbers.join(" and "),
             group.failure.class.name()
         );
-        text += &fenced("error", &cut(&group.failure.error, QUOTED_ERROR));
+        text += &fenced("error", &omit_middle(&group.failure.error, QUOTED_ERROR));
         // The critique is untrusted too, because the critic has seen the output and may repeat parts of it.
         if let Some(critique) = &group.newest.critique {
-            text += &fenced("critique", &cut(&critique.diagnosis, QUOTED_OUTPUT));
-            text += &fenced("suggested fix", &cut(&critique.fix_suggestion, QUOTED_OUTPUT));
+            text += &fenced("critique", &omit_middle(&critique.diagnosis, QUOTED_OUTPUT));
+            text += &fenced("suggested fix", &omit_middle(&critique.fix_suggestion, QUOTED_OUTPUT));
         }
         // A model that sees the failing program tends to repeat it, so omit the program if the model should start from
         // scratch.
         if !from_scratch {
-            text += &fenced("program", &cut(&group.newest.generated.code, QUOTED_CODE));
+            text += &fenced("program", &omit_middle(&group.newest.generated.code, QUOTED_CODE));
         }
     }
     if from_scratch {
@@ -149,7 +149,7 @@ fn fenced(name: &str, text: &str) -> String {
 }
 
 /// Returns the text. If it is too long, its middle is omitted.
-fn cut(text: &str, most: usize) -> String {
+fn omit_middle(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
         return text.to_owned();

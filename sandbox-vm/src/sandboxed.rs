@@ -155,7 +155,7 @@ impl SandboxRunner {
         }
         let is_done = result.as_ref().is_ok_and(RemoteOutcome::is_done);
         if self.options.keeps_sandbox && is_done {
-            self.keep(sandbox).await;
+            self.clear_and_pause(sandbox).await;
         } else {
             sandbox.delete().await;
         }
@@ -181,8 +181,8 @@ impl SandboxRunner {
     }
 
     /// Deletes the files of a sandbox and pauses it. Deletes the sandbox if that fails.
-    async fn keep(&self, sandbox: DeletedOnDrop) {
-        let kept = async {
+    async fn clear_and_pause(&self, sandbox: DeletedOnDrop) {
+        let cleared = async {
             for entry in sandbox.get().fs().list("").await? {
                 sandbox.get().fs().remove(&entry.name).await?;
             }
@@ -191,7 +191,7 @@ impl SandboxRunner {
                 false => Ok(()),
             }
         };
-        match kept.await {
+        match cleared.await {
             Ok(()) => {
                 let name = sandbox.get().name();
                 tracing::debug!(sandbox = name, "kept a sandbox for the next invocation");

@@ -138,7 +138,7 @@ impl Critics {
             }
             Role::Critic | Role::OtherCritic | Role::SelfCritic => {
                 let claim = match last_claim {
-                    None => look(self.skill(*role), trial.case.flaw, &mut rng),
+                    None => find_flaw(self.skill(*role), trial.case.flaw, &mut rng),
                     Some(last) => self.reconsider(*last, trial.case.flaw, &mut rng),
                 };
                 format!("{} {}", claim.text(move_id), padding(&mut rng))
@@ -160,7 +160,7 @@ impl Critics {
     /// decides alone, and decides the same in all verdicts of a trial.
     fn verdict(self, call: &ScriptedCall, seed: u64, rng: &mut SeededRng) -> String {
         let mut own = SeededRng::from_text(&format!("{seed} {} judge", call.trial.name()));
-        let look = || look(self.skill(Role::Judge), call.trial.case.flaw, &mut own);
+        let look = || find_flaw(self.skill(Role::Judge), call.trial.case.flaw, &mut own);
         let Claim(found) = call.last_claim.unwrap_or_else(look);
         let score = if found.is_some() { rng.between(2, 6) } else { rng.between(5, 9) };
         let kind = found.map_or("none", FlawKind::name);
@@ -194,7 +194,7 @@ impl Claim {
 }
 
 /// Looks for a flaw with the given skill.
-fn look(skill: Skill, flaw: Option<FlawKind>, rng: &mut SeededRng) -> Claim {
+fn find_flaw(skill: Skill, flaw: Option<FlawKind>, rng: &mut SeededRng) -> Claim {
     Claim(match flaw {
         Some(flaw) => is_drawn(skill.detection(flaw), rng).then_some(flaw),
         None => is_drawn(skill.false_alarm, rng).then(|| {

@@ -171,7 +171,7 @@ impl Summarization {
     }
 
     /// Returns the number of messages to summarise.
-    fn cut(&self, messages: &[Message]) -> Result<usize, UnknownMaximum> {
+    fn count_to_summarise(&self, messages: &[Message]) -> Result<usize, UnknownMaximum> {
         Ok(match self.resolve(self.keep)? {
             Limit::Messages(keep) => cut::by_messages(messages, keep),
             Limit::Tokens(limit) => {
@@ -224,7 +224,7 @@ impl Middleware for Summarization {
         if !self.is_triggered(messages).map_err(NodeError::terminal)? {
             return Ok(None);
         }
-        let cut = self.cut(messages).map_err(NodeError::terminal)?;
+        let cut = self.count_to_summarise(messages).map_err(NodeError::terminal)?;
         if cut == 0 {
             return Ok(None);
         }

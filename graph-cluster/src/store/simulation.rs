@@ -109,11 +109,11 @@ impl<'a> Simulation<'a> {
                 _ => self.end_task(worker).await?,
             }
         }
-        self.settle().await
+        self.end_all_active().await
     }
 
     /// Lets all leases expire and one worker claim and end everything that is active.
-    async fn settle(&mut self) -> Result<(), Violation> {
+    async fn end_all_active(&mut self) -> Result<(), Violation> {
         self.workers = Default::default();
         self.advance(LEASE * 2).await;
         for _ in 0..=MAX_RUNS {

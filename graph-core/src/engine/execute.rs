@@ -23,7 +23,7 @@ use crate::{
     engine::{
         outcome::{TaskOutcome, TaskOutput},
         publish_failure::{publish_failure, publish_retry},
-        send_task::run_elsewhere,
+        send_task::run_in_other_process,
         target::{SentToEndError, resolve_gotos},
     },
     error::{
@@ -136,7 +136,7 @@ async fn run_with_recovery(job: Job) -> Execution {
     if let Some(left) = failed {
         return run_handler(task, input, *left).await;
     }
-    let error = match run_somewhere(task, runner, &input, view.as_deref()).await {
+    let error = match run_in_any_process(task, runner, &input, view.as_deref()).await {
         Err(error) if options.handler.is_some() && error.source().is_some() => error,
         result => return task_outcome(&cx, result).into(),
     };
@@ -172,7 +172,7 @@ async fn run_handler(task: Task<'_>, input: TaskInput, left: PendingFailure) -> 
 }
 
 /// Runs the attempts of a task in another process, if it has a runner, or else in this one.
-async fn run_somewhere(
+async fn run_in_any_process(
     task: Task<'_>,
     runner: Option<Arc<dyn RemoteTaskRunner>>,
     input: &TaskInput,
@@ -180,7 +180,7 @@ async fn run_somewhere(
 ) -> Result<TaskOutput, NodeError> {
     if let Some(runner) = runner {
         if let Some(output) =
-            run_elsewhere((task.graph, task.node, task.cx), &*runner, input, view).await?
+            run_in_other_process((task.graph, task.node, task.cx), &*runner, input, view).await?
         {
             return Ok(output);
         }

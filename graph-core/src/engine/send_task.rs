@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Runs a task in another process, including its retries and branches. Returns `None` if this process must run it.
-pub(super) async fn run_elsewhere(
+pub(super) async fn run_in_other_process(
     (graph, node, cx): (&Graph, NodeIdx, &Arc<TaskContext>),
     runner: &dyn RemoteTaskRunner,
     input: &TaskInput,

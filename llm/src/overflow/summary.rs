@@ -47,8 +47,9 @@ pub fn add_summary_heading(rounds: &[Round], summary: &str) -> String {
 
 fn shorten(text: &str) -> String {
     let mut sentences = sentences(text);
-    let first = sentences.next().map(cut).unwrap_or_default();
-    let conceded: Vec<String> = sentences.filter(|it| concedes(it)).map(cut).collect();
+    let first = sentences.next().map(truncate_sentence).unwrap_or_default();
+    let conceded: Vec<String> =
+        sentences.filter(|it| concedes(it)).map(truncate_sentence).collect();
     let mut short = first;
     if !conceded.is_empty() {
         short += &format!(" Concedes: {}", conceded.join(" "));
@@ -88,7 +89,7 @@ fn concedes(sentence: &str) -> bool {
     CONCEDING.iter().any(|it| small.contains(it))
 }
 
-fn cut(sentence: &str) -> String {
+fn truncate_sentence(sentence: &str) -> String {
     truncate(sentence, MAX_SENTENCE).into_owned()
 }
 
