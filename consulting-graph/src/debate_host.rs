@@ -100,7 +100,7 @@ impl DebateHost {
         degradation::degraded_event(&self.sandboxes)
     }
 
-    /// Sets the moves whose debates are to be run. They share what is left of the budget.
+    /// Sets the moves to debate. They share what is left of the budget.
     pub(crate) async fn set_unfinished(&self, moves: Vec<MoveId>) {
         self.models.share_budget(&moves).await;
         self.queue.set_unfinished(moves);

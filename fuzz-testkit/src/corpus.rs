@@ -32,7 +32,7 @@ impl Corpus {
         }
     }
 
-    /// Returns the inputs, of which there is at least one after the first seed.
+    /// Returns the inputs. There is at least one after the first seed.
     pub(crate) fn inputs(&self) -> &[Vec<u8>] {
         &self.inputs
     }

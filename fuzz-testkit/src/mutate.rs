@@ -22,7 +22,7 @@ impl Mutator {
         Self { rng: Rng::with_seed(seed), words, max_len }
     }
 
-    /// Returns a mutation of one of the inputs, of which there must be at least one.
+    /// Returns a mutation of one of the inputs. There must be at least one input.
     pub(crate) fn mutate(&mut self, inputs: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = inputs[self.rng.usize(..inputs.len())].clone();
         for _ in 0..self.rng.u32(1..=MAX_MUTATIONS) {

@@ -330,7 +330,7 @@ impl fmt::Debug for LegRunner {
     }
 }
 
-/// Counts a leg while it executes, also if its future is dropped.
+/// Counts a leg until it ends or its future is dropped.
 struct ActiveLeg<'a>(&'a watch::Sender<usize>);
 
 impl<'a> ActiveLeg<'a> {

@@ -66,7 +66,7 @@ pub enum Part {
     },
     /// Reasoning that the model produced before its answer.
     Reasoning {
-        /// The reasoning, as far as the provider discloses it.
+        /// The part of the reasoning that the provider discloses.
         text: String,
         /// Provider data that must be sent back unchanged when the conversation continues.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,7 @@ pub(crate) struct Sample {
 pub(crate) enum ProcessSet {
     /// All processes except the agent, which is process 1.
     AllExceptAgent,
-    /// The processes of a group and all their descendants, also those that have left the group.
+    /// The processes of a group and all their descendants, including those that have left the group.
     Group(Pid),
     Tree(Pid),
 }

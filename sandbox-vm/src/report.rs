@@ -64,7 +64,7 @@ impl Report {
         )
     }
 
-    /// Returns how strongly guests are isolated from the host, as far as the guarantees show.
+    /// Returns how strongly guests are isolated from the host, according to the guarantees.
     pub fn level(&self) -> IsolationLevel {
         let needed = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
         if !(self.is_available() && needed.iter().all(|it| self.has(*it))) {

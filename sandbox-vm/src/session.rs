@@ -134,7 +134,7 @@ impl Session {
             .inspect_err(|error| self.shared.close(CloseReason::Protocol(error.clone())))
     }
 
-    /// Sends a command for which the guest may send several messages, as far as `window` allows. Fails without sending
+    /// Sends a command for which the guest may send several messages, up to the limits of `window`. Fails without sending
     /// the command if the guest would refuse it.
     pub(crate) async fn start(
         &self,

@@ -47,7 +47,7 @@ pub(super) fn cost(rounds: &[Sample], first_run: Sample, memory: u64, stored: Op
     }
 }
 
-/// Returns the median of sorted values, of which there is at least one.
+/// Returns the median of sorted values. There must be at least one.
 pub fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted.len() % 2 {

@@ -39,7 +39,7 @@ impl DebateQueue {
         self.concurrency
     }
 
-    /// Sets the moves whose debates are to be run.
+    /// Sets the moves to debate.
     pub(crate) fn set_unfinished(&self, moves: impl IntoIterator<Item = MoveId>) {
         self.state.send_modify(|it| it.unfinished = moves.into_iter().collect());
     }
@@ -88,7 +88,7 @@ fn aborted(failure: &DebateFailure) -> NodeError {
     ))
 }
 
-/// The turn of a debate. Ends when it is dropped, also if the debate panics.
+/// The turn of a debate. Ends when it is dropped, even if the debate panics.
 struct Turn<'a> {
     queue: &'a DebateQueue,
     move_id: MoveId,

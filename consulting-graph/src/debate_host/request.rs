@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::isolation::IsolationRecord;
 use crate::{debate::SandboxState, finding::Findings, moves::Move, prompt::Brief};
 
-/// A debate that is to be run.
+/// A debate to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DebateRequest {
     pub(crate) the_move: Move,

@@ -52,7 +52,7 @@ mod tests {
         finding::{Evidence, FindingDraft, FindingsDraft, Inference, SingleFinding, TensionDraft},
     };
 
-    /// Returns `n` findings with quotations, of which the last one is the strongest, and a tension between the first and
+    /// Returns `n` findings with quotations, the last of which is the strongest, and a tension between the first and
     /// the last one.
     fn findings(n: u8) -> Findings {
         let finding = |number: u8| {

@@ -89,7 +89,7 @@ pub struct Step {
     /// The person or team responsible.
     #[serde(default)]
     pub owner: String,
-    /// When it is to be completed.
+    /// When it should be complete.
     #[serde(default)]
     pub timeframe: String,
 }

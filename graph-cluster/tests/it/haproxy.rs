@@ -22,7 +22,7 @@ pub(crate) struct HaProxy {
 #[derive(Default)]
 struct State {
     workers: Vec<SocketAddr>,
-    /// A shell that ends the program when its standard input is closed, so also if this process is killed.
+    /// A shell that ends the program when its standard input is closed, even if this process is killed.
     guard: Option<Child>,
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct RestateServer {
 
 /// A node in its own directory.
 struct Node {
-    /// A shell that ends the node when its standard input is closed, so also if this process is killed.
+    /// A shell that ends the node when its standard input is closed, even if this process is killed.
     guard: Mutex<Child>,
     dir: TempDir,
     ingress: String,

@@ -80,7 +80,7 @@ pub(super) struct History {
     pub(super) source: Source,
     /// Checkpoints of the enclosing graphs when the checkpoint `id` was created. An edit of a subgraph keeps them.
     pub(super) enclosing: BTreeMap<String, CheckpointId>,
-    /// The namespace's newest checkpoint, as far as this run knows.
+    /// The newest checkpoint of the namespace that this run has seen.
     pub(super) head: Option<CheckpointId>,
     /// The last stored checkpoint. The changes in the next checkpoint are relative to it.
     pub(super) stored: Option<CheckpointId>,

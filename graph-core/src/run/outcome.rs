@@ -70,7 +70,7 @@ impl<S: State> RunOutcome<S> {
 }
 
 impl<S> RunOutcome<S> {
-    /// Returns a reference to the state when the run ended, also if the run was interrupted or stopped: see
+    /// Returns a reference to the state when the run ended, even if the run was interrupted or stopped: see
     /// [`is_done`](Self::is_done).
     pub fn state(&self) -> &S {
         match self {
@@ -80,7 +80,7 @@ impl<S> RunOutcome<S> {
         }
     }
 
-    /// Consumes the outcome and returns the state when the run ended, also if the run was interrupted or stopped: see
+    /// Consumes the outcome and returns the state when the run ended, even if the run was interrupted or stopped: see
     /// [`is_done`](Self::is_done).
     pub fn into_state(self) -> S {
         match self {

@@ -156,7 +156,7 @@ impl Recording {
     }
 
     /// Makes calls again whose recorded response `is_unusable` rejects. The new responses take the place of the
-    /// rejected ones, also in later replays. Has no effect on a replay, which makes no calls.
+    /// rejected ones, in later replays too. Has no effect on a replay, which makes no calls.
     ///
     /// Call this method before creating models from the recording.
     pub fn repeat(mut self, is_unusable: impl Fn(&Request, &Response) -> bool) -> Self {

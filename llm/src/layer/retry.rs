@@ -67,7 +67,7 @@ impl Backoff {
         self
     }
 
-    /// Waits before the next attempt, or returns the error if there is to be none.
+    /// Waits before the next attempt, or returns the error if the call is not retried.
     pub(crate) async fn wait_after(&self, attempts: u32, error: Error) -> Result<(), Error> {
         match self.wait(attempts, &error) {
             Ok(wait) => sleep(wait).await,

@@ -14,7 +14,7 @@ type ProcessKey = (i32, u64);
 pub(crate) struct CpuLedger {
     /// The processes in the last sample.
     running: HashMap<ProcessKey, Entry>,
-    /// Time of the processes that have ended, as far as samples have shown it.
+    /// CPU time of ended processes, as measured by the last samples that contained them.
     ended: Duration,
 }
 

@@ -54,7 +54,7 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
     onStage(stage);
     if (narrow) document.getElementById("focus")?.scrollIntoView();
   };
-  // Zoom to the selected stage, also if a link selects it. Otherwise restore the chosen zoom level. Do so again when the
+  // Zoom to the selected stage, even if a link selects it. Otherwise restore the chosen zoom level. Do so again when the
   // graph or the window width changes. Selecting an agent does not move the graph.
   const width = useStore((it) => it.width);
   const canvasHeight = useStore((state) => state.height);

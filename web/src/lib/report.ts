@@ -1,4 +1,4 @@
-/** The report of a completed run, as far as it is displayed. */
+/** The displayed parts of the report of a completed run. */
 
 import type { MakerScore } from "./events";
 import type { Isolation } from "./isolation";

@@ -1,4 +1,4 @@
-/** Objects of LangGraph's HTTP API, as far as the studio reads them. */
+/** Objects of LangGraph's HTTP API, with the fields that the studio reads. */
 
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 

@@ -21,7 +21,7 @@ interface Loaded {
 }
 
 export interface ThreadView extends Loaded {
-  /** View of the newest run, as far as the server still has its events. */
+  /** View of the newest run, from the events that the server still has. */
   live: RunView | null;
   /** The pending or running run. */
   active: Run | null;

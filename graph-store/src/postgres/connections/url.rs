@@ -23,7 +23,7 @@ pub(super) fn parse(url: &str) -> Result<(Config, Tls), String> {
     if let Some(mode) = mode {
         config.ssl_mode(mode);
     }
-    // TLS needs a host name, also if the connection string contains only `hostaddr`.
+    // TLS needs a host name, even if the connection string contains only `hostaddr`.
     if config.get_hosts().is_empty() {
         for address in config.get_hostaddrs().to_vec() {
             config.host(address.to_string());

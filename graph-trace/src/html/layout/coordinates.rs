@@ -73,7 +73,7 @@ pub(super) fn assign(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> 
 /// Computes the horizontal centre of each item.
 ///
 /// The layers are processed downwards and upwards in turn. Each item is moved towards its neighbours in the
-/// adjacent layer, as far as this causes no overlap.
+/// adjacent layer, unless this causes an overlap.
 fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
     let (up, down) = layered.neighbours();
     let mut centers = vec![0.0; layered.n_items];

@@ -7,7 +7,7 @@ use crate::Money;
 pub struct Spending {
     /// Number of tokens in requests and responses.
     pub tokens: u64,
-    /// Cost, as far as prices are known.
+    /// Total cost of the calls whose price is known.
     pub money: Money,
 }
 

@@ -183,7 +183,7 @@ fn blocks(message: &Value) -> impl Iterator<Item = Value> {
         })
     };
     let chunks: Vec<_> = calls("tool_call_chunks", "tool_call_chunk").collect();
-    // A piece with chunks of tool calls repeats them in `tool_calls`, as far as they can be parsed.
+    // A piece with chunks of tool calls repeats them in `tool_calls`, if they can be parsed.
     let whole = match chunks.is_empty() {
         true => calls("tool_calls", "tool_call").collect(),
         false => Vec::new(),

@@ -1,4 +1,4 @@
-//! The host, as far as a guest can reach it.
+//! The part of the host that a guest can reach.
 
 use std::time::Duration;
 

@@ -116,7 +116,7 @@ fn libraries_are_mapped_privately_and_never_written() {
     assert_eq!(map(&mut kernel, PAGE, every, private, 0), Err(Errno::ACCESS));
     assert_eq!(map(&mut kernel, PAGE, read, shared, 0), Err(Errno::ACCESS));
     assert_eq!(map(&mut kernel, PAGE, read, private, 1), Err(Errno::INVAL));
-    // Pages after the end of the file are zero, also if the whole mapping is after it.
+    // Pages after the end of the file are zero, even if the whole mapping is after it.
     let at = map(&mut kernel, 5 * PAGE, rw, private, PAGE).unwrap();
     assert_eq!(kernel.read_bytes(at + PAGE + 2047, 3).unwrap(), b"l\0\0");
     assert_eq!(
