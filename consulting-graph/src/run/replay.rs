@@ -45,7 +45,7 @@ impl Run {
         }
         let dir = dir.into();
         let options = ResumeOptions { calls: RecordMode::Replay, review: None, ..options };
-        // Taken from the state of the run and not from its report, because the report is one of the files to compare.
+        // Read the records from the state of the run, because the report is one of the files to compare.
         let records = self.read_state_copy().await?.held_in;
         let run = self.recreate(&self.manifest, &dir, &options, &records).await?;
         let outcome = run

@@ -1,8 +1,8 @@
 //! Helpers for untracked fields, whose types need not implement serde's traits. Not part of the public API.
 //!
-//! A value that can be serialised appears in streams, and another one does not. The generated code calls a method on a
-//! reference to [`Shown`] or [`Stored`]: the compiler finds the implementation for serialisable types first, and the one
-//! for all types, which needs one more reference, only if the type is not serialisable.
+//! Only values that can be serialised appear in streams. The generated code calls a method on a reference to [`Shown`] or
+//! [`Stored`]. The compiler first finds the implementation for serialisable types. If the type is not serialisable, it
+//! finds the implementation for all types, which needs one more reference.
 
 use std::marker::PhantomData;
 

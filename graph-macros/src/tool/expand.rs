@@ -55,7 +55,7 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
 
             async fn call(#(#inputs),*) #output #body
 
-            // Generic over the return type, so that the compiler checks it once: where this function is called.
+            // This function is generic over the return type, so that the compiler checks the type only where it is called.
             fn create<Output, Kind, Handler, Answer>(
                 handler: Handler,
             ) -> ::graph_agents::Tool

@@ -19,7 +19,7 @@ export const STATUS_WORDS: Record<NodeStatus, string> = {
   failed: "failed",
 };
 
-/** Returns the statuses in a run. In a run that has ended, no node is running, also if the run was cancelled. */
+/** Returns the statuses in a run. In a run that has ended, no node is running, even if the run was cancelled. */
 export function liveStatuses({ nodes }: RunView, isActive: boolean): Statuses {
   const statuses = Object.entries(nodes).map(([path, it]): [string, NodeStatus] => [path, statusOf(it)]);
   return Object.fromEntries(statuses.filter(([, status]) => isActive || status !== "running"));

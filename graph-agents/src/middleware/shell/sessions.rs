@@ -59,7 +59,8 @@ impl Session {
 pub(super) struct Caller {
     /// The thread, or the run if it has no thread, and the namespace of the agent.
     conversation: (String, String),
-    /// The branch. A resumed run has the same one; an edit of the state and time travel start another one.
+    /// The checkpoint at which the branch starts. A resumed run stays on its branch; an edit of the state and time travel
+    /// start another branch.
     origin: CheckpointId,
 }
 
