@@ -13,6 +13,7 @@ mod identity;
 mod job;
 mod kill;
 mod local;
+mod manifest_structure;
 mod manifests;
 mod operations;
 mod outage;

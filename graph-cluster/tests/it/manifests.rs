@@ -19,9 +19,9 @@ use tokio::{
 
 use crate::cluster::Cluster;
 
-const COMPOSE: &str = include_str!("../../deploy/compose.yaml");
-const KUBERNETES: &str = include_str!("../../deploy/kubernetes.yaml");
-const KUBERNETES_RESTATE: &str = include_str!("../../deploy/kubernetes-restate.yaml");
+pub(crate) const COMPOSE: &str = include_str!("../../deploy/compose.yaml");
+pub(crate) const KUBERNETES: &str = include_str!("../../deploy/kubernetes.yaml");
+pub(crate) const KUBERNETES_RESTATE: &str = include_str!("../../deploy/kubernetes-restate.yaml");
 const HAPROXY: &str = include_str!("../../deploy/haproxy.cfg");
 const MANIFESTS: [&str; 3] = [COMPOSE, KUBERNETES, KUBERNETES_RESTATE];
 
