@@ -137,6 +137,12 @@ fn workers_have_time_to_drain() {
     }
 }
 
+/// Without probes, HAProxy would wait for a worker whose machine has failed as long as for a step: two hours.
+#[test]
+fn haproxy_notices_machines_that_fail_without_closing_connections() {
+    assert!(HAPROXY.contains("\n  option srvtcpka\n"), "{HAPROXY}");
+}
+
 #[cfg(feature = "restate")]
 #[test]
 fn haproxy_accepts_its_configuration() {
