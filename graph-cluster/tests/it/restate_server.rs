@@ -19,9 +19,8 @@ use crate::proxy::{Link, forward};
 /// A Restate server, of one node or several, and its workers.
 pub(crate) struct RestateServer {
     pub(crate) ingress: String,
-    pub(crate) admin: String,
     pub(crate) workers: Balancer,
-    server: Arc<Server>,
+    pub(crate) server: Arc<Server>,
 }
 
 impl RestateServer {
@@ -40,8 +39,7 @@ impl RestateServer {
     fn new(server: Server, workers: Balancer) -> Self {
         // Fails if another test has installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let (ingress, admin) = (server.ingress(), server.admin());
-        Self { ingress, admin, workers, server: Arc::new(server) }
+        Self { ingress: server.ingress(), workers, server: Arc::new(server) }
     }
 
     /// Kills a random node and starts it again with its data.
