@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use graph_cluster::{PostgresQueue, RegisteredGraph, RunStore, Worker};
+use graph_cluster::{RegisteredGraph, RunStore, Worker};
 use graph_core::{Durability, NodeError, RunOptions};
 use graph_store::PostgresSaver;
 use llm::{RecordMode, Recording};
@@ -17,6 +17,7 @@ use sandbox_vm::{Isolation, Sandboxes};
 use serde_json::Value;
 
 use crate::{
+    cluster_servers::ClusterServers,
     config::Config,
     debate_host::{DebateHost, DebateQueue, MonitoredSaver, SandboxReuse, SandboxSupply},
     fence::Fence,
@@ -30,8 +31,7 @@ const MIN_SPREAD_TASKS: usize = 2;
 
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// URL of the cluster's database.
-    pub url: String,
+    pub servers: ClusterServers,
     /// Id of the worker, which must be unique in the cluster. `None` selects the host name and the process id.
     pub id: Option<String>,
     /// Maximum number of debates and agents that the worker executes concurrently.
@@ -52,8 +52,8 @@ pub async fn work(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let isolation = options.isolation.unwrap_or(Isolation::Preferred);
-    let saver = Arc::new(PostgresSaver::connect(&options.url).await?);
-    let store = RunStore::connect(&options.url).await?;
+    let saver = Arc::new(PostgresSaver::connect(&options.servers.database).await?);
+    let store = RunStore::connect(&options.servers.database).await?;
     let resources = Arc::new(WorkerResources {
         saver: saver.clone(),
         store: store.clone(),
@@ -78,7 +78,7 @@ pub async fn work(
     if let Some(id) = options.id {
         worker = worker.id(id);
     }
-    Ok(worker.serve(PostgresQueue::new(), shutdown).await?)
+    Ok(options.servers.serve(worker, shutdown).await?)
 }
 
 /// Resources that all runs on a worker share.

@@ -37,6 +37,8 @@ pub mod ablate;
 pub mod call;
 mod citation;
 #[cfg(feature = "cluster")]
+pub mod cluster_servers;
+#[cfg(feature = "cluster")]
 pub mod cluster_worker;
 pub mod config;
 pub mod data;

@@ -1,4 +1,4 @@
-//! The pipeline on several worker processes, with a real PostgreSQL server.
+//! The pipeline on several worker processes, with a real PostgreSQL server and, if it is installed, a real Restate server.
 #![cfg(feature = "cluster")]
 #![expect(
     clippy::unwrap_used,
@@ -7,6 +7,7 @@
 
 use std::{
     fs::{self, File},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     thread::sleep,
@@ -17,14 +18,25 @@ use consulting_graph::config::DEFAULT;
 use graph_tests::postgres;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use test_support::process::Process;
+use test_support::{
+    ports::free_port,
+    process::Process,
+    restate::{PUBLIC_KEY, Server},
+};
 
 const RUN: &str = "run ACME --config small.toml --as-of 2026-11-15 --quiet";
 
-/// A directory with a small configuration and the runs, and a database.
+/// A directory with a small configuration and the runs, a database and, for some tests, a Restate server.
 struct Cluster {
     dir: TempDir,
     database: String,
+    restate: Option<Restate>,
+}
+
+struct Restate {
+    server: Server,
+    /// Address at which the server calls the workers. One of them can listen on it at a time.
+    worker: SocketAddr,
 }
 
 impl Cluster {
@@ -37,7 +49,20 @@ impl Cluster {
         config.insert("moves_per_analyst".to_owned(), 3.into());
         config["analysts"].as_array_mut().unwrap().truncate(2);
         fs::write(dir.path().join("small.toml"), config.to_string()).unwrap();
-        Some(Self { dir, database })
+        Some(Self { dir, database, restate: None })
+    }
+
+    /// Returns `None` if PostgreSQL or Restate is not installed.
+    fn start_with_restate() -> Option<Self> {
+        let cluster = Self::start()?;
+        let worker = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let restate = Restate { server: Server::start(1)?, worker };
+        Some(Self { restate: Some(restate), ..cluster })
+    }
+
+    /// Returns the options with which the client starts or resumes a run.
+    fn client_options(&self) -> &'static str {
+        if self.restate.is_some() { "--cluster --restate" } else { "--cluster" }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -50,6 +75,9 @@ impl Cluster {
             command.env_remove(format!("{key}_API_KEY"));
         }
         command.env("CONSULTING_CLUSTER", &self.database).env("NO_COLOR", "1");
+        if let Some(restate) = &self.restate {
+            command.env("CONSULTING_RESTATE", restate.server.ingress());
+        }
         command.current_dir(self.dir.path()).args(line.split_whitespace());
         command
     }
@@ -62,7 +90,12 @@ impl Cluster {
     /// Starts a worker with these options for the sandboxes.
     fn worker_with(&self, id: &str, lease: u32, sandboxes: &str) -> Worker {
         let log = self.path(&format!("{id}.log"));
-        let line = format!("worker --id {id} --lease {lease} {sandboxes}");
+        let restate = self
+            .restate
+            .as_ref()
+            .map(|it| format!("--restate --listen {} --identity-key {PUBLIC_KEY}", it.worker));
+        let restate = restate.unwrap_or_default();
+        let line = format!("worker --id {id} --lease {lease} {sandboxes} {restate}");
         let mut command = self.command(&format!("{line} --concurrency 2"));
         command.stderr(File::create(&log).unwrap()).stdin(Stdio::null());
         Worker { _process: Process::start(&mut command), log }
@@ -114,13 +147,15 @@ fn check_same_results(cluster: &Cluster) {
     }
 }
 
-#[test]
-fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
-    let Some(cluster) = Cluster::start() else { return };
+/// Kills the only worker during the debates, starts another one, and compares the results with those of a local run.
+fn check_report_although_a_worker_is_killed(cluster: &Cluster) {
     let local = format!("{RUN} --out local --sandbox in-process --isolation off");
     check(&cluster.command(&local).output().unwrap(), 0);
     let first = cluster.worker("first", 10);
-    let remote = format!("{RUN} --out remote --cluster --answer-ms 500");
+    if let Some(restate) = &cluster.restate {
+        restate.server.register(restate.worker);
+    }
+    let remote = format!("{RUN} --out remote --answer-ms 500 {}", cluster.client_options());
     let run = cluster.command(&remote).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = run.unwrap();
     while first.n_debates() == 0 {
@@ -132,7 +167,16 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     let second = cluster.worker("second", 60);
     check(&run.wait_with_output().unwrap(), 0);
     assert!(second.n_debates() > 0, "the second worker continues the debates");
-    check_same_results(&cluster);
+    check_same_results(cluster);
+    let resumed = format!("resume remote --quiet {}", cluster.client_options());
+    check(&cluster.command(&resumed).output().unwrap(), 0);
+    check_same_results(cluster);
+}
+
+#[test]
+fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
+    let Some(cluster) = Cluster::start() else { return };
+    check_report_although_a_worker_is_killed(&cluster);
     let moved = cluster.command("resume local --cluster").output().unwrap();
     check(&moved, 1);
     assert!(String::from_utf8_lossy(&moved.stderr).contains("without --cluster"));
@@ -140,8 +184,15 @@ fn report_equals_that_of_a_local_run_although_a_worker_is_killed() {
     let resumed = cluster.command("resume remote").output().unwrap();
     check(&resumed, 1);
     assert!(String::from_utf8_lossy(&resumed.stderr).contains("--cluster"));
-    check(&cluster.command("resume remote --cluster --quiet").output().unwrap(), 0);
-    check_same_results(&cluster);
+}
+
+#[test]
+fn report_with_restate_equals_that_of_a_local_run_although_a_worker_is_killed() {
+    let Some(cluster) = Cluster::start_with_restate() else { return };
+    check_report_although_a_worker_is_killed(&cluster);
+    let resumed = cluster.command("resume remote --cluster").output().unwrap();
+    check(&resumed, 1);
+    assert!(String::from_utf8_lossy(&resumed.stderr).contains("add --restate URL"));
 }
 
 #[test]

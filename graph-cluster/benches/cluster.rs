@@ -167,7 +167,7 @@ async fn read_journal(cluster: &Cluster) -> (u64, u64) {
     let server = cluster.restate.as_ref().expect("the cluster uses Restate");
     let query = "SELECT count(*) AS entries, sum(raw_length) AS bytes FROM sys_journal";
     let request = reqwest::Client::new()
-        .post(format!("{}/query", server.admin))
+        .post(format!("{}/query", server.server.admin()))
         .header("content-type", "application/json")
         .header("accept", "application/json")
         .body(serde_json::json!({ "query": query }).to_string());

@@ -30,6 +30,16 @@ pub enum ClusterError {
         "run id `{0}` is already used by a run with another request; use a new id for a new run"
     )]
     IdReused(String),
+    /// The run was started with another scheduler, whose workers execute it.
+    #[error(
+        "run `{run}` was started with the scheduler `{scheduler}`; use a client with this scheduler"
+    )]
+    OtherScheduler {
+        /// Id of the run.
+        run: String,
+        /// Name of the scheduler.
+        scheduler: String,
+    },
     /// The run has both an input and a command.
     #[error(
         "run `{0}` has both an input and a command; set fields with `RunCommand::update`, or remove the command"

@@ -1,9 +1,10 @@
 //! Utilities for the tests of several crates: finding optional programs and free ports, and
-//! starting processes that end with a test.
+//! starting processes and Restate servers that end with a test.
 
 pub mod peers;
 pub mod ports;
 pub mod process;
+pub mod restate;
 
 use std::{
     env,

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use graph_cluster::{
     Client, ClusterError, FailureKind, PostgresQueue, RunCommand, RunResult, RunStatus, RunStore,
-    StartRun, Worker,
+    Scheduler, StartRun, Worker,
 };
 use graph_core::{Checkpointer, CompiledGraph, JsonState, StreamMode};
 use graph_store::{OpenError, Postgres, PostgresSaver};
@@ -34,11 +34,12 @@ const MODES: [StreamMode; 4] =
 /// Lease of the worker, which must not lose runs on an overloaded machine.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// A cluster that runs cases one after the other.
+/// A cluster that runs cases one after the other. Each run has a new worker.
 #[derive(Debug)]
-pub struct CaseCluster {
+pub struct CaseCluster<S = PostgresQueue> {
     url: String,
     store: RunStore,
+    scheduler: S,
     n_cases: AtomicU64,
     counts: Arc<RunCounts>,
 }
@@ -46,9 +47,17 @@ pub struct CaseCluster {
 impl CaseCluster {
     /// Connects to an empty PostgreSQL database, in which each case creates a schema.
     pub async fn connect(url: &str) -> Result<Self, ClusterError> {
+        Self::with_scheduler(url, PostgresQueue::new()).await
+    }
+}
+
+impl<S: Scheduler + Clone + 'static> CaseCluster<S> {
+    /// Like [`connect`](CaseCluster::connect), with another scheduler.
+    pub async fn with_scheduler(url: &str, scheduler: S) -> Result<Self, ClusterError> {
         Ok(Self {
             url: url.to_owned(),
             store: RunStore::connect(url).await?,
+            scheduler,
             n_cases: AtomicU64::new(0),
             counts: Arc::default(),
         })
@@ -66,7 +75,8 @@ impl CaseCluster {
         let saver: Arc<dyn Checkpointer> = Arc::new(PostgresSaver::new(&database));
         let executor = ClusterExecutor {
             store: self.store.clone(),
-            client: Client::new(self.store.clone(), PostgresQueue::new()),
+            client: Client::new(self.store.clone(), self.scheduler.clone()),
+            scheduler: self.scheduler.clone(),
             schema,
             spreads_tasks: !case.runs_graphs_in_nodes(),
             latest: Mutex::default(),
@@ -122,9 +132,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Executes the runs of one case.
 #[derive(Debug)]
-struct ClusterExecutor {
+struct ClusterExecutor<S> {
     store: RunStore,
     client: Client,
+    scheduler: S,
     /// Schema of the case's checkpointer.
     schema: String,
     /// Whether all tasks go through the database.
@@ -135,7 +146,7 @@ struct ClusterExecutor {
 }
 
 #[async_trait]
-impl RunExecutor for ClusterExecutor {
+impl<S: Scheduler + Clone + 'static> RunExecutor for ClusterExecutor<S> {
     async fn execute(&self, run: CaseRun) -> Option<ExecutedRun> {
         let executed = self.try_execute(run).await;
         match &executed {
@@ -150,7 +161,7 @@ impl RunExecutor for ClusterExecutor {
     }
 }
 
-impl ClusterExecutor {
+impl<S: Scheduler + Clone + 'static> ClusterExecutor<S> {
     /// Executes a run to its end. Returns the reason if the cluster cannot execute it.
     async fn try_execute(&self, run: CaseRun) -> Result<ExecutedRun, &'static str> {
         let CaseRun { graph, thread, checkpoint, input } = run;
@@ -186,7 +197,7 @@ impl ClusterExecutor {
             .checkpoint_schema(&self.schema);
         let worker = if self.spreads_tasks { worker.fan_out(1) } else { worker.no_fan_out() };
         let shutdown = async { drop(stopped.await) };
-        let serving = tokio::spawn(worker.serve(PostgresQueue::new(), shutdown));
+        let serving = tokio::spawn(worker.serve(self.scheduler.clone(), shutdown));
         let mut stored = self.client.events(&id, from);
         let mut events = Vec::new();
         while let Some(event) = stored.next().await.expect("the database is running") {

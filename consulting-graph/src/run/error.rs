@@ -45,6 +45,10 @@ pub enum RunError {
     NotOnCluster(PathBuf),
     #[error("the run has a {0}, which is not available on a cluster; resume it without --cluster")]
     UnsupportedOnCluster(&'static str),
+    #[error("the run was started with Restate; add --restate URL")]
+    OnRestate,
+    #[error("the run was started without Restate; resume it without --restate")]
+    NotOnRestate,
     #[error("the run failed on the cluster: {0}")]
     ClusterRunFailed(String),
     #[cfg(feature = "cluster")]

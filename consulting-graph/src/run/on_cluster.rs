@@ -2,7 +2,7 @@
 //! results; the threads are in the database of the cluster.
 
 use app_support::{files, lock::DirLock};
-use graph_cluster::{Client, PostgresQueue, RunInfo, RunStatus, RunStore, StartRun};
+use graph_cluster::{Client, ClusterError, RunInfo, RunStatus, RunStore, StartRun};
 use graph_core::{EventKind, StreamMode};
 use sandbox_vm::Isolation;
 
@@ -15,33 +15,34 @@ use super::{
     threads::read_state,
 };
 use crate::{
+    cluster_servers::ClusterServers,
     event::{EventLog, NumberedEvent},
     models::{Limit, SharedBudget},
     pipeline::{self, PipelineState, ReviewDecision, ReviewRequest},
 };
 
 impl Run {
-    /// Executes the run on the cluster with this database, until it completes or waits for a review, and calls `on_event`
+    /// Executes the run on the cluster with these servers, until it completes or waits for a review, and calls `on_event`
     /// for every new event. Starts the run if the cluster does not have it. Resumes it if it failed, or if it waits for a
     /// review and `review` is the decision. A `limit` replaces the spending limit of the run, which all workers share.
     pub async fn resume_on_cluster(
         &self,
-        url: &str,
+        servers: &ClusterServers,
         limit: Limit,
         review: Option<ReviewDecision>,
         mut on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<RunOutcome, RunError> {
         let _lock = DirLock::exclusive(&self.dir)?;
         self.check_cluster_can_execute()?;
-        let store = RunStore::connect(url).await?;
+        let store = RunStore::connect(&servers.database).await?;
         let limit = limit.or(self.manifest.limit);
         if !limit.is_unlimited() {
             // The workers read the limit when they claim the run, so it is stored before the run.
             SharedBudget::set_limit(&store, &self.manifest.run_config.run_id, limit).await?;
         }
-        let client = Client::new(store, PostgresQueue::new());
+        let client = servers.client(store);
         self.mark_as_on_cluster()?;
-        let started = client.start(&self.cluster_request()).await?;
+        let started = client.start(&self.cluster_request()).await.map_err(to_run_error)?;
         self.continue_ended_leg(&client, &started, review).await?;
         let log = EventLog::open(self.dir.join("events.jsonl"))?;
         let mut recorder = EventRecorder { log, on_event: &mut on_event };
@@ -127,5 +128,16 @@ impl Run {
     fn mark_as_on_cluster(&self) -> Result<(), RunError> {
         let text = "The threads of this run are in the database of a cluster.\n";
         Ok(files::write_synced(&self.dir.join(CLUSTER_FILE), text)?)
+    }
+}
+
+/// Converts the error of a start. If the run was started with the other scheduler, the error names the option.
+fn to_run_error(error: ClusterError) -> RunError {
+    match error {
+        ClusterError::OtherScheduler { scheduler, .. } if scheduler == "restate" => {
+            RunError::OnRestate
+        }
+        ClusterError::OtherScheduler { .. } => RunError::NotOnRestate,
+        error => error.into(),
     }
 }

@@ -44,9 +44,12 @@ impl RunStore {
             .await?
             .ok_or_else(|| ClusterError::UnknownRun(request.id.clone()))?;
         let stored: StartRun = from_json(&request.id, &row, "request")?;
-        let same_scheduler = row.try_get::<_, &str>("scheduler")? == scheduler;
+        let stored_scheduler: String = row.try_get("scheduler")?;
         let (id, trace_parent) = (id.clone(), trace_parent.clone());
-        if !same_scheduler || (StartRun { id, trace_parent, ..stored }) != *request {
+        if stored_scheduler != scheduler {
+            return Err(ClusterError::OtherScheduler { run: id, scheduler: stored_scheduler });
+        }
+        if (StartRun { id, trace_parent, ..stored }) != *request {
             return Err(ClusterError::IdReused(request.id.clone()));
         }
         run_info(&row)

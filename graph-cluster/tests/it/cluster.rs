@@ -69,7 +69,7 @@ impl Cluster {
             SchedulerKind::Postgres => (Client::new(store, PostgresQueue::new()), None),
             SchedulerKind::Restate | SchedulerKind::RestateCluster => {
                 let server = match kind {
-                    SchedulerKind::RestateCluster => RestateServer::start_cluster().await?,
+                    SchedulerKind::RestateCluster => RestateServer::start_cluster()?,
                     _ => RestateServer::start().await?,
                 };
                 let restate =

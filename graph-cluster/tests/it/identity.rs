@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, process::Command, time::Duration};
 
 use graph_cluster::RunStatus;
-use test_support::DEADLINE;
+use test_support::{DEADLINE, restate::PUBLIC_KEY};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -12,8 +12,6 @@ use tokio::{
 
 use crate::{cluster::Cluster, local::JobSpec};
 
-/// The public key of the servers of the tests.
-const KEY_OF_SERVER: &str = "publickeyv1_GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB";
 /// A public key whose private key no server has.
 const KEY: &str = "publickeyv1_6x5SYnLroiN7WYq8NQYU9KHcH4YjpBbwpUfVu3EB7ieH";
 /// The status 200 as HTTP/2 encodes it.
@@ -47,7 +45,7 @@ pub(crate) async fn worker_with_an_invalid_key_does_not_start(cluster: &Cluster)
 
 /// The server signs the registration and the calls.
 pub(crate) async fn worker_with_the_key_of_its_server_accepts_calls(cluster: &Cluster) {
-    let _worker = cluster.worker_with(&["--identity-key", KEY_OF_SERVER]).await;
+    let _worker = cluster.worker_with(&["--identity-key", PUBLIC_KEY]).await;
     let job = JobSpec { rounds: 1, width: 1, pause_ms: 5, ask: false };
     cluster.client.start(&job.request("r", "t")).await.expect("the run starts");
     let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the worker is called");

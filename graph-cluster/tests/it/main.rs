@@ -13,6 +13,7 @@ mod identity;
 mod job;
 mod kill;
 mod local;
+mod manifest_structure;
 mod manifests;
 mod operations;
 mod outage;
@@ -162,5 +163,6 @@ suite!(
         replicas::servers_killed_during_a_statement_lose_nothing,
         identity::worker_with_a_key_refuses_unsigned_calls,
         identity::worker_with_an_invalid_key_does_not_start,
+        submission::run_of_another_scheduler_is_refused,
     ]
 );

@@ -19,9 +19,9 @@ use tokio::{
 
 use crate::cluster::Cluster;
 
-const COMPOSE: &str = include_str!("../../deploy/compose.yaml");
-const KUBERNETES: &str = include_str!("../../deploy/kubernetes.yaml");
-const KUBERNETES_RESTATE: &str = include_str!("../../deploy/kubernetes-restate.yaml");
+pub(crate) const COMPOSE: &str = include_str!("../../deploy/compose.yaml");
+pub(crate) const KUBERNETES: &str = include_str!("../../deploy/kubernetes.yaml");
+pub(crate) const KUBERNETES_RESTATE: &str = include_str!("../../deploy/kubernetes-restate.yaml");
 const HAPROXY: &str = include_str!("../../deploy/haproxy.cfg");
 const MANIFESTS: [&str; 3] = [COMPOSE, KUBERNETES, KUBERNETES_RESTATE];
 
@@ -135,6 +135,12 @@ fn workers_have_time_to_drain() {
         let seconds = period.trim_end_matches('s').parse().expect("a number of seconds");
         assert!(Duration::from_secs(seconds) > Worker::DEFAULT_DRAIN_TIMEOUT, "{seconds}");
     }
+}
+
+/// Without probes, HAProxy would wait for a worker whose machine has failed as long as for a step: two hours.
+#[test]
+fn haproxy_notices_machines_that_fail_without_closing_connections() {
+    assert!(HAPROXY.contains("\n  option srvtcpka\n"), "{HAPROXY}");
 }
 
 #[cfg(feature = "restate")]

@@ -1,4 +1,4 @@
-//! A client that dies after it has stored a run, before it has submitted the run to the Restate server.
+//! Clients that store a run without submitting it to the Restate server, or start a run of another scheduler.
 
 use std::sync::Arc;
 
@@ -31,6 +31,18 @@ impl Scheduler for NoSubmission {
     async fn work(&self, _: Arc<LegRunner>) -> Result<(), ClusterError> {
         unreachable!("only a client uses this scheduler")
     }
+}
+
+pub(crate) async fn run_of_another_scheduler_is_refused(cluster: &Cluster) {
+    let request = JOB.request("r", "t");
+    cluster.client.start(&request).await.expect("the run is stored");
+    let store = RunStore::connect(&cluster.database).await.expect("the database is running");
+    let started = Client::new(store, NoSubmission).start(&request).await;
+    let error = started.expect_err("workers of the other scheduler execute the run");
+    assert!(
+        matches!(&error, ClusterError::OtherScheduler { scheduler, .. } if scheduler == "postgres"),
+        "{error}"
+    );
 }
 
 pub(crate) async fn run_whose_client_died_before_its_submission_is_executed(cluster: &Cluster) {

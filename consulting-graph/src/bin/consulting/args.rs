@@ -252,11 +252,20 @@ pub(crate) struct ClusterArgs {
         "call_timeout", "retries"
     ])]
     pub(crate) cluster: Option<String>,
+    /// Submit the run to the Restate server with this ingress URL; its workers have the same option [default:
+    /// CONSULTING_RESTATE]
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", requires = "cluster")]
+    pub(crate) restate: Option<String>,
 }
 
 /// Environment variable with the URL of the cluster's database.
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_URL: &str = "CONSULTING_CLUSTER";
+
+/// Environment variable with the URL of the Restate server's ingress.
+#[cfg(feature = "cluster")]
+pub(crate) const RESTATE_URL: &str = "CONSULTING_RESTATE";
 
 #[cfg(feature = "cluster")]
 #[derive(Debug, Args)]
@@ -265,12 +274,26 @@ Examples:
   CONSULTING_CLUSTER=postgresql://graphs:…@db/graphs consulting worker --concurrency 4
   CONSULTING_CLUSTER=postgresql://graphs:…@db/graphs consulting run NVDA --cluster
 
+With a Restate server, which assigns runs to workers; register the address of the workers once:
+  consulting worker --restate http://restate:8080 --listen 10.0.0.7:9080 --identity-key publickeyv1_…
+  curl -H 'content-type: application/json' -d '{\"uri\": \"http://10.0.0.7:9080\"}' http://restate:9070/deployments
+  consulting run NVDA --cluster --restate http://restate:8080
+
 Workers make the model calls, with the API keys of their own environment. Directories of company data must exist on all
 workers.")]
 pub(crate) struct WorkerArgs {
     /// Execute runs of the cluster with this PostgreSQL URL [default: CONSULTING_CLUSTER]
     #[arg(long, value_name = "URL")]
     pub(crate) cluster: Option<String>,
+    /// Execute the runs that the Restate server with this ingress URL assigns [default: CONSULTING_RESTATE]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", requires = "listen")]
+    pub(crate) restate: Option<String>,
+    /// Receive calls of the Restate server on ADDRESS, which only that server should be able to reach
+    #[arg(long, value_name = "ADDRESS", requires = "restate", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Reject calls that the Restate server has not signed; KEY is the public key that the server prints
+    #[arg(long, value_name = "KEY", requires = "restate")]
+    pub(crate) identity_key: Option<String>,
     /// Identify the worker by ID, which must be unique in the cluster [default: host name and process id]
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
@@ -755,6 +778,9 @@ mod tests {
             "run NVDA --quiet --plain",
             "run NVDA --cluster --pool 2",
             "run NVDA --cluster --keep-alive",
+            "run NVDA --restate http://127.0.0.1:8080",
+            "worker --restate http://127.0.0.1:8080",
+            "worker --listen 127.0.0.1:9080",
             "serve --rate 0",
             "serve --concurrency 16",
             "serve --origin *",

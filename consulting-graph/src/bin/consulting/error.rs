@@ -98,10 +98,9 @@ pub(crate) enum CliError {
     Ablation(AblationError),
     #[cfg(feature = "cluster")]
     #[error(
-        "the URL of the cluster is missing; pass it with --cluster URL, or set the environment variable {}",
-        crate::args::CLUSTER_URL
+        "the URL of the {server} is missing; pass it with {option} URL, or set the environment variable {variable}"
     )]
-    MissingClusterUrl,
+    MissingUrl { server: &'static str, option: &'static str, variable: &'static str },
 }
 
 impl CliError {
@@ -110,7 +109,7 @@ impl CliError {
         match self {
             Self::Ablation(error) if error.is_usage() => ExitStatus::UsageError,
             #[cfg(feature = "cluster")]
-            Self::MissingClusterUrl => ExitStatus::UsageError,
+            Self::MissingUrl { .. } => ExitStatus::UsageError,
             Self::Ticker(_)
             | Self::MissingDataDir(_)
             | Self::UnusedDataDir(_)

@@ -57,7 +57,9 @@ pub(crate) async fn execute(
             RunError::Locked(_)
             | RunError::OnCluster(_)
             | RunError::NotOnCluster(_)
-            | RunError::UnsupportedOnCluster(_) => CliError::Run(problem),
+            | RunError::UnsupportedOnCluster(_)
+            | RunError::OnRestate
+            | RunError::NotOnRestate => CliError::Run(problem),
             RunError::NotAwaitingReview => CliError::NotAwaitingReview,
             problem => CliError::Stopped { resume: resume_command(run, cluster), problem },
         })?;
@@ -88,10 +90,10 @@ async fn resume(
     on_event: impl FnMut(&NumberedEvent) + Send,
 ) -> Result<RunOutcome, RunError> {
     match &cluster.cluster {
-        Some(url) => {
-            let url = crate::cluster::cluster_url(url);
-            let url = url.map_err(|error| RunError::InvalidRequest(error.to_string()))?;
-            run.resume_on_cluster(&url, options.limit, options.review, on_event).await
+        Some(database) => {
+            let servers = crate::cluster::servers(database, cluster.restate.as_deref());
+            let servers = servers.map_err(|error| RunError::InvalidRequest(error.to_string()))?;
+            run.resume_on_cluster(&servers, options.limit, options.review, on_event).await
         }
         None => run.resume(options, on_event).await,
     }
@@ -105,6 +107,22 @@ pub(crate) fn is_on_cluster(cluster: &ClusterArgs) -> bool {
 #[cfg(not(feature = "cluster"))]
 pub(crate) fn is_on_cluster(_: &ClusterArgs) -> bool {
     false
+}
+
+/// Returns the options that resume a run on the same cluster. Their values are in environment variables, or are passed
+/// again, because they may contain passwords.
+#[cfg(feature = "cluster")]
+fn cluster_options(cluster: &ClusterArgs) -> &'static str {
+    match (&cluster.cluster, &cluster.restate) {
+        (None, _) => "",
+        (Some(_), None) => " --cluster",
+        (Some(_), Some(_)) => " --cluster --restate",
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+fn cluster_options(_: &ClusterArgs) -> &'static str {
+    ""
 }
 
 #[cfg(not(feature = "cluster"))]
@@ -209,8 +227,7 @@ async fn request_review(
 
 /// Returns the command that resumes the run, or shows it again if a cluster executes it.
 fn resume_command(run: &Run, cluster: &ClusterArgs) -> String {
-    let option = if is_on_cluster(cluster) { " --cluster" } else { "" };
-    format!("consulting resume {}{option}", run.dir().display())
+    format!("consulting resume {}{}", run.dir().display(), cluster_options(cluster))
 }
 
 fn report_interrupt(run: &Run, cluster: &ClusterArgs) -> ExitStatus {
