@@ -1,7 +1,7 @@
 //! Clients see only the objects of their owner, and may do only what their scope allows.
 
 use graph_server::http::{ApiKeys, Client, Guard, Jwt, JwtOptions, KeyHash, Scope};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use ring::hmac;
 use serde_json::{Value, json};
 
@@ -14,9 +14,13 @@ pub(crate) struct User<'a> {
 }
 
 impl User<'_> {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.server.request(method, path).bearer_auth(&self.token)
+    }
+
     pub(crate) async fn send(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
-        let request = self.server.request(method, path).bearer_auth(&self.token);
-        let request = request.header("content-type", "application/json").body(body.to_string());
+        let request = self.request(method, path).header("content-type", "application/json");
+        let request = request.body(body.to_string());
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))

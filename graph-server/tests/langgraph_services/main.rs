@@ -4,6 +4,7 @@
 
 mod agent;
 mod assistants;
+mod audit;
 mod auth;
 mod authenticator;
 mod authorize;

@@ -1,17 +1,25 @@
 //! The event protocol over a WebSocket.
 
-use reqwest::{Method, Upgraded};
+use reqwest::{Method, RequestBuilder, Upgraded};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{auth, protocol::NEW_THREAD, server::Server};
+use crate::{
+    auth,
+    protocol::{NEW_THREAD, command},
+    server::Server,
+};
 
 /// An open WebSocket.
-struct Socket(Upgraded);
+pub(crate) struct Socket(Upgraded);
 
 impl Socket {
     async fn open(server: &Server) -> Self {
-        let request = server.request(Method::GET, &format!("{NEW_THREAD}/stream/events"));
+        Self::connect(server.request(Method::GET, &format!("{NEW_THREAD}/stream/events"))).await
+    }
+
+    /// Opens a WebSocket with this request.
+    pub(crate) async fn connect(request: RequestBuilder) -> Self {
         let request = request.header("connection", "upgrade").header("upgrade", "websocket");
         let request = request.header("sec-websocket-version", "13");
         let request = request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
@@ -21,7 +29,7 @@ impl Socket {
     }
 
     /// Sends a command and returns the answer. Skips events that arrive before it.
-    async fn command(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn command(&mut self, method: &str, params: Value) -> Value {
         let text = json!({ "id": 7, "method": method, "params": params }).to_string();
         // A final text frame whose mask is zero.
         let mut frame = vec![0x81];
@@ -71,20 +79,75 @@ impl Socket {
     /// Starts a run of the graph `parent`, subscribes to its lifecycle, and reads its events. Returns the ids of the run
     /// and of the subscription, and the events.
     async fn observe(&mut self) -> (Value, Value, Vec<Value>) {
+        let started = self.command("run.start", run_of_parent()).await;
         let params = json!({ "channels": ["lifecycle"] });
         let subscribed = self.command("subscription.subscribe", params).await;
-        let params = json!({ "assistant_id": "parent", "input": { "log": [] } });
-        let started = self.command("run.start", params).await;
-        // Events that arrived before the answer were skipped, so the events are read again.
-        let subscription = subscribed["result"]["subscription_id"].clone();
-        let ended =
-            self.command("subscription.unsubscribe", json!({ "subscription_id": subscription }));
-        assert_eq!(ended.await["type"], "success");
-        let run = started["result"]["run_id"].clone();
-        let params = json!({ "channels": ["lifecycle"] });
-        self.command("subscription.subscribe", params).await;
-        (run, subscription, self.read_run().await)
+        let (run, subscription) =
+            (&started["result"]["run_id"], &subscribed["result"]["subscription_id"]);
+        (run.clone(), subscription.clone(), self.read_run().await)
     }
+}
+
+/// Returns the parameters of a command that starts a run of the graph `parent`.
+fn run_of_parent() -> Value {
+    json!({ "assistant_id": "parent", "input": { "log": [] } })
+}
+
+/// Returns the number by which a client orders an event.
+fn seq(event: &Value) -> u64 {
+    event["seq"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn events_of_several_subscriptions_are_sent_in_their_order() {
+    let server = Server::start().await;
+    let mut socket = Socket::open(&server).await;
+    let mut subscriptions = Vec::new();
+    for channels in [json!(["lifecycle"]), json!(["values", "updates", "tasks"])] {
+        let params = json!({ "channels": channels });
+        let answer = socket.command("subscription.subscribe", params).await;
+        subscriptions.push(answer["result"]["subscription_id"].clone());
+    }
+    let started = command(&server, NEW_THREAD, "run.start", run_of_parent()).await;
+    let events = socket.read_run().await;
+    assert!(events.is_sorted_by(|a, b| seq(a) < seq(b)), "{events:?}");
+    assert!(events.iter().any(|it| it["method"] == "values"), "{events:?}");
+
+    // Both subscriptions now have all events at once.
+    let mut socket = Socket::open(&server).await;
+    let params = json!({ "run_id": started["result"]["run_id"], "subscriptions": subscriptions });
+    let answer = socket.command("subscription.reconnect", params).await;
+    assert_eq!(answer["result"]["restored"], true, "{answer}");
+    assert_eq!(socket.read_run().await, events);
+}
+
+/// JavaScript's client stops reading a subscription at the end of a run, until an event with a greater number arrives.
+/// It starts a run before it subscribes, and the run can end between two of its subscriptions.
+#[tokio::test]
+async fn events_that_follow_the_end_of_their_run_have_greater_numbers() {
+    let server = Server::start().await;
+    let mut socket = Socket::open(&server).await;
+    let (_, _, lifecycle) = socket.observe().await;
+    let end = seq(lifecycle.last().unwrap());
+
+    let params = json!({ "channels": ["values", "lifecycle"], "namespaces": [[]], "depth": 0 });
+    socket.command("subscription.subscribe", params).await;
+    let (statuses, values): (Vec<_>, Vec<_>) =
+        socket.read_run().await.into_iter().partition(|it| it["method"] == "lifecycle");
+    assert!(values.len() > 1 && values.iter().all(|it| seq(it) > end), "{end}: {values:?}");
+    // The id does not change, so that clients drop events that they receive again.
+    let mut ids = values.iter().map(|it| it["event_id"].as_str().unwrap().parse::<u64>().unwrap());
+    assert!(ids.clone().is_sorted() && ids.all(|it| it < end), "{values:?}");
+    // Clients recognize outdated statuses by their numbers.
+    assert_eq!(statuses, [lifecycle[0].clone(), lifecycle[3].clone()]);
+
+    // A client that continues after the greatest number receives all events of the next run.
+    let last = values.iter().map(seq).max();
+    let mut socket = Socket::open(&server).await;
+    socket.command("run.start", run_of_parent()).await;
+    let params = json!({ "channels": ["lifecycle"], "since": last });
+    socket.command("subscription.subscribe", params).await;
+    assert_eq!(socket.read_run().await.len(), 4);
 }
 
 #[tokio::test]

@@ -29,9 +29,29 @@ function SdkPage() {
   return <View stream={stream} calls={calls} resume={resume} />;
 }
 
+/** A WebSocket that sends the subscription to the values after the end of the run. */
+class LateWebSocket extends WebSocket {
+  send(command) {
+    if (!command.includes('"values"')) return super.send(command);
+    const sendLate = ({ data }) => {
+      if (!data.includes('"completed"')) return;
+      this.removeEventListener("message", sendLate);
+      // The client first stops reading, because the run has ended.
+      setTimeout(() => super.send(command), 100);
+    };
+    this.addEventListener("message", sendLate);
+  }
+}
+
 /** The hook of `@langchain/react`. */
 function ReactPage() {
-  const stream = useReactStream({ ...server, ...useThread(), transport: query.get("transport") });
+  const Socket = query.has("late") ? LateWebSocket : WebSocket;
+  const stream = useReactStream({
+    ...server,
+    ...useThread(),
+    transport: query.get("transport"),
+    webSocketFactory: (url) => new Socket(url),
+  });
   const calls = stream.toolCalls.map(({ name, args, output }) => [name, args, output]);
   return <View stream={stream} calls={calls} resume={stream.respond} />;
 }

@@ -7,6 +7,7 @@ mod runs;
 mod socket;
 mod state;
 mod subscription;
+mod subscription_events;
 mod tree;
 
 use std::sync::Arc;

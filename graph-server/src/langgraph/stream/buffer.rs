@@ -38,7 +38,7 @@ impl EventBuffer {
         let mut items = self.lock();
         let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         append(&mut items, Item { seq, at: SystemTime::now(), body });
-        drop(items);
+        // The lock is still held, so a reader that is polled after another one has read the event reads it too.
         self.end.send_modify(|end| end.0 = seq);
     }
 
@@ -46,7 +46,8 @@ impl EventBuffer {
     pub(in crate::langgraph) fn push_numbered(&self, item: Item) {
         let seq = item.seq;
         self.counter.fetch_max(seq, Ordering::Relaxed);
-        append(&mut self.lock(), item);
+        let mut items = self.lock();
+        append(&mut items, item);
         self.end.send_modify(|end| end.0 = seq);
     }
 

@@ -1,6 +1,6 @@
 //! The event protocol over a WebSocket: commands in one direction, answers and events in the other.
 
-use std::{collections::BTreeMap, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     body::Body,
@@ -9,10 +9,7 @@ use axum::{
     response::Response,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use futures_util::{
-    SinkExt, Stream, StreamExt,
-    stream::{self, AbortHandle, SelectAll},
-};
+use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
@@ -25,15 +22,17 @@ use super::{
     execute::execute,
     release_feed::ReleaseFeed,
     subscription::{Reconnect, filter_of, subscription_id},
+    subscription_events::SubscriptionEvents,
     tree::find_run,
 };
 use crate::{
+    http::Client,
     langgraph::{
         access::Access,
         error::{ApiError, ApiResult},
         id::parse_id,
         manager::{Manager, ProtocolEvents},
-        stream::{protocol::Filter, sse::EventSource},
+        stream::protocol::Filter,
     },
     server::RequestPermit,
 };
@@ -60,6 +59,7 @@ pub(super) async fn open(
     let upgrade = upgrade
         .ok_or_else(|| ApiError::bad_request("the connection cannot be upgraded; use HTTP/1.1"))?;
     let permit = request.extensions_mut().remove::<RequestPermit>();
+    let owner = request.extensions_mut().remove::<Client>().map(|it| it.owner);
     tokio::spawn(async move {
         // The socket counts as a connection, and is not replaced by another one, until it is closed.
         let _permit = permit;
@@ -67,7 +67,11 @@ pub(super) async fn open(
         if let Ok(upgraded) = upgrade.await {
             let limits = Limits::default().max_payload_len(Some(MAX_COMMAND));
             let socket = ServerBuilder::new().limits(limits).serve(TokioIo::new(upgraded));
-            Connection::new(manager, thread, socket).run().await;
+            let events = SubscriptionEvents::default();
+            let release = ReleaseFeed { manager: manager.clone(), thread };
+            let connection =
+                Connection { manager, thread, owner, socket, events, _release: release };
+            connection.run().await;
         }
     });
     let mut response = Response::new(Body::empty());
@@ -96,51 +100,33 @@ fn accept_key(headers: &HeaderMap) -> ApiResult<HeaderValue> {
     HeaderValue::try_from(accept).map_err(|error| ApiError::internal(&error))
 }
 
-/// Events of the subscriptions. `None` is sent when the server shuts down.
-type Events = Pin<Box<dyn Stream<Item = Option<Value>> + Send>>;
-
 /// An open WebSocket.
 struct Connection {
     manager: Arc<Manager>,
     thread: Uuid,
+    /// Owner that the client belongs to.
+    owner: Option<String>,
     socket: WebSocketStream<TokioIo<Upgraded>>,
-    /// The events of the subscriptions. Clients drop events that they receive through several subscriptions.
-    events: SelectAll<Events>,
-    /// The active subscriptions by id.
-    subscriptions: Vec<(String, AbortHandle)>,
+    events: SubscriptionEvents,
     _release: ReleaseFeed,
 }
 
 impl Connection {
-    fn new(
-        manager: Arc<Manager>,
-        thread: Uuid,
-        socket: WebSocketStream<TokioIo<Upgraded>>,
-    ) -> Self {
-        let release = ReleaseFeed { manager: manager.clone(), thread };
-        Self {
-            manager,
-            thread,
-            socket,
-            events: SelectAll::new(),
-            subscriptions: Vec::new(),
-            _release: release,
-        }
-    }
-
     /// Answers commands and sends events until either side closes the connection.
     async fn run(mut self) {
         loop {
             let message = tokio::select! {
-                Some(event) = self.events.next() => match event {
-                    Some(event) => event,
-                    None => break,
-                },
+                // Clients send several subscriptions at once. Those that have arrived are added before events are sent.
+                biased;
                 received = self.socket.next() => match received {
                     Some(Ok(message)) if message.is_text() => self.answer(&message).await,
                     Some(Ok(message)) if message.is_close() => return,
                     Some(Ok(_)) => continue,
                     Some(Err(_)) | None => return,
+                },
+                event = self.events.next() => match event {
+                    Some(event) => event,
+                    None => break,
                 },
             };
             if self.socket.send(Message::text(message.to_string())).await.is_err() {
@@ -164,18 +150,23 @@ impl Connection {
             "subscription.subscribe" => self.subscribe(command.params).await,
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
             "subscription.reconnect" => self.reconnect(command.params).await,
-            method => {
-                if CHANGES.contains(&method) {
-                    let owner = self.manager.database.view().owner();
-                    tracing::info!(target: "audit", owner, thread = %self.thread, method, "command received");
-                }
-                return execute(&self.manager, self.thread, command).await;
-            }
+            _ => return self.execute(command).await,
         };
         match done {
             Ok(result) => success(id, result, json!({ "thread_id": self.thread })),
             Err(error) => error.answer(Some(id)),
         }
+    }
+
+    /// Executes a command that is not about subscriptions.
+    async fn execute(&mut self, command: CommandRequest) -> Value {
+        let method = command.method.clone();
+        let answer = execute(&self.manager, self.thread, command).await;
+        if CHANGES.contains(&method.as_str()) {
+            let (owner, result) = (self.owner.as_deref(), answer["type"].as_str());
+            tracing::info!(target: "audit", owner, thread = %self.thread, method, result, "command answered");
+        }
+        answer
     }
 
     async fn subscribe(&mut self, params: Map<String, Value>) -> CommandResult<Value> {
@@ -189,7 +180,7 @@ impl Connection {
 
     /// Fails if the connection would have too many subscriptions with further ones.
     fn check_room(&self, further: usize) -> CommandResult<()> {
-        match self.subscriptions.len() + further {
+        match self.events.n_subscriptions() + further {
             ..=MAX_SUBSCRIPTIONS => Ok(()),
             _ => Err(CommandError::invalid(format!(
                 "a connection has at most {MAX_SUBSCRIPTIONS} subscriptions; unsubscribe from one first"
@@ -201,32 +192,17 @@ impl Connection {
     async fn add(&mut self, id: String, filter: Filter) -> ApiResult<()> {
         let feed = self.manager.feed(self.thread).await?;
         let events = ProtocolEvents::new(feed, filter, self.manager.database.view().clone());
-        let events = stream::unfold(Some(events), |events| async move {
-            let mut events = events?;
-            match events.next().await {
-                Some(event) => Some((Some(event.data), Some(events))),
-                None => Some((None, None)),
-            }
-        });
-        let (events, handle) = stream::abortable(events);
-        self.events.push(Box::pin(events));
-        self.subscriptions.push((id, handle));
+        self.events.add(id, events);
         Ok(())
     }
 
     fn unsubscribe(&mut self, params: &Map<String, Value>) -> CommandResult<Value> {
         let id = params.get("subscription_id").and_then(Value::as_str);
-        let Some(position) = id.and_then(|it| self.position(it)) else {
+        if id.is_none_or(|it| !self.events.remove(it)) {
             let problem = "`subscription_id` must be the id of a subscription of this connection";
             return Err(CommandError("no_such_subscription", problem.to_owned()));
-        };
-        let (_, handle) = self.subscriptions.remove(position);
-        handle.abort();
+        }
         Ok(json!({}))
-    }
-
-    fn position(&self, subscription: &str) -> Option<usize> {
-        self.subscriptions.iter().position(|(id, _)| id == subscription)
     }
 
     /// Restores subscriptions of a connection that was lost, unless events that the client has missed are no longer
@@ -238,7 +214,7 @@ impl Connection {
         let mut lost = BTreeMap::new();
         for id in request.subscriptions {
             let filter = filter_of(&id)?.after(seen);
-            if self.position(&id).is_none() {
+            if !self.events.contains(&id) {
                 lost.insert(id, filter);
             }
         }

@@ -9,13 +9,13 @@ use crate::langgraph::stream::{encode::WireEvent, item::SEQ_STEP};
 /// Returns the number of protocol event `part` of the buffered event `seq`. Numbers of later events are greater. If a
 /// buffered event produces more protocol events than there are numbers, the last ones share a number.
 pub(super) fn number(seq: u64, part: usize) -> u64 {
-    seq + u64::try_from(part).unwrap_or(SEQ_STEP).min(SEQ_STEP - 2)
+    seq + u64::try_from(part).unwrap_or(SEQ_STEP).min(SEQ_STEP - 3)
 }
 
 /// Returns the greatest number of a protocol event of the buffered event `seq`. The protocol event that ends a run has
-/// this number, where `seq` is the run's last buffered event.
+/// this number, where `seq` is the run's last buffered event. No event has the next number.
 pub(in crate::langgraph) fn last_number(seq: u64) -> u64 {
-    seq + SEQ_STEP - 1
+    seq + SEQ_STEP - 2
 }
 
 /// An event of the protocol.

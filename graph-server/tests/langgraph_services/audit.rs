@@ -1,0 +1,123 @@
+//! The audit log: changes and refused requests, with their client and without credentials.
+
+use std::{
+    fmt::{Debug, Write},
+    sync::{Mutex, Once},
+};
+
+use reqwest::Method;
+use serde_json::json;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+use crate::{
+    auth::{server, user},
+    protocol_socket::Socket,
+};
+
+/// The lines of all servers of this program.
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Starts to record the audit log of all servers. Every server calls this before it can log anything: the interest in a
+/// log statement is cached when it is first reached, for all threads.
+pub(crate) fn record() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| tracing::subscriber::set_global_default(AuditLog).unwrap());
+}
+
+struct AuditLog;
+
+impl Subscriber for AuditLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "audit"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        LINES.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{}={value:?};", field.name()).unwrap();
+    }
+}
+
+/// Checks that the lines about a thread have these parts, and contain no credentials.
+fn assert_logged(thread: &str, expected: &[&[&str]]) {
+    let lines = LINES.lock().unwrap().clone();
+    let lines: Vec<_> = lines.iter().filter(|it| it.contains(thread)).collect();
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    for (line, parts) in lines.iter().zip(expected) {
+        for part in *parts {
+            assert!(line.contains(part), "{part} is missing: {line}");
+        }
+        assert!(!line.contains("key of"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn changes_and_refused_requests_are_logged_without_credentials() {
+    let server = server().await;
+    let (bob, reader) = (user(&server, "bob"), user(&server, "reader"));
+    let path = bob.new_thread().await;
+    let patch = json!({ "metadata": { "topic": "cats" } });
+    assert_eq!(bob.send(Method::PATCH, &path, patch.clone()).await.0, 200);
+    assert_eq!(bob.status(&path).await, 200, "reading is not logged");
+    assert_eq!(reader.send(Method::PATCH, &path, patch.clone()).await.0, 403);
+    assert_eq!(reader.status(&format!("{path}/stream/events")).await, 403);
+    assert_eq!(user(&server, "nobody").status(&path).await, 401);
+    assert_eq!(user(&server, "ada").send(Method::PATCH, &path, patch).await.0, 404);
+    assert_eq!(bob.send(Method::DELETE, &path, json!({})).await.0, 204);
+    assert_logged(
+        &path,
+        &[
+            &["request answered", "owner=\"bob\";", "method=PATCH;", "status=200;"],
+            &["request answered", "owner=\"bob\";", "method=PATCH;", "status=403;"],
+            &["request answered", "owner=\"bob\";", "method=GET;", "status=403;"],
+            &["request refused", "method=GET;", "problem="],
+            &["request answered", "owner=\"ada@example.org\";", "method=PATCH;", "status=404;"],
+            &["request answered", "owner=\"bob\";", "method=DELETE;", "status=204;"],
+        ],
+    );
+}
+
+#[tokio::test]
+async fn commands_over_a_websocket_that_change_something_are_logged() {
+    let server = server().await;
+    let ada = user(&server, "ada");
+    let path = ada.new_thread().await;
+    let request = ada.request(Method::GET, &format!("{path}/stream/events"));
+    let mut socket = Socket::connect(request).await;
+    socket.command("state.get", json!({})).await;
+    socket.command("subscription.subscribe", json!({ "channels": ["values"] })).await;
+    for (assistant, result) in [("tiny", "success"), ("unknown", "error")] {
+        let params = json!({ "assistant_id": assistant, "input": { "value": "x" } });
+        let answer = socket.command("run.start", params).await;
+        assert_eq!(answer["type"], result, "{answer}");
+    }
+    let logged = |result| {
+        ["command answered", "owner=\"ada@example.org\";", "method=\"run.start\";", result]
+    };
+    let thread = path.strip_prefix("/threads/").unwrap();
+    assert_logged(thread, &[&logged("result=\"success\";"), &logged("result=\"error\";")]);
+}
