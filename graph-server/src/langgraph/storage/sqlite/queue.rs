@@ -2,7 +2,7 @@
 //! stored requests to cancel them.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -42,6 +42,8 @@ struct Entries {
     last_number: u64,
     /// Threads that are being deleted or pruned.
     reserved: HashSet<Uuid>,
+    /// Threads whose metadata must not change, by the ids of the locks.
+    metadata_locks: HashMap<Uuid, Uuid>,
 }
 
 #[derive(Debug)]
@@ -182,8 +184,13 @@ impl RunQueue for SqliteQueue {
         let mut connection = self.documents.lock();
         let (document, owner) = find(&connection, "thread", &thread.to_string())?.unzip();
         let active = entries.active(Some(thread));
-        let reserved = entries.reserved.contains(&thread);
-        let change = decide(ThreadEntry { document, owner: owner.flatten(), active, reserved })?;
+        let change = decide(ThreadEntry {
+            document,
+            owner: owner.flatten(),
+            active,
+            reserved: entries.reserved.contains(&thread),
+            metadata_locked: entries.metadata_locks.values().any(|it| *it == thread),
+        })?;
         let transaction = connection.transaction()?;
         for row in &change.put {
             put(&transaction, row, Filter::default())?;
@@ -205,11 +212,17 @@ impl RunQueue for SqliteQueue {
         if change.reserve {
             entries.reserved.insert(thread);
         }
+        entries.metadata_locks.extend(change.lock_metadata.map(|lock| (lock, thread)));
         Ok(())
     }
 
     async fn release_thread(&self, thread: Uuid) -> ApiResult<()> {
         self.lock().reserved.remove(&thread);
+        Ok(())
+    }
+
+    async fn unlock_metadata(&self, lock: Uuid) -> ApiResult<()> {
+        self.lock().metadata_locks.remove(&lock);
         Ok(())
     }
 
