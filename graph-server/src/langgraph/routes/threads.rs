@@ -136,14 +136,14 @@ async fn read(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UpdateThread {
+pub(super) struct UpdateThread {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
     #[serde(default)]
     ttl: Option<TtlRequest>,
 }
 
-async fn update(
+pub(super) async fn update(
     Access(manager): Access,
     Path(id): Path<String>,
     headers: HeaderMap,
