@@ -25,6 +25,7 @@ mod repair;
 mod replica;
 mod reservation;
 mod start;
+mod stored_events;
 #[cfg(test)]
 mod test_records;
 mod thread_events;
@@ -57,7 +58,7 @@ use super::{
     error::{ApiError, ApiResult},
     graphs::Graphs,
     records::{Run, Thread},
-    storage::{Notice, RunQueue, SharedEvents, Storage, ThreadChange, ThreadEntry},
+    storage::{EventLog, Notice, RunQueue, SharedEvents, Storage, ThreadChange, ThreadEntry},
     view::View,
     webhook::Webhooks,
 };
@@ -83,7 +84,8 @@ pub(super) struct Manager {
     /// Wakes the timer when a cron or the time to live of a thread was changed.
     pub(super) timer_changed: Arc<Notify>,
     queue: Arc<dyn RunQueue>,
-    /// Events that are shared with other replicas, if the storage is shared.
+    event_log: Arc<dyn EventLog>,
+    /// Notices and leases of other replicas, if the storage is shared.
     shared_events: Option<Arc<dyn SharedEvents>>,
     live_runs: Arc<Mutex<LiveRuns>>,
     /// One permit for each further run that this process may execute.
@@ -107,6 +109,7 @@ impl Manager {
             trace_parent: None,
             timer_changed: Arc::default(),
             queue: storage.queue,
+            event_log: storage.event_log,
             shared_events: storage.shared_events,
             live_runs: Arc::default(),
             slots: Arc::new(Semaphore::new(max_concurrent)),
@@ -141,11 +144,7 @@ impl Manager {
 
     /// Returns a run whose events can be read: it is active or ended recently.
     pub(super) async fn live(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
-        let found = self.known(run);
-        let live = match &self.shared_events {
-            None => found,
-            Some(shared) => self.live_replica(shared, run, found).await?,
-        };
+        let live = self.live_stored(run).await?;
         let Some(live) = live.filter(|it| it.is_visible(self.database.view())) else {
             return Ok(None);
         };

@@ -49,10 +49,7 @@ impl Manager {
     /// Deletes a reserved thread and the events of its runs.
     pub(super) async fn remove_thread_with_events(&self, thread: Uuid) -> ApiResult<()> {
         self.remove_thread(thread).await?;
-        match &self.shared_events {
-            Some(shared) => shared.delete_thread(thread).await,
-            None => Ok(()),
-        }
+        self.event_log.delete_thread(thread).await
     }
 
     /// Deletes a thread that is reserved or whose last run is ending.

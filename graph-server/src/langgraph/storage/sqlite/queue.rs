@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::{
     cancellations,
     documents::{SqliteDocuments, find, put},
+    events,
 };
 use crate::langgraph::{
     cancellation::Cancellation,
@@ -142,6 +143,7 @@ impl SqliteQueue {
     ) -> rusqlite::Result<Self> {
         let mut entries = Entries::default();
         cancellations::open(&documents.lock())?;
+        events::open(&documents.lock())?;
         for status in ["running", "pending"] {
             let connection = documents.lock();
             let mut statement = connection.prepare(
@@ -264,7 +266,10 @@ impl RunQueue for SqliteQueue {
         Ok(true)
     }
 
-    async fn end_run(&self, claim: &Claim, _: &Value) -> ApiResult<bool> {
+    async fn end_run(&self, claim: &Claim, output: &Value) -> ApiResult<bool> {
+        if let Err(error) = events::end(&self.documents.lock(), claim.run, output) {
+            tracing::warn!(run = %claim.run, %error, "cannot store the end of a run's events");
+        }
         let mut was_cancelled = false;
         self.lock().runs.retain(|_, it| {
             let has_ended = it.run == claim.run;
