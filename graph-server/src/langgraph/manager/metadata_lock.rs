@@ -57,6 +57,8 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    #[cfg(feature = "postgres")]
+    use crate::langgraph::{manager::test_records::manager_with, storage};
     use crate::langgraph::{
         authorize::{Action, Resource},
         manager::test_records::open_manager,
@@ -100,5 +102,29 @@ mod tests {
         let thread = Thread::new(new_id(), team("east"));
         client.database.put(&thread).await.unwrap();
         assert!(client.lock_metadata(thread.thread_id).await.unwrap().is_none());
+    }
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn metadata_is_locked_for_all_replicas() {
+        let Some(url) = graph_tests::postgres::fresh_database() else { return };
+        let first = manager_with(storage::connect(&url).await.unwrap());
+        let second = manager_with(storage::connect(&url).await.unwrap());
+        let thread = Thread::new(new_id(), team("east"));
+        let id = thread.thread_id;
+        first.database.put(&thread).await.unwrap();
+        let access = &[(Resource::Threads, Action::Update)];
+        let client = first.with_view(View::of_owner("ada").requiring(team("east"), access));
+        let lock = client.lock_metadata(id).await.unwrap();
+        assert!(lock.is_some());
+        let mut is_locked = false;
+        let mut read = |entry: ThreadEntry| {
+            is_locked = entry.metadata_locked;
+            Ok(ThreadChange::default())
+        };
+        second.queue.change_thread(id, &mut read).await.unwrap();
+        assert!(is_locked);
+        drop(lock);
+        second.change_thread(id, |it| it.metadata = team("west")).await.unwrap();
+        assert!(client.lock_metadata(id).await.is_err());
     }
 }
