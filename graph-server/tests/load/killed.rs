@@ -69,9 +69,9 @@ fn custom_events(text: &str) -> Vec<(EventId, Value)> {
         let field =
             |name: &str| message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "));
         let (seq, part) = field("id")?.split_once('-')?;
-        let id = (seq.parse().unwrap(), part.parse().unwrap());
+        let id: EventId = (seq.parse().unwrap(), part.parse().unwrap());
         let is_custom = field("event") == Some("custom");
-        is_custom.then(|| (id, serde_json::from_str(field("data").unwrap()).unwrap()))
+        is_custom.then(|| (id, serde_json::from_str::<Value>(field("data").unwrap()).unwrap()))
     };
     complete.split("\r\n\r\n").filter_map(parse).collect()
 }

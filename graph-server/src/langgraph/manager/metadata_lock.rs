@@ -57,13 +57,13 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    #[cfg(feature = "postgres")]
-    use crate::langgraph::{manager::test_records::manager_with, storage};
     use crate::langgraph::{
         authorize::{Action, Resource},
         manager::test_records::open_manager,
         view::View,
     };
+    #[cfg(feature = "postgres")]
+    use crate::langgraph::{manager::test_records::manager_with, storage};
 
     fn team(name: &str) -> Map<String, Value> {
         Map::from_iter([("team".to_owned(), json!(name))])
@@ -103,6 +103,7 @@ mod tests {
         client.database.put(&thread).await.unwrap();
         assert!(client.lock_metadata(thread.thread_id).await.unwrap().is_none());
     }
+
     #[cfg(feature = "postgres")]
     #[tokio::test]
     async fn metadata_is_locked_for_all_replicas() {
