@@ -9,7 +9,7 @@ mod document;
 
 use std::{
     path::Path,
-    process::Stdio,
+    process::{Command as StdCommand, Stdio},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -21,9 +21,11 @@ use reqwest::{Client, Method, Response};
 use rustix::process::{Pid, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::langgraph_sdk;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
+    task::spawn_blocking,
     time::{sleep, timeout},
 };
 
@@ -222,6 +224,39 @@ async fn clients_of_langgraph_answer_the_review_of_a_run() {
         (&json!(id), &json!("complete")),
         "{output}"
     );
+}
+
+/// Runs a suite of LangGraph's official clients against the server.
+async fn run_clients(server: &Server, mut suite: StdCommand) {
+    let (url, input) = (server.at("/langgraph"), json!({ "ticker": "NVDA", "rounds": 1 }));
+    suite.env("PROGRAM_GRAPH", "consulting").env("PROGRAM_INPUT", input.to_string());
+    spawn_blocking(move || langgraph_sdk::run(&mut suite, &url)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn official_clients_of_langgraph_follow_runs_and_answer_reviews() {
+    let Some(clients) = langgraph_sdk::find() else { return };
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(folder.path(), IN_PROCESS, None).await;
+    let files = ["program_runs.py", "program_review.py"];
+    run_clients(&server, langgraph_sdk::python(&clients, &files)).await;
+    run_clients(&server, langgraph_sdk::javascript(&clients, &["program_runs.test.mjs"])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn official_clients_of_langgraph_cancel_runs() {
+    let Some(clients) = langgraph_sdk::find() else { return };
+    let folder = TempDir::new().unwrap();
+    // The runs do not end before they are cancelled.
+    let options = format!("{IN_PROCESS} --answer-ms 600000");
+    let server = Server::start(folder.path(), &options, None).await;
+    run_clients(&server, langgraph_sdk::python(&clients, &["program_cancel.py"])).await;
+    let cancelled = async {
+        while server.get("/api/runs").await.1["runs"][0]["status"] != "cancelled" {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(TIMEOUT, cancelled).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

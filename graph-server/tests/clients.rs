@@ -5,60 +5,43 @@
 #[path = "../../web/e2e/browser_tests.rs"]
 mod browser_tests;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::process::Command;
 
 use test_support::{
-    peers,
+    langgraph_sdk::{self, find},
     process::{Process, example},
 };
 
-/// Name of the directory into which xtask installs the clients; see `xtask/src/peers.rs`.
-const DIR_NAME: &str = "langgraph-sdk-0.4.14-1.12.0-1.1.0";
-
-/// Returns the directory of the clients. Returns `None` if they are not installed; the test is then skipped.
-fn find() -> Option<PathBuf> {
-    peers::find(DIR_NAME, "GRAPH_REQUIRE_LANGGRAPH_SDK")
-}
-
-/// Runs a suite in its directory and fails with its output unless all cases pass.
+/// Runs a suite against the example server, and fails with its output unless all cases pass.
 #[track_caller]
-fn run(suite: &str, command: &mut Command) {
+fn run(suite: &mut Command) {
     let data = tempfile::tempdir().unwrap();
     let mut server = Command::new(example("graph-server", "reference").unwrap());
     server.args(["--port", "0", "--data"]).arg(data.path());
     let (_server, address) = Process::start_server(&mut server);
-    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-    command
-        .current_dir(clients.join(suite))
-        .env("GRAPH_SERVER_URL", address)
-        .env("NO_PROXY", "127.0.0.1");
-    let output = command.output().unwrap();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    langgraph_sdk::run(suite, &address);
 }
 
 #[test]
 fn cases_of_the_python_client_pass() {
     let Some(clients) = find() else { return };
-    let mut command = Command::new("python3");
-    command.args(["-m", "pytest", "--tb=short"]);
-    // Bytecode files must not be written to the source directory.
-    command.env("PYTHONPATH", clients.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
-    run("python", &mut command);
+    run(&mut langgraph_sdk::python(&clients, &[]));
 }
 
 #[test]
 fn cases_of_the_javascript_client_pass() {
     let Some(clients) = find() else { return };
-    let mut command = Command::new("node");
-    // The other files need further packages and graphs: see `langgraph_services/ui.rs`.
-    let suites = ["admin", "client", "protocol", "runs", "streams", "threads", "use_stream"];
-    command.arg("--test").args(suites.map(|it| format!("{it}.test.mjs")));
-    command.env("GRAPH_CLIENTS_NODE", clients.join("node"));
-    run("javascript", &mut command);
+    // The other files need further packages, graphs or programs: see `langgraph_services/ui.rs` and `README.md`.
+    let files = [
+        "admin.test.mjs",
+        "client.test.mjs",
+        "protocol.test.mjs",
+        "runs.test.mjs",
+        "streams.test.mjs",
+        "threads.test.mjs",
+        "use_stream.test.mjs",
+    ];
+    run(&mut langgraph_sdk::javascript(&clients, &files));
 }
 
 #[test]

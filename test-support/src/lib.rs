@@ -1,6 +1,7 @@
-//! Utilities for the tests of several crates: finding optional programs and free ports, and
-//! starting processes and Restate servers that end with a test.
+//! Utilities for the tests of several crates: finding optional programs and free ports, starting processes and Restate
+//! servers that end with a test, and running the suites of LangGraph's official clients.
 
+pub mod langgraph_sdk;
 pub mod peers;
 pub mod ports;
 pub mod process;

@@ -113,6 +113,7 @@ pub(super) async fn apply(
         )));
     };
     let graph = manager.graph(graph_id)?;
+    let _lock = manager.lock_metadata(id).await?;
     let metadata = Map::from_iter([
         ("graph_id".to_owned(), json!(graph_id)),
         ("thread_id".to_owned(), json!(id)),

@@ -17,6 +17,7 @@ mod finish;
 mod leases;
 mod live_run;
 mod live_runs;
+mod metadata_lock;
 mod protocol_events;
 mod record;
 mod refresh;
@@ -24,16 +25,23 @@ mod repair;
 mod replica;
 mod reservation;
 mod start;
+mod stored_events;
 #[cfg(test)]
 mod test_records;
 mod thread_events;
 mod thread_feed;
 mod webhook_delivery;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use serde_json::Value;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::{
+    sync::{Notify, Semaphore, watch},
+    time::sleep,
+};
 use uuid::Uuid;
 
 use self::live_runs::LiveRuns;
@@ -50,11 +58,16 @@ use super::{
     error::{ApiError, ApiResult},
     graphs::Graphs,
     records::{Run, Thread},
-    storage::{Notice, RunQueue, SharedEvents, Storage, ThreadChange, ThreadEntry},
+    storage::{EventLog, Notice, RunQueue, SharedEvents, Storage, ThreadChange, ThreadEntry},
     view::View,
     webhook::Webhooks,
 };
 use crate::http::Metrics;
+
+/// First delay between attempts to change or reserve a thread that is locked. Each further delay is twice as long.
+const LOCK_RETRY: Duration = Duration::from_millis(5);
+/// Longest delay between attempts to change or reserve a thread.
+const MAX_LOCK_RETRY: Duration = Duration::from_millis(500);
 
 /// Manages the runs of all threads.
 ///
@@ -71,7 +84,8 @@ pub(super) struct Manager {
     /// Wakes the timer when a cron or the time to live of a thread was changed.
     pub(super) timer_changed: Arc<Notify>,
     queue: Arc<dyn RunQueue>,
-    /// Events that are shared with other replicas, if the storage is shared.
+    event_log: Arc<dyn EventLog>,
+    /// Notices and leases of other replicas, if the storage is shared.
     shared_events: Option<Arc<dyn SharedEvents>>,
     live_runs: Arc<Mutex<LiveRuns>>,
     /// One permit for each further run that this process may execute.
@@ -95,6 +109,7 @@ impl Manager {
             trace_parent: None,
             timer_changed: Arc::default(),
             queue: storage.queue,
+            event_log: storage.event_log,
             shared_events: storage.shared_events,
             live_runs: Arc::default(),
             slots: Arc::new(Semaphore::new(max_concurrent)),
@@ -129,11 +144,7 @@ impl Manager {
 
     /// Returns a run whose events can be read: it is active or ended recently.
     pub(super) async fn live(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
-        let found = self.known(run);
-        let live = match &self.shared_events {
-            None => found,
-            Some(shared) => self.live_replica(shared, run, found).await?,
-        };
+        let live = self.live_stored(run).await?;
         let Some(live) = live.filter(|it| it.is_visible(self.database.view())) else {
             return Ok(None);
         };
@@ -152,7 +163,7 @@ impl Manager {
     /// Fails if a thread with this id exists that the client does not see.
     pub(super) async fn check_access(&self, thread: Uuid) -> ApiResult<()> {
         match self.database.is_protected::<Thread>(&thread.to_string()).await? {
-            true => Err(ApiError::not_found(format!("thread {thread} does not exist"))),
+            true => Err(no_thread(thread)),
             false => Ok(()),
         }
     }
@@ -206,10 +217,7 @@ impl Manager {
 
     /// Returns a thread.
     pub(super) async fn thread(&self, id: Uuid) -> ApiResult<Thread> {
-        self.database
-            .get(&id.to_string())
-            .await?
-            .ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
+        self.database.get(&id.to_string()).await?.ok_or_else(|| no_thread(id))
     }
 
     /// Returns a thread that is locked for a change, if it exists. Fails if the client does not see it: another client may
@@ -219,30 +227,39 @@ impl Manager {
         let (view, owner) = (self.database.view(), entry.owner.as_deref());
         let is_hidden = |it: &Thread| !view.sees::<Thread>(owner, &it.metadata);
         match thread.as_ref().is_some_and(is_hidden) {
-            true => Err(ApiError::not_found(format!("thread {id} does not exist"))),
+            true => Err(no_thread(id)),
             false => Ok(thread),
         }
     }
 
-    /// Changes a thread. Concurrent changes are serialized, so that none is lost.
+    /// Changes a thread. Concurrent changes are serialized, so that none is lost. A change of the metadata waits while the
+    /// metadata is locked.
     pub(super) async fn change_thread(
         &self,
         id: Uuid,
-        change: impl FnOnce(&mut Thread) + Send,
+        change: impl Fn(&mut Thread) + Send + Sync,
     ) -> ApiResult<Thread> {
-        let (mut change, mut changed) = (Some(change), None);
-        let mut decide = |entry: ThreadEntry| {
-            let (Some(mut thread), Some(change)) = (self.locked_thread(id, &entry)?, change.take())
-            else {
-                return Err(ApiError::not_found(format!("thread {id} does not exist")));
+        let mut delay = LOCK_RETRY;
+        loop {
+            let mut changed = None;
+            let mut decide = |entry: ThreadEntry| {
+                let mut thread = self.locked_thread(id, &entry)?.ok_or_else(|| no_thread(id))?;
+                let metadata = thread.metadata.clone();
+                change(&mut thread);
+                if entry.metadata_locked && thread.metadata != metadata {
+                    return Ok(ThreadChange::default());
+                }
+                let put = vec![to_row(&thread, None)?];
+                changed = Some(thread);
+                Ok(ThreadChange { put, ..ThreadChange::default() })
             };
-            change(&mut thread);
-            let put = vec![to_row(&thread, None)?];
-            changed = Some(thread);
-            Ok(ThreadChange { put, ..ThreadChange::default() })
-        };
-        self.queue.change_thread(id, &mut decide).await?;
-        changed.ok_or_else(|| ApiError::not_found(format!("thread {id} does not exist")))
+            self.queue.change_thread(id, &mut decide).await?;
+            if let Some(changed) = changed {
+                return Ok(changed);
+            }
+            sleep(delay).await;
+            delay = (delay * 2).min(MAX_LOCK_RETRY);
+        }
     }
 
     /// Returns a run of a thread.
@@ -260,4 +277,8 @@ impl Manager {
             || ApiError::not_found(format!("graph `{name}` does not exist on this server"));
         self.graphs.get(name).ok_or_else(missing)
     }
+}
+
+fn no_thread(id: Uuid) -> ApiError {
+    ApiError::not_found(format!("thread {id} does not exist"))
 }

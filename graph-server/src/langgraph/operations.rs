@@ -140,6 +140,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Edit the state of a thread",
     )
     .action(Update),
+    post(
+        THREADS,
+        "/threads/{thread_id}/state",
+        "ThreadUpdate",
+        Answer::ObjectOrEmpty("Thread"),
+        "Change the metadata or the time to live of a thread",
+    )
+    .method("patch", Update),
     get(
         THREADS,
         "/threads/{thread_id}/state/{checkpoint_id}",

@@ -1,7 +1,8 @@
 //! The storage of the API. SQLite serves one process; PostgreSQL is shared by several replicas.
 //!
-//! It has three parts: [`Documents`] are the objects of the API, the [`RunQueue`] contains the active runs, and, with
-//! PostgreSQL, the [`SharedEvents`] let each replica read the events of runs that another replica executes.
+//! It has four parts: [`Documents`] are the objects of the API, the [`RunQueue`] contains the active runs, the
+//! [`EventLog`] contains events of runs, and, with PostgreSQL, the [`SharedEvents`] let each replica follow the runs that
+//! another replica executes.
 
 mod documents;
 mod parts;
@@ -19,6 +20,6 @@ pub(super) use self::{
     queue::{
         ActiveRun, CancelOutcome, Claim, Decide, NewRun, Next, RunQueue, ThreadChange, ThreadEntry,
     },
-    shared_events::{Notice, SharedEvents, StoredEvent},
+    shared_events::{EventLog, Notice, SharedEvents, StoredEvent},
     sqlite::open,
 };

@@ -5,6 +5,7 @@ mod document;
 mod fuzz;
 mod graphs;
 mod guard;
+mod jwt;
 mod langgraph;
 mod schemathesis;
 mod service;

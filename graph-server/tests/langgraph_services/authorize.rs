@@ -85,7 +85,7 @@ async fn scopes_hold_with_an_authorizer() {
 
 /// Clients see the objects of their team, whose name is in the metadata. `ada` and `root` are in one team.
 #[derive(Debug)]
-struct TeamMetadata;
+pub(crate) struct TeamMetadata;
 
 #[async_trait]
 impl Authorize for TeamMetadata {

@@ -14,6 +14,7 @@ mod executor;
 mod graphs;
 mod interrupts;
 mod mcp_conformance;
+mod moved_threads;
 mod owners;
 mod protocol;
 mod protocol_commands;

@@ -48,7 +48,9 @@ async fn mcp_lists_and_calls_graphs_as_tools() {
     assert_eq!(unknown["error"]["code"], -32602);
     let unknown = call(&server, "/mcp", "prompts/list", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601);
-    assert_eq!(server.send(Method::GET, "/mcp", &json!({})).await.0, 405);
+    for method in [Method::GET, Method::DELETE] {
+        assert_eq!(server.send(method, "/mcp", &json!({})).await.0, 405);
+    }
 }
 
 #[tokio::test]

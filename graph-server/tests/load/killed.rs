@@ -1,8 +1,12 @@
 //! A server that is killed: its runs continue when it starts again, and no step counts twice.
 
+use std::{path::Path, time::Duration};
+
 use futures_util::future::join_all;
 use graph_tests::crash::is_nightly;
+use rusqlite::Connection;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::reference::Reference;
 
@@ -53,6 +57,82 @@ async fn runs_of_a_killed_server_continue_and_none_runs_twice() {
         let values = server.get(&format!("{second}/join")).await;
         assert_eq!(values["ticks"], STEPS + 1, "each tick is counted once");
     }
+}
+
+/// Number of an event, and its position among the events with this number.
+type EventId = (u64, u64);
+
+/// Returns the ids and the data of the complete custom events in a part of a stream.
+fn custom_events(text: &str) -> Vec<(EventId, Value)> {
+    let (complete, _) = text.rsplit_once("\r\n\r\n").unwrap_or_default();
+    let parse = |message: &str| {
+        let field =
+            |name: &str| message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "));
+        let (seq, part) = field("id")?.split_once('-')?;
+        let id: EventId = (seq.parse().unwrap(), part.parse().unwrap());
+        let is_custom = field("event") == Some("custom");
+        is_custom.then(|| (id, serde_json::from_str::<Value>(field("data").unwrap()).unwrap()))
+    };
+    complete.split("\r\n\r\n").filter_map(parse).collect()
+}
+
+/// Waits until the server has stored the event with this number.
+async fn until_stored(data: &Path, seq: u64) {
+    let database = Connection::open(data.join("api.db")).unwrap();
+    let select = "SELECT coalesce(max(seq), 0) FROM events";
+    let last = || database.query_row(select, [], |row| row.get::<_, i64>(0)).unwrap();
+    while last().cast_unsigned() < seq {
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn events_of_resumable_runs_survive_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Reference::start(data.path());
+    let thread = server.new_thread().await;
+    let body = json!({
+        "assistant_id": "slow",
+        "input": { "steps": STEPS, "delay": 0.02 },
+        "stream_mode": "custom",
+        "stream_resumable": true,
+    });
+    let mut stream = server.send(&format!("{thread}/runs/stream"), &body).await;
+    let run = stream.headers()["content-location"].to_str().unwrap().to_owned();
+    let (mut received, mut seen) = (Vec::new(), Vec::new());
+    while seen.len() < 3 {
+        received.extend(stream.chunk().await.unwrap().unwrap());
+        seen = custom_events(&String::from_utf8_lossy(&received));
+    }
+    until_stored(data.path(), seen[2].0.0).await;
+    // The process is killed without a warning.
+    drop(server);
+
+    let server = Reference::start(data.path());
+    let all = custom_events(&server.join(&run).await.text().await.unwrap());
+    assert!(all.is_sorted_by(|a, b| a.0 < b.0), "the ids are unique and in order: {all:?}");
+    assert_eq!(all[..3], seen[..3], "the events from before the kill are sent again");
+    assert_eq!(all.last().unwrap().1, json!({ "tick": STEPS }), "the run has continued");
+    let ((seq, part), _) = seen[2];
+    let rest = server.join_after(&run, &format!("{seq}-{part}")).await.text().await.unwrap();
+    assert_eq!(custom_events(&rest), all[3..]);
+
+    // The run has ended, and its events are no longer in memory.
+    drop(server);
+    let server = Reference::start(data.path());
+    assert_eq!(custom_events(&server.join(&run).await.text().await.unwrap()), all);
+    assert_eq!(server.get(&format!("{run}/join")).await["ticks"], STEPS);
+}
+
+#[tokio::test]
+async fn pending_runs_can_be_joined_right_after_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Reference::start(data.path());
+    let [_, second] = start_runs(&server).await;
+    drop(server);
+    let server = Reference::start(data.path());
+    let values = server.get(&format!("{second}/join")).await;
+    assert_eq!(values["ticks"], STEPS + 1);
 }
 
 #[tokio::test]

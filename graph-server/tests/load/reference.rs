@@ -57,8 +57,13 @@ impl Reference {
 
     /// Streams a run from its first event.
     pub(crate) async fn join(&self, run: &str) -> Response {
+        self.join_after(run, "-1").await
+    }
+
+    /// Streams a run after the event with this id.
+    pub(crate) async fn join_after(&self, run: &str, event: &str) -> Response {
         let request = self.client.get(format!("{}{run}/stream", self.address));
-        let response = request.header("last-event-id", "-1").send().await.unwrap();
+        let response = request.header("last-event-id", event).send().await.unwrap();
         assert!(response.status().is_success(), "{run}: {}", response.status());
         response
     }

@@ -3,15 +3,22 @@
 #[path = "../../../consulting-graph/tests/document/rules.rs"]
 mod openapi_rules;
 
-use std::{fs, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::{Command as StdCommand, Stdio},
+    time::Duration,
+};
 
 use llm::testkit::FakeProvider;
 use reflexion_graph::offline;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
+use test_support::langgraph_sdk;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
+    task::spawn_blocking,
     time::{sleep, timeout},
 };
 
@@ -108,6 +115,42 @@ async fn clients_of_langgraph_submit_jobs() {
     let refused = submit(json!({ "task": "Calculate fibonacci(10)", "memory": 1_000_000 })).await;
     let message = refused["__error__"]["message"].as_str().unwrap();
     assert!(message.contains("memory limit"), "{refused}");
+}
+
+/// Runs a suite of LangGraph's official clients against the server.
+async fn run_clients(server: &Server, mut suite: StdCommand) {
+    let url = format!("{}/langgraph", server.address);
+    let input = json!({ "task": "Calculate fibonacci(10)" }).to_string();
+    suite.env("PROGRAM_GRAPH", "reflexion").env("PROGRAM_INPUT", input);
+    spawn_blocking(move || langgraph_sdk::run(&mut suite, &url)).await.unwrap();
+}
+
+#[tokio::test]
+async fn official_clients_of_langgraph_follow_jobs() {
+    let Some(clients) = langgraph_sdk::find() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), "--pool 1").await;
+    run_clients(&server, langgraph_sdk::python(&clients, &["program_runs.py"])).await;
+    run_clients(&server, langgraph_sdk::javascript(&clients, &["program_runs.test.mjs"])).await;
+}
+
+#[tokio::test]
+async fn official_clients_of_langgraph_cancel_jobs() {
+    let Some(clients) = langgraph_sdk::find() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    // The model does not answer before the job is cancelled.
+    let provider = FakeProvider::start(offline::model()).await.unwrap();
+    drop(provider.hold(1));
+    let variables = [("OPENAI_COMPATIBLE_BASE_URL", provider.address())];
+    let options = "--pool 1 --provider openai-compatible --model coder";
+    let server = Server::start_with(dir.path(), options, &variables).await;
+    run_clients(&server, langgraph_sdk::python(&clients, &["program_cancel.py"])).await;
+    let cancelled = async {
+        while server.get("/jobs").await[0]["status"] != "cancelled" {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(TIMEOUT, cancelled).await.unwrap();
 }
 
 #[tokio::test]

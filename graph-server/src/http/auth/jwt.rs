@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation, decode, decode_header,
     errors::ErrorKind,
-    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm},
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse},
 };
 use serde::Deserialize;
 
@@ -178,22 +178,23 @@ impl Jwt {
     }
 }
 
-/// Returns the algorithms that a public key accepts. A symmetric key in a set of public keys accepts none.
+/// Returns the algorithms that a public key accepts. A symmetric key in a set of public keys accepts none, and neither
+/// does a key for encryption.
 fn algorithms(jwk: &Jwk) -> Vec<Algorithm> {
-    let named = jwk.common.key_algorithm.and_then(|it| match it {
-        KeyAlgorithm::RS256 => Some(Algorithm::RS256),
-        KeyAlgorithm::RS384 => Some(Algorithm::RS384),
-        KeyAlgorithm::RS512 => Some(Algorithm::RS512),
-        KeyAlgorithm::PS256 => Some(Algorithm::PS256),
-        KeyAlgorithm::PS384 => Some(Algorithm::PS384),
-        KeyAlgorithm::PS512 => Some(Algorithm::PS512),
-        _ => None,
-    });
+    if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {
+        return Vec::new();
+    }
     match &jwk.algorithm {
-        AlgorithmParameters::RSA(_) => named.map_or_else(
-            || vec![Algorithm::RS256, Algorithm::RS384, Algorithm::RS512],
-            |algorithm| vec![algorithm],
-        ),
+        AlgorithmParameters::RSA(_) => match jwk.common.key_algorithm {
+            None => vec![Algorithm::RS256, Algorithm::RS384, Algorithm::RS512],
+            Some(KeyAlgorithm::RS256) => vec![Algorithm::RS256],
+            Some(KeyAlgorithm::RS384) => vec![Algorithm::RS384],
+            Some(KeyAlgorithm::RS512) => vec![Algorithm::RS512],
+            Some(KeyAlgorithm::PS256) => vec![Algorithm::PS256],
+            Some(KeyAlgorithm::PS384) => vec![Algorithm::PS384],
+            Some(KeyAlgorithm::PS512) => vec![Algorithm::PS512],
+            Some(_) => Vec::new(),
+        },
         AlgorithmParameters::EllipticCurve(key) => match key.curve {
             EllipticCurve::P256 => vec![Algorithm::ES256],
             EllipticCurve::P384 => vec![Algorithm::ES384],

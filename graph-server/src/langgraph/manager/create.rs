@@ -51,7 +51,7 @@ impl Manager {
                 put: vec![to_row(&thread, owner.as_deref())?, to_row(run, owner.as_deref())?],
                 run: Some(NewRun { run: run.run_id, owner, delay }),
                 cancel,
-                reserve: false,
+                ..ThreadChange::default()
             })
         };
         self.queue.change_thread(run.thread_id, &mut decide).await?;

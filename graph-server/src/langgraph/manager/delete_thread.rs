@@ -1,11 +1,11 @@
 //! Deletes threads.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::Manager;
+use super::{LOCK_RETRY, MAX_LOCK_RETRY, Manager};
 use crate::langgraph::{
     cancellation::{CancelAction, Cancellation},
     error::{ApiError, ApiResult},
@@ -13,11 +13,6 @@ use crate::langgraph::{
     storage::Notice,
     view::View,
 };
-
-/// First delay between attempts to reserve a thread that is to be deleted. Each further delay is twice as long.
-const RESERVE_RETRY: Duration = Duration::from_millis(5);
-/// Longest delay between attempts to reserve a thread.
-const MAX_RESERVE_RETRY: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Cancels the active runs of a thread, waits for their end, and deletes the thread. Fails if the client does not see
@@ -27,7 +22,7 @@ impl Manager {
         thread: Uuid,
     ) -> ApiResult<()> {
         let cancellation = Cancellation::new(CancelAction::Interrupt, "the thread was deleted");
-        let mut delay = RESERVE_RETRY;
+        let mut delay = LOCK_RETRY;
         // The deletion is complete, even if the client does not see all runs of the thread.
         let unrestricted = self.with_view(View::default());
         loop {
@@ -47,17 +42,14 @@ impl Manager {
             }
             // The last run is still leaving the queue, or another request deletes the thread.
             sleep(delay).await;
-            delay = (delay * 2).min(MAX_RESERVE_RETRY);
+            delay = (delay * 2).min(MAX_LOCK_RETRY);
         }
     }
 
     /// Deletes a reserved thread and the events of its runs.
     pub(super) async fn remove_thread_with_events(&self, thread: Uuid) -> ApiResult<()> {
         self.remove_thread(thread).await?;
-        match &self.shared_events {
-            Some(shared) => shared.delete_thread(thread).await,
-            None => Ok(()),
-        }
+        self.event_log.delete_thread(thread).await
     }
 
     /// Deletes a thread that is reserved or whose last run is ending.

@@ -87,8 +87,9 @@ impl Manager {
             return Ok(());
         }
         self.lock().feed(claim.thread).add(live.clone());
-        let shared = self.shared_events.clone();
-        let recorder = shared.map(|it| Recorder::start(it, claim.clone(), live.clone()));
+        let is_recorded = self.shared_events.is_some() || run.kwargs.resumable;
+        let start = || Recorder::start(self.event_log.clone(), claim.clone(), live.clone());
+        let recorder = is_recorded.then(start);
         live.buffer.push(Body::Started(run.kwargs.input.clone()));
         let outcome = self.run_graph(&live, &run).await;
         let is_stopping = self.is_shutting_down();

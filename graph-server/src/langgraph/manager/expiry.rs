@@ -56,10 +56,7 @@ impl Manager {
 
     /// Deletes the stored events of runs that ended long ago.
     pub(in crate::langgraph) async fn delete_old_events(&self) -> ApiResult<()> {
-        match &self.shared_events {
-            Some(shared) => shared.delete_old().await,
-            None => Ok(()),
-        }
+        self.event_log.delete_old().await
     }
 
     /// Wakes the timers of all replicas, because a cron or the time to live of a thread was changed.

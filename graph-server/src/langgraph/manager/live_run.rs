@@ -179,7 +179,7 @@ impl LiveRun {
     }
 
     /// Returns whether the buffer contains all events of the run after the event with this number. The events before a
-    /// restart of the server are lost, unless the storage is shared.
+    /// restart of the server are lost, unless they were stored.
     pub(super) fn has_events_after(&self, number: u64) -> bool {
         self.buffer.first().is_none_or(|first| {
             let is_complete = matches!(first.body, Body::Started(_)) && self.facts.attempt() == 1;

@@ -1,4 +1,4 @@
-//! Stores the events of a run, so that other replicas can read them.
+//! Stores the events of a run, so that other replicas, and the next process, can read them.
 
 use std::{future::pending, sync::Arc};
 
@@ -8,7 +8,7 @@ use super::live_run::LiveRun;
 use crate::langgraph::{
     error::ApiError,
     retry::retry,
-    storage::{Claim, SharedEvents},
+    storage::{Claim, EventLog},
     stream::{buffer::BufferReader, item::Item},
 };
 
@@ -23,10 +23,10 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Starts to store the events that are added from now on.
-    pub(super) fn start(shared: Arc<dyn SharedEvents>, claim: Claim, live: Arc<LiveRun>) -> Self {
+    pub(super) fn start(log: Arc<dyn EventLog>, claim: Claim, live: Arc<LiveRun>) -> Self {
         let reader = BufferReader::new(live.buffer.clone(), live.buffer.last_seq());
         let (done, is_done) = oneshot::channel();
-        let task = tokio::spawn(record(shared, claim, live, reader, is_done));
+        let task = tokio::spawn(record(log, claim, live, reader, is_done));
         Self { task, done }
     }
 
@@ -39,7 +39,7 @@ impl Recorder {
 }
 
 async fn record(
-    shared: Arc<dyn SharedEvents>,
+    log: Arc<dyn EventLog>,
     claim: Claim,
     live: Arc<LiveRun>,
     mut reader: BufferReader,
@@ -55,7 +55,7 @@ async fn record(
             }
         };
         for batch in items.chunks(BATCH) {
-            if !store(&*shared, &claim, &live, batch).await {
+            if !store(&*log, &claim, &live, batch).await {
                 return;
             }
         }
@@ -66,12 +66,7 @@ async fn record(
 }
 
 /// Stores events. Tries again after a failure, until this replica loses the run. Returns whether they were stored.
-async fn store(
-    shared: &dyn SharedEvents,
-    claim: &Claim,
-    live: &LiveRun,
-    items: &[Arc<Item>],
-) -> bool {
+async fn store(log: &dyn EventLog, claim: &Claim, live: &LiveRun, items: &[Arc<Item>]) -> bool {
     let encode = |item: &Arc<Item>| match serde_json::to_string(&**item) {
         Ok(text) => Some((item.seq, text)),
         Err(error) => {
@@ -87,7 +82,7 @@ async fn store(
         tracing::warn!(run = %claim.run, %error, "cannot store events; retrying");
         live.is_executing()
     };
-    match retry(|| shared.append(claim, &events), should_retry, pending()).await {
+    match retry(|| log.append(claim, &events), should_retry, pending()).await {
         Ok(true) => true,
         Ok(false) => {
             live.set_lost();

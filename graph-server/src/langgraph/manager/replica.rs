@@ -8,43 +8,17 @@ use std::sync::{Arc, Weak, atomic::Ordering};
 use tokio::sync::broadcast::{self, error::RecvError};
 use uuid::Uuid;
 
-use super::{LiveRun, Manager, RunResult, ThreadFeed};
+use super::{LiveRun, Manager, ThreadFeed};
 use crate::langgraph::{
     error::{ApiError, ApiResult},
     position::Position,
-    records::{Run, Thread},
+    records::Thread,
     retry::retry,
     state_json::state_json,
-    storage::{Claim, Notice, SharedEvents, StoredEvent},
-    stream::item::Item,
+    storage::{Notice, SharedEvents},
 };
 
 impl Manager {
-    /// Returns a run whose events can be read. `found` is the run as this process knows it.
-    pub(super) async fn live_replica(
-        &self,
-        shared: &Arc<dyn SharedEvents>,
-        run: Uuid,
-        found: Option<Arc<LiveRun>>,
-    ) -> ApiResult<Option<Arc<LiveRun>>> {
-        if let Some(live) = found {
-            follow_run(&**shared, &live).await?;
-            return Ok(Some(live));
-        }
-        let id = run.to_string();
-        let Some(stored) = self.database.get::<Run>(&id).await? else { return Ok(None) };
-        let owner = self.database.owner_of::<Run>(&id).await?.flatten();
-        let live = self.lock().add(&stored, owner);
-        follow_run(&**shared, &live).await?;
-        // The events of a run that ended long ago are deleted.
-        let is_active = stored.status.is_active()
-            || self.queue.active_runs(Some(stored.thread_id)).await?.iter().any(|it| it.run == run);
-        if live.has_ended() || !is_active {
-            self.lock().remove(run);
-        }
-        Ok(Some(live).filter(|it| is_active || it.has_ended()))
-    }
-
     /// Adds the runs of other replicas to the event feed of a thread.
     pub(super) async fn load_feed(
         &self,
@@ -74,8 +48,7 @@ impl Manager {
     ) -> ApiResult<Vec<Arc<LiveRun>>> {
         let mut runs = Vec::new();
         for run in shared.runs_of_thread(thread).await? {
-            let found = self.known(run);
-            runs.extend(self.live_replica(shared, run, found).await?);
+            runs.extend(self.live_stored(run).await?);
         }
         Ok(runs)
     }
@@ -100,21 +73,6 @@ impl Manager {
         });
     }
 
-    /// Takes over the execution of a claimed run, with the events that an earlier replica has stored.
-    pub(super) async fn execute_here(&self, claim: &Claim, live: &LiveRun) -> ApiResult<()> {
-        let _following = live.following.lock().await;
-        // From now on, the lease is renewed.
-        live.set_executing(claim.fence);
-        if let Some(shared) = &self.shared_events
-            && let Err(error) = read_events(&**shared, live).await
-        {
-            self.abandon(live);
-            return Err(error);
-        }
-        live.buffer.number_after(claim.last_seq);
-        Ok(())
-    }
-
     /// Returns a run as this process knows it. Abandons it instead if this process has lost its claim.
     pub(super) fn known(&self, run: Uuid) -> Option<Arc<LiveRun>> {
         let live = self.lock().live.get(&run).cloned()?;
@@ -136,7 +94,7 @@ impl Manager {
 
     async fn handle_notice(self: &Arc<Self>, shared: &Arc<dyn SharedEvents>, notice: Notice) {
         match notice {
-            Notice::Events(run) => self.follow_soon(shared, run),
+            Notice::Events(run) => self.follow_soon(run),
             Notice::Started { thread, run } => {
                 self.lock().remove_unused(run);
                 let feed = self.lock().existing_feed(thread);
@@ -154,7 +112,7 @@ impl Manager {
                     let live_runs = self.lock();
                     (live_runs.active(), live_runs.feeds())
                 };
-                active.iter().for_each(|it| self.follow_soon(shared, it.facts.run));
+                active.iter().for_each(|it| self.follow_soon(it.facts.run));
                 for (thread, feed) in feeds {
                     if feed.is_loaded.load(Ordering::Acquire) || feed.has_readers() {
                         self.reload_feed(shared, thread, feed);
@@ -181,8 +139,7 @@ impl Manager {
             }
             return;
         }
-        let found = self.known(run);
-        match self.live_replica(shared, run, found).await {
+        match self.live_stored(run).await {
             Ok(live) => live.into_iter().for_each(|it| feed.add(it)),
             Err(error) => {
                 tracing::warn!(%run, %error, "cannot follow a run; retrying");
@@ -212,16 +169,16 @@ impl Manager {
     }
 
     /// Reads the events that another replica has announced, in a separate task.
-    fn follow_soon(self: &Arc<Self>, shared: &Arc<dyn SharedEvents>, run: Uuid) {
+    fn follow_soon(self: &Arc<Self>, run: Uuid) {
         self.lock().remove_unused(run);
         let live = self.known(run);
         let Some(live) = live.filter(|it| !it.is_executing() && !it.has_ended()) else { return };
         if live.is_stale.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (manager, shared) = (self.clone(), shared.clone());
+        let manager = self.clone();
         tokio::spawn(async move {
-            let follow = || follow_run(&*shared, &live);
+            let follow = || manager.follow_run(&live);
             let should_retry = |error: &ApiError| {
                 tracing::warn!(%run, %error, "cannot read the events of a run; retrying");
                 true
@@ -231,44 +188,6 @@ impl Manager {
                 manager.lock().remove(run);
             }
         });
-    }
-}
-
-/// Reads the new events of a run, unless this process executes it.
-async fn follow_run(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> {
-    let _following = live.following.lock().await;
-    live.is_stale.store(false, Ordering::Release);
-    match live.is_executing() || live.has_ended() {
-        true => Ok(()),
-        false => read_events(shared, live).await,
-    }
-}
-
-async fn read_events(shared: &dyn SharedEvents, live: &LiveRun) -> ApiResult<()> {
-    let mut last_seq = live.buffer.last_seq();
-    loop {
-        let events = shared.read(live.facts.run, last_seq).await?;
-        if events.is_empty() {
-            return Ok(());
-        }
-        for event in events {
-            match event {
-                StoredEvent::Item { seq, body } => {
-                    last_seq = seq;
-                    match serde_json::from_str::<Item>(&body) {
-                        Ok(item) => live.buffer.push_numbered(Item { seq, ..item }),
-                        Err(error) => {
-                            let run = live.facts.run;
-                            tracing::error!(%run, seq, %error, "cannot decode an event of a run");
-                        }
-                    }
-                }
-                StoredEvent::End { output } => {
-                    live.end(RunResult { output });
-                    return Ok(());
-                }
-            }
-        }
     }
 }
 

@@ -34,10 +34,9 @@ pub(in crate::langgraph) struct RunCreate {
     stream_mode: Vec<Mode>,
     #[serde(default, deserialize_with = "or_default")]
     stream_subgraphs: bool,
-    /// Accepted but ignored: on this server, all streams are resumable.
-    #[serde(default)]
-    #[expect(dead_code, reason = "every value has the same effect")]
-    stream_resumable: Option<bool>,
+    /// Whether clients can resume the stream after a restart of the server. Otherwise, they can resume it only until then.
+    #[serde(default, deserialize_with = "or_default")]
+    stream_resumable: bool,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) config: Config,
     #[serde(default)]
@@ -178,6 +177,9 @@ pub(in crate::langgraph) struct RunKwargs {
     pub(in crate::langgraph) checkpoint_ns: String,
     pub(in crate::langgraph) stream_mode: Vec<Mode>,
     pub(in crate::langgraph) subgraphs: bool,
+    /// Whether the events of the run are stored. With PostgreSQL, the events of all runs are stored.
+    #[serde(default)]
+    pub(in crate::langgraph) resumable: bool,
     pub(in crate::langgraph) interrupt_before: Option<Breakpoints>,
     pub(in crate::langgraph) interrupt_after: Option<Breakpoints>,
     pub(in crate::langgraph) webhook: Option<String>,
@@ -236,6 +238,7 @@ impl RunCreate {
             checkpoint_ns: at.namespace,
             stream_mode: self.stream_mode.clone(),
             subgraphs: self.stream_subgraphs,
+            resumable: self.stream_resumable,
             interrupt_before: self.interrupt_before.clone(),
             interrupt_after: self.interrupt_after.clone(),
             webhook: self.webhook.clone(),

@@ -11,6 +11,7 @@ use graph_core::HistoryFilter;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::threads;
 use crate::langgraph::{
     access::Access,
     edit::{UpdateRequest, apply},
@@ -33,7 +34,8 @@ use crate::langgraph::{
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
     Router::new()
-        .route("/threads/{id}/state", get(read).post(update))
+        // The JavaScript SDK changes the metadata of a thread with this path too.
+        .route("/threads/{id}/state", get(read).post(update).patch(threads::update))
         .route("/threads/{id}/state/checkpoint", post(read_checkpoint))
         .route("/threads/{id}/state/{checkpoint}", get(read_at))
         .route("/threads/{id}/history", post(history).get(short_history))

@@ -136,14 +136,14 @@ async fn read(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UpdateThread {
+pub(super) struct UpdateThread {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
     #[serde(default)]
     ttl: Option<TtlRequest>,
 }
 
-async fn update(
+pub(super) async fn update(
     Access(manager): Access,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -153,7 +153,7 @@ async fn update(
     let ttl = body.ttl.map(|it| it.start(id)).transpose()?;
     let changed = manager
         .change_thread(id, |thread| {
-            thread.metadata.extend(body.metadata);
+            thread.metadata.extend(body.metadata.clone());
             manager.database.view().add_required::<Thread>(&mut thread.metadata);
             thread.updated_at = now();
         })
@@ -200,7 +200,9 @@ async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<St
 
 /// Copies a thread with all its checkpoints.
 async fn copy(Access(manager): Access, Path(id): Path<String>) -> ApiResult<Json<Thread>> {
-    let original = manager.thread(parse_id("thread", &id)?).await?;
+    let id = parse_id("thread", &id)?;
+    let _lock = manager.lock_metadata(id).await?;
+    let original = manager.thread(id).await?;
     if manager.is_busy(original.thread_id).await? {
         let detail = "the thread is busy: a run is in progress; wait for it or cancel it";
         return Err(ApiError::conflict(detail));
@@ -252,8 +254,12 @@ async fn prune(Access(manager): Access, Body(body): Body<PruneThreads>) -> ApiRe
             }
         }
         PruneStrategy::KeepLatest => {
-            let names: Vec<_> = pruned.iter().map(Uuid::to_string).collect();
-            manager.graphs.checkpointer().prune(&names, Keep::Newest(1)).await?;
+            for id in &pruned {
+                let _lock = manager.lock_metadata(*id).await?;
+                let name = id.to_string();
+                let checkpointer = manager.graphs.checkpointer();
+                checkpointer.prune(std::slice::from_ref(&name), Keep::Newest(1)).await?;
+            }
         }
     }
     Ok(Json(json!({ "pruned_count": pruned.len() })))

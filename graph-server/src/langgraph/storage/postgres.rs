@@ -21,5 +21,10 @@ pub(in crate::langgraph) async fn connect(
     url: &str,
 ) -> Result<Storage, Box<dyn std::error::Error + Send + Sync>> {
     let storage = Arc::new(PostgresStorage::connect(url).await?);
-    Ok(Storage { documents: storage.clone(), queue: storage.clone(), shared_events: Some(storage) })
+    Ok(Storage {
+        documents: storage.clone(),
+        queue: storage.clone(),
+        event_log: storage.clone(),
+        shared_events: Some(storage),
+    })
 }

@@ -33,6 +33,8 @@ pub(in crate::langgraph) struct ThreadEntry {
     pub(in crate::langgraph) active: Vec<ActiveRun>,
     /// Whether the thread is being deleted or pruned.
     pub(in crate::langgraph) reserved: bool,
+    /// Whether the metadata of the thread must not change.
+    pub(in crate::langgraph) metadata_locked: bool,
 }
 
 /// A change of a thread. All parts of it are stored together.
@@ -46,6 +48,8 @@ pub(in crate::langgraph) struct ThreadChange {
     pub(in crate::langgraph) cancel: Option<Cancellation>,
     /// Whether to reserve the thread, so that no run can be added.
     pub(in crate::langgraph) reserve: bool,
+    /// Id of a lock on the metadata of the thread. A thread can have several locks.
+    pub(in crate::langgraph) lock_metadata: Option<Uuid>,
 }
 
 /// A run that is added to the queue.
@@ -106,6 +110,9 @@ pub(in crate::langgraph) trait RunQueue: fmt::Debug + Send + Sync {
 
     /// Allows runs on a reserved thread again.
     async fn release_thread(&self, thread: Uuid) -> ApiResult<()>;
+
+    /// Releases the lock with this id on the metadata of a thread, if it exists.
+    async fn unlock_metadata(&self, lock: Uuid) -> ApiResult<()>;
 
     /// Returns the active runs of a thread, or of all threads.
     async fn active_runs(&self, thread: Option<Uuid>) -> ApiResult<Vec<ActiveRun>>;

@@ -1,4 +1,4 @@
-//! Events of runs that are shared between replicas.
+//! Stored events of runs, and what replicas share besides them.
 
 use std::{fmt, time::Duration};
 
@@ -12,10 +12,6 @@ use crate::langgraph::{cancellation::Cancellation, error::ApiResult};
 
 /// A stored event of a run.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "only PostgreSQL shares events between replicas")
-)]
 pub(in crate::langgraph) enum StoredEvent {
     /// An event with its number.
     Item { seq: u64, body: String },
@@ -46,7 +42,24 @@ pub(in crate::langgraph) enum Notice {
     Lost,
 }
 
-/// Events and leases of runs that several replicas share.
+/// Stored events of runs.
+#[async_trait]
+pub(in crate::langgraph) trait EventLog: fmt::Debug + Send + Sync {
+    /// Stores events of a claimed run. Returns `false` if another replica has claimed the run.
+    async fn append(&self, claim: &Claim, events: &[(u64, String)]) -> ApiResult<bool>;
+
+    /// Returns events of a run after the event with the number `after`, in order. Returns an empty list if there are
+    /// none.
+    async fn read(&self, run: Uuid, after: u64) -> ApiResult<Vec<StoredEvent>>;
+
+    /// Deletes the events of a thread.
+    async fn delete_thread(&self, thread: Uuid) -> ApiResult<()>;
+
+    /// Deletes the events of runs that ended long ago.
+    async fn delete_old(&self) -> ApiResult<()>;
+}
+
+/// Notices and leases of replicas that share their events.
 #[async_trait]
 pub(in crate::langgraph) trait SharedEvents: fmt::Debug + Send + Sync {
     /// Returns a receiver of the notices of all replicas.
@@ -59,21 +72,8 @@ pub(in crate::langgraph) trait SharedEvents: fmt::Debug + Send + Sync {
     /// holds, with the cancellations that were requested.
     async fn renew(&self, held: &[(Uuid, i64)]) -> ApiResult<Vec<(Uuid, Option<Cancellation>)>>;
 
-    /// Stores events of a claimed run. Returns `false` if another replica has claimed the run.
-    async fn append(&self, claim: &Claim, events: &[(u64, String)]) -> ApiResult<bool>;
-
-    /// Returns events of a run after the event with the number `after`, in order. Returns an empty list if there are
-    /// none.
-    async fn read(&self, run: Uuid, after: u64) -> ApiResult<Vec<StoredEvent>>;
-
     /// Returns the runs of a thread that have stored events or are executing, oldest first.
     async fn runs_of_thread(&self, thread: Uuid) -> ApiResult<Vec<Uuid>>;
-
-    /// Deletes the events of a thread.
-    async fn delete_thread(&self, thread: Uuid) -> ApiResult<()>;
-
-    /// Deletes the events of runs that ended long ago.
-    async fn delete_old(&self) -> ApiResult<()>;
 
     /// Sends a notice to all replicas.
     async fn announce(&self, notice: Notice) -> ApiResult<()>;

@@ -2,6 +2,7 @@
 
 mod cancellations;
 mod documents;
+mod events;
 mod queue;
 mod search;
 
@@ -36,7 +37,13 @@ pub(in crate::langgraph) fn open(path: &Path) -> Result<Storage, OpenError> {
     let failed = |cause| OpenError::Database { path: path.display().to_string(), cause };
     let documents = SqliteDocuments::open(path).map_err(failed)?;
     let queue = SqliteQueue::load(documents.clone(), lock_file).map_err(failed)?;
-    Ok(Storage { documents: Arc::new(documents), queue: Arc::new(queue), shared_events: None })
+    let documents = Arc::new(documents);
+    Ok(Storage {
+        documents: documents.clone(),
+        queue: Arc::new(queue),
+        event_log: documents,
+        shared_events: None,
+    })
 }
 
 /// Creates and locks the file at `path`.

@@ -80,6 +80,12 @@ check("pruned threads are deleted or keep their latest checkpoint", async () => 
   await assert.rejects(client.threads.get(deleted), /404/);
 }, "does not support the strategy `keep_latest` in memory");
 
+check("the metadata of a thread is changed through its state", async () => {
+  const { thread_id } = await client.threads.create({ metadata: { a: 1 } });
+  await client.threads.patchState(thread_id, { b: 2 });
+  assert.deepEqual((await client.threads.get(thread_id)).metadata, { a: 1, b: 2 });
+}, "does not document this route");
+
 check("a state is read at a checkpoint", async () => {
   const thread = await finishedThread(client);
   const [, before] = await client.threads.getHistory(thread);

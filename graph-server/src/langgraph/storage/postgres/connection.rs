@@ -11,7 +11,7 @@ use super::notices::Notices;
 use crate::langgraph::{error::ApiResult, id::new_id};
 
 /// Must equal the version in `schema.sql`.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 /// Maximum number of connections, in addition to the one that receives notices.
 const MAX_CONNECTIONS: usize = 16;
 

@@ -16,7 +16,7 @@ use super::{
 use crate::langgraph::{
     cancellation::Cancellation,
     error::{ApiError, ApiResult},
-    storage::{Claim, Notice, SharedEvents, StoredEvent},
+    storage::{Claim, EventLog, Notice, SharedEvents, StoredEvent},
 };
 
 /// Maximum number of events that are read at once.
@@ -27,28 +27,7 @@ const RETENTION_SECONDS: f64 = 3600.0;
 const MAX_RUNS: i64 = 16;
 
 #[async_trait]
-impl SharedEvents for PostgresStorage {
-    fn notices(&self) -> broadcast::Receiver<Notice> {
-        self.notices.subscribe()
-    }
-
-    fn lease(&self) -> Duration {
-        LEASE
-    }
-
-    async fn renew(&self, held: &[(Uuid, i64)]) -> ApiResult<Vec<(Uuid, Option<Cancellation>)>> {
-        let update = "
-            UPDATE graph_server.queue q SET lease_until = now() + $3 * interval '1 second'
-            FROM unnest($1::text[], $2::bigint[]) AS held (run, fence)
-            WHERE q.run = held.run AND q.fence = held.fence
-            RETURNING q.run, q.cancel_action, q.cancel_reason";
-        let (runs, fences): (Vec<_>, Vec<_>) =
-            held.iter().map(|(run, fence)| (run.to_string(), *fence)).unzip();
-        let rows = self.query(update, &[&runs, &fences, &LEASE.as_secs_f64()]).await?;
-        let renewed = |row: &Row| Ok((uuid_at(row, 0)?, cancellation_at(row, 1)?));
-        rows.iter().map(renewed).collect()
-    }
-
+impl EventLog for PostgresStorage {
     async fn append(&self, claim: &Claim, events: &[(u64, String)]) -> ApiResult<bool> {
         // The row lock makes a concurrent claim wait until the events are stored.
         let insert = "
@@ -75,6 +54,43 @@ impl SharedEvents for PostgresStorage {
         rows.iter().map(event).collect()
     }
 
+    async fn delete_thread(&self, thread: Uuid) -> ApiResult<()> {
+        let delete = "DELETE FROM graph_server.event WHERE thread = $1";
+        self.query(delete, &[&thread.to_string()]).await.map(drop)
+    }
+
+    async fn delete_old(&self) -> ApiResult<()> {
+        let delete = "
+            DELETE FROM graph_server.event e USING graph_server.event ended
+            WHERE ended.output IS NOT NULL AND ended.created_at < now() - $1 * interval '1 second'
+                AND e.run = ended.run";
+        self.query(delete, &[&RETENTION_SECONDS]).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl SharedEvents for PostgresStorage {
+    fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
+    fn lease(&self) -> Duration {
+        LEASE
+    }
+
+    async fn renew(&self, held: &[(Uuid, i64)]) -> ApiResult<Vec<(Uuid, Option<Cancellation>)>> {
+        let update = "
+            UPDATE graph_server.queue q SET lease_until = now() + $3 * interval '1 second'
+            FROM unnest($1::text[], $2::bigint[]) AS held (run, fence)
+            WHERE q.run = held.run AND q.fence = held.fence
+            RETURNING q.run, q.cancel_action, q.cancel_reason";
+        let (runs, fences): (Vec<_>, Vec<_>) =
+            held.iter().map(|(run, fence)| (run.to_string(), *fence)).unzip();
+        let rows = self.query(update, &[&runs, &fences, &LEASE.as_secs_f64()]).await?;
+        let renewed = |row: &Row| Ok((uuid_at(row, 0)?, cancellation_at(row, 1)?));
+        rows.iter().map(renewed).collect()
+    }
+
     async fn runs_of_thread(&self, thread: Uuid) -> ApiResult<Vec<Uuid>> {
         let select = "
             SELECT run FROM (
@@ -87,19 +103,6 @@ impl SharedEvents for PostgresStorage {
             ) recent ORDER BY seq NULLS LAST";
         let rows = self.query(select, &[&thread.to_string(), &MAX_RUNS]).await?;
         rows.iter().map(|row| uuid_at(row, 0)).collect()
-    }
-
-    async fn delete_thread(&self, thread: Uuid) -> ApiResult<()> {
-        let delete = "DELETE FROM graph_server.event WHERE thread = $1";
-        self.query(delete, &[&thread.to_string()]).await.map(drop)
-    }
-
-    async fn delete_old(&self) -> ApiResult<()> {
-        let delete = "
-            DELETE FROM graph_server.event e USING graph_server.event ended
-            WHERE ended.output IS NOT NULL AND ended.created_at < now() - $1 * interval '1 second'
-                AND e.run = ended.run";
-        self.query(delete, &[&RETENTION_SECONDS]).await.map(drop)
     }
 
     async fn announce(&self, notice: Notice) -> ApiResult<()> {

@@ -21,7 +21,8 @@ use crate::langgraph::{
 
 /// Duration of a lease on a run. The runs of a killed replica continue after this time.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
-/// Time after which a thread whose deletion was not completed can be used again, in seconds.
+/// Time after which a thread whose deletion was not completed can be used again, and after which a lock on the metadata of
+/// a thread expires, in seconds.
 const RESERVATION_SECONDS: f64 = 60.0;
 /// Shortest wait for a lease to expire.
 const MIN_WAIT: Duration = Duration::from_millis(50);
@@ -48,6 +49,12 @@ impl RunQueue for PostgresStorage {
     async fn release_thread(&self, thread: Uuid) -> ApiResult<()> {
         let delete = "DELETE FROM graph_server.reservation WHERE thread = $1";
         self.query(delete, &[&thread.to_string()]).await.map(drop)
+    }
+
+    async fn unlock_metadata(&self, lock: Uuid) -> ApiResult<()> {
+        // Replicas that were killed leave expired locks.
+        let delete = "DELETE FROM graph_server.metadata_lock WHERE id = $1 OR lease_until < now()";
+        self.query(delete, &[&lock.to_string()]).await.map(drop)
     }
 
     async fn active_runs(&self, thread: Option<Uuid>) -> ApiResult<Vec<ActiveRun>> {
@@ -216,19 +223,25 @@ async fn lock_thread(transaction: &Transaction<'_>, thread: Uuid) -> ApiResult<T
     let reserved = "
         SELECT FROM graph_server.reservation WHERE thread = $1 AND lease_until > statement_timestamp()";
     let reserved = transaction.prepare_cached(reserved).await?;
+    let locked = "
+        SELECT FROM graph_server.metadata_lock
+        WHERE thread = $1 AND lease_until > statement_timestamp() LIMIT 1";
+    let locked = transaction.prepare_cached(locked).await?;
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&id];
     // The statements are sent together.
-    let (document, active, reserved) = tokio::try_join!(
+    let (document, active, reserved, locked) = tokio::try_join!(
         transaction.query_opt(&select, &params),
         transaction.query(&active, &params),
         transaction.query_opt(&reserved, &params),
+        transaction.query_opt(&locked, &params),
     )?;
     let (document, owner) = match document {
         Some(row) => (Some(row.try_get(0)?), row.try_get(1)?),
         None => (None, None),
     };
     let active = active.iter().map(active_run).collect::<ApiResult<_>>()?;
-    Ok(ThreadEntry { document, owner, active, reserved: reserved.is_some() })
+    let (reserved, metadata_locked) = (reserved.is_some(), locked.is_some());
+    Ok(ThreadEntry { document, owner, active, reserved, metadata_locked })
 }
 
 async fn apply(
@@ -271,6 +284,13 @@ async fn apply(
             ON CONFLICT (thread) DO UPDATE SET lease_until = excluded.lease_until";
         let insert = transaction.prepare_cached(insert).await?;
         transaction.query(&insert, &[&id, &RESERVATION_SECONDS]).await?;
+    }
+    if let Some(lock) = change.lock_metadata {
+        let insert = "
+            INSERT INTO graph_server.metadata_lock (id, thread, lease_until)
+            VALUES ($1, $2, statement_timestamp() + $3 * interval '1 second')";
+        let insert = transaction.prepare_cached(insert).await?;
+        transaction.query(&insert, &[&lock.to_string(), &id, &RESERVATION_SECONDS]).await?;
     }
     Ok(())
 }

@@ -51,6 +51,15 @@ CREATE TABLE IF NOT EXISTS graph_server.reservation (
     lease_until timestamptz NOT NULL
 );
 
+-- Locks on the metadata of threads.
+CREATE TABLE IF NOT EXISTS graph_server.metadata_lock (
+    id text PRIMARY KEY,
+    thread text NOT NULL,
+    lease_until timestamptz NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS metadata_lock_thread ON graph_server.metadata_lock (thread);
+
 -- Events of runs. The last row of a run that has ended contains its output instead of an event.
 CREATE TABLE IF NOT EXISTS graph_server.event (
     run text NOT NULL,
@@ -66,4 +75,4 @@ CREATE INDEX IF NOT EXISTS event_thread ON graph_server.event (thread, seq);
 CREATE INDEX IF NOT EXISTS event_end ON graph_server.event (created_at) WHERE output IS NOT NULL;
 
 -- Must equal the version in `connection.rs`. Increment both with every change of this file.
-COMMENT ON SCHEMA graph_server IS 'version 1';
+COMMENT ON SCHEMA graph_server IS 'version 2';

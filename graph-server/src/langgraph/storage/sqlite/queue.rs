@@ -2,7 +2,7 @@
 //! stored requests to cancel them.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::{
     cancellations,
     documents::{SqliteDocuments, find, put},
+    events,
 };
 use crate::langgraph::{
     cancellation::Cancellation,
@@ -42,6 +43,8 @@ struct Entries {
     last_number: u64,
     /// Threads that are being deleted or pruned.
     reserved: HashSet<Uuid>,
+    /// Threads whose metadata must not change, by the ids of the locks.
+    metadata_locks: HashMap<Uuid, Uuid>,
 }
 
 #[derive(Debug)]
@@ -140,6 +143,7 @@ impl SqliteQueue {
     ) -> rusqlite::Result<Self> {
         let mut entries = Entries::default();
         cancellations::open(&documents.lock())?;
+        events::open(&documents.lock())?;
         for status in ["running", "pending"] {
             let connection = documents.lock();
             let mut statement = connection.prepare(
@@ -182,8 +186,13 @@ impl RunQueue for SqliteQueue {
         let mut connection = self.documents.lock();
         let (document, owner) = find(&connection, "thread", &thread.to_string())?.unzip();
         let active = entries.active(Some(thread));
-        let reserved = entries.reserved.contains(&thread);
-        let change = decide(ThreadEntry { document, owner: owner.flatten(), active, reserved })?;
+        let change = decide(ThreadEntry {
+            document,
+            owner: owner.flatten(),
+            active,
+            reserved: entries.reserved.contains(&thread),
+            metadata_locked: entries.metadata_locks.values().any(|it| *it == thread),
+        })?;
         let transaction = connection.transaction()?;
         for row in &change.put {
             put(&transaction, row, Filter::default())?;
@@ -205,11 +214,17 @@ impl RunQueue for SqliteQueue {
         if change.reserve {
             entries.reserved.insert(thread);
         }
+        entries.metadata_locks.extend(change.lock_metadata.map(|lock| (lock, thread)));
         Ok(())
     }
 
     async fn release_thread(&self, thread: Uuid) -> ApiResult<()> {
         self.lock().reserved.remove(&thread);
+        Ok(())
+    }
+
+    async fn unlock_metadata(&self, lock: Uuid) -> ApiResult<()> {
+        self.lock().metadata_locks.remove(&lock);
         Ok(())
     }
 
@@ -251,7 +266,10 @@ impl RunQueue for SqliteQueue {
         Ok(true)
     }
 
-    async fn end_run(&self, claim: &Claim, _: &Value) -> ApiResult<bool> {
+    async fn end_run(&self, claim: &Claim, output: &Value) -> ApiResult<bool> {
+        if let Err(error) = events::end(&self.documents.lock(), claim.run, output) {
+            tracing::warn!(run = %claim.run, %error, "cannot store the end of a run's events");
+        }
         let mut was_cancelled = false;
         self.lock().runs.retain(|_, it| {
             let has_ended = it.run == claim.run;

@@ -1,0 +1,86 @@
+//! Reads stored events: those of runs that another replica executes, and those from before a restart.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use uuid::Uuid;
+
+use super::{LiveRun, Manager, RunResult};
+use crate::langgraph::{
+    error::ApiResult,
+    records::Run,
+    storage::{Claim, StoredEvent},
+    stream::item::Item,
+};
+
+impl Manager {
+    /// Returns a run whose events can be read: it is active, or its events are in memory or stored.
+    pub(super) async fn live_stored(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
+        if let Some(live) = self.known(run) {
+            self.follow_run(&live).await?;
+            return Ok(Some(live));
+        }
+        let id = run.to_string();
+        let Some(stored) = self.database.get::<Run>(&id).await? else { return Ok(None) };
+        let owner = self.database.owner_of::<Run>(&id).await?.flatten();
+        let live = self.lock().add(&stored, owner);
+        self.follow_run(&live).await?;
+        // The events of a run that ended long ago are deleted.
+        let is_active = stored.status.is_active()
+            || self.queue.active_runs(Some(stored.thread_id)).await?.iter().any(|it| it.run == run);
+        if live.has_ended() || !is_active {
+            self.lock().remove(run);
+        }
+        Ok(Some(live).filter(|it| is_active || it.has_ended()))
+    }
+
+    /// Takes over the execution of a claimed run, with the events that an earlier process has stored.
+    pub(super) async fn execute_here(&self, claim: &Claim, live: &LiveRun) -> ApiResult<()> {
+        let _following = live.following.lock().await;
+        // From now on, the lease is renewed.
+        live.set_executing(claim.fence);
+        if let Err(error) = self.read_events(live).await {
+            self.abandon(live);
+            return Err(error);
+        }
+        live.buffer.number_after(claim.last_seq);
+        Ok(())
+    }
+
+    /// Reads the new events of a run, unless this process executes it.
+    pub(super) async fn follow_run(&self, live: &LiveRun) -> ApiResult<()> {
+        let _following = live.following.lock().await;
+        live.is_stale.store(false, Ordering::Release);
+        match live.is_executing() || live.has_ended() {
+            true => Ok(()),
+            false => self.read_events(live).await,
+        }
+    }
+
+    async fn read_events(&self, live: &LiveRun) -> ApiResult<()> {
+        let mut last_seq = live.buffer.last_seq();
+        loop {
+            let events = self.event_log.read(live.facts.run, last_seq).await?;
+            if events.is_empty() {
+                return Ok(());
+            }
+            for event in events {
+                match event {
+                    StoredEvent::Item { seq, body } => {
+                        last_seq = seq;
+                        match serde_json::from_str::<Item>(&body) {
+                            Ok(item) => live.buffer.push_numbered(Item { seq, ..item }),
+                            Err(error) => {
+                                let run = live.facts.run;
+                                tracing::error!(%run, seq, %error, "cannot decode an event of a run");
+                            }
+                        }
+                    }
+                    StoredEvent::End { output } => {
+                        live.end(RunResult { output });
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}

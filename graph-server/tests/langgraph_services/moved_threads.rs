@@ -1,0 +1,147 @@
+//! Threads that the operator moves to another team while a client changes or copies their checkpoints.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use graph_core::{
+    checkpoint::{
+        Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease,
+        Lookup, MemorySaver, PruneStats,
+    },
+    store::InMemoryStore,
+};
+use graph_server::{
+    http::KeyHash,
+    langgraph::{ApiOptions, Graphs},
+};
+use reqwest::Method;
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+use crate::{
+    auth::{guard, user},
+    authorize::TeamMetadata,
+    graphs::add_all,
+    server::Server,
+};
+
+/// Time for which the operator's request is expected to wait.
+const WAIT: Duration = Duration::from_millis(300);
+
+/// A checkpointer that can be stopped before its next change.
+#[derive(Debug)]
+struct StoppingSaver {
+    inner: MemorySaver,
+    stops: AtomicBool,
+    /// Receives what continues the change.
+    stopped: mpsc::UnboundedSender<oneshot::Sender<()>>,
+}
+
+impl StoppingSaver {
+    async fn before_change(&self) {
+        if self.stops.swap(false, Ordering::AcqRel) {
+            let (go_on, continued) = oneshot::channel();
+            self.stopped.send(go_on).unwrap();
+            continued.await.unwrap();
+        }
+    }
+}
+
+#[async_trait]
+impl Checkpointer for StoppingSaver {
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
+        self.before_change().await;
+        self.inner.write(writes).await
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
+        self.before_change().await;
+        self.inner.copy_thread(from, to).await
+    }
+
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
+        self.before_change().await;
+        self.inner.prune(threads, keep).await
+    }
+
+    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
+        self.inner.lease(thread).await
+    }
+
+    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
+        self.inner.get(at).await
+    }
+
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
+        self.inner.list(query).await
+    }
+
+    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
+        self.inner.threads().await
+    }
+
+    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
+        self.inner.namespaces(thread).await
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
+        self.inner.delete_thread(thread).await
+    }
+
+    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
+        self.inner.delete_runs(runs).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_moved_after_the_requests_of_clients_that_see_it() {
+    let (stopped, mut changes) = mpsc::unbounded_channel();
+    let inner = MemorySaver::new();
+    let saver = Arc::new(StoppingSaver { inner, stops: AtomicBool::new(false), stopped });
+    let checkpointer = saver.clone();
+    let server = Server::start_with(
+        ApiOptions::default(),
+        guard().key(KeyHash::of("key of operator")),
+        |_| add_all(Graphs::new(checkpointer, Arc::new(InMemoryStore::new()))).unwrap(),
+        |api| api.authorizer(TeamMetadata),
+    )
+    .await;
+    let (ada, operator) = (user(&server, "ada"), user(&server, "operator"));
+    let tiny = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
+    for request in ["state", "copy", "prune"] {
+        let thread = ada.new_thread().await;
+        assert_eq!(ada.post(&format!("{thread}/runs/wait"), tiny.clone()).await.0, 200);
+        let id = thread.rsplit('/').next().unwrap();
+        let (path, body) = match request {
+            "state" => (format!("{thread}/state"), json!({ "values": { "value": "y" } })),
+            "copy" => (format!("{thread}/copy"), json!({})),
+            _ => {
+                let body = json!({ "thread_ids": [id], "strategy": "keep_latest" });
+                ("/threads/prune".to_owned(), body)
+            }
+        };
+        saver.stops.store(true, Ordering::Release);
+        let moving = async {
+            let go_on = changes.recv().await.unwrap();
+            let team = json!({ "metadata": { "team": "west" } });
+            let mut moving = pin!(operator.send(Method::PATCH, &thread, team));
+            let early = timeout(WAIT, moving.as_mut()).await;
+            assert!(early.is_err(), "{request}: the thread was moved during the request");
+            go_on.send(()).unwrap();
+            moving.await.0
+        };
+        let ((status, answer), moved) = tokio::join!(ada.post(&path, body), moving);
+        assert_eq!((status, moved), (200, 200), "{request}: {answer}");
+        assert_eq!(ada.status(&thread).await, 404, "{request}: the thread is hidden");
+    }
+}
