@@ -27,7 +27,6 @@ pub(in crate::langgraph) struct Run {
     /// Number of times that the run was started. It is greater than 1 if a server was killed during the run.
     pub(in crate::langgraph) attempt: u32,
     /// Reason for the cancellation.
-    #[serde(default)]
     pub(in crate::langgraph) cancel_reason: Option<String>,
 }
 

@@ -24,13 +24,10 @@ const CHANNELS: [&str; 9] = [
 pub(in crate::langgraph) struct Filter {
     channels: Vec<String>,
     /// Only events of these graphs and of the subgraphs below them.
-    #[serde(default)]
     namespaces: Option<Vec<Vec<String>>>,
     /// Maximum number of levels below the selected graphs.
-    #[serde(default)]
     depth: Option<usize>,
     /// Only events with a greater number.
-    #[serde(default)]
     since: Option<u64>,
 }
 
