@@ -30,7 +30,9 @@ pub fn init_logging(level: LevelFilter) {
     let levels = levels.and_then(|it| match it.parse::<Targets>() {
         Ok(levels) => Some(levels),
         Err(error) => {
-            eprintln!("RUST_LOG is ignored: {error}; an example of a valid value is `warn,llm=debug`");
+            eprintln!(
+                "RUST_LOG is ignored: {error}; an example of a valid value is `warn,llm=debug`"
+            );
             None
         }
     });
