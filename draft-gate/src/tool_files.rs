@@ -130,40 +130,13 @@ mod tests {
     #[test]
     fn executable_and_build_files_are_reviewed_if_they_are_new() {
         for path in [
-            "Makefile",
-            "run.sh",
-            "a/b.ps1",
-            "package.json",
-            "vite.config.ts",
-            "Dockerfile.dev",
-            "setup.py",
-            "build.rs",
-            "x.BAT",
-            "flake.nix",
-            "compose.yaml",
-            "justfile",
-            "app/lib.gradle.kts",
-            "a.gemspec",
-            "x.fsproj",
-            "karma.conf.js",
-            "gunicorn.conf.py",
-            "babel.config.json",
-            "gradle-wrapper.properties",
-            "Snakefile",
-            "net.tf.json",
-            "kustomization.yml",
-            "requirements-dev.txt",
-            "Pipfile",
-            "tsconfig.build.json",
-            "buf.gen.yaml",
-            "docs/conf.py",
-            "book.toml",
-            "mypy.ini",
-            "build.js",
-            "x.webloc",
-            "a.nimble",
-            "pip.conf",
-            "PKGBUILD",
+            "Makefile", "run.sh", "a/b.ps1", "package.json", "vite.config.ts", "Dockerfile.dev",
+            "setup.py", "build.rs", "x.BAT", "flake.nix", "compose.yaml", "justfile",
+            "app/lib.gradle.kts", "a.gemspec", "x.fsproj", "karma.conf.js", "gunicorn.conf.py",
+            "babel.config.json", "gradle-wrapper.properties", "Snakefile", "net.tf.json",
+            "kustomization.yml", "requirements-dev.txt", "Pipfile", "tsconfig.build.json",
+            "buf.gen.yaml", "docs/conf.py", "book.toml", "mypy.ini", "build.js", "x.webloc",
+            "a.nimble", "pip.conf", "PKGBUILD",
         ] {
             assert_eq!(reason(path, None), None, "{path}");
             assert!(reason(path, Some("x")).is_some(), "{path}");
@@ -175,16 +148,8 @@ mod tests {
     #[test]
     fn ordinary_files_are_not_reviewed() {
         for path in [
-            "src/main.py",
-            "README.md",
-            "docs/guide.md",
-            "src/lib.rs",
-            "a.b/c.txt",
-            "data/x.json",
-            "src/agent.py",
-            "llm/gemini.rs",
-            "src/rules.rs",
-            "docs/requirements.md",
+            "src/main.py", "README.md", "docs/guide.md", "src/lib.rs", "a.b/c.txt", "data/x.json",
+            "src/agent.py", "llm/gemini.rs", "src/rules.rs", "docs/requirements.md",
             "src/tools.py",
         ] {
             assert_eq!(reason(path, Some("x = 1  #!\n")), None, "{path}");

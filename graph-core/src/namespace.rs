@@ -122,12 +122,7 @@ mod tests {
             assert!(belongs_to(inside, own), "{inside}");
         }
         for outside in [
-            "",
-            "debate:1f",
-            "debate:1f|3",
-            "debate:1f|2|1",
-            "debate:1f|22",
-            "debate",
+            "", "debate:1f", "debate:1f|3", "debate:1f|2|1", "debate:1f|22", "debate",
             "x|debate:1f|2",
         ] {
             assert!(!belongs_to(outside, own), "{outside}");

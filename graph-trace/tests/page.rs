@@ -103,17 +103,8 @@ async fn every_superstep_is_reachable_by_keyboard() {
     let listed = browser
         .eval("[...document.querySelectorAll('#rows .row .name')].map((it) => it.textContent)");
     let expected = [
-        "Input, step 0",
-        "Superstep 1",
-        "plan",
-        "Superstep 2",
-        "write",
-        "write",
-        "Superstep 3",
-        "naming",
-        "Input, step 0",
-        "Superstep 1",
-        "name",
+        "Input, step 0", "Superstep 1", "plan", "Superstep 2", "write", "write", "Superstep 3",
+        "naming", "Input, step 0", "Superstep 1", "name",
     ];
     assert_eq!(listed, json!(expected));
     browser.press("Home");

@@ -67,12 +67,8 @@ fn system_prompts_contain_their_rules() {
         has(
             &maker.system_prompt,
             &[
-                "board of directors",
-                "moderately",
-                "large effect",
-                "specific counter-argument",
-                "F1 and F2",
-                "concede",
+                "board of directors", "moderately", "large effect", "specific counter-argument",
+                "F1 and F2", "concede",
             ],
         );
     }

@@ -126,9 +126,7 @@ fn invalid_findings_are_reported() {
 #[test]
 fn recommendations_are_detected() {
     for advice in [
-        "Expand into Asia.",
-        "Margins fell. Cut costs now!",
-        "The firm needs to act.",
+        "Expand into Asia.", "Margins fell. Cut costs now!", "The firm needs to act.",
         "We recommend patience.",
     ] {
         assert!(find_recommendation(advice).is_some(), "{advice}");

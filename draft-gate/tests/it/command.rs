@@ -198,13 +198,7 @@ fn unreadable_files_are_named_in_errors() {
     let waiting = ws.propose_deletion("src/a.py");
     let fingerprint = waiting.fingerprint.to_string();
     let amend = [
-        "amend",
-        &waiting.set,
-        "--fingerprint",
-        &fingerprint,
-        "--path",
-        "src/a.py",
-        "--with",
+        "amend", &waiting.set, "--fingerprint", &fingerprint, "--path", "src/a.py", "--with",
         "nosuch.txt",
     ];
     for args in [&["extract", "--task", "t", "nosuch.txt"][..], &amend] {

@@ -172,13 +172,8 @@ impl Guard {
     /// kind of error response as other failures.
     pub fn wrap(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
         let expose = [
-            "x-request-id",
-            "retry-after",
-            "location",
-            "content-location",
-            "x-pagination-total",
-            "x-pagination-next",
-            "preference-applied",
+            "x-request-id", "retry-after", "location", "content-location", "x-pagination-total",
+            "x-pagination-next", "preference-applied",
         ];
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION, header::CACHE_CONTROL];
         let more = ["x-api-key", "last-event-id", "prefer", "traceparent", "mcp-protocol-version"];

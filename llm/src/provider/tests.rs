@@ -45,9 +45,7 @@ fn keys_and_defaults_are_resolved() {
         ),
         ("groq", "GROQ_API_KEY", "openai/gpt-oss-20b", "https://api.groq.com/openai/v1"),
         (
-            "openrouter",
-            "OPENROUTER_API_KEY",
-            "anthropic/claude-haiku-4.5",
+            "openrouter", "OPENROUTER_API_KEY", "anthropic/claude-haiku-4.5",
             "https://openrouter.ai/api/v1",
         ),
         ("ollama", "", "qwen2.5-coder:7b", "http://127.0.0.1:11434/"),

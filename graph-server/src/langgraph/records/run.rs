@@ -75,17 +75,8 @@ impl RunStatus {
 
 /// Fields of runs that a list can select.
 pub(in crate::langgraph) const RUN_FIELDS: [&str; 11] = [
-    "run_id",
-    "thread_id",
-    "assistant_id",
-    "created_at",
-    "updated_at",
-    "status",
-    "metadata",
-    "kwargs",
-    "multitask_strategy",
-    "cancel_reason",
-    "attempt",
+    "run_id", "thread_id", "assistant_id", "created_at", "updated_at", "status", "metadata",
+    "kwargs", "multitask_strategy", "cancel_reason", "attempt",
 ];
 
 impl Document for Run {

@@ -7,14 +7,7 @@ use crate::langgraph::error::{ApiError, ApiResult};
 
 /// Channels of the protocol. Channels of named custom events, `custom:NAME`, are not listed.
 const CHANNELS: [&str; 9] = [
-    "values",
-    "updates",
-    "messages",
-    "tools",
-    "lifecycle",
-    "input",
-    "checkpoints",
-    "tasks",
+    "values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks",
     "custom",
 ];
 
