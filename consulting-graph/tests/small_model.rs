@@ -10,10 +10,7 @@
 //! ```
 #![cfg(feature = "local")]
 #![expect(clippy::print_stdout, reason = "prints how many answers were usable")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helper functions of tests are not covered by the allow-in-tests setting"
-)]
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
     collections::BTreeMap,
