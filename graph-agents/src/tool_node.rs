@@ -44,14 +44,12 @@ use crate::{
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<MessagesState>::new().node(tools).edge(START, tools).compile()?;
 /// let call = AiMessage::new("").tool_call(ToolCall::new("add", json!({"a": 2, "b": 3}), "call-1"));
 /// let state = graph.invoke(MessagesState { messages: vec![call.into()] }, ()).await?;
 /// assert_eq!(state.messages[1].text(), "5");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct ToolNode {

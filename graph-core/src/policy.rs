@@ -28,8 +28,7 @@ use crate::error::NodeError;
 ///     .edge(START, fetch)
 ///     .compile()?;
 /// # let _ = graph;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct RetryPolicy {
@@ -143,8 +142,7 @@ impl fmt::Debug for RetryPolicy {
 ///     .cache(MemoryCache::new())
 ///     .compile()?;
 /// # let _ = graph;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {

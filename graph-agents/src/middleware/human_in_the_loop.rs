@@ -51,8 +51,7 @@ const NOTICE: &str = "A human reviewer changed this tool call before it was exec
 ///     format!("Deleted {name}.")
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("delete_file", json!({"name": "notes.md"}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("I kept it.")]);
 /// let agent = Agent::new(model)
@@ -66,8 +65,7 @@ const NOTICE: &str = "A human reviewer changed this tool call before it was exec
 /// let decision = json!({"type": "reject", "message": "I need this file."});
 /// let outcome = conversation.resume(json!({"decisions": [decision]})).await?;
 /// assert_eq!(outcome.text(), "I kept it.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {

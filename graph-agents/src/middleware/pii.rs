@@ -44,15 +44,13 @@ pub enum PiiStrategy {
 ///     middleware::{Pii, PiiStrategy},
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Thank you.")]))
 ///     .middleware(Pii::new("email")?.strategy(PiiStrategy::Redact))
 ///     .compile()?;
 /// let outcome = agent.run("Write to ann@example.org.").await?;
 /// assert_eq!(outcome.messages[0].text(), "Write to [REDACTED_EMAIL].");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Pii {

@@ -46,8 +46,7 @@ pub use executor::{CommandExecutor, CommandResult, CommandSession};
 /// let commands = AllowedCommands::new(std::env::temp_dir(), ["ls", "wc"])?;
 /// let shell = Shell::new(commands);
 /// # let _ = shell;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct Shell {

@@ -56,8 +56,7 @@ struct UnknownMaximum(f64);
 ///     middleware::{Size, Summarization},
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let summaries = ScriptedModel::new([AiMessage::new("Ann likes tea.")]);
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("You are welcome.")]))
 ///     .middleware(
@@ -74,8 +73,7 @@ struct UnknownMaximum(f64);
 /// let outcome = agent.run(messages).await?;
 /// assert!(outcome.messages[0].text().contains("Ann likes tea."));
 /// assert_eq!(outcome.messages.len(), 3);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Summarization {

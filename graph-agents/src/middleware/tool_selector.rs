@@ -31,16 +31,14 @@ Your task is to choose the tools that are most relevant for answering the user's
 ///     "noon"
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let chooser = ScriptedModel::new([AiMessage::new(r#"{"tools": ["clock"]}"#)]);
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("It is noon.")]))
 ///     .tools([clock()])
 ///     .middleware(ToolSelector::new().model(chooser).max_tools(3))
 ///     .compile()?;
 /// assert_eq!(agent.run("What time is it?").await?.text(), "It is noon.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct ToolSelector {

@@ -197,13 +197,11 @@ impl Tool {
     ///     a + b
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let model = Scripted::new("m", |it: &Request| format!("strict: {}", it.tools[0].strict));
     /// let agent = Agent::new(LlmModel::new(Llm::new(model))).tools([add()]).compile()?;
     /// assert_eq!(agent.run("Hi").await?.text(), "strict: true");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     #[must_use]
     pub fn strict(self) -> Self {

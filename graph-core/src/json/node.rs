@@ -99,15 +99,13 @@ pub struct JsonNode<F, C> {
 /// use graph_core::{JsonFieldKind, JsonStateSchema, START, json_node};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let schema = JsonStateSchema::new([("name", JsonFieldKind::Last), ("log", JsonFieldKind::Append)])?;
 /// let greet = json_node("greet", |input, _| async move { Ok(json!({ "log": [input.get("name")] })) });
 /// let graph = schema.graph().node(greet).edge(START, "greet").compile()?;
 /// let state = graph.invoke(schema.input(json!({ "name": "Ada" }))?, ()).await?;
 /// assert_eq!(state.to_value(), json!({ "name": "Ada", "log": ["Ada"] }));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn json_node<F, C, Fut, R>(name: impl Into<String>, body: F) -> JsonNode<F, C>
 where

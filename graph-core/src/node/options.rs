@@ -171,8 +171,7 @@ macro_rules! forward {
         /// let limit = Duration::from_secs(10);
         /// let graph = StateGraph::<Page>::new().node(fetch.retry(3).timeout(limit)).edge(START, fetch);
         /// # graph.compile()?;
-        /// # Ok(())
-        /// # }
+        /// # Ok(()) }
         /// ```
         pub trait NodeExt: Sized {
             $($(#[$doc])* fn $name$(<$generic: $bound>)?(self, $($arg: $type),*) -> ConfiguredNode<Self> {
