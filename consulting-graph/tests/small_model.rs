@@ -35,9 +35,7 @@ const MAX_TOKENS: [(&str, u32); 5] = [
 
 /// Texts that identify a request after an unusable answer.
 const SECOND_REQUESTS: [&str; 4] = [
-    "could not be read",
-    "No findings could be read",
-    "This answer cannot be used yet:",
+    "could not be read", "No findings could be read", "This answer cannot be used yet:",
     "State one ",
 ];
 

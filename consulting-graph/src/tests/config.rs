@@ -25,8 +25,7 @@ fn the_default_configuration_follows_the_design() {
     assert_eq!(
         makers,
         [
-            "D1 (Growth Strategist)",
-            "D2 (Operational Pragmatist)",
+            "D1 (Growth Strategist)", "D2 (Operational Pragmatist)",
             "D3 (Stakeholder Value Advocate)"
         ]
     );
@@ -47,19 +46,9 @@ fn system_prompts_contain_their_rules() {
     has(
         &config.critic.system_prompt,
         &[
-            "chief financial officer",
-            "three companies",
-            "every weakness",
-            "Sharp",
-            "never oppose for the sake of it",
-            "Thorough",
-            "Specific",
-            "Fair",
-            "strongest claims",
-            "counter-example",
-            "risks that were played down",
-            "F1 and F2",
-            "acknowledge it",
+            "chief financial officer", "three companies", "every weakness", "Sharp",
+            "never oppose for the sake of it", "Thorough", "Specific", "Fair", "strongest claims",
+            "counter-example", "risks that were played down", "F1 and F2", "acknowledge it",
             "press harder",
         ],
     );

@@ -132,9 +132,7 @@ fn recommendations_are_detected() {
         assert!(find_recommendation(advice).is_some(), "{advice}");
     }
     for fact in [
-        "Return on equity is 21.6%.",
-        "Costs were cut.",
-        "Management expanded and invested.",
+        "Return on equity is 21.6%.", "Costs were cut.", "Management expanded and invested.",
         "Buybacks rose.",
     ] {
         assert_eq!(find_recommendation(fact), None, "{fact}");

@@ -128,8 +128,7 @@ fn diffs_are_colored_and_escape_workers_text() {
     ws.edit("src/a.py", &OLD.replace("six\n", "\u{1b}[2Jseven\n"));
     let colours = run(&ws, &["show"], "", &[("CLICOLOR_FORCE", "1")]).out;
     for part in [
-        "\u{1b}[31m-six\u{1b}[0m",
-        "\u{1b}[32m+\\u{1b}[2Jseven\u{1b}[0m",
+        "\u{1b}[31m-six\u{1b}[0m", "\u{1b}[32m+\\u{1b}[2Jseven\u{1b}[0m",
         "\u{1b}[33mreview\u{1b}[0m",
     ] {
         assert!(colours.contains(part), "{part:?} in {colours:?}");

@@ -69,8 +69,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .answer(Answer::List("Assistant"))
         .action(Read),
     post(
-        ASSISTANTS,
-        "/assistants/{assistant_id}/latest",
+        ASSISTANTS, "/assistants/{assistant_id}/latest",
         "Select the current version of an assistant",
     )
     .body("VersionSelect")

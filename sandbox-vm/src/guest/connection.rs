@@ -174,10 +174,7 @@ impl Connection {
         let terminal = |error| Fault::new(FaultCode::Terminal, error);
         let payload = protocol::encode(event).map_err(terminal)?;
         check_memory(
-            &payload,
-            MAX_EVENT_MEMORY,
-            "an event",
-            "use fewer stream modes or emit less at once",
+            &payload, MAX_EVENT_MEMORY, "an event", "use fewer stream modes or emit less at once",
         )?;
         let cancelled = || Fault::new(FaultCode::Refused, "the run was cancelled");
         let credit = self.credit_of(run).ok_or_else(cancelled)?;

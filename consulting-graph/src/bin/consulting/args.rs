@@ -741,19 +741,11 @@ mod tests {
     #[test]
     fn invalid_arguments_are_rejected() {
         for invalid in [
-            "run",
-            "run NVDA --as-of yesterday",
-            "run NVDA --concurrency 0",
-            "run NVDA --max-cost 0",
-            "run NVDA --first-byte-timeout 0",
-            "run NVDA --sandbox shed",
-            "run NVDA --quiet --plain",
-            "run NVDA --cluster --pool 2",
-            "run NVDA --cluster --keep-alive",
-            "serve --rate 0",
-            "serve --concurrency 16",
-            "serve --origin *",
-            "serve --origin https://example.org/",
+            "run", "run NVDA --as-of yesterday", "run NVDA --concurrency 0",
+            "run NVDA --max-cost 0", "run NVDA --first-byte-timeout 0", "run NVDA --sandbox shed",
+            "run NVDA --quiet --plain", "run NVDA --cluster --pool 2",
+            "run NVDA --cluster --keep-alive", "serve --rate 0", "serve --concurrency 16",
+            "serve --origin *", "serve --origin https://example.org/",
             "serve --host example.org:8000",
         ] {
             let line = std::iter::once("consulting").chain(invalid.split(' '));
