@@ -52,6 +52,7 @@ use crate::{
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct ToolNode {
     tools: Arc<[Tool]>,
     errors: ToolErrors,
@@ -102,13 +103,11 @@ impl ToolNode {
     }
 
     /// Sets which errors the node answers with a message to the model instead of failing.
-    #[must_use]
     pub fn errors(self, errors: ToolErrors) -> Self {
         Self { dependencies: self.dependencies, ..Self::build(self.tools, errors, self.wrappers) }
     }
 
     /// Wraps the execution of each call. The first wrapper is the outermost.
-    #[must_use]
     pub fn wrap(mut self, wrapper: ToolWrapper) -> Self {
         self.wrappers.push(wrapper);
         let dependencies = self.dependencies;
@@ -116,7 +115,6 @@ impl ToolNode {
     }
 
     /// Sets the dependencies of the tools.
-    #[must_use]
     pub fn dependencies(mut self, dependencies: Dependencies) -> Self {
         self.dependencies = dependencies;
         self

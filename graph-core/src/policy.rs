@@ -31,6 +31,7 @@ use crate::error::NodeError;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct RetryPolicy {
     pub(crate) max_attempts: u32,
     initial_interval: Duration,
@@ -57,7 +58,6 @@ impl RetryPolicy {
     }
 
     /// Sets the delay before the first retry, and the factor by which the delay grows with each further retry.
-    #[must_use]
     pub fn backoff(mut self, initial_interval: Duration, factor: f64) -> Self {
         self.initial_interval = initial_interval;
         self.backoff_factor = factor;
@@ -65,21 +65,18 @@ impl RetryPolicy {
     }
 
     /// Sets the maximum delay between attempts, not counting jitter.
-    #[must_use]
     pub fn max_interval(mut self, max_interval: Duration) -> Self {
         self.max_interval = max_interval;
         self
     }
 
     /// Disables jitter.
-    #[must_use]
     pub fn without_jitter(mut self) -> Self {
         self.jitter = false;
         self
     }
 
     /// Retries only after errors for which `retry_on` returns `true`.
-    #[must_use]
     pub fn retry_on(
         mut self,
         retry_on: impl Fn(&NodeError) -> bool + Send + Sync + 'static,

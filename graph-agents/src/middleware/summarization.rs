@@ -76,6 +76,7 @@ struct UnknownMaximum(f64);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Summarization {
     model: SharedModel,
     triggers: Vec<Vec<Size>>,
@@ -99,41 +100,35 @@ impl Summarization {
     }
 
     /// Summarises when the conversation reaches this size. If there are several triggers, any one of them suffices.
-    #[must_use]
     pub fn trigger(self, size: Size) -> Self {
         self.trigger_all([size])
     }
 
     /// Summarises when the conversation reaches all of these sizes.
-    #[must_use]
     pub fn trigger_all(mut self, sizes: impl IntoIterator<Item = Size>) -> Self {
         self.triggers.push(sizes.into_iter().collect());
         self
     }
 
     /// Sets how much of the conversation is kept.
-    #[must_use]
     pub fn keep(mut self, size: Size) -> Self {
         self.keep = size;
         self
     }
 
     /// Sets how tokens are counted.
-    #[must_use]
     pub fn counter(mut self, counter: TokenCounter) -> Self {
         self.counter = counter;
         self
     }
 
     /// Sets the prompt for the summary. `{messages}` is replaced with the messages to summarise.
-    #[must_use]
     pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = prompt.into();
         self
     }
 
     /// Sets the maximum number of tokens to summarise. `None`: no limit.
-    #[must_use]
     pub fn trim_tokens(mut self, tokens: Option<usize>) -> Self {
         self.trim_tokens = tokens;
         self

@@ -84,6 +84,7 @@ impl JsonReturn {
 }
 
 /// A node of a dynamic graph: see [`json_node`].
+#[must_use]
 pub struct JsonNode<F, C> {
     name: Label,
     body: F,
@@ -127,14 +128,12 @@ where
 
 impl<F, C> JsonNode<F, C> {
     /// Restricts which fields of the state the node sees.
-    #[must_use]
     pub fn reads<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.reads = Some(Arc::new(fields.into_iter().map(Into::into).collect()));
         self
     }
 
     /// Declares the nodes that the node's commands can lead to, for validation and drawings.
-    #[must_use]
     pub fn destinations<N: Into<String>>(
         mut self,
         destinations: impl IntoIterator<Item = N>,
@@ -145,7 +144,6 @@ impl<F, C> JsonNode<F, C> {
 
     /// Declares the nodes of the parent graph that the node's commands to it can lead to, for validation and drawings of
     /// the parent. Without a declaration, they are only known at run time.
-    #[must_use]
     pub fn parent_destinations<N: Into<String>>(
         mut self,
         destinations: impl IntoIterator<Item = N>,
