@@ -76,7 +76,6 @@ pub fn copy_if_exists(from: &Path, to: &Path) -> Result<(), FileError> {
 
 /// Replaces the path of a directory in a message by `name`, for readers who must not see the paths of this host. A
 /// relative path is left as it is, but its canonical form is replaced.
-#[must_use]
 pub fn redact_dir(message: &str, dir: &Path, name: &str) -> String {
     let paths = [Some(dir.to_owned()), dir.canonicalize().ok()];
     let absolute = paths.into_iter().flatten().filter(|it| it.is_absolute());

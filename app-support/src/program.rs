@@ -1,13 +1,14 @@
 //! Output, logging and signals of a program.
 
 use std::{
+    env,
     io::{self, ErrorKind, IsTerminal, Write, stderr, stdout},
     path::Path,
 };
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 pub use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::files::FileError;
 
@@ -24,13 +25,21 @@ pub fn print(text: &str) -> Result<(), FileError> {
 
 /// Starts logging to stderr, at `level` unless `RUST_LOG` sets other levels.
 pub fn init_logging(level: LevelFilter) {
-    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal());
-    // `init` panics if a subscriber is already installed, but the programs do not install any other.
-    subscriber.init();
+    // `Targets` needs no regular expressions, unlike `EnvFilter`, which also filters by the values of fields.
+    let levels = env::var("RUST_LOG").ok().filter(|it| !it.is_empty());
+    let levels = levels.and_then(|it| match it.parse::<Targets>() {
+        Ok(levels) => Some(levels),
+        Err(error) => {
+            eprintln!(
+                "RUST_LOG is ignored: {error}; an example of a valid value is `warn,llm=debug`"
+            );
+            None
+        }
+    });
+    let levels = levels.unwrap_or_else(|| Targets::new().with_default(level));
+    let output = fmt::layer().with_writer(stderr).with_ansi(stderr().is_terminal());
+    // `init` panics if another subscriber is already installed, but programs install no other one.
+    tracing_subscriber::registry().with(output).with(levels).init();
 }
 
 /// Signals that stop a server: SIGTERM and SIGINT.

@@ -160,16 +160,6 @@ enum Page {
 /// Builds a loop that appends to a list. The stopwatch measures the time from the end of the first step to the end of
 /// the last step.
 pub fn append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
-    growing(watch).compile().expect("the graph is valid")
-}
-
-/// Like [`append_graph`], but with a new `MemorySaver`.
-pub fn checkpointed_append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
-    let graph = growing(watch).checkpointer(MemorySaver::new());
-    graph.compile().expect("the graph is valid")
-}
-
-fn growing(watch: Stopwatch) -> StateGraph<Log> {
     let page = move |log: &Log| {
         let length = log.lines.len();
         if length == log.from + 1 {
@@ -181,18 +171,13 @@ fn growing(watch: Stopwatch) -> StateGraph<Log> {
         watch.stop();
         Page::Full
     };
-    StateGraph::new().node(write).edge(START, write).branch(write, page)
+    let graph = StateGraph::new().node(write).edge(START, write).branch(write, page);
+    graph.compile().expect("the graph is valid")
 }
 
 /// Runs a loop that appends one item per step, and returns the final length of the list.
 pub async fn run_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
     let exit = graph.with(RunOptions::new().step_limit(NO_LIMIT)).run(log, ()).await;
-    exit.expect("the run succeeds").into_state().lines.len()
-}
-
-/// Runs a loop that appends one item per step. Each step is stored before the next one starts.
-pub async fn run_checkpointed_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
-    let exit = graph.thread("log", ()).with_options(stored()).run(log).await;
     exit.expect("the run succeeds").into_state().lines.len()
 }
 

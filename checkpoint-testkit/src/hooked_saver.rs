@@ -48,8 +48,7 @@ pub trait WriteHook: Send + Sync + fmt::Debug {
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let saver = HookedSaver::new(Arc::new(MemorySaver::new()), DiskFull);
 /// assert!(saver.write(Vec::new()).await.is_err());
 /// assert!(saver.threads().await.unwrap().is_empty());

@@ -17,8 +17,7 @@
 //! use checkpoint_testkit::checkpointer;
 //! use graph_core::checkpoint::{Checkpointer, MemorySaver};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! // In a test: `#[tokio::test] async fn saver_conforms() { … }`
 //! let new_saver = || async { Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer> };
 //! checkpointer::run(new_saver).await.assert();

@@ -9,8 +9,7 @@
 //! use checkpoint_testkit::store;
 //! use graph_core::store::{InMemoryStore, Store};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! // In a test: `#[tokio::test] async fn the_store_conforms() { … }`
 //! let report = store::run(|settings| async {
 //!     Arc::new(InMemoryStore::new().with_settings(settings)) as Arc<dyn Store>

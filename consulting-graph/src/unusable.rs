@@ -19,20 +19,8 @@ const REFUSALS: [&str; 6] =
 /// Words that follow a start in [`REFUSALS`] if the sentence refuses the request, as opposed to, for example, "I cannot
 /// accept this number".
 const REFUSED_ACTIONS: [&str; 14] = [
-    "help",
-    "assist",
-    "comply",
-    "provide",
-    "answer",
-    "respond",
-    "fulfil",
-    "do that",
-    "do this",
-    "discuss",
-    "engage",
-    "create",
-    "generate",
-    "continue with this",
+    "help", "assist", "comply", "provide", "answer", "respond", "fulfil", "do that", "do this",
+    "discuss", "engage", "create", "generate", "continue with this",
 ];
 
 /// Returns why an answer cannot be used: it is empty, a refusal, or too long. Returns `None` if it can be used.

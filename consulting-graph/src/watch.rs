@@ -82,15 +82,8 @@ pub(crate) fn observe(
 /// Returns whether a text concedes a point to the other side.
 fn concedes(sentence: &str) -> bool {
     const PHRASES: &[&str] = &[
-        "i concede",
-        "i withdraw",
-        "i drop",
-        "i give up",
-        "i no longer",
-        "i accept your",
-        "i stand corrected",
-        "you are right",
-        "you're right",
+        "i concede", "i withdraw", "i drop", "i give up", "i no longer", "i accept your",
+        "i stand corrected", "you are right", "you're right",
     ];
     let lower = sentence.to_lowercase();
     PHRASES.iter().any(|it| lower.contains(it))

@@ -1,8 +1,5 @@
 //! Tests of the command line: output, files and exit status.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helper functions of tests are not covered by the allow-in-tests setting"
-)]
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 #[path = "cli/incomplete.rs"]
 mod incomplete;

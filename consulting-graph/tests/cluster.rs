@@ -1,9 +1,6 @@
 //! The pipeline on several worker processes, with a real PostgreSQL server and, if it is installed, a real Restate server.
 #![cfg(feature = "cluster")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helper functions of tests are not covered by the allow-in-tests setting"
-)]
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
     fs::{self, File},

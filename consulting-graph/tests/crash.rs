@@ -1,9 +1,6 @@
 //! Runs of the program with a provider over HTTP: kills a run at every model call and checks that no call is paid for
 //! twice.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helper functions of tests are not covered by the allow-in-tests setting"
-)]
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 mod canned;
 

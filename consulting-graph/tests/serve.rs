@@ -1,8 +1,5 @@
 //! Tests of the server over real connections.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helper functions of tests are not covered by the allow-in-tests setting"
-)]
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 mod canned;
 mod document;

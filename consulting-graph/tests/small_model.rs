@@ -10,10 +10,7 @@
 //! ```
 #![cfg(feature = "local")]
 #![expect(clippy::print_stdout, reason = "prints how many answers were usable")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helper functions of tests are not covered by the allow-in-tests setting"
-)]
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
     collections::BTreeMap,
@@ -38,9 +35,7 @@ const MAX_TOKENS: [(&str, u32); 5] = [
 
 /// Texts that identify a request after an unusable answer.
 const SECOND_REQUESTS: [&str; 4] = [
-    "could not be read",
-    "No findings could be read",
-    "This answer cannot be used yet:",
+    "could not be read", "No findings could be read", "This answer cannot be used yet:",
     "State one ",
 ];
 

@@ -98,16 +98,13 @@ mod tests {
     #[test]
     fn hosts_with_characters_like_separators_are_disguised() {
         for url in [
-            "https://a.com\u{2215}x.org/y",
-            "(https://a.com\u{2044}x@b.org)",
+            "https://a.com\u{2215}x.org/y", "(https://a.com\u{2044}x@b.org)",
             "http://a\u{ff0e}com/",
         ] {
             assert!(disguised_url(&format!("see {url} here")).is_some(), "{url}");
         }
         for line in [
-            "https://a.com/x\u{2215}y",
-            "см. https://a.com\u{2026}",
-            "网址：https://a.com，然后",
+            "https://a.com/x\u{2215}y", "см. https://a.com\u{2026}", "网址：https://a.com，然后",
             "a\u{2215}b",
         ] {
             assert_eq!(disguised_url(line), None, "{line}");

@@ -131,7 +131,6 @@ impl Gate {
 
     /// Sets the runner for project checks. If no runner is set and the contract has checks, every change set is
     /// escalated.
-    #[must_use]
     pub fn with_checks(mut self, checks: impl ProjectChecks + 'static) -> Self {
         self.checks = Some(Arc::new(checks));
         self

@@ -30,13 +30,10 @@ pub(crate) struct LogHead {
     /// Hash of the line that is being written.
     pub(crate) next: Option<Digest>,
     /// Length of the log in bytes. `None` if an earlier version of the gate wrote this head.
-    #[serde(default)]
     pub(crate) bytes: Option<u64>,
     /// Hash of the line before the last one.
-    #[serde(default)]
     pub(crate) previous: Option<Digest>,
     /// Length of the log in bytes with the line that is being written.
-    #[serde(default)]
     pub(crate) next_bytes: Option<u64>,
     /// Write counter. The slot with the larger value is the current one.
     #[serde(default)]

@@ -104,11 +104,8 @@ mod tests {
         assert_eq!(password_cell("| db1 | admin | Fa1con!wing |"), Some("Fa1con!wing"));
         assert_eq!(password_cell("|Fa1con!wing|admin|"), Some("Fa1con!wing"));
         for row in [
-            "| password | Sha256+Salt |",
-            "| owner | Jane.Doe1@example.com |",
-            "| password | My-Service_release2 |",
-            "| see the section Fa1con!wing |",
-            "|",
+            "| password | Sha256+Salt |", "| owner | Jane.Doe1@example.com |",
+            "| password | My-Service_release2 |", "| see the section Fa1con!wing |", "|",
         ] {
             assert_eq!(password_cell(row), None, "{row}");
         }

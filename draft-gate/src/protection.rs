@@ -2,74 +2,22 @@
 
 /// Directories that workers may not access, at any depth.
 const PROTECTED_DIRS: [&str; 17] = [
-    ".git",
-    ".hg",
-    ".svn",
-    ".jj",
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".gcloud",
-    ".oci",
-    ".kube",
-    ".docker",
-    ".terraform.d",
-    ".password-store",
-    ".vault",
-    ".codex",
-    "_handoff",
+    ".git", ".hg", ".svn", ".jj", ".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".oci", ".kube",
+    ".docker", ".terraform.d", ".password-store", ".vault", ".codex", "_handoff",
 ];
 
 /// Names of files that contain credentials.
 const CREDENTIAL_FILES: [&str; 26] = [
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".claude.json",
-    "kubeconfig",
-    "authinfo",
-    ".authinfo",
-    "wallet.dat",
-    "id_ecdsa_sk",
-    "id_ed25519_sk",
-    "service-account.json",
-    ".vault-token",
-    ".s3cfg",
-    ".boto",
-    "terraform.tfstate",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".htpasswd",
-    ".git-credentials",
-    ".dockercfg",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
+    ".my.cnf", ".mylogin.cnf", ".claude.json", "kubeconfig", "authinfo", ".authinfo", "wallet.dat",
+    "id_ecdsa_sk", "id_ed25519_sk", "service-account.json", ".vault-token", ".s3cfg", ".boto",
+    "terraform.tfstate", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd",
+    ".git-credentials", ".dockercfg", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
 ];
 
 /// Extensions of files that contain cryptographic keys or credentials.
 const KEY_EXTENSIONS: [&str; 17] = [
-    ".pem",
-    ".key",
-    ".p12",
-    ".p8",
-    ".pfx",
-    ".jks",
-    ".keystore",
-    ".keytab",
-    ".kdbx",
-    ".kdb",
-    ".ppk",
-    ".asc",
-    ".agekey",
-    ".ovpn",
-    ".kubeconfig",
-    ".tfvars",
-    ".tfstate",
+    ".pem", ".key", ".p12", ".p8", ".pfx", ".jks", ".keystore", ".keytab", ".kdbx", ".kdb", ".ppk",
+    ".asc", ".agekey", ".ovpn", ".kubeconfig", ".tfvars", ".tfstate",
 ];
 
 /// Suffixes that mark backup copies.
@@ -81,18 +29,7 @@ const CREDENTIAL_WORDS: [&str; 6] =
 
 /// Extensions of data files.
 const DATA_EXTENSIONS: [&str; 13] = [
-    "",
-    "json",
-    "yaml",
-    "yml",
-    "toml",
-    "ini",
-    "cfg",
-    "conf",
-    "txt",
-    "xml",
-    "properties",
-    "csv",
+    "", "json", "yaml", "yml", "toml", "ini", "cfg", "conf", "txt", "xml", "properties", "csv",
     "enc",
 ];
 

@@ -31,18 +31,8 @@ const MIN_ONE_CASE_KEY: usize = 20;
 
 /// The first characters of public keys, in the formats of OpenSSH and DER.
 const PUBLIC_KEYS: [&str; 12] = [
-    "pk.eyJ",
-    "AAAAB3Nza",
-    "AAAAC3Nza",
-    "AAAAE2Vj",
-    "MIIBIjAN",
-    "MIICIjAN",
-    "MFkwEwYH",
-    "MHYwEAYH",
-    "MCowBQYD",
-    "MIGfMA0G",
-    "ssh-",
-    "public",
+    "pk.eyJ", "AAAAB3Nza", "AAAAC3Nza", "AAAAE2Vj", "MIIBIjAN", "MIICIjAN", "MFkwEwYH", "MHYwEAYH",
+    "MCowBQYD", "MIGfMA0G", "ssh-", "public",
 ];
 
 /// Returns how severe it is that a line assigns this value, or `None` if the value is not a secret.

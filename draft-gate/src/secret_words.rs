@@ -229,13 +229,8 @@ mod tests {
     #[test]
     fn only_values_made_of_placeholder_words_are_placeholders() {
         for value in [
-            "changeme",
-            "your-api-key-here",
-            "test1234",
-            "dummy_token",
-            "xxxxxxxx",
-            "testPassword1",
-            "****",
+            "changeme", "your-api-key-here", "test1234", "dummy_token", "xxxxxxxx",
+            "testPassword1", "****",
         ] {
             assert!(is_placeholder(value), "{value}");
         }

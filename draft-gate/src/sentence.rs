@@ -19,14 +19,7 @@ static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// First words of settings in which a password follows a host or user name.
 const OWNERS: [&str; 8] = [
-    "machine",
-    "default",
-    "login",
-    "user",
-    "username",
-    "userlist",
-    "proxy_set_header",
-    "add_header",
+    "machine", "default", "login", "user", "username", "userlist", "proxy_set_header", "add_header",
 ];
 
 /// nginx directives that name an upstream server.

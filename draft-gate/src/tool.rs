@@ -123,7 +123,6 @@ impl Submission {
     }
 
     /// Announces that further drafts of the same change set will follow.
-    #[must_use]
     pub fn more_to_come(mut self) -> Self {
         self.more_to_come = true;
         self

@@ -241,20 +241,8 @@ mod tests {
         }
         assert!(n_ignorable > 4_000, "{n_ignorable}");
         for char in [
-            '\u{115f}',
-            '\u{1160}',
-            '\u{3164}',
-            '\u{ffa0}',
-            '\u{2800}',
-            '\u{34f}',
-            '\u{17b4}',
-            '\u{180b}',
-            '\u{200b}',
-            '\u{2064}',
-            '\u{e0041}',
-            '\u{e000}',
-            '\u{7f}',
-            '\u{85}',
+            '\u{115f}', '\u{1160}', '\u{3164}', '\u{ffa0}', '\u{2800}', '\u{34f}', '\u{17b4}',
+            '\u{180b}', '\u{200b}', '\u{2064}', '\u{e0041}', '\u{e000}', '\u{7f}', '\u{85}',
             '\u{378}',
         ] {
             assert!(is_invisible(char), "{}", char.escape_unicode());
@@ -285,20 +273,9 @@ mod tests {
     #[test]
     fn words_that_look_like_ascii_are_confusable() {
         for word in [
-            "p\u{430}ypal",
-            "\u{440}ayload",
-            "\u{3bf}pen",
-            "adm\u{456}n",
-            "ｐass",
-            "𝐩𝐚𝐬𝐬",
-            "env\u{1c3}",
-            "\u{261}et",
-            "ﬁle",
-            "s\u{441}ope",
-            "x\u{430}",
-            "\u{13a0}BC",
-            "adm\u{2d7f}in",
-            "adm\u{1039}in",
+            "p\u{430}ypal", "\u{440}ayload", "\u{3bf}pen", "adm\u{456}n", "ｐass", "𝐩𝐚𝐬𝐬",
+            "env\u{1c3}", "\u{261}et", "ﬁle", "s\u{441}ope", "x\u{430}", "\u{13a0}BC",
+            "adm\u{2d7f}in", "adm\u{1039}in",
         ] {
             assert!(confusable_word(word).is_some(), "{word}");
         }

@@ -61,7 +61,6 @@ const DEFAULT_INPUTS: u64 = 2_000;
 /// });
 /// ```
 #[derive(Clone, Debug)]
-#[must_use]
 pub struct Fuzzer {
     name: &'static str,
     dir: PathBuf,

@@ -58,15 +58,13 @@ graph_core::readable_debug!(ChatError);
 /// use graph_agents::{Agent, AiMessage, Chat, ScriptedModel};
 /// use graph_core::MemorySaver;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let model = ScriptedModel::new([AiMessage::new("Hello!")]);
 /// let agent = Agent::new(model).checkpointer(MemorySaver::new()).compile()?;
 /// let mut output = Vec::new();
 /// Chat::new(&agent).conversation("ann").run("hi\n".as_bytes(), &mut output).await?;
 /// assert_eq!(String::from_utf8(output)?, "> Hello!\n> \n");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

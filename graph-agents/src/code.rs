@@ -58,6 +58,7 @@ const MAX_DEPTH: usize = 8;
 /// }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct CodeTools {
     sandboxes: Sandboxes,
     limits: ExecLimits,
@@ -73,21 +74,18 @@ impl CodeTools {
     }
 
     /// Sets the limits of each program. By default, 30 seconds and 64 KiB of output.
-    #[must_use]
     pub fn limits(mut self, limits: ExecLimits) -> Self {
         self.limits = limits;
         self
     }
 
     /// Sets the time after which a thread's sandbox is replaced. The default is one hour.
-    #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
     }
 
     /// Does not mark results as untrusted data. Use it if the programs process only your own data.
-    #[must_use]
     pub fn trusted(mut self) -> Self {
         self.trusted = true;
         self

@@ -155,8 +155,7 @@ impl JumpTo {
 ///     Command::new().update(Update::new().set("user", name).messages([answer]))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("remember_name", json!({"name": "Ann"}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Hello, Ann!")]);
 /// let agent = Agent::new(model)
@@ -165,8 +164,7 @@ impl JumpTo {
 ///     .compile()?;
 /// let outcome = agent.run("I am Ann.").await?;
 /// assert_eq!(outcome.state.get("user"), Some(&json!("Ann")));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]

@@ -82,16 +82,14 @@ impl fmt::Debug for Dependencies {
 ///     format!("{title} costs {}", prices.0)
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("price", json!({"title": "Emma"}), "call-1");
 /// let model = || ScriptedModel::new([AiMessage::new("").tool_call(call.clone()), AiMessage::new("ok")]);
 /// let outcome = Agent::new(model()).tools([price()]).dependency(Prices(9)).compile()?.run("hi").await?;
 /// assert_eq!(outcome.messages[2].text(), "Emma costs 9");
 /// // A missing dependency is found when the agent is compiled.
 /// assert!(Agent::new(model()).tools([price()]).compile().is_err());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct Dep<T>(Arc<T>);
 

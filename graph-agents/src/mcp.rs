@@ -7,16 +7,14 @@
 //! use graph_agents::{Agent, ScriptedModel, AiMessage, mcp::{McpClient, McpOptions}};
 //! use tokio::process::Command;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = ScriptedModel::new([AiMessage::new("noon")]);
 //! let mut command = Command::new("python3");
 //! command.args(["-m", "mcp_server_time"]);
 //! let clock = McpClient::stdio(command, McpOptions::new()).await?;
 //! let agent = Agent::new(model).tools(clock.tools().await?).compile()?;
 //! agent.run("What time is it in Tokyo?").await?;
-//! # Ok(())
-//! # }
+//! # Ok(()) }
 //! ```
 //!
 //! An [`AgentServer`] offers a whole agent as one tool of an MCP server.

@@ -25,8 +25,7 @@ use crate::{AgentError, model::OutputSchema};
 ///     degrees: i32,
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Without native support, the model answers by calling a tool with the name of the type.
 /// let call = ToolCall::new("Forecast", json!({"city": "Rome", "degrees": 21}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call)]);
@@ -34,8 +33,7 @@ use crate::{AgentError, model::OutputSchema};
 /// let outcome = agent.run("How is the weather in Rome?").await?;
 /// let forecast = Forecast { city: "Rome".into(), degrees: 21 };
 /// assert_eq!(outcome.response::<Forecast>(), Some(forecast));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ResponseFormat {

@@ -114,16 +114,14 @@ fn parse(messages: Option<&Value>) -> Result<MessageList, NodeError> {
 /// use graph_core::JsonFieldKind;
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Hello, Ann!")]))
 ///     .state_field(StateField::new("user", JsonFieldKind::Last))
 ///     .compile()?;
 /// let input = agent.schema().input(json!({"messages": "Hi", "user": "Ann"}))?;
 /// let state = agent.invoke(input, ()).await?;
 /// assert_eq!(state.get("user"), Some(&json!("Ann")));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct StateField {

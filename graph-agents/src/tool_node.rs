@@ -44,16 +44,15 @@ use crate::{
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<MessagesState>::new().node(tools).edge(START, tools).compile()?;
 /// let call = AiMessage::new("").tool_call(ToolCall::new("add", json!({"a": 2, "b": 3}), "call-1"));
 /// let state = graph.invoke(MessagesState { messages: vec![call.into()] }, ()).await?;
 /// assert_eq!(state.messages[1].text(), "5");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct ToolNode {
     tools: Arc<[Tool]>,
     errors: ToolErrors,
@@ -104,13 +103,11 @@ impl ToolNode {
     }
 
     /// Sets which errors the node answers with a message to the model instead of failing.
-    #[must_use]
     pub fn errors(self, errors: ToolErrors) -> Self {
         Self { dependencies: self.dependencies, ..Self::build(self.tools, errors, self.wrappers) }
     }
 
     /// Wraps the execution of each call. The first wrapper is the outermost.
-    #[must_use]
     pub fn wrap(mut self, wrapper: ToolWrapper) -> Self {
         self.wrappers.push(wrapper);
         let dependencies = self.dependencies;
@@ -118,7 +115,6 @@ impl ToolNode {
     }
 
     /// Sets the dependencies of the tools.
-    #[must_use]
     pub fn dependencies(mut self, dependencies: Dependencies) -> Self {
         self.dependencies = dependencies;
         self

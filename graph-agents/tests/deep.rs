@@ -59,13 +59,8 @@ async fn wrong_calls_are_returned_to_the_model() {
     .await;
     assert_eq!(files, json!({"x": "bb"}));
     let parts = [
-        "invalid path",
-        "there is no file `x`",
-        "does not exist",
-        "Changed",
-        "occurs 2 times",
-        "does not contain",
-        "Changed",
+        "invalid path", "there is no file `x`", "does not exist", "Changed", "occurs 2 times",
+        "does not contain", "Changed",
     ];
     for ((status, text), part) in results.iter().zip(parts) {
         assert_eq!(*status == Status::Success, part == "Changed", "{text}");

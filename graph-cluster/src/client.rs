@@ -22,8 +22,7 @@ use crate::{
 /// ```
 /// use graph_cluster::{Client, PostgresQueue, RunStatus, RunStore, StartRun};
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
 /// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
 /// # let url = &fresh;
@@ -33,8 +32,7 @@ use crate::{
 /// assert_eq!(client.run("run-7").await?.status, RunStatus::Queued);
 /// client.cancel("run-7").await?;
 /// assert_eq!(client.wait("run-7").await?.status, RunStatus::Cancelled);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {

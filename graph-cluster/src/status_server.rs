@@ -32,16 +32,14 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// ```
 /// use graph_cluster::{Client, PostgresQueue, RunStore, status_routes};
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
 /// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
 /// # let url = &fresh;
 /// let client = Client::new(RunStore::connect(url).await?, PostgresQueue::new());
 /// let routes = axum::Router::new().nest("/cluster", status_routes(client));
 /// # let _ = routes;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn status_routes(client: Client) -> Router {
     operator_routes(client.clone()).merge(health_route(client))
@@ -57,14 +55,12 @@ pub fn status_routes(client: Client) -> Router {
 /// use graph_cluster::{Client, PostgresQueue, RunStore, serve_status, termination};
 /// use graph_server::http::{Guard, KeyHash};
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = RunStore::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
 /// let guard = Guard::new().key(KeyHash::of_checked(&std::env::var("STATUS_KEY")?)?);
 /// let listener = tokio::net::TcpListener::bind("0.0.0.0:9100").await?;
 /// serve_status(listener, Client::new(store, PostgresQueue::new()), guard, termination()).await?;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[cfg(feature = "server")]
 pub async fn serve_status(

@@ -46,8 +46,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
 /// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
 /// # let url = &fresh;
@@ -60,8 +59,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 /// let shutdown = graph_cluster::termination();
 /// # let shutdown = async {};
 /// worker.serve(PostgresQueue::new(), shutdown).await?;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[must_use = "a worker does nothing until `serve` is called"]
 pub struct Worker {

@@ -68,8 +68,7 @@ use crate::{
 /// # async fn square(state: &Square) -> SquareUpdate {
 /// #     Square::update().result(state.number * state.number)
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let cache = Arc::new(CountingCache::default());
 /// let graph = StateGraph::<Square>::new()
 ///     .node(square.cache(CachePolicy::new()))
@@ -80,8 +79,7 @@ use crate::{
 ///     graph.invoke(Square { number, ..Default::default() }, ()).await?;
 /// }
 /// assert_eq!(cache.hits.load(Ordering::Relaxed), 1);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[async_trait]
 pub trait Cache: Send + Sync + fmt::Debug {
@@ -136,8 +134,7 @@ pub struct CachedResult {
 ///     .cache(MemoryCache::new())
 ///     .compile()?;
 /// # let _ = graph;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCache {

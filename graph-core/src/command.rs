@@ -119,8 +119,7 @@ impl<S: State, R, P: Route> Command<S, R, P> {
     /// let draft = subgraph("draft", &drafting, |_: &Essay| Draft::default(), |_| Essay::update());
     /// let graph = StateGraph::<Essay>::new().node(&draft).node(help).edge(START, &draft).compile()?;
     /// assert!(graph.drawing(0).edges.iter().any(|it| it.from == "draft" && it.to == "help"));
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn parent<S2: State>(update: S2::Update, route: P) -> Self {
         let parent = ParentCommand {

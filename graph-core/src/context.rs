@@ -108,13 +108,11 @@ impl<C: Send + Sync + 'static> Context<C> {
     ///     Essay::update().topic(caller())
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// assert_eq!(graph.invoke(Essay::default(), ()).await?.topic, "write");
     /// assert_eq!(caller(), "nobody");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn current() -> Option<Self> {
         let task = current::get()?;

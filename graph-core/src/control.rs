@@ -15,8 +15,7 @@ use tokio::sync::Notify;
 /// # #[derive(State, Clone, Debug, Default)]
 /// # struct Counter { #[reduce(add)] value: u32 }
 /// # async fn count(_: &Counter) -> CounterUpdate { Counter::update().value(1) }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Counter>::new()
 /// #     .node(count)
 /// #     .edge(START, count)
@@ -29,8 +28,7 @@ use tokio::sync::Notify;
 /// let outcome = graph.thread("t", ()).with_options(options).run(Counter::default()).await?;
 /// assert!(!outcome.is_done());
 /// assert!(graph.thread("t", ()).proceed().await?.is_done());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct RunControl {

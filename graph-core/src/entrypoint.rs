@@ -38,8 +38,7 @@ use crate::{
 /// ```
 /// use graph_core::{Context, Entrypoint, MemorySaver};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let counter = Entrypoint::new("counter", |add: u64, last: Option<u64>, cx: Context| async move {
 ///     let fetched: u64 = cx.task("fetch", add, async { Ok(add * 10) }).await?;
 ///     Ok(last.unwrap_or(0) + fetched)
@@ -49,8 +48,7 @@ use crate::{
 /// let thread = counter.thread("t", ());
 /// assert_eq!(thread.run(1).await?.done(), Some(10));
 /// assert_eq!(thread.run(2).await?.done(), Some(30));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct Entrypoint<I, O, C = ()> {
     name: String,
@@ -64,8 +62,7 @@ pub struct Entrypoint<I, O, C = ()> {
 /// ```
 /// use graph_core::{Context, Entrypoint, Final, MemorySaver};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let greet = Entrypoint::new("greet", |name: String, visits: Option<u32>, _: Context| async move {
 ///     let visits = visits.unwrap_or(0) + 1;
 ///     Ok(Final { value: format!("Hello {name}, visit {visits}"), save: visits })
@@ -75,8 +72,7 @@ pub struct Entrypoint<I, O, C = ()> {
 /// let thread = greet.thread("ada", ());
 /// thread.run("Ada".to_owned()).await?;
 /// assert_eq!(thread.run("Ada".to_owned()).await?.done().as_deref(), Some("Hello Ada, visit 2"));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final<O, P> {
@@ -198,16 +194,14 @@ impl<I, O, C> fmt::Debug for Entrypoint<I, O, C> {
 /// ```
 /// use graph_core::{Context, Entrypoint};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let shout = Entrypoint::new("shout", |text: String, _: Option<String>, _: Context| async move {
 ///     Ok(text.to_uppercase())
 /// })
 /// .compile()?;
 /// assert_eq!(shout.invoke("tea".to_owned(), ()).await?, "TEA");
 /// assert!(shout.graph().mermaid().contains("entrypoint"));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct CompiledEntrypoint<I, O, C = ()> {
     graph: CompiledGraph<JsonState, C>,
@@ -247,8 +241,7 @@ impl<I, O, C> fmt::Debug for CompiledEntrypoint<I, O, C> {
 /// ```
 /// use graph_core::{Context, Entrypoint, MemorySaver};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let total = Entrypoint::new("total", |add: u64, last: Option<u64>, _: Context| async move {
 ///     Ok(last.unwrap_or(0) + add)
 /// })
@@ -259,8 +252,7 @@ impl<I, O, C> fmt::Debug for CompiledEntrypoint<I, O, C> {
 /// thread.save(10).await?;
 /// assert_eq!(thread.run(2).await?.done(), Some(12));
 /// assert_eq!(thread.saved::<u64>().await?, Some(12));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct EntrypointThread<I, O, C = ()> {
     thread: Thread<JsonState, C>,

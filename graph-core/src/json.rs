@@ -4,8 +4,7 @@
 //! use graph_core::{END, JsonFieldKind, JsonStateSchema, START, json_node};
 //! use serde_json::json;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let schema = JsonStateSchema::new([("log", JsonFieldKind::Append), ("topic", JsonFieldKind::Last)])?;
 //! let graph = schema
 //!     .graph()
@@ -18,8 +17,7 @@
 //!     .compile()?;
 //! let output = graph.invoke(schema.input(json!({"topic": "rust"}))?, ()).await?;
 //! assert_eq!(output.to_value(), json!({"topic": "rust", "log": ["hello \"rust\""]}));
-//! # Ok(())
-//! # }
+//! # Ok(()) }
 //! ```
 
 pub(crate) mod branch;

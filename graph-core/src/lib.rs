@@ -29,8 +29,7 @@
 //!     if essay.drafts.len() < 3 { Verdict::Again } else { Verdict::Good }
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let graph = StateGraph::<Essay>::new()
 //!     .node(write)
 //!     .edge(START, write)
@@ -38,8 +37,7 @@
 //!     .compile()?;
 //! let essay = graph.invoke(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
 //! assert_eq!(essay.drafts.len(), 3);
-//! # Ok(())
-//! # }
+//! # Ok(()) }
 //! ```
 //!
 //! # Concepts

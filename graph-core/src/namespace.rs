@@ -22,8 +22,7 @@ use serde::{Deserialize, Serialize};
 ///     visits: u32,
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let counter = StateGraph::<Counter>::new().node(count).edge(START, count).compile()?;
 /// let node = subgraph(
 ///     "counter",
@@ -40,8 +39,7 @@ use serde::{Deserialize, Serialize};
 /// let thread = graph.thread("home", ());
 /// thread.run(Page::update()).await?;
 /// assert_eq!(thread.run(Page::update()).await?.state().visits, 2);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -122,12 +120,7 @@ mod tests {
             assert!(belongs_to(inside, own), "{inside}");
         }
         for outside in [
-            "",
-            "debate:1f",
-            "debate:1f|3",
-            "debate:1f|2|1",
-            "debate:1f|22",
-            "debate",
+            "", "debate:1f", "debate:1f|3", "debate:1f|2|1", "debate:1f|22", "debate",
             "x|debate:1f|2",
         ] {
             assert!(!belongs_to(outside, own), "{outside}");

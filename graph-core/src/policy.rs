@@ -28,10 +28,10 @@ use crate::error::NodeError;
 ///     .edge(START, fetch)
 ///     .compile()?;
 /// # let _ = graph;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct RetryPolicy {
     pub(crate) max_attempts: u32,
     initial_interval: Duration,
@@ -58,7 +58,6 @@ impl RetryPolicy {
     }
 
     /// Sets the delay before the first retry, and the factor by which the delay grows with each further retry.
-    #[must_use]
     pub fn backoff(mut self, initial_interval: Duration, factor: f64) -> Self {
         self.initial_interval = initial_interval;
         self.backoff_factor = factor;
@@ -66,21 +65,18 @@ impl RetryPolicy {
     }
 
     /// Sets the maximum delay between attempts, not counting jitter.
-    #[must_use]
     pub fn max_interval(mut self, max_interval: Duration) -> Self {
         self.max_interval = max_interval;
         self
     }
 
     /// Disables jitter.
-    #[must_use]
     pub fn without_jitter(mut self) -> Self {
         self.jitter = false;
         self
     }
 
     /// Retries only after errors for which `retry_on` returns `true`.
-    #[must_use]
     pub fn retry_on(
         mut self,
         retry_on: impl Fn(&NodeError) -> bool + Send + Sync + 'static,
@@ -143,8 +139,7 @@ impl fmt::Debug for RetryPolicy {
 ///     .cache(MemoryCache::new())
 ///     .compile()?;
 /// # let _ = graph;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {

@@ -61,8 +61,7 @@ use crate::{
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(runs_graph(draft, &drafting()?)).edge(START, draft).compile()?;
 /// assert!(graph.mermaid_expanded(1).contains("write"));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn runs_graph<N, S: State, C: Send + Sync + 'static>(
     node: N,

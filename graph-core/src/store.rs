@@ -9,8 +9,7 @@
 //! use graph_core::store::{Filter, InMemoryStore, Put, Search, Store};
 //! use serde_json::json;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
 //! store.put(&["users", "ada"], "profile", json!({"name": "Ada", "age": 36})).await?;
 //!
@@ -22,8 +21,7 @@
 //!
 //! let adults = store.search(Search::under(&["users"])?.filter(Filter::gte("age", 18))).await?;
 //! assert_eq!(adults, [profile]);
-//! # Ok(())
-//! # }
+//! # Ok(()) }
 //! ```
 
 pub mod backend;

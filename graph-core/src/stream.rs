@@ -189,16 +189,14 @@ pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
 ///     Essay::update().text("On tea")
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let options = RunOptions::new().stream_modes([StreamMode::Updates]);
 /// let mut events = graph.with(options).stream(Essay::default(), ());
 /// while let Some(event) = events.next().await {
 ///     assert!(matches!(event.kind, EventKind::Update { .. }));
 /// }
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

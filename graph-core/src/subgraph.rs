@@ -60,8 +60,7 @@ use crate::{
 ///     Draft::update().lines([format!("All about {}.", draft.title)])
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let drafting = StateGraph::<Draft>::new().node(line).edge(START, line).compile()?;
 /// let write = subgraph(
 ///     "write",
@@ -72,8 +71,7 @@ use crate::{
 /// let graph = StateGraph::<Essay>::new().node(&write).edge(START, &write).compile()?;
 /// let essay = graph.invoke(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(essay.text, "All about rust.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn subgraph<S, G, C, I>(
     name: impl Into<String>,
@@ -120,8 +118,7 @@ where
 ///     parts: Vec<String>,
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let draft = StateGraph::<Draft>::new().node(write).edge(START, write).compile()?;
 /// let section = subgraph_on_payload(
 ///     "section",
@@ -134,8 +131,7 @@ where
 ///     .branch(START, |_: &Essay| ["tea", "milk"].map(|it| Goto::send("section", it.into())).to_vec())
 ///     .compile()?;
 /// assert_eq!(graph.invoke(Essay::default(), ()).await?.parts, ["On tea", "On milk"]);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn subgraph_on_payload<S, G, C, P, I>(
     name: impl Into<String>,

@@ -25,8 +25,7 @@
 //!     Essay::update().text(format!("On {}", essay.topic))
 //! }
 //!
-//! # #[tokio::main]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&dir)?;
 //! let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
@@ -48,8 +47,7 @@
 //! let shutdown = std::future::pending::<()>();
 //! # let shutdown = async {};
 //! serve(listener, guarded, service, Duration::from_secs(5), shutdown).await?;
-//! # Ok(())
-//! # }
+//! # Ok(()) }
 //! ```
 
 mod any_graph;

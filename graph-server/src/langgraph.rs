@@ -24,8 +24,7 @@
 //!     Essay::update().text(format!("On {}", essay.topic))
 //! }
 //!
-//! # #[tokio::main]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&dir)?;
 //! let database = Sqlite::open("threads.db")?;
@@ -45,8 +44,7 @@
 //!     api.shut_down().await;
 //! };
 //! serve_until(listener, guarded, shutdown).await?;
-//! # Ok(())
-//! # }
+//! # Ok(()) }
 //! ```
 
 mod access;
@@ -119,8 +117,7 @@ use crate::http::Metrics;
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("api.db");
 /// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
@@ -135,8 +132,7 @@ use crate::http::Metrics;
 /// let body = axum::body::to_bytes(response.into_body(), 10_000).await?;
 /// assert_eq!(body, r#"{"text":"On tea","topic":"tea"}"#);
 /// api.shut_down().await;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 pub struct LangGraphApi {
@@ -233,8 +229,7 @@ impl LangGraphApi {
     /// #     Essay::update().text(format!("On {}", essay.topic))
     /// # }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let url = "postgresql://graphs:secret@db.example.org/graphs";
     /// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
     /// # let url = &fresh;
@@ -245,8 +240,7 @@ impl LangGraphApi {
     /// let graphs = Graphs::new(saver, store).add("essays", essays, Schemas::default())?;
     /// let api = LangGraphApi::connect(graphs, url, ApiOptions::default()).await?;
     /// # api.shut_down().await;
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     #[cfg(feature = "postgres")]
     pub async fn connect(

@@ -39,15 +39,13 @@ use crate::{
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let service = Service::open(Registry::in_memory()?, Arc::new(Doubler), Capacity::default()).await?;
 /// service.start(NewRun { id: "run-1".into(), subject: "doubler".into(), input: json!(21) }).await?;
 /// let mut events = service.read_events("run-1", 0).await?;
 /// assert_eq!(events.next().await?, ReadOutcome::End(Status::Complete));
 /// assert_eq!(service.get("run-1").await?.outcome, json!(42));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[async_trait]
 pub trait Runner: Send + Sync + 'static {

@@ -63,8 +63,7 @@ pub async fn serve(
 /// };
 /// use tokio::{net::TcpListener, sync::oneshot};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let open = Router::new().route("/health", get(async || "ok"));
 /// let guarded = Guard::new().wrap(open, Router::new(), Metrics::default());
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -75,8 +74,7 @@ pub async fn serve(
 /// // Send requests here.
 /// drop(stop);
 /// server.await??;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub async fn serve_until(
     listener: TcpListener,

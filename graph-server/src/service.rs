@@ -62,8 +62,7 @@ const PREEMPTION_GRACE: Duration = Duration::from_secs(10);
 /// #     }
 /// # }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // `Doubler` is a `Runner`, whose documentation shows it. For graphs, use `graph::Graphs`.
 /// let service = Service::open(Registry::in_memory()?, Arc::new(Doubler), Capacity::default()).await?;
 /// service.start(NewRun { id: "run-1".into(), subject: "doubler".into(), input: json!(21) }).await?;
@@ -74,8 +73,7 @@ const PREEMPTION_GRACE: Duration = Duration::from_secs(10);
 /// }
 /// let run = service.get("run-1").await?;
 /// assert_eq!((run.status, run.outcome), (Status::Complete, json!(42)));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Service {

@@ -33,13 +33,8 @@ fn cases_of_the_javascript_client_pass() {
     let Some(clients) = find() else { return };
     // The other files need further packages, graphs or programs: see `langgraph_services/ui.rs` and `README.md`.
     let files = [
-        "admin.test.mjs",
-        "client.test.mjs",
-        "protocol.test.mjs",
-        "runs.test.mjs",
-        "streams.test.mjs",
-        "threads.test.mjs",
-        "use_stream.test.mjs",
+        "admin.test.mjs", "client.test.mjs", "protocol.test.mjs", "runs.test.mjs",
+        "streams.test.mjs", "threads.test.mjs", "use_stream.test.mjs",
     ];
     run(&mut langgraph_sdk::javascript(&clients, &files));
 }

@@ -28,8 +28,7 @@ use graph_core::checkpoint::{CheckpointError, Checkpointer, Keep, Lookup, TaskEv
 ///     Chat::update().messages(["Good morning.".to_owned()])
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let saver = MemorySaver::new();
 /// let graph = StateGraph::<Chat>::new()
 ///     .node(answer)
@@ -46,8 +45,7 @@ use graph_core::checkpoint::{CheckpointError, Checkpointer, Keep, Lookup, TaskEv
 /// let report = Retention::new(rule).apply(&saver).await?;
 /// assert_eq!(report.checkpoints, 4);
 /// assert_eq!(thread.state().await?.expect("the newest is kept").values.messages.len(), 2);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "a rule has no effect until it is passed to a `Retention`"]
@@ -89,16 +87,14 @@ impl RetentionRule {
 /// use graph_core::checkpoint::{Checkpointer, MemorySaver};
 /// use graph_store::{Retention, RetentionRule};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
 /// let day = Duration::from_secs(24 * 3600);
 /// let retention = Retention::new(RetentionRule::keep_all().keep_last(50).delete_idle(90 * day))
 ///     .thread("audit", RetentionRule::keep_all());
 /// let report = retention.apply(&*saver).await?;
 /// assert_eq!(report.checkpoints, 0);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Retention {

@@ -48,8 +48,7 @@ use crate::trace::{Header, RunStatus, Trace};
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let input = Input::from(Essay { topic: "tea".into(), ..Essay::default() });
 /// let mut builder = TraceBuilder::new();
@@ -63,8 +62,7 @@ use crate::trace::{Header, RunStatus, Trace};
 /// let end = RunStatus::from_result(&events.finish().await);
 /// let trace = builder.finish(Header::default(), end);
 /// assert_eq!(trace.root.steps[1].tasks[0].node, "write");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TraceBuilder {

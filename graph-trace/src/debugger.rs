@@ -44,8 +44,7 @@ use crate::{
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new()
 ///     .node(plan)
 ///     .node(write)
@@ -65,8 +64,7 @@ use crate::{
 /// let mut other = debugger.fork_at(0).await?;
 /// other.continue_run().await?;
 /// assert_eq!(other.state().unwrap().text, "On tea");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct Debugger<S: State, C = ()> {
     thread: Thread<S, C>,

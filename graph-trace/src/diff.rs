@@ -57,8 +57,7 @@ impl Trace {
     ///     Essay::update().text(format!("All about {}", essay.topic))
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let first = StateGraph::<Essay>::new().node_as("write", short).edge(START, "write").compile()?;
     /// let second = StateGraph::<Essay>::new().node_as("write", long).edge(START, "write").compile()?;
     /// let essay = Essay { topic: "tea".into(), ..Essay::default() };
@@ -69,8 +68,7 @@ impl Trace {
     /// assert_eq!(divergence.path.node(), Some("write"));
     /// assert_eq!(divergence.summary.fields.len(), 1);
     /// println!("{divergence}");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn diff(a: &Self, b: &Self) -> Option<Divergence> {
         let first = compare::first_difference(a, b)?;

@@ -43,14 +43,12 @@ impl Trace {
     /// # #[derive(State, Clone, Debug, Default)]
     /// # struct Essay { topic: String }
     /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("done") }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// let recorded = graph_trace::record(&graph, Essay::default(), (), RunOptions::new()).await;
     /// let page = recorded.trace.html("an essay", &graph.drawing(1));
     /// std::fs::write(std::env::temp_dir().join("essay.html"), page)?;
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn html(&self, title: &str, drawing: &Drawing) -> String {
         let script = script();

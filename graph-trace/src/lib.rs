@@ -25,8 +25,7 @@
 //!     Essay::update().text(format!("On {}", essay.topic))
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 //! let essay = Essay { topic: "tea".into(), ..Essay::default() };
 //! let recorded = graph_trace::record(&graph, essay, (), RunOptions::new()).await;
@@ -39,8 +38,7 @@
 //! done
 //! "#
 //! );
-//! # Ok(())
-//! # }
+//! # Ok(()) }
 //! ```
 //!
 //! The book's chapter [Traces and snapshot tests](../book/traces.html) is a guide; `cargo xtask book` renders it.

@@ -64,14 +64,12 @@ impl AsRef<Self> for Trace {
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let essay = Essay { topic: "tea".into(), ..Essay::default() };
 /// let recorded = graph_trace::record(&graph, essay, (), RunOptions::new()).await;
 /// assert_eq!(recorded.trace.root.steps[1].tasks[0].node, "write");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub async fn record<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
@@ -101,8 +99,7 @@ pub async fn record<S: State, C: Send + Sync + 'static>(
 ///     Ok(Order::update().approved(answer))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Order>::new()
 ///     .node(approve)
 ///     .edge(START, approve)
@@ -115,8 +112,7 @@ pub async fn record<S: State, C: Send + Sync + 'static>(
 /// let approve = &recorded.trace.root.steps[1].tasks[0];
 /// assert_eq!(approve.interrupts[0], "buy tea?");
 /// assert_eq!(approve.writes[0].value, true);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub async fn record_thread<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,

@@ -56,8 +56,7 @@ impl Recording {
     ///     Ok(Essay::update().text(text))
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let path = std::env::temp_dir().join(format!("essay-{}.jsonl", std::process::id()));
     /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// let essay = Essay { topic: "tea".into(), ..Essay::default() };
@@ -67,8 +66,7 @@ impl Recording {
     /// replayed.check()?;
     /// assert_eq!(replayed.trace, recorded.trace);
     /// # std::fs::remove_file(path)?;
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     ///
     /// Fails without running anything if the recorded input does not match the graph's state, for example because

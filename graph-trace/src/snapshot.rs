@@ -31,8 +31,7 @@ use crate::{
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let essay = Essay { topic: "tea".into(), ..Essay::default() };
 ///
@@ -44,8 +43,7 @@ use crate::{
 /// // A run that was recorded, or a trace.
 /// let recorded = record(&graph, essay, (), RunOptions::new()).await;
 /// assert_trace_snapshot!(recorded);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 ///
 /// If the trace differs from the snapshot, a line above [`insta`]'s comparison shows the superstep and the task of

@@ -35,8 +35,7 @@ pub enum Detail {
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let essay = Essay { topic: "tea".into(), ..Essay::default() };
 /// let trace = record(&graph, essay, (), RunOptions::new()).await.trace;
@@ -48,8 +47,7 @@ pub enum Detail {
 /// done
 /// "#
 /// );
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]

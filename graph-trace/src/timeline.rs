@@ -24,15 +24,13 @@ impl Trace {
     /// # #[derive(State, Clone, Debug, Default)]
     /// # struct Essay { topic: String }
     /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("done") }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// let recorded = graph_trace::record(&graph, Essay::default(), (), RunOptions::new()).await;
     /// let timeline = recorded.trace.timeline(80);
     /// assert!(timeline.starts_with("step 1"));
     /// assert!(timeline.contains("time per node"));
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn timeline(&self, width: usize) -> String {
         let mut lines = Vec::new();

@@ -22,16 +22,14 @@ use serde_json::Value;
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let essay = Essay { topic: "tea".into(), ..Essay::default() };
 /// let trace = record(&graph, essay, (), RunOptions::new()).await.trace;
 /// assert_eq!(trace.end, RunStatus::Done);
 /// let task = &trace.root.steps[1].tasks[0];
 /// assert_eq!((&*task.node, &task.writes[0].value), ("write", &"On tea".into()));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {

@@ -103,17 +103,8 @@ async fn every_superstep_is_reachable_by_keyboard() {
     let listed = browser
         .eval("[...document.querySelectorAll('#rows .row .name')].map((it) => it.textContent)");
     let expected = [
-        "Input, step 0",
-        "Superstep 1",
-        "plan",
-        "Superstep 2",
-        "write",
-        "write",
-        "Superstep 3",
-        "naming",
-        "Input, step 0",
-        "Superstep 1",
-        "name",
+        "Input, step 0", "Superstep 1", "plan", "Superstep 2", "write", "write", "Superstep 3",
+        "naming", "Input, step 0", "Superstep 1", "name",
     ];
     assert_eq!(listed, json!(expected));
     browser.press("Home");
@@ -193,17 +184,10 @@ async fn the_executed_path_is_highlighted() {
 }
 
 const HOSTILE: &[&str] = &[
-    "</script><script>window.hacked = 1</script>",
-    "<img src=x onerror=\"window.hacked = 1\">",
-    "<!--<script>",
-    "--></style><b>",
-    "\u{2028}window.hacked = 1\u{2029}",
-    "\"'`${window.hacked = 1}",
-    "&lt;b&gt; \\u003cb\\u003e",
-    "__proto__",
-    "constructor",
-    "]]></svg>",
-    "🫖 عربي",
+    "</script><script>window.hacked = 1</script>", "<img src=x onerror=\"window.hacked = 1\">",
+    "<!--<script>", "--></style><b>", "\u{2028}window.hacked = 1\u{2029}",
+    "\"'`${window.hacked = 1}", "&lt;b&gt; \\u003cb\\u003e", "__proto__", "constructor",
+    "]]></svg>", "🫖 عربي",
 ];
 
 async fn emit_hostile_values(_: &Essay, cx: &Context) -> Result<EssayUpdate, NodeError> {

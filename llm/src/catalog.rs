@@ -64,7 +64,6 @@ pub struct Prices {
     pub cache_written: Option<Money>,
     /// Length, in tokens, of the longest request that these prices apply to. Some models cost more for longer
     /// requests. `None`: the prices apply to requests of any length.
-    #[serde(default)]
     pub up_to_input: Option<u64>,
 }
 
@@ -146,9 +145,7 @@ struct CatalogLine {
     model: String,
     #[serde(default)]
     prices: Vec<Prices>,
-    #[serde(default)]
     context: Option<u64>,
-    #[serde(default)]
     temperature: Option<bool>,
 }
 

@@ -59,8 +59,7 @@ mod vocabulary;
 /// let model = Llm::new(LocalModel::open("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf")?);
 /// let answer = model.generate(Request::new("Name three rivers.").max_tokens(60)).await?;
 /// println!("{}", answer.text());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct LocalModel {
     id: ModelId,

@@ -27,8 +27,7 @@ impl Llm {
     ///     Ok(Essay::update().text(cx.deps().generate("Write about tea.").await?.text()))
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let llm = Llm::new(Scripted::new("echo", |it: &Request| Reply::from(it.prompt())));
     /// let graph = StateGraph::<Essay, Llm>::new().node(write).edge(START, write).compile()?;
     /// let options = RunOptions::new().stream_modes([StreamMode::Messages]);
@@ -40,8 +39,7 @@ impl Llm {
     ///     }
     /// }
     /// assert_eq!(text, "Write about tea.");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     #[must_use]
     pub fn nostream(mut self) -> Self {

@@ -91,20 +91,17 @@ impl Job {
     }
 
     /// Sets the tests that are executed after the program.
-    #[must_use]
     pub fn tests(mut self, tests: impl Into<String>) -> Self {
         self.tests = Some(tests.into());
         self
     }
 
     /// Sets the output that the program must print.
-    #[must_use]
     pub fn expect(mut self, text: impl Into<String>) -> Self {
         self.expect = Some(text.into());
         self
     }
 
-    #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
         self

@@ -36,18 +36,8 @@ use crate::{
 
 /// Kinds of kernel memory that [`exhaust`] can allocate.
 pub(crate) const KINDS: [&str; 13] = [
-    "stream-sockets",
-    "datagram-sockets",
-    "listening-sockets",
-    "descriptors-in-flight",
-    "pipes",
-    "inotify",
-    "epoll",
-    "locks",
-    "page-tables",
-    "mappings",
-    "files-of-proc",
-    "futex-tables",
+    "stream-sockets", "datagram-sockets", "listening-sockets", "descriptors-in-flight", "pipes",
+    "inotify", "epoll", "locks", "page-tables", "mappings", "files-of-proc", "futex-tables",
     "no-main-thread",
 ];
 

@@ -53,8 +53,7 @@ pub enum Workload {
 /// ```no_run
 /// use sandbox_vm::{Sandboxes, backend::Workload};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Uses the strongest back end that works on this machine.
 /// let sandboxes = Sandboxes::builder()
 ///     .isolating_backends("/usr/local/bin/guest", Workload::Programs)
@@ -64,8 +63,7 @@ pub enum Workload {
 /// for report in sandboxes.reports() {
 ///     println!("{}: {}", report.backend, report.problem.as_deref().unwrap_or("available"));
 /// }
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn isolating_backends(
     program: impl Into<PathBuf>,

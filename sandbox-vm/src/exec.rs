@@ -30,8 +30,7 @@ const REPLY_GRACE: Duration = Duration::from_secs(60);
 ///     ExecLimits, Isolation, Program, Sandboxes, Spec, Status, backend::InProcess, guest::Agent,
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// // Not isolated, so that the example runs everywhere. For untrusted programs, use `Jail` or a stronger back end.
 /// let sandboxes = Sandboxes::builder()
@@ -48,8 +47,7 @@ const REPLY_GRACE: Duration = Duration::from_secs(60);
 ///     .limits(ExecLimits { wall: Duration::from_secs(60), ..ExecLimits::default() });
 /// let output = sandbox.exec(sort).await?;
 /// assert_eq!((output.status, &*output.stdout), (Status::Exited(0), &b"b\na\n"[..]));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -161,8 +159,7 @@ impl Sandbox {
     /// ```
     /// use sandbox_vm::Program;
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use sandbox_vm::{Isolation, backend::InProcess, guest::Agent};
     /// # let dir = tempfile::tempdir()?;
     /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Off);
@@ -172,8 +169,7 @@ impl Sandbox {
     /// let output = sandbox.exec(program).await?;
     /// assert!(output.success());
     /// assert_eq!(output.stdout, b"2\n1\n");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn exec(&self, program: Program) -> Result<Output, Error> {
         self.exec_with_partial_output(program, &mut PartialOutput::default()).await

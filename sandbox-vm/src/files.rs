@@ -20,8 +20,7 @@ pub const MAX_FILE_SIZE: u64 = (MAX_MESSAGE as u64) / 2;
 /// because `..` is refused and symbolic links are not followed.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use sandbox_vm::{Isolation, backend::InProcess, guest::Agent};
 /// # let dir = tempfile::tempdir()?;
 /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Off);
@@ -29,8 +28,7 @@ pub const MAX_FILE_SIZE: u64 = (MAX_MESSAGE as u64) / 2;
 /// # let sandbox = sandboxes.create_if_not_exists(sandbox_vm::Spec::new("test")).await?;
 /// sandbox.fs().write("logs/i1.json", "[]").await?;
 /// assert_eq!(sandbox.fs().read("/workspace/logs/i1.json").await?, b"[]");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {

@@ -92,8 +92,7 @@ impl PoolOptions {
 /// ```
 /// use sandbox_vm::{Pool, Program, Spec};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use sandbox_vm::{Isolation, backend::InProcess, guest::Agent};
 /// # let dir = tempfile::tempdir()?;
 /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Off);
@@ -103,8 +102,7 @@ impl PoolOptions {
 /// let output = sandbox.exec(Program::new("echo").arg("hello")).await?;
 /// assert_eq!(output.stdout, b"hello\n");
 /// println!("{:?} after {:?}", output.status, pool.metrics().p95);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Pool {

@@ -57,8 +57,7 @@ use crate::{
 ///     })
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// // Not isolated, so that the example runs everywhere. For untrusted programs, use `Jail` or a stronger back end.
 /// let sandboxes = Sandboxes::builder()
@@ -71,8 +70,7 @@ use crate::{
 /// let input = json!({"topic": "tea"}).as_object().cloned().unwrap_or_default();
 /// let outcome = sandbox.run_graph(GraphRun::new("debate").input(input)).await?.finish().await?;
 /// assert_eq!(outcome.state()["verdict"], "tea wins");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -228,8 +226,7 @@ impl Sandbox {
     /// #         Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
     /// #     })
     /// # }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(agent)).isolation(Isolation::Off);
     /// # let sandboxes = sandboxes.state_dir(dir.path()).open().await?;
@@ -241,8 +238,7 @@ impl Sandbox {
     /// }
     /// let exit = running.finish().await?;
     /// assert_eq!(exit.state()["verdict"], "tea wins");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn run_graph(&self, run: GraphRun) -> Result<RunningGraph, Error> {
         self.ensure_running()?;

@@ -39,8 +39,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 /// ```
 /// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::InProcess, guest::Agent};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// // Not isolated, so that the example runs everywhere. For untrusted programs, use `Jail` or a stronger back end.
 /// let sandboxes = Sandboxes::builder()
@@ -56,8 +55,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 /// assert_eq!(output.stdout, b"Buy tea.");
 /// sandbox.delete().await;
 /// assert!(sandboxes.get("notes").is_none());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Sandbox {
@@ -206,8 +204,7 @@ impl Sandbox {
     /// let snapshot = sandbox.snapshot("/var/tmp/warm").await?;
     /// let copy = sandboxes.restore(Spec { name: "copy".to_owned(), ..spec }, snapshot).await?;
     /// assert_eq!(copy.fs().read("data.json").await?, b"[1, 2, 3]");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn snapshot(&self, dir: impl Into<PathBuf>) -> Result<Snapshot, Error> {
         self.ensure_running()?;

@@ -84,8 +84,7 @@ use crate::{
 /// let graph = StateGraph::<Plan>::new().node(&decide).edge(START, &decide).compile()?;
 /// let plan = graph.invoke(Plan { idea: "tea".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(plan.decision, "tea wins");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn sandboxed<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,

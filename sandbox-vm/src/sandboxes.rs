@@ -101,8 +101,7 @@ type Slot = Arc<tokio::sync::OnceCell<Sandbox>>;
 /// ```
 /// use sandbox_vm::{Isolation, Sandboxes, backend::InProcess, guest::Agent};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// // The default requires isolation, which this back end does not provide.
 /// let strict = Sandboxes::builder().backend(InProcess::new(Agent::new));
@@ -112,8 +111,7 @@ type Slot = Arc<tokio::sync::OnceCell<Sandbox>>;
 /// let relaxed = Sandboxes::builder().backend(InProcess::new(Agent::new)).isolation(Isolation::Preferred);
 /// # let relaxed = relaxed.state_dir(dir.path());
 /// assert!(!relaxed.open().await?.isolated());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 #[must_use]

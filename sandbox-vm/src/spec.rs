@@ -161,21 +161,8 @@ const MIN_FILES: u32 = 16;
 
 /// Names that already exist at the guest's root.
 const RESERVED_ROOT_NAMES: [&str; 15] = [
-    "agent",
-    "bin",
-    "dev",
-    "etc",
-    "init",
-    "lib",
-    "lib64",
-    "modules",
-    "proc",
-    "sbin",
-    "store",
-    "sys",
-    "tmp",
-    "usr",
-    "workspace",
+    "agent", "bin", "dev", "etc", "init", "lib", "lib64", "modules", "proc", "sbin", "store",
+    "sys", "tmp", "usr", "workspace",
 ];
 
 fn is_valid_dir_name(name: &str) -> bool {

@@ -5,7 +5,6 @@ use std::{env, path::PathBuf};
 use crate::skip;
 
 /// Returns the directory of all programs: `GRAPH_PEERS` if it is set, and otherwise `peers` in the target directory.
-#[must_use]
 pub fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return dir.into();
@@ -20,7 +19,6 @@ pub fn dir() -> PathBuf {
 /// # Panics
 ///
 /// Panics if the program is not installed and the environment variable `require` is set.
-#[must_use]
 #[track_caller]
 pub fn find(name: &str, require: &str) -> Option<PathBuf> {
     let dir = dir().join(name);

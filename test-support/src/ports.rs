@@ -10,14 +10,12 @@ use std::{
 static CHOSEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
 /// Returns a free port, as [`free_ports`] does.
-#[must_use]
 pub fn free_port() -> u16 {
     free_ports(1)[0]
 }
 
 /// Returns free ports. They are below the range from which the system assigns ports, so that no connection can receive
 /// them before a program binds them, or while the program restarts. No port is returned twice.
-#[must_use]
 pub fn free_ports(count: usize) -> Vec<u16> {
     let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut ports = Vec::with_capacity(count);

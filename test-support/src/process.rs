@@ -17,7 +17,6 @@ impl Process {
     /// # Panics
     ///
     /// Panics if the program cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn start(command: &mut Command) -> Self {
         match command.spawn() {
@@ -31,7 +30,6 @@ impl Process {
     /// # Panics
     ///
     /// Panics if the program cannot be started, or if its first line is different.
-    #[must_use]
     #[track_caller]
     pub fn start_server(command: &mut Command) -> (Self, String) {
         let mut process = Self::start(command.stdout(Stdio::piped()));

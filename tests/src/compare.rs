@@ -166,10 +166,8 @@ mod tests {
     #[test]
     fn order_is_ignored_in_sorted_lists() {
         check(
-            RUN,
-            r#"{"updates": [[{"a": 1}, {"b": 2}]]}"#,
-            r#"{"updates": [[{"b": 2}, {"a": 1}]]}"#,
-            None,
+            RUN, r#"{"updates": [[{"a": 1}, {"b": 2}]]}"#,
+            r#"{"updates": [[{"b": 2}, {"a": 1}]]}"#, None,
         );
         check(RUN, r#"{"values": [1, 2]}"#, r#"{"values": [2, 1]}"#, Some("$.values[0]"));
         check(r#"{"state": true}"#, r#"{"next": ["a", "b"]}"#, r#"{"next": ["b", "a"]}"#, None);

@@ -23,14 +23,12 @@ use std::{
 };
 
 /// Returns whether the long test runs are enabled with the environment variable `GRAPH_NIGHTLY`.
-#[must_use]
 pub fn is_nightly() -> bool {
     env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1")
 }
 
 /// Returns the seed for random choices. It is the value of the environment variable `GRAPH_SEED`, if set. Otherwise
 /// it is a fixed seed, or a new seed each time in nightly runs.
-#[must_use]
 pub fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
     let given = env::var("GRAPH_SEED").ok().and_then(|it| it.parse().ok());

@@ -39,7 +39,6 @@ use self::{
 ///
 /// Panics if PostgreSQL does not start, or if it is not installed and the environment variable
 /// `GRAPH_REQUIRE_POSTGRES` is set.
-#[must_use]
 pub fn shared() -> Option<&'static Server> {
     match shared_or_error() {
         Ok(server) => Some(server),
@@ -52,7 +51,6 @@ pub fn shared() -> Option<&'static Server> {
 }
 
 /// Creates an empty database on the [`shared`] server and returns its URL.
-#[must_use]
 pub fn fresh_database() -> Option<String> {
     Some(shared()?.fresh_database())
 }
@@ -156,7 +154,6 @@ impl Server {
     }
 
     /// Returns the URL of the database `postgres`, which always exists.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -166,7 +163,6 @@ impl Server {
     /// # Panics
     ///
     /// Panics if the server fails to create the database.
-    #[must_use]
     #[track_caller]
     pub fn fresh_database(&self) -> String {
         let name = format!("fresh_{}", self.n_databases.fetch_add(1, Ordering::Relaxed));
@@ -226,7 +222,6 @@ impl Server {
     }
 
     /// Returns the directory that contains all files of the server.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }

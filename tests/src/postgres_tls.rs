@@ -28,7 +28,6 @@ impl TlsServer {
     /// # Panics
     ///
     /// Panics if the server does not start, or if `openssl` is not installed.
-    #[must_use]
     pub fn start() -> Option<Self> {
         // Reports a missing installation.
         shared()?;
@@ -44,7 +43,6 @@ impl TlsServer {
 
     /// Replaces the certificate of the server by a self-signed one for `localhost`, as PostgreSQL's documentation
     /// creates it. Returns its path.
-    #[must_use]
     pub fn use_self_signed_certificate(&self) -> PathBuf {
         let names = "-subj /CN=localhost -addext subjectAltName=DNS:localhost";
         let files = "-keyout self-signed.key -out self-signed.crt";
@@ -86,7 +84,6 @@ impl TlsServer {
     }
 
     /// Creates an empty database. Returns its URL with a password, a host of the certificate, and these options.
-    #[must_use]
     #[track_caller]
     pub fn fresh_database(&self, options: &str) -> String {
         let url = self.server.fresh_database();
@@ -94,7 +91,6 @@ impl TlsServer {
     }
 
     /// Returns the options with which a client checks the certificate of the server and its host.
-    #[must_use]
     pub fn verify_full(&self) -> String {
         format!("sslmode=verify-full&sslrootcert={}", self.root.display())
     }

@@ -289,11 +289,7 @@ fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     let stderr = error.to_string();
     matches!(error.downcast_ref(), Some(CheckpointError::Corrupt { .. }))
         || [
-            "damaged",
-            "malformed",
-            "not a database",
-            "belong to another program",
-            "newer version",
+            "damaged", "malformed", "not a database", "belong to another program", "newer version",
             "no such",
         ]
         .iter()

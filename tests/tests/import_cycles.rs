@@ -41,7 +41,7 @@ fn cycles_are_found_through_reexports_and_inline_modules() {
 
 /// Returns the root files of all crates in a package: its library, programs, tests, examples and benchmarks.
 fn crate_roots(package: &Path) -> Vec<PathBuf> {
-    let mut roots = vec![package.join("src/lib.rs"), package.join("src/main.rs")];
+    let mut roots = ["lib.rs", "src/lib.rs", "src/main.rs"].map(|it| package.join(it)).to_vec();
     for dir in ["src/bin", "tests", "examples", "benches"] {
         for entry in fs::read_dir(package.join(dir)).into_iter().flatten() {
             let path = entry.unwrap().path();

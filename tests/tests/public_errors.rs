@@ -8,16 +8,8 @@ use std::{
 };
 
 const LIBRARIES: [&str; 10] = [
-    "checkpoint-testkit",
-    "draft-gate",
-    "graph-agents",
-    "graph-cluster",
-    "graph-core",
-    "graph-server",
-    "graph-store",
-    "graph-trace",
-    "llm",
-    "sandbox-vm",
+    "checkpoint-testkit", "draft-gate", "graph-agents", "graph-cluster", "graph-core",
+    "graph-server", "graph-store", "graph-trace", "llm", "sandbox-vm",
 ];
 
 #[test]

@@ -8,15 +8,8 @@ use crate::{
 
 /// The crates that are published, in dependency order.
 const LIBRARIES: [&str; 9] = [
-    "graph-macros",
-    "graph-core",
-    "checkpoint-testkit",
-    "graph-trace",
-    "graph-store",
-    "llm",
-    "graph-agents",
-    "sandbox-vm",
-    "graph-server",
+    "graph-macros", "graph-core", "checkpoint-testkit", "graph-trace", "graph-store", "llm",
+    "graph-agents", "sandbox-vm", "graph-server",
 ];
 
 /// The crates whose minimum supported Rust version is lower than that of the workspace.

@@ -189,8 +189,7 @@ fn deny() -> [Step; 2] {
     [
         Step::cargo("dependencies of all platforms", "fetch --locked"),
         Step::cargo(
-            "dependency licences and sources",
-            "deny --offline check bans licenses sources",
+            "dependency licences and sources", "deny --offline check bans licenses sources",
         ),
     ]
 }
@@ -349,18 +348,10 @@ FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RE
         needs[QEMU - 1] = Availability::Missing;
         let lines = lines(&plan(&machine(needs), Depth::Usual));
         let dirs = [
-            "aimock-1.43.0",
-            "llama-11549",
-            "mcp-2.3.0",
-            "mcp-conformance-0.1.16",
-            "schemathesis-4.32.5",
-            "mcp-everything-2026.8.31",
-            "mcp-time-2026.10.19",
-            "langgraph-sdk-0.4.14-1.12.0-1.1.0",
-            "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25",
-            "ui-runtimes-1.75.0-2.0.296",
-            "a2a-1.3.0",
-            "restate-1.7.12",
+            "aimock-1.43.0", "llama-11549", "mcp-2.3.0", "mcp-conformance-0.1.16",
+            "schemathesis-4.32.5", "mcp-everything-2026.8.31", "mcp-time-2026.10.19",
+            "langgraph-sdk-0.4.14-1.12.0-1.1.0", "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25",
+            "ui-runtimes-1.75.0-2.0.296", "a2a-1.3.0", "restate-1.7.12",
         ];
         for dir in dirs {
             let install = line(&lines, dir);

@@ -11,15 +11,8 @@ use graph_benches::{
 };
 
 const SCENARIOS: [&str; 9] = [
-    "loop",
-    "fan-out",
-    "chain",
-    "append",
-    "checkpointed-loop",
-    "json-loop",
-    "branches",
-    "eager-branches",
-    "agent",
+    "loop", "fan-out", "chain", "append", "checkpointed-loop", "json-loop", "branches",
+    "eager-branches", "agent",
 ];
 
 #[tokio::main(flavor = "current_thread")]

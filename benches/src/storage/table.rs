@@ -47,18 +47,8 @@ pub fn text(report: &Report) -> String {
 }
 
 const TIMES: [&str; 12] = [
-    "workload",
-    "threads × steps",
-    "bytes",
-    "ours µs",
-    "(min)",
-    "floor µs",
-    "(min)",
-    "ratio",
-    "(min)",
-    "LangGraph µs",
-    "(min)",
-    "speedup",
+    "workload", "threads × steps", "bytes", "ours µs", "(min)", "floor µs", "(min)", "ratio",
+    "(min)", "LangGraph µs", "(min)", "speedup",
 ];
 
 /// Formats the table of times per step. A row's time is divided by the steps of all its threads.

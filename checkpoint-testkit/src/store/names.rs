@@ -14,26 +14,8 @@ checks! {
 
 /// Unusual labels and keys, in the order in which a search must return them.
 const UNUSUAL: &[&str] = &[
-    "\u{1}",
-    " ",
-    "%",
-    "'; DROP TABLE item; --",
-    "*",
-    "A",
-    "\\",
-    "_",
-    "a",
-    "a\u{1}",
-    "a b",
-    "aa",
-    "ab",
-    "b",
-    "\u{7F}",
-    "é",
-    "日本",
-    "\u{FFFF}",
-    "\u{10000}",
-    "\u{10FFFF}",
+    "\u{1}", " ", "%", "'; DROP TABLE item; --", "*", "A", "\\", "_", "a", "a\u{1}", "a b", "aa",
+    "ab", "b", "\u{7F}", "é", "日本", "\u{FFFF}", "\u{10000}", "\u{10FFFF}",
 ];
 
 async fn whole_labels(fixture: Fixture) -> CheckResult {

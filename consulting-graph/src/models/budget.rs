@@ -44,13 +44,11 @@ impl Limit {
     }
 
     /// Returns this limit, with unset fields taken from `other`.
-    #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self { tokens: self.tokens.or(other.tokens), money: self.money.or(other.money) }
     }
 
     /// Returns the lower of two limits, separately for tokens and money.
-    #[must_use]
     pub(crate) fn capped_at(self, cap: Self) -> Self {
         Self {
             tokens: self.tokens.into_iter().chain(cap.tokens).min(),

@@ -194,10 +194,7 @@ impl Run {
         let run_config = &self.manifest.run_config;
         let fence = Fence::new(&run_config.nonce);
         let terms = debate_host::debate_terms(
-            &self.config,
-            &run_config.choice,
-            &fence,
-            run_config.baseline,
+            &self.config, &run_config.choice, &fence, run_config.baseline,
         );
         let max_rounds = self.config.rounds;
         debates.push(SandboxState { terms, max_rounds, ..state.clone() });

@@ -45,12 +45,7 @@ impl Run {
         let inherited_calls = self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
         let model_override = options.model_override.as_ref();
         let models = Arc::new(Models::new(
-            &self.config,
-            choice,
-            model_override,
-            limit,
-            &recording,
-            inherited_calls,
+            &self.config, choice, model_override, limit, &recording, inherited_calls,
             &options.call_limits,
         )?);
         let fence = Fence::new(&self.manifest.run_config.nonce);

@@ -68,17 +68,8 @@ pub(super) fn move_titles(dir: &Path) -> BTreeMap<String, String> {
 /// Returns whether clients may read a file in the run directory. All other files are internal.
 fn is_public(name: &str) -> bool {
     let known = [
-        "report.md",
-        "report.html",
-        "report.json",
-        "scores.csv",
-        "financial.md",
-        "financial-narrated.md",
-        "news.md",
-        "news-narrated.md",
-        "F1.md",
-        "F2.md",
-        "events.jsonl",
+        "report.md", "report.html", "report.json", "scores.csv", "financial.md",
+        "financial-narrated.md", "news.md", "news-narrated.md", "F1.md", "F2.md", "events.jsonl",
         "config.toml",
     ];
     let is_move = || name.strip_suffix(".md").is_some_and(|it| MoveId::parse(it).is_ok());

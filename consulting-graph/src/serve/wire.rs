@@ -468,7 +468,6 @@ pub(super) struct StoredInput {
     pub(super) concurrency: usize,
     #[serde(default)]
     pub(super) limit: Budget,
-    #[serde(default)]
     pub(super) from: Option<String>,
 }
 
@@ -485,9 +484,7 @@ pub(super) struct ResumeOrder {
 pub(super) struct StoredOutcome {
     #[serde(default)]
     pub(super) recommended: Vec<RecommendedMove>,
-    #[serde(default)]
     pub(super) tokens: Option<u64>,
-    #[serde(default)]
     pub(super) dollars: Option<f64>,
 }
 

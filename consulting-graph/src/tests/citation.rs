@@ -100,8 +100,7 @@ fn documents_and_findings_are_checked_against_the_data() {
     assert_eq!(
         shown(&flags),
         [
-            "claim 1: 23%: not in the data",
-            "quote 1 1: $7,016m: not in the data",
+            "claim 1: 23%: not in the data", "quote 1 1: $7,016m: not in the data",
             "tension 1 1: 31%: not in the data",
         ]
     );

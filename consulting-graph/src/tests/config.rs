@@ -25,8 +25,7 @@ fn the_default_configuration_follows_the_design() {
     assert_eq!(
         makers,
         [
-            "D1 (Growth Strategist)",
-            "D2 (Operational Pragmatist)",
+            "D1 (Growth Strategist)", "D2 (Operational Pragmatist)",
             "D3 (Stakeholder Value Advocate)"
         ]
     );
@@ -47,19 +46,9 @@ fn system_prompts_contain_their_rules() {
     has(
         &config.critic.system_prompt,
         &[
-            "chief financial officer",
-            "three companies",
-            "every weakness",
-            "Sharp",
-            "never oppose for the sake of it",
-            "Thorough",
-            "Specific",
-            "Fair",
-            "strongest claims",
-            "counter-example",
-            "risks that were played down",
-            "F1 and F2",
-            "acknowledge it",
+            "chief financial officer", "three companies", "every weakness", "Sharp",
+            "never oppose for the sake of it", "Thorough", "Specific", "Fair", "strongest claims",
+            "counter-example", "risks that were played down", "F1 and F2", "acknowledge it",
             "press harder",
         ],
     );
@@ -67,12 +56,8 @@ fn system_prompts_contain_their_rules() {
         has(
             &maker.system_prompt,
             &[
-                "board of directors",
-                "moderately",
-                "large effect",
-                "specific counter-argument",
-                "F1 and F2",
-                "concede",
+                "board of directors", "moderately", "large effect", "specific counter-argument",
+                "F1 and F2", "concede",
             ],
         );
     }

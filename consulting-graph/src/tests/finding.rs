@@ -126,17 +126,13 @@ fn invalid_findings_are_reported() {
 #[test]
 fn recommendations_are_detected() {
     for advice in [
-        "Expand into Asia.",
-        "Margins fell. Cut costs now!",
-        "The firm needs to act.",
+        "Expand into Asia.", "Margins fell. Cut costs now!", "The firm needs to act.",
         "We recommend patience.",
     ] {
         assert!(find_recommendation(advice).is_some(), "{advice}");
     }
     for fact in [
-        "Return on equity is 21.6%.",
-        "Costs were cut.",
-        "Management expanded and invested.",
+        "Return on equity is 21.6%.", "Costs were cut.", "Management expanded and invested.",
         "Buybacks rose.",
     ] {
         assert_eq!(find_recommendation(fact), None, "{fact}");

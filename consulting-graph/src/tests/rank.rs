@@ -90,10 +90,7 @@ fn severity_compensates_for_a_missing_scorer() {
         (1..=4).map(|id| scored(id, [(4, 0), (6, 0), (8, 0)])).collect();
     let strict = scores[0].scores_by_agent.get_mut("D1").unwrap();
     *strict = MakerScore::neutral(&[
-        "impact",
-        "feasibility",
-        "risk_adjusted_return",
-        "strategic_alignment",
+        "impact", "feasibility", "risk_adjusted_return", "strategic_alignment",
     ]);
     let severity = severity(&scores).unwrap();
     assert!((severity.adjusted[&MoveId(1)] - 72.0).abs() < 1e-9);

@@ -152,8 +152,7 @@ fn nouns_agree_with_their_numbers() {
     }
     let text = Report::new(one).html();
     for words in [
-        "Of 1 proposed move for",
-        "paid for 1 call itself",
+        "Of 1 proposed move for", "paid for 1 call itself",
         "debate with Growth Strategist, 1 turn<",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -20,20 +20,8 @@ fn valid_tickers_are_normalized() {
 #[test]
 fn invalid_tickers_are_rejected() {
     for text in [
-        "",
-        " ",
-        "../etc",
-        "a/b",
-        "A..B",
-        ".A",
-        "A.",
-        "A B",
-        "A\nB",
-        "NVDA;rm",
-        "^",
-        "A^",
-        "\u{c4}",
-        "TOOLONGTICKER",
+        "", " ", "../etc", "a/b", "A..B", ".A", "A.", "A B", "A\nB", "NVDA;rm", "^", "A^",
+        "\u{c4}", "TOOLONGTICKER",
     ] {
         assert!(Ticker::parse(text).is_err(), "{text:?}");
     }

@@ -69,11 +69,8 @@ fn repetition_is_reported() {
 fn disagreement_collapse_is_reported_once() {
     check(
         &[
-            "alpha bravo charlie delta",
-            "echoes foxtrot golfing hotels",
-            "alpha golfing",
-            "bravo hotels",
-            "delta foxtrot",
+            "alpha bravo charlie delta", "echoes foxtrot golfing hotels", "alpha golfing",
+            "bravo hotels", "delta foxtrot",
         ],
         &[(2, ObservationKind::DisagreementCollapse)],
     );

@@ -27,10 +27,7 @@
 //! ```
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, reason = "prints what it measured")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helper functions of tests are not covered by the allow-in-tests setting"
-)]
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 mod memory;
 mod readers;

@@ -81,13 +81,8 @@ fn protected_files_can_neither_be_read_nor_proposed() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     for path in [
-        ".env",
-        "conf/.env.local",
-        ".git/config",
-        "_handoff/TASK_CONTRACT.json",
-        "_handoff/gate/lock",
-        "tls/server.pem",
-        "secrets.yaml",
+        ".env", "conf/.env.local", ".git/config", "_handoff/TASK_CONTRACT.json",
+        "_handoff/gate/lock", "tls/server.pem", "secrets.yaml",
     ] {
         if !path.starts_with("_handoff") {
             ws.put(path, "K=1\n");

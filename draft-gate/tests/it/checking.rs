@@ -179,13 +179,8 @@ impl ProjectChecks for Lists {
 fn checks_see_sources_but_not_build_output() {
     let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
     for path in [
-        "Cargo.toml",
-        "target/debug/x",
-        "web/package.json",
-        "web/dist/x.js",
-        "web/node_modules/x.js",
-        "src/target/mod.rs",
-        "src/dist/x.py",
+        "Cargo.toml", "target/debug/x", "web/package.json", "web/dist/x.js",
+        "web/node_modules/x.js", "src/target/mod.rs", "src/dist/x.py",
     ] {
         ws.put(path, "x\n");
     }

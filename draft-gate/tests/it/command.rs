@@ -128,8 +128,7 @@ fn diffs_are_colored_and_escape_workers_text() {
     ws.edit("src/a.py", &OLD.replace("six\n", "\u{1b}[2Jseven\n"));
     let colours = run(&ws, &["show"], "", &[("CLICOLOR_FORCE", "1")]).out;
     for part in [
-        "\u{1b}[31m-six\u{1b}[0m",
-        "\u{1b}[32m+\\u{1b}[2Jseven\u{1b}[0m",
+        "\u{1b}[31m-six\u{1b}[0m", "\u{1b}[32m+\\u{1b}[2Jseven\u{1b}[0m",
         "\u{1b}[33mreview\u{1b}[0m",
     ] {
         assert!(colours.contains(part), "{part:?} in {colours:?}");
@@ -198,13 +197,7 @@ fn unreadable_files_are_named_in_errors() {
     let waiting = ws.propose_deletion("src/a.py");
     let fingerprint = waiting.fingerprint.to_string();
     let amend = [
-        "amend",
-        &waiting.set,
-        "--fingerprint",
-        &fingerprint,
-        "--path",
-        "src/a.py",
-        "--with",
+        "amend", &waiting.set, "--fingerprint", &fingerprint, "--path", "src/a.py", "--with",
         "nosuch.txt",
     ];
     for args in [&["extract", "--task", "t", "nosuch.txt"][..], &amend] {

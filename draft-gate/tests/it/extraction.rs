@@ -32,13 +32,9 @@ fn formats_that_models_write_are_recognized() {
 #[test]
 fn invalid_texts_are_errors_and_yield_no_partial_files() {
     for text in [
-        "no block at all",
-        "",
-        "```python\nx = 1\n```",
-        "```a.py\nx\n```\n```b.py\nnever closed\n",
+        "no block at all", "", "```python\nx = 1\n```", "```a.py\nx\n```\n```b.py\nnever closed\n",
         // None of these texts contains a file name.
-        "```python\n#!/usr/bin/env python3\nx\n```",
-        "```c\n#include <stdio.h>\nx\n```",
+        "```python\n#!/usr/bin/env python3\nx\n```", "```c\n#include <stdio.h>\nx\n```",
         "Version 1.2, e.g. this:\n```\nx\n```",
     ] {
         assert!(extract(text).is_err(), "{text}");

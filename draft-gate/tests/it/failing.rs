@@ -106,8 +106,7 @@ fn failed_rollbacks_keep_the_journal_and_are_reported() {
     let hook = move |what: &'static str, _: &str| {
         if what == "exchange two files" && n_exchanges.fetch_add(1, Ordering::SeqCst) == 1 {
             fs::write(
-                &file,
-                "saved concurrently
+                &file, "saved concurrently
 ",
             )
             .unwrap();
@@ -205,15 +204,8 @@ fn case_collisions_are_rejected_in_every_component() {
 fn tool_configuration_is_escalated() {
     let ws = TestWorkspace::new();
     for path in [
-        ".github/workflows/ci.yml",
-        ".vscode/tasks.json",
-        ".cargo/config.toml",
-        "sub/.mcp.json",
-        ".gitattributes",
-        "AGENTS.md",
-        "sub/CLAUDE.md",
-        ".cursorrules",
-        ".bashrc",
+        ".github/workflows/ci.yml", ".vscode/tasks.json", ".cargo/config.toml", "sub/.mcp.json",
+        ".gitattributes", "AGENTS.md", "sub/CLAUDE.md", ".cursorrules", ".bashrc",
     ] {
         let judgement = ws.create(path, "x: 1\n");
         assert_eq!(judgement.decision, Decision::Escalate, "{path}");

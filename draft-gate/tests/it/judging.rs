@@ -269,8 +269,7 @@ fn concurrent_edits_are_restored() {
         let is_exchange = what == "exchange two files";
         if is_exchange && n_exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
             std::fs::write(
-                &file,
-                "saved concurrently
+                &file, "saved concurrently
 ",
             )
             .unwrap();

@@ -162,9 +162,7 @@ fn plain_passwords_are_detected() {
     }
     // Without quotes, the value may be something other than a password, so it is only escalated.
     for line in [
-        "password: hunter2",
-        "DB_PASSWORD=hunter2 make",
-        "export PGPASSWORD=Summer2024",
+        "password: hunter2", "DB_PASSWORD=hunter2 make", "export PGPASSWORD=Summer2024",
         "mysql --password hunter2",
     ] {
         let findings = scan("a.txt", &[(1, line.to_owned())]);

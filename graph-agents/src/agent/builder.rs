@@ -26,8 +26,7 @@ use crate::{
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, Tool, ToolCall};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let model = ScriptedModel::new([
 ///     AiMessage::new("").tool_call(ToolCall::new("weather", json!({}), "call-1")),
 ///     AiMessage::new("It rains."),
@@ -36,8 +35,7 @@ use crate::{
 /// let agent = Agent::new(model).tools([weather]).prompt("Be brief.").compile()?;
 /// let answer = agent.run("How is the weather?").await?;
 /// assert_eq!(answer.text(), "It rains.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

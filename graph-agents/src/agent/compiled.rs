@@ -23,16 +23,14 @@ const STEP_LIMIT: u32 = 9_999;
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let model = ScriptedModel::new([AiMessage::new("Hello!")]);
 /// let agent = Agent::new(model).name("greeter").compile()?;
 /// println!("{}", agent.mermaid());
 /// let outcome = agent.run("Hi").await?;
 /// assert_eq!(outcome.text(), "Hello!");
 /// assert_eq!(outcome.messages.len(), 2);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct CompiledAgent {
@@ -114,16 +112,14 @@ impl Deref for CompiledAgent {
 /// use graph_agents::{Agent, AiMessage, ScriptedModel};
 /// use graph_core::MemorySaver;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let model = ScriptedModel::new(["Hello, Ann!", "Your name is Ann."].map(AiMessage::new));
 /// let agent = Agent::new(model).checkpointer(MemorySaver::new()).compile()?;
 /// let conversation = agent.conversation("ann");
 /// conversation.send("I am Ann.").await?;
 /// let outcome = conversation.send("What is my name?").await?;
 /// assert_eq!(outcome.messages.len(), 4);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Conversation {

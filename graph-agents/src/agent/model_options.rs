@@ -15,8 +15,7 @@ impl Agent {
     /// use graph_agents::{Agent, LlmModel};
     /// use llm::{Llm, ProviderTool, Request, Scripted, WebSearch};
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let model = Scripted::new("searcher", |request: &Request| match &request.provider_tools[..] {
     ///     [ProviderTool::WebSearch(_), ProviderTool::CodeExecution] => "It rains.",
     ///     _ => "I cannot search.",
@@ -27,8 +26,7 @@ impl Agent {
     ///     .provider_tool(ProviderTool::CodeExecution)
     ///     .compile()?;
     /// assert_eq!(agent.run("Does it rain in Rome?").await?.text(), "It rains.");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn provider_tool(mut self, tool: ProviderTool) -> Self {
         self.provider_tools.push(tool);
@@ -43,13 +41,11 @@ impl Agent {
     /// use graph_agents::{Agent, LlmModel};
     /// use llm::{Llm, Request, Scripted};
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let model = Scripted::new("m", |it: &Request| format!("{:?}", it.parallel_tool_calls));
     /// let agent = Agent::new(LlmModel::new(Llm::new(model))).parallel_tool_calls(false).compile()?;
     /// assert_eq!(agent.run("Hi").await?.text(), "Some(false)");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn parallel_tool_calls(self, allowed: bool) -> Self {
         self.setting("parallel_tool_calls", allowed.into())
@@ -63,13 +59,11 @@ impl Agent {
     /// use graph_agents::{Agent, LlmModel};
     /// use llm::{Llm, Request, Scripted};
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let model = Scripted::new("m", |it: &Request| format!("{:?}", it.logprobs));
     /// let agent = Agent::new(LlmModel::new(Llm::new(model))).logprobs(3).compile()?;
     /// assert_eq!(agent.run("Hi").await?.text(), "Some(3)");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn logprobs(self, alternatives: u8) -> Self {
         self.setting("logprobs", alternatives.into())
@@ -100,8 +94,7 @@ impl Agent {
     ///     format!("It rains in {city}.")
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let call = |arguments| Reply::ToolCall { name: "weather".into(), arguments };
     /// let replies = [call(json!("{\"city\": Rome}")), call(json!({"city": "Rome"})), "Yes.".into()];
     /// let model = LlmModel::new(Llm::new(Scripted::replies("small", replies)));
@@ -109,8 +102,7 @@ impl Agent {
     /// let outcome = agent.run("Does it rain in Rome?").await?;
     /// assert_eq!(outcome.text(), "Yes.");
     /// assert!(outcome.messages[2].text().contains("arguments were malformed"));
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn malformed_call_retries(mut self, retries: usize) -> Self {
         self.malformed_call_retries = retries;

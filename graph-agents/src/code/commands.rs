@@ -37,8 +37,7 @@ eval "$1"
 /// use sandbox_vm::{Isolation, Sandboxes, backend::InProcess, guest};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// // Not isolated, so that the example runs everywhere. For untrusted programs, use `Jail` or a stronger back end.
 /// let sandboxes = Sandboxes::builder()
@@ -58,8 +57,7 @@ eval "$1"
 /// let agent = Agent::new(model).middleware(Shell::new(SandboxCommands::new(sandboxes))).compile()?;
 /// let outcome = agent.run("Take notes about Rome.").await?;
 /// assert!(outcome.messages[4].text().contains("notes\nRome\n"));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct SandboxCommands {

@@ -30,8 +30,7 @@ const GENERAL: &str = "general-purpose";
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, deep::DeepAgent};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let writer = Agent::new(ScriptedModel::new([AiMessage::new("Autumn leaves fall.")]));
 /// let task = json!({"agent": "writer", "description": "Write a haiku about autumn."});
 /// let model = ScriptedModel::new([
@@ -40,8 +39,7 @@ const GENERAL: &str = "general-purpose";
 /// ]);
 /// let agent = DeepAgent::new(model).sub_agent("writer", "Writes texts.", writer).build()?.compile()?;
 /// assert!(agent.run("I need a haiku.").await?.text().ends_with("Autumn leaves fall."));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

@@ -35,8 +35,7 @@ const CHANGING: [&str; 2] = ["write_file", "edit_file"];
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, files::FileTools};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let note = json!({"path": "note.md", "content": "Buy milk."});
 /// let model = ScriptedModel::new([
 ///     AiMessage::new("").tool_call(ToolCall::new("write_file", note, "call-1")),
@@ -45,8 +44,7 @@ const CHANGING: [&str; 2] = ["write_file", "edit_file"];
 /// let agent = Agent::new(model).middleware(FileTools::new()).compile()?;
 /// let outcome = agent.run("Remember the milk.").await?;
 /// assert_eq!(outcome.state.get("files"), Some(&json!({"note.md": "Buy milk."})));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

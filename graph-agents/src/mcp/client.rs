@@ -39,8 +39,7 @@ const MAX_ENTRIES: usize = 1_000;
 /// };
 /// use tokio::net::TcpListener;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // A server on this machine. Most servers are other programs: see `McpClient::stdio`.
 /// let weather = Agent::new(ScriptedModel::new([AiMessage::new("Rain.")])).name("weather").compile()?;
 /// let server = AgentServer::new(weather, "Answers questions about the weather.");
@@ -52,8 +51,7 @@ const MAX_ENTRIES: usize = 1_000;
 /// // Pass the tools to `Agent::tools`.
 /// let tools = client.tools().await?;
 /// assert_eq!(tools[0].name(), "weather");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct McpClient {

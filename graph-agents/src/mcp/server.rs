@@ -37,8 +37,7 @@ use crate::{CompiledAgent, id::new_id};
 /// // Over standard input and output: `server.serve_stdio().await?`. Over HTTP, at the path `/mcp`:
 /// let router = server.router();
 /// # let _ = router;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

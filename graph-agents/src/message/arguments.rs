@@ -179,29 +179,12 @@ mod tests {
     #[test]
     fn ambiguous_arguments_are_not_repaired() {
         for text in [
-            "",
-            "[1]",
-            "null",
-            "{\"city\": \"Ro",
-            "{\"city\": \"Rome\"",
-            "{\"a\": {\"b\": 1}",
-            "{\"city\": Rome}",
-            "{\"city\": }",
-            "{\"a\" 1}",
-            "{'it': 'it's'}",
-            "{\"a\": 1} {\"a\": 2}",
-            "{\"a\": [1}",
-            "{\"a\": 1 2}",
-            "{\"a\": 1}, \"b\": 2}",
-            "[\"Rome\", {\"unit\": \"C\"}]",
-            "[\"Rome\", {unit: \"C\"}]",
-            "weather(city=Rome, opts={\"unit\":\"C\"})",
-            "'Rome', {\"unit\":\"C\"}",
-            "3, {\"a\":1}",
-            "{\"a\":1}, 2",
-            "{\"a\":1} or",
-            "Rome {\"a\":1}",
-            "<a> <b>{\"a\":1}",
+            "", "[1]", "null", "{\"city\": \"Ro", "{\"city\": \"Rome\"", "{\"a\": {\"b\": 1}",
+            "{\"city\": Rome}", "{\"city\": }", "{\"a\" 1}", "{'it': 'it's'}",
+            "{\"a\": 1} {\"a\": 2}", "{\"a\": [1}", "{\"a\": 1 2}", "{\"a\": 1}, \"b\": 2}",
+            "[\"Rome\", {\"unit\": \"C\"}]", "[\"Rome\", {unit: \"C\"}]",
+            "weather(city=Rome, opts={\"unit\":\"C\"})", "'Rome', {\"unit\":\"C\"}",
+            "3, {\"a\":1}", "{\"a\":1}, 2", "{\"a\":1} or", "Rome {\"a\":1}", "<a> <b>{\"a\":1}",
         ] {
             assert_eq!(repair_arguments(text), None, "{text}");
         }

@@ -40,15 +40,13 @@ use crate::AgentError;
 ///     Chat::update().messages([Message::ai("About 15 million years.")]).topic("rivers")
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Chat>::new().node(answer).edge(START, answer).compile()?;
 /// let input = Chat { messages: vec![Message::human("How old is the Rhine?")], topic: String::new() };
 /// let chat = graph.invoke(input, ()).await?;
 /// assert_eq!(chat.messages[1].text(), "About 15 million years.");
 /// assert!(chat.messages.iter().all(|it| it.id().is_some()));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct Messages;
@@ -152,14 +150,12 @@ fn change(plan: &Plan, length: usize, item: impl Fn(usize) -> Option<Value>) -> 
 ///     MessagesState::update().messages([Message::ai(text)])
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<MessagesState>::new().node(answer).edge(START, answer).compile()?;
 /// let input = MessagesState { messages: vec![Message::human("Hi")] };
 /// let state = graph.invoke(input, ()).await?;
 /// assert_eq!(state.messages[1].text(), "You wrote 1 message.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(State, Clone, Debug, Default)]
 pub struct MessagesState {
@@ -177,8 +173,7 @@ pub struct MessagesState {
 /// use graph_core::{JsonStateSchema, START, json_node};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let schema = JsonStateSchema::new([("messages", messages_field())])?;
 /// let answer = json!({ "messages": [{ "role": "assistant", "content": "Hello!" }] });
 /// let graph = schema
@@ -191,8 +186,7 @@ pub struct MessagesState {
 ///     .compile()?;
 /// let state = graph.invoke(schema.input(json!({ "messages": ["Hi"] }))?, ()).await?;
 /// assert_eq!(state.to_value()["messages"][1]["content"], "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn messages_field() -> JsonFieldKind {
     JsonFieldKind::Custom(Arc::new(JsonMessages))

@@ -97,16 +97,14 @@ impl ClearToolUses {
 ///     middleware::{ClearToolUses, ContextEditing},
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Above 50,000 tokens, clears all tool results except the five newest.
 /// let edit = ClearToolUses { trigger: 50_000, keep: 5, ..ClearToolUses::default() };
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Hello!")]))
 ///     .middleware(ContextEditing::new([edit]))
 ///     .compile()?;
 /// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ContextEditing {

@@ -19,15 +19,13 @@ use crate::{
 ///     model::SharedModel,
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // A script without answers fails.
 /// let broken = ScriptedModel::new(Vec::<AiMessage>::new());
 /// let spare: SharedModel = Arc::new(ScriptedModel::new([AiMessage::new("Hello!")]));
 /// let agent = Agent::new(broken).middleware(ModelFallback::new([spare])).compile()?;
 /// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ModelFallback {

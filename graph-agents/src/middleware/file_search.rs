@@ -35,8 +35,7 @@ use walk::{Root, VisitedFile};
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, middleware::FileSearch};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path();
 /// std::fs::write(path.join("notes.md"), "Buy tea.")?;
@@ -45,8 +44,7 @@ use walk::{Root, VisitedFile};
 /// let agent = Agent::new(model).middleware(FileSearch::new(path)?).compile()?;
 /// let outcome = agent.run("Which notes do I have?").await?;
 /// assert!(outcome.messages[2].text().contains("\n/notes.md\n"));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct FileSearch {

@@ -51,8 +51,7 @@ const NOTICE: &str = "A human reviewer changed this tool call before it was exec
 ///     format!("Deleted {name}.")
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("delete_file", json!({"name": "notes.md"}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("I kept it.")]);
 /// let agent = Agent::new(model)
@@ -66,10 +65,10 @@ const NOTICE: &str = "A human reviewer changed this tool call before it was exec
 /// let decision = json!({"type": "reject", "message": "I need this file."});
 /// let outcome = conversation.resume(json!({"decisions": [decision]})).await?;
 /// assert_eq!(outcome.text(), "I kept it.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct HumanInTheLoop {
     rules: BTreeMap<String, ReviewRule>,
     prefix: String,
@@ -89,21 +88,18 @@ impl HumanInTheLoop {
     }
 
     /// Sets the first line of the descriptions that the reviewer sees.
-    #[must_use]
     pub fn description_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
     /// Sets the text that precedes the result of an edited call. `None`: the model does not learn of the edit.
-    #[must_use]
     pub fn edit_notice(mut self, notice: Option<String>) -> Self {
         self.notice = notice;
         self
     }
 
     /// Reviews each call in its own task, so that calls without a rule run without waiting for a review.
-    #[must_use]
     pub fn per_call(mut self) -> Self {
         self.per_call = true;
         self

@@ -28,8 +28,7 @@ const RUN_COUNT: &str = "run_model_call_count";
 ///     "noon"
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // This model never stops calling the tool.
 /// let call = |id: u32| ToolCall::new("clock", json!({}), format!("call-{id}"));
 /// let model = ScriptedModel::new((0..10).map(|id| AiMessage::new("").tool_call(call(id))));
@@ -37,8 +36,7 @@ const RUN_COUNT: &str = "run_model_call_count";
 /// let agent = Agent::new(model).tools([clock()]).middleware(limit).compile()?;
 /// let outcome = agent.run("What time is it?").await?;
 /// assert_eq!(outcome.text(), "Model call limits exceeded: run limit (3/3)");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ModelCallLimit {

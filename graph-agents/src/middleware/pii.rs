@@ -44,17 +44,16 @@ pub enum PiiStrategy {
 ///     middleware::{Pii, PiiStrategy},
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("Thank you.")]))
 ///     .middleware(Pii::new("email")?.strategy(PiiStrategy::Redact))
 ///     .compile()?;
 /// let outcome = agent.run("Write to ann@example.org.").await?;
 /// assert_eq!(outcome.messages[0].text(), "Write to [REDACTED_EMAIL].");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Pii {
     kind: String,
     detector: Detector,
@@ -100,28 +99,24 @@ impl Pii {
     }
 
     /// Sets the treatment of detected personal data.
-    #[must_use]
     pub fn strategy(mut self, strategy: PiiStrategy) -> Self {
         self.strategy = strategy;
         self
     }
 
     /// Sets whether the newest human message is checked.
-    #[must_use]
     pub fn apply_to_input(mut self, apply: bool) -> Self {
         self.input = apply;
         self
     }
 
     /// Sets whether the newest AI message is checked.
-    #[must_use]
     pub fn apply_to_output(mut self, apply: bool) -> Self {
         self.output = apply;
         self
     }
 
     /// Sets whether the tool results after the newest AI message are checked.
-    #[must_use]
     pub fn apply_to_tool_results(mut self, apply: bool) -> Self {
         self.tool_results = apply;
         self

@@ -35,8 +35,7 @@ use crate::{
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, middleware::RecordReplay};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let file = dir.path().join("calls.jsonl");
 /// let model = ScriptedModel::new([AiMessage::new("Hello!")]);
@@ -47,8 +46,7 @@ use crate::{
 /// let no_model = ScriptedModel::new(Vec::<AiMessage>::new());
 /// let agent = Agent::new(no_model).middleware(RecordReplay::replay(&file)?).compile()?;
 /// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecordReplay {

@@ -24,15 +24,13 @@ use crate::{
 /// };
 /// use llm::{ErrorKind, Llm, Reply, Scripted};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let overloaded_once = [Reply::from(ErrorKind::Overloaded), Reply::from("Hello!")];
 /// let model = LlmModel::new(Llm::new(Scripted::replies("parrot", overloaded_once)));
 /// let options = RetryOptions { initial_delay: Duration::from_millis(1), ..RetryOptions::default() };
 /// let agent = Agent::new(model).middleware(ModelRetry::new(options)).compile()?;
 /// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ModelRetry {
@@ -75,8 +73,7 @@ impl Middleware for ModelRetry {
 ///     middleware::{OnFailure, RetryOptions, ToolRetry},
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Up to five retries of `weather` and `news`; then the run fails with the last error.
 /// let options =
 ///     RetryOptions { max_retries: 5, on_failure: OnFailure::Fail, ..RetryOptions::default() };
@@ -84,8 +81,7 @@ impl Middleware for ModelRetry {
 ///     .middleware(ToolRetry::new(options).tools(["weather", "news"]))
 ///     .compile()?;
 /// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ToolRetry {

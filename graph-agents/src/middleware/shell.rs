@@ -46,10 +46,10 @@ pub use executor::{CommandExecutor, CommandResult, CommandSession};
 /// let commands = AllowedCommands::new(std::env::temp_dir(), ["ls", "wc"])?;
 /// let shell = Shell::new(commands);
 /// # let _ = shell;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
+#[must_use]
 pub struct Shell {
     runner: Runner,
     shutdown: Vec<String>,
@@ -69,28 +69,24 @@ impl Shell {
     }
 
     /// Sets the maximum number of lines that the model sees of an output. The default is 100.
-    #[must_use]
     pub fn max_lines(mut self, lines: usize) -> Self {
         self.runner.max_lines = lines;
         self
     }
 
     /// Sets commands that run at the start of each session. If one fails, the agent's run fails.
-    #[must_use]
     pub fn startup<C: Into<String>>(mut self, commands: impl IntoIterator<Item = C>) -> Self {
         self.runner.startup = commands.into_iter().map(Into::into).collect();
         self
     }
 
     /// Sets commands that run when the agent has finished, if a session was started. Failures are ignored.
-    #[must_use]
     pub fn shutdown<C: Into<String>>(mut self, commands: impl IntoIterator<Item = C>) -> Self {
         self.shutdown = commands.into_iter().map(Into::into).collect();
         self
     }
 
     /// Does not mark results as untrusted data. Use it if the commands print only your own data.
-    #[must_use]
     pub fn trusted(mut self) -> Self {
         self.trusted = true;
         self

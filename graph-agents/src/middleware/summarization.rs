@@ -56,8 +56,7 @@ struct UnknownMaximum(f64);
 ///     middleware::{Size, Summarization},
 /// };
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let summaries = ScriptedModel::new([AiMessage::new("Ann likes tea.")]);
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("You are welcome.")]))
 ///     .middleware(
@@ -74,10 +73,10 @@ struct UnknownMaximum(f64);
 /// let outcome = agent.run(messages).await?;
 /// assert!(outcome.messages[0].text().contains("Ann likes tea."));
 /// assert_eq!(outcome.messages.len(), 3);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Summarization {
     model: SharedModel,
     triggers: Vec<Vec<Size>>,
@@ -101,41 +100,35 @@ impl Summarization {
     }
 
     /// Summarises when the conversation reaches this size. If there are several triggers, any one of them suffices.
-    #[must_use]
     pub fn trigger(self, size: Size) -> Self {
         self.trigger_all([size])
     }
 
     /// Summarises when the conversation reaches all of these sizes.
-    #[must_use]
     pub fn trigger_all(mut self, sizes: impl IntoIterator<Item = Size>) -> Self {
         self.triggers.push(sizes.into_iter().collect());
         self
     }
 
     /// Sets how much of the conversation is kept.
-    #[must_use]
     pub fn keep(mut self, size: Size) -> Self {
         self.keep = size;
         self
     }
 
     /// Sets how tokens are counted.
-    #[must_use]
     pub fn counter(mut self, counter: TokenCounter) -> Self {
         self.counter = counter;
         self
     }
 
     /// Sets the prompt for the summary. `{messages}` is replaced with the messages to summarise.
-    #[must_use]
     pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = prompt.into();
         self
     }
 
     /// Sets the maximum number of tokens to summarise. `None`: no limit.
-    #[must_use]
     pub fn trim_tokens(mut self, tokens: Option<usize>) -> Self {
         self.trim_tokens = tokens;
         self

@@ -32,16 +32,14 @@ const PARALLEL: &str = "Error: The `write_todos` tool should never be called mul
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, middleware::TodoList};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let todos = json!([{"content": "Boil water", "status": "in_progress"}]);
 /// let call = ToolCall::new("write_todos", json!({"todos": todos}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Started.")]);
 /// let agent = Agent::new(model).middleware(TodoList::new()).compile()?;
 /// let outcome = agent.run("Make tea.").await?;
 /// assert_eq!(outcome.state.get("todos"), Some(&todos));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct TodoList {

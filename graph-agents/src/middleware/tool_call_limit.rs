@@ -34,16 +34,14 @@ const STOPPED: &str = "Execution stopped before this tool call could run because
 ///     "noon"
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = |id| AiMessage::new("").tool_call(ToolCall::new("clock", json!({}), id));
 /// let model = ScriptedModel::new([call("1"), call("2"), call("3")]);
 /// let limit = ToolCallLimit::new(None, Some(2))?.tool("clock").exit(ToolLimitExit::End);
 /// let agent = Agent::new(model).tools([clock()]).middleware(limit).compile()?;
 /// let outcome = agent.run("What time is it?").await?;
 /// assert!(outcome.text().contains("limit"), "{}", outcome.text());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ToolCallLimit {

@@ -28,8 +28,7 @@ use crate::{
 ///     format!("There is no forecast for {city} yet.")
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let emulator = ScriptedModel::new([AiMessage::new("It rains in Rome.")]);
 /// let call = ToolCall::new("weather", json!({"city": "Rome"}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Yes.")]);
@@ -39,8 +38,7 @@ use crate::{
 ///     .compile()?;
 /// let outcome = agent.run("Does it rain in Rome?").await?;
 /// assert_eq!(outcome.messages[2].text(), "It rains in Rome.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ToolEmulator {

@@ -31,8 +31,7 @@ use crate::{
 ///     Err(format!("the weather service does not know {city}").into())
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("weather", json!({"city": "Atlantis"}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Sorry.")]);
 /// let agent = Agent::new(model)
@@ -41,8 +40,7 @@ use crate::{
 ///     .compile()?;
 /// let outcome = agent.run("How is the weather in Atlantis?").await?;
 /// assert_eq!(outcome.messages[2].text(), "Error: the weather service does not know Atlantis");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct ToolErrorAnswers {

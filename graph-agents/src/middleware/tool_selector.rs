@@ -31,18 +31,17 @@ Your task is to choose the tools that are most relevant for answering the user's
 ///     "noon"
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let chooser = ScriptedModel::new([AiMessage::new(r#"{"tools": ["clock"]}"#)]);
 /// let agent = Agent::new(ScriptedModel::new([AiMessage::new("It is noon.")]))
 ///     .tools([clock()])
 ///     .middleware(ToolSelector::new().model(chooser).max_tools(3))
 ///     .compile()?;
 /// assert_eq!(agent.run("What time is it?").await?.text(), "It is noon.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct ToolSelector {
     model: Option<SharedModel>,
     wrapper: Option<ModelWrapper>,
@@ -109,42 +108,36 @@ impl ToolSelector {
     }
 
     /// Sets the model that chooses.
-    #[must_use]
     pub fn model(mut self, model: impl ChatModel + 'static) -> Self {
         self.model = Some(Arc::new(model));
         self
     }
 
     /// Sets the system prompt of the model that chooses.
-    #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = prompt.into();
         self
     }
 
     /// Sets the maximum number of chosen tools. Names beyond the maximum are ignored.
-    #[must_use]
     pub fn max_tools(mut self, max: usize) -> Self {
         self.max_tools = Some(max);
         self
     }
 
     /// Sets tools that the model always sees.
-    #[must_use]
     pub fn always_include<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.always_include = names.into_iter().map(Into::into).collect();
         self
     }
 
     /// Sets how often the model is asked again if its selection cannot be parsed.
-    #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
     /// Sets the action to take if the model's selection still cannot be parsed after the last retry.
-    #[must_use]
     pub fn on_parsing_failure(mut self, action: OnParsingFailure) -> Self {
         self.on_parsing_failure = action;
         self

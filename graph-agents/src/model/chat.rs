@@ -35,11 +35,9 @@ use crate::{
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// assert_eq!(Agent::new(Echo).compile()?.run("Hello!").await?.text(), "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a model of an agent",

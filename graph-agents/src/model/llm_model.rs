@@ -22,15 +22,13 @@ use crate::message::{AiMessage, from_response, to_llm};
 /// use graph_agents::{Agent, LlmModel};
 /// use llm::{Llm, Request, Scripted};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // For a real provider: `llm::create_provider("anthropic", None, None)?`.
 /// let llm = Llm::new(Scripted::new("parrot", |_| "Because of the air."));
 /// let model = LlmModel::new(llm).with_options(Request::new("").temperature(0.2).max_tokens(500));
 /// let agent = Agent::new(model).prompt("You are a physicist.").compile()?;
 /// assert_eq!(agent.run("Why is the sky blue?").await?.text(), "Because of the air.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct LlmModel {

@@ -24,15 +24,13 @@ use crate::{
 /// use llm::{Llm, Scripted};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let replies = [json!({"tool": "weather", "arguments": {}}), json!({"answer": "It rains."})];
 /// let model = LlmModel::new(Llm::new(Scripted::replies("small", replies)));
 /// let weather = Tool::dynamic("weather", "Returns the weather.", json!({}), |_, _| async { "rain" });
 /// let agent = Agent::new(PromptedTools::new(model)).tools([weather]).compile()?;
 /// assert_eq!(agent.run("How is the weather?").await?.text(), "It rains.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct PromptedTools<M> {

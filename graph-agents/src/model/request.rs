@@ -134,13 +134,11 @@ impl From<AiMessage> for ModelAnswer {
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let model = ScriptedModel::new([AiMessage::new("Hello!")]);
 /// let agent = Agent::new(model).middleware(OnceMore).compile()?;
 /// assert_eq!(agent.run("Hi").await?.text(), "Hello!");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct ModelHandler {

@@ -23,8 +23,7 @@ use crate::{AgentError, message::AiMessage};
 ///     "noon"
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let model = ScriptedModel::new([
 ///     AiMessage::new("").tool_call(ToolCall::new("clock", json!({}), "call-1")),
 ///     AiMessage::new("It is noon."),
@@ -33,8 +32,7 @@ use crate::{AgentError, message::AiMessage};
 /// assert_eq!(agent.run("What time is it?").await?.text(), "It is noon.");
 /// // The script has no third answer.
 /// assert!(agent.run("And now?").await.is_err());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct ScriptedModel {

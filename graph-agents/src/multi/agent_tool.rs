@@ -19,8 +19,7 @@ use crate::{
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, multi::agent_tool};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let poet = Agent::new(ScriptedModel::new([AiMessage::new("Autumn leaves fall.")])).compile()?;
 /// let call = ToolCall::new("poet", json!({"task": "Write a haiku about autumn."}), "call-1");
 /// let model = ScriptedModel::new([
@@ -29,8 +28,7 @@ use crate::{
 /// ]);
 /// let agent = Agent::new(model).tools([agent_tool(poet, "poet", "Writes poems.")]).compile()?;
 /// assert!(agent.run("I need a haiku.").await?.text().ends_with("Autumn leaves fall."));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn agent_tool(
     agent: CompiledAgent,

@@ -117,8 +117,7 @@ fn is_handoff_back(message: &AiMessage) -> bool {
 /// };
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let poet = Agent::new(ScriptedModel::new([AiMessage::new("Autumn leaves fall.")]))
 ///     .name("poet")
 ///     .compile()?;
@@ -129,8 +128,7 @@ fn is_handoff_back(message: &AiMessage) -> bool {
 /// ]);
 /// let team = Supervisor::new(model, [poet]).tools([forward_tool("supervisor")]).compile()?;
 /// assert_eq!(team.run("I need a haiku.").await?.text(), "Autumn leaves fall.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn forward_tool(supervisor: impl Into<String>) -> Tool {
     let supervisor = supervisor.into();

@@ -45,8 +45,7 @@ pub enum OutputMode {
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, multi::Supervisor};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let poet = Agent::new(ScriptedModel::new([AiMessage::new("Autumn leaves fall.")]))
 ///     .name("poet")
 ///     .compile()?;
@@ -57,8 +56,7 @@ pub enum OutputMode {
 /// let team = Supervisor::new(model, [poet]).prompt("You lead a team.").compile()?;
 /// let outcome = team.run("I need a haiku.").await?;
 /// assert_eq!(outcome.text(), "Here it is: Autumn leaves fall.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

@@ -23,8 +23,7 @@ use crate::{AgentError, CompiledAgent, message::messages_field, notation, state:
 /// use graph_core::MemorySaver;
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("transfer_to_support", json!({}), "call-1");
 /// let sales = Agent::new(ScriptedModel::new([AiMessage::new("").tool_call(call)]))
 ///     .name("sales")
@@ -36,8 +35,7 @@ use crate::{AgentError, CompiledAgent, message::messages_field, notation, state:
 /// let swarm = Swarm::new([sales, support], "sales").checkpointer(MemorySaver::new()).compile()?;
 /// let outcome = swarm.conversation("ann").send("My phone is broken.").await?;
 /// assert_eq!(outcome.text(), "Have you tried another cable?");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

@@ -6,13 +6,7 @@ use crate::{message::Content, notation};
 
 /// Types of content blocks that providers accept in tool results.
 const BLOCK_TYPES: [&str; 8] = [
-    "text",
-    "image_url",
-    "image",
-    "json",
-    "search_result",
-    "custom_tool_call_output",
-    "document",
+    "text", "image_url", "image", "json", "search_result", "custom_tool_call_output", "document",
     "file",
 ];
 

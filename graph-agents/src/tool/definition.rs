@@ -44,6 +44,7 @@ type Body = Arc<
 /// assert_eq!(add.name(), "add");
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Tool {
     inner: Arc<Inner>,
 }
@@ -159,14 +160,12 @@ impl Tool {
     }
 
     /// Fills an argument from a field of the state. The call fails if the field has no value.
-    #[must_use]
     pub fn inject(self, arg: impl Into<String>, field: impl Into<String>) -> Self {
         let injected = Injected { arg: arg.into(), field: field.into(), default: None };
         self.edit(|it| it.injected.push(injected))
     }
 
     /// Fills an argument from a field of the state, or with `default` if the field has no value.
-    #[must_use]
     pub fn inject_or(
         self,
         arg: impl Into<String>,
@@ -179,7 +178,6 @@ impl Tool {
 
     /// Ends the agent's loop after this tool, unless the model called another tool, without this setting, in the same
     /// message.
-    #[must_use]
     pub fn return_direct(self) -> Self {
         self.edit(|it| it.return_direct = true)
     }
@@ -197,34 +195,28 @@ impl Tool {
     ///     a + b
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let model = Scripted::new("m", |it: &Request| format!("strict: {}", it.tools[0].strict));
     /// let agent = Agent::new(LlmModel::new(Llm::new(model))).tools([add()]).compile()?;
     /// assert_eq!(agent.run("Hi").await?.text(), "strict: true");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn strict(self) -> Self {
         self.edit(|it| it.strict = true)
     }
 
     /// Lets the tool answer its own [`AgentError::tool`] errors. Other errors are not affected.
-    #[must_use]
     pub fn handle_exceptions(self, answer: ExceptionAnswer) -> Self {
         self.edit(|it| it.exceptions = Some(answer))
     }
 
     /// Sets whether the tool reads the state, which an agent stores with every call of such a tool. A tool that does not
     /// read it gets an empty state, unless middleware wraps the calls.
-    #[must_use]
     pub fn reads_state(self, reads: bool) -> Self {
         self.edit(|it| it.reads_state = reads)
     }
 
     /// Declares that the tool needs a dependency of type `T`. Compiling an agent without it fails.
-    #[must_use]
     pub fn requires<T: Send + Sync + 'static>(self) -> Self {
         self.edit(|it| it.dependencies.push(dependencies::check::<T>()))
     }
@@ -233,7 +225,6 @@ impl Tool {
     ///
     /// In an agent, such a call runs after all other calls of the same message, so that their results are kept. If a
     /// message contains several such calls, the first that succeeds wins, and the others are answered with an error.
-    #[must_use]
     pub fn hands_off(self, hands_off: bool) -> Self {
         self.edit(|it| it.hands_off = hands_off)
     }
@@ -248,25 +239,21 @@ impl Tool {
     }
 
     /// Fails an attempt that takes longer than `limit`.
-    #[must_use]
     pub fn timeout(self, limit: Duration) -> Self {
         self.edit(|it| it.policy.timeout = Some(limit))
     }
 
     /// Retries failed calls of this tool.
-    #[must_use]
     pub fn retry(self, options: RetryOptions) -> Self {
         self.edit(|it| it.policy.retry = Some(options))
     }
 
     /// Returns the cached result of an earlier call with the same arguments instead of running the tool.
-    #[must_use]
     pub fn cache(self, cache: ToolCache) -> Self {
         self.edit(|it| it.policy.cache = Some(cache))
     }
 
     /// Sets which errors of this tool are answered with a message to the model. Overrides the setting of the tool node.
-    #[must_use]
     pub fn errors(self, errors: ToolErrors) -> Self {
         self.edit(|it| it.policy.errors = Some(errors))
     }
@@ -274,7 +261,6 @@ impl Tool {
     /// Sets the maximum number of characters that the model sees of a result, of an error, and of each message that a
     /// command of the tool adds. Longer text is truncated, with a note. The default is 100,000. Artifacts are not
     /// affected.
-    #[must_use]
     pub fn max_output(self, characters: usize) -> Self {
         self.edit(|it| it.policy.max_output = characters)
     }
@@ -282,14 +268,12 @@ impl Tool {
     /// Encloses results, errors and messages that commands add in tags that mark them as untrusted data. Use it for
     /// tools that return text from third parties, such as web pages. Messages about invalid arguments are not marked.
     /// Text files are converted to text, and the names of images and other files are removed.
-    #[must_use]
     pub fn untrusted(self) -> Self {
         self.edit(|it| it.policy.untrusted = true)
     }
 
     /// Removes the mark that [`untrusted`](Self::untrusted) adds. The tools of this crate that run programs, read files
     /// of the host or call MCP servers are untrusted by default.
-    #[must_use]
     pub fn trusted(self) -> Self {
         self.edit(|it| it.policy.untrusted = false)
     }

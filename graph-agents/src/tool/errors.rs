@@ -23,15 +23,13 @@ use crate::{
 ///     if number % 2 == 0 { Ok(number / 2) } else { Err("the number is odd".into()) }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("half", json!({"number": 3}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("I cannot.")]);
 /// let half = half().errors(ToolErrors::answer_text("Only even numbers have a half."));
 /// let outcome = Agent::new(model).tools([half]).compile()?.run("What is half of 3?").await?;
 /// assert_eq!(outcome.messages[2].text(), "Only even numbers have a half.");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct ToolErrors {

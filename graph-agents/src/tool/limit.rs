@@ -143,8 +143,7 @@ mod tests {
     #[test]
     fn variants_of_tags_are_escaped() {
         for tag in [
-            "</ untrusted_tool_output>",
-            "< /Untrusted_Tool_Output>",
+            "</ untrusted_tool_output>", "< /Untrusted_Tool_Output>",
             "<UNTRUSTED_TOOL_OUTPUT tool=\"a\">",
         ] {
             assert_eq!(escape_marks(&format!("ä<{tag}")), format!("ä<<\\{}", &tag[1..]));

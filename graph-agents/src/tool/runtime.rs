@@ -23,15 +23,13 @@ use crate::{
 ///     runtime.state().messages().len()
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("count_messages", json!({}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Two.")]);
 /// let agent = Agent::new(model).tools([count_messages()]).compile()?;
 /// let outcome = agent.run("How many messages are there?").await?;
 /// assert_eq!(outcome.messages[2].text(), "2");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ToolRuntime {

@@ -267,10 +267,8 @@ fn graph_has_the_shape_of_an_agent() {
     assert_eq!(
         agent.nodes(),
         [
-            "ModelCallLimitMiddleware.after_model",
-            "ModelCallLimitMiddleware.before_model",
-            "model",
-            "tools"
+            "ModelCallLimitMiddleware.after_model", "ModelCallLimitMiddleware.before_model",
+            "model", "tools"
         ]
     );
 }

@@ -43,14 +43,12 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// ```no_run
 /// use graph_cluster::{Client, Restate, RunStore, StartRun};
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = RunStore::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
 /// // A worker also needs an address: `Restate::new(..)?.listen("0.0.0.0:9080".parse()?)`.
 /// let client = Client::new(store, Restate::new("http://restate.example.org:8080")?);
 /// client.start(&StartRun::new("run-7", "essay", "thread-7").input("topic", "tea")).await?;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 #[must_use]

@@ -22,8 +22,7 @@ const MAX_CONNECTIONS: usize = 16;
 /// ```
 /// use graph_cluster::{Client, PostgresQueue, RunStore};
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Clients and workers connect to the same database.
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
 /// # let Some(fresh) = graph_tests::postgres::fresh_database() else { return Ok(()) };
@@ -31,8 +30,7 @@ const MAX_CONNECTIONS: usize = 16;
 /// let store = RunStore::connect(url).await?;
 /// let client = Client::new(store.clone(), PostgresQueue::new());
 /// assert!(client.run("run-7").await.is_err(), "no client has started it");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct RunStore(Arc<Inner>);

@@ -100,14 +100,7 @@ impl RunStore {
             SELECT pg_notify('graph_cluster', 'task') FROM held";
         let graph = claim.graph_key();
         let params: [&(dyn ToSql + Sync); 9] = [
-            &claim.request.id,
-            &claim.fence,
-            &step,
-            &ids,
-            &pools,
-            &steps,
-            &starts,
-            &graph,
+            &claim.request.id, &claim.fence, &step, &ids, &pools, &steps, &starts, &graph,
             &COUNT_BITS,
         ];
         Ok(self.query_opt(insert, &params).await?.is_some())

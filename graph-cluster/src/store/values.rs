@@ -31,8 +31,7 @@ impl RunStore {
     ///
     /// use graph_cluster::RunStore;
     ///
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let Some(url) = graph_tests::postgres::fresh_database() else { return Ok(()) };
     /// let store = RunStore::connect(&url).await?;
     /// // The costs of the calls of a run, by call.
@@ -41,8 +40,7 @@ impl RunStore {
     ///     costs.values().sum::<u64>()
     /// };
     /// assert_eq!(store.update_value("run-7", "costs", pay).await?, 12);
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn update_value<T, R>(
         &self,

@@ -38,15 +38,13 @@ use crate::{
 /// # async fn increment(_: &Count) -> CountUpdate {
 /// #     Count::update().value(1)
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Count>::new().node(increment).edge(START, increment);
 /// let graph = graph.checkpointer(MemorySaver::new()).compile()?;
 /// let thread = graph.thread("1", ());
 /// thread.invoke(Count::default()).await?;
 /// assert_eq!(thread.state().await?.map(|it| it.values.value), Some(1));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver {

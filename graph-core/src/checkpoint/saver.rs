@@ -87,8 +87,7 @@ use crate::checkpoint::{
 /// # async fn increment(_: &Count) -> CountUpdate {
 /// #     Count::update().value(1)
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let saver = Arc::new(CountingSaver::default());
 /// let graph = StateGraph::<Count>::new()
 ///     .node(increment)
@@ -98,8 +97,7 @@ use crate::checkpoint::{
 /// graph.thread("1", ()).invoke(Count::default()).await?;
 /// assert!(saver.writes.load(Ordering::Relaxed) > 0);
 /// assert_eq!(saver.threads().await?, ["1"]);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[async_trait]
 pub trait Checkpointer: Send + Sync + fmt::Debug {

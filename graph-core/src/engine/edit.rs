@@ -48,8 +48,7 @@ pub(crate) struct ErasedEdit {
 /// # struct Story { hero: String, text: String }
 /// # async fn begin(_: &Story) -> StoryUpdate { Story::update().hero("Ada") }
 /// # async fn tell(story: &Story) -> StoryUpdate { Story::update().text(format!("{} sets out.", story.hero)) }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Story>::new().node(begin).node(tell).sequence((begin, tell));
 /// let graph = graph.checkpointer(MemorySaver::new()).compile()?;
 /// let thread = graph.thread("story", ());
@@ -62,8 +61,7 @@ pub(crate) struct ErasedEdit {
 /// // As if the node that ran last, `tell`, had returned it: nothing runs next.
 /// thread.update_state(Story::update().hero("Eve"), AsNode::Last).await?;
 /// assert!(thread.state().await?.is_some_and(|it| it.next.is_empty()));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -31,8 +31,7 @@ use crate::{
 ///     Ok(Order::update().approved(approved))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Order>::new().node(approve).edge(START, approve);
 /// # let graph = graph.checkpointer(MemorySaver::new()).compile()?;
 /// let thread = graph.thread("order-7", ());
@@ -46,8 +45,7 @@ use crate::{
 /// thread.resume(true).await?;
 /// let state = thread.state().await?.ok_or("the thread has run")?;
 /// assert!(state.is_done() && state.values.approved);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ThreadState<S> {

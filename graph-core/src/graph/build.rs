@@ -44,13 +44,11 @@ const MAX_STORED_BYTES: usize = 256 << 20;
 ///     Essay::update().drafts([format!("On {}", essay.topic)])
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).edge(write, END).compile()?;
 /// let essay = graph.invoke(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(essay.drafts, ["On rust"]);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[must_use]
 pub struct StateGraph<S, C = ()> {
@@ -188,13 +186,11 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     ///     Ok(if cx.deps().is_question(&ticket.text).await? { Kind::Question } else { Kind::Remark })
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Ticket, Classifier>::new().node(answer).branch(START, classify).compile()?;
     /// let ticket = Ticket { text: "Is it open?".into(), ..Default::default() };
     /// assert_eq!(graph.invoke(ticket, Classifier).await?.reply, "Yes.");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn branch<M1, M2>(
         mut self,
@@ -309,8 +305,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     ///     Trip::update().flight(format!("confirmed {}", trip.flight))
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Trip>::new()
     ///     .node(book_hotel.reads(["city"]).writes(["hotel"]))
     ///     .node(book_flight.reads(["city"]).writes(["flight"]))
@@ -324,8 +319,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     ///     .compile()?;
     /// let trip = graph.invoke(Trip { city: "Bern".into(), ..Default::default() }, ()).await?;
     /// assert_eq!(trip.flight, "confirmed flight to Bern");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn eager(mut self) -> Self {
         self.declaration.eager = true;

@@ -29,13 +29,11 @@ use crate::{
 /// # async fn increment(_: &Count) -> CountUpdate {
 /// #     Count::update().value(1)
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph: CompiledGraph<Count> =
 ///     StateGraph::new().node(increment).edge(START, increment).compile()?;
 /// assert_eq!(graph.invoke(Count::default(), ()).await?.value, 1);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct CompiledGraph<S: State, C = ()> {
     graph: Arc<Graph>,
@@ -72,14 +70,12 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// # #[derive(State, Clone, Debug, Default)]
     /// # struct Essay { topic: String }
     /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("tea") }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// let graph = graph.with(RunOptions::new().step_limit(50).metadata("customer", "ada"));
     /// // `invoke` returns the final state, `run` the outcome, `stream` the events, all with these options.
     /// assert_eq!(graph.invoke(Essay::default(), ()).await?.topic, "tea");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     ///
     /// A [run id](RunOptions::run_id) and a [control](RunOptions::control) apply to all runs as well, so set them for
@@ -133,15 +129,13 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// # #[derive(State, Clone, Debug, Default)]
     /// # struct Essay { topic: String }
     /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update() }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// let fields = serde_json::json!({ "topic": "tea" });
     /// let update = graph.update_from_json(fields.as_object().cloned().unwrap_or_default())?;
     /// let essay = graph.invoke(Input::update(update), ()).await?;
     /// assert_eq!(essay.topic, "tea");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn update_from_json(&self, fields: Map<String, Value>) -> Result<S::Update, FieldError> {
         let update = self.graph.update_from_json(fields)?;

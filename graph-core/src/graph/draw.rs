@@ -47,8 +47,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     ///     n1 --> n2
     /// "#;
     /// assert_eq!(graph.mermaid(), expected);
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn mermaid(&self) -> String {
         self.mermaid_expanded(0)

@@ -18,8 +18,7 @@ use crate::label::Label;
 ///     Plan::update().done(true)
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Plan>::new()
 ///     .node(plan)
 ///     .node(act)
@@ -30,8 +29,7 @@ use crate::label::Label;
 /// let thread = graph.thread("plan", ()).with_options(options);
 /// assert!(!thread.run(Plan::default()).await?.state().done);
 /// assert!(thread.proceed().await?.state().done);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stops {

@@ -27,8 +27,7 @@ use crate::{
 /// use graph_core::{Goto, JsonFieldKind, JsonStateSchema, START, json::JsonBranch, json_node};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let schema = JsonStateSchema::new([("n", JsonFieldKind::Last)])?;
 /// let enough = JsonBranch::new("enough", |input| {
 ///     let is_enough = input.get("n").is_some_and(|it| it == 3);
@@ -45,8 +44,7 @@ use crate::{
 ///     .compile()?;
 /// let output = graph.invoke(schema.input(json!({ "n": 0 }))?, ()).await?;
 /// assert_eq!(output.to_value(), json!({ "n": 3 }));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct JsonBranch {
     name: Label,

@@ -84,6 +84,7 @@ impl JsonReturn {
 }
 
 /// A node of a dynamic graph: see [`json_node`].
+#[must_use]
 pub struct JsonNode<F, C> {
     name: Label,
     body: F,
@@ -99,15 +100,13 @@ pub struct JsonNode<F, C> {
 /// use graph_core::{JsonFieldKind, JsonStateSchema, START, json_node};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let schema = JsonStateSchema::new([("name", JsonFieldKind::Last), ("log", JsonFieldKind::Append)])?;
 /// let greet = json_node("greet", |input, _| async move { Ok(json!({ "log": [input.get("name")] })) });
 /// let graph = schema.graph().node(greet).edge(START, "greet").compile()?;
 /// let state = graph.invoke(schema.input(json!({ "name": "Ada" }))?, ()).await?;
 /// assert_eq!(state.to_value(), json!({ "name": "Ada", "log": ["Ada"] }));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn json_node<F, C, Fut, R>(name: impl Into<String>, body: F) -> JsonNode<F, C>
 where
@@ -129,14 +128,12 @@ where
 
 impl<F, C> JsonNode<F, C> {
     /// Restricts which fields of the state the node sees.
-    #[must_use]
     pub fn reads<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.reads = Some(Arc::new(fields.into_iter().map(Into::into).collect()));
         self
     }
 
     /// Declares the nodes that the node's commands can lead to, for validation and drawings.
-    #[must_use]
     pub fn destinations<N: Into<String>>(
         mut self,
         destinations: impl IntoIterator<Item = N>,
@@ -147,7 +144,6 @@ impl<F, C> JsonNode<F, C> {
 
     /// Declares the nodes of the parent graph that the node's commands to it can lead to, for validation and drawings of
     /// the parent. Without a declaration, they are only known at run time.
-    #[must_use]
     pub fn parent_destinations<N: Into<String>>(
         mut self,
         destinations: impl IntoIterator<Item = N>,

@@ -27,8 +27,7 @@ use crate::{
 /// };
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let schema = JsonStateSchema::new([("topic", JsonFieldKind::Last), ("text", JsonFieldKind::Last)])?;
 /// let writer = schema
 ///     .graph()
@@ -45,8 +44,7 @@ use crate::{
 ///     .compile()?;
 /// let output = graph.invoke(schema.input(json!({ "topic": "tea" }))?, ()).await?;
 /// assert_eq!(output.get("text"), Some(&json!("On tea")));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn json_subgraph<C: Send + Sync + 'static>(
     name: impl Into<String>,

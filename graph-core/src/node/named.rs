@@ -27,8 +27,7 @@ pub struct Named<N> {
 ///     text: String,
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let prefix = "All about ".to_owned();
 /// let write = named("write", async move |essay: &Essay| {
 ///     Essay::update().text(format!("{prefix}{}", essay.topic))
@@ -36,8 +35,7 @@ pub struct Named<N> {
 /// let graph = StateGraph::<Essay>::new().node(&write).edge(START, &write).compile()?;
 /// let essay = graph.invoke(Essay { topic: "tea".into(), ..Default::default() }, ()).await?;
 /// assert_eq!(essay.text, "All about tea");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn named<N>(name: impl Into<Label>, node: N) -> Named<N> {
     Named { name: name.into(), node }

@@ -48,6 +48,7 @@ impl fmt::Debug for NodeOptions {
 
 /// A node function with options. Returned by the methods of [`NodeExt`].
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct ConfiguredNode<F, H = NoHandler> {
     pub(crate) node: F,
     pub(crate) options: NodeOptions,
@@ -60,14 +61,12 @@ pub struct NoHandler;
 
 impl<F, H> ConfiguredNode<F, H> {
     /// Retries the node after a failure. If several policies are set, the first one that applies to the error is used.
-    #[must_use]
     pub fn retry(mut self, retry: impl Into<RetryPolicy>) -> Self {
         self.options.retries.push(retry.into());
         self
     }
 
     /// Fails an attempt that takes longer than `limit`.
-    #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.options.timeout = Some(limit);
         self
@@ -75,21 +74,18 @@ impl<F, H> ConfiguredNode<F, H> {
 
     /// Fails an attempt that makes no progress for longer than `limit`. Effects, emitted events and
     /// [`Context::heartbeat`](crate::Context::heartbeat) count as progress.
-    #[must_use]
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.options.idle_timeout = Some(limit);
         self
     }
 
     /// Caches the node's results by input. Has no effect unless the graph has a cache.
-    #[must_use]
     pub fn cache(mut self, policy: CachePolicy) -> Self {
         self.options.cache = Some(policy);
         self
     }
 
     /// Defers the node until no other node is scheduled.
-    #[must_use]
     pub fn defer(mut self) -> Self {
         self.options.defer = true;
         self
@@ -99,14 +95,12 @@ impl<F, H> ConfiguredNode<F, H> {
     /// [`Input::goto`](crate::Input::goto)) or of a graph that a node runs.
     ///
     /// Compiling a graph fails if no edge, branch or route leads to a node without this option.
-    #[must_use]
     pub fn command_only(mut self) -> Self {
         self.options.command_only = true;
         self
     }
 
     /// Attaches metadata to the node. The metadata appears in drawings.
-    #[must_use]
     pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.options.metadata.insert(key.into(), value.into());
         self
@@ -115,7 +109,6 @@ impl<F, H> ConfiguredNode<F, H> {
     /// Declares the fields that the node writes, so that `compile` can detect conflicts between concurrent nodes.
     ///
     /// In an [eager](crate::StateGraph::eager) graph, the node and its error handler fail if they write another field.
-    #[must_use]
     pub fn writes<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.options.writes = Some(fields.into_iter().map(Into::into).collect());
         self
@@ -125,7 +118,6 @@ impl<F, H> ConfiguredNode<F, H> {
     /// step-scoped and untracked fields are cleared.
     ///
     /// In an [eager](crate::StateGraph::eager) graph, the node can start before tasks that write other fields are done.
-    #[must_use]
     pub fn reads<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.options.reads = Some(fields.into_iter().map(Into::into).collect());
         self
@@ -133,7 +125,6 @@ impl<F, H> ConfiguredNode<F, H> {
 
     /// Binds the node to a pool of workers, such as machines with a GPU. The runner of the run's tasks decides what that
     /// means: see [`RunOptions::task_runner`](crate::RunOptions::task_runner). Without a runner, the option has no effect.
-    #[must_use]
     pub fn pool(mut self, pool: impl Into<String>) -> Self {
         self.options.pool = Some(pool.into());
         self
@@ -171,8 +162,7 @@ macro_rules! forward {
         /// let limit = Duration::from_secs(10);
         /// let graph = StateGraph::<Page>::new().node(fetch.retry(3).timeout(limit)).edge(START, fetch);
         /// # graph.compile()?;
-        /// # Ok(())
-        /// # }
+        /// # Ok(()) }
         /// ```
         pub trait NodeExt: Sized {
             $($(#[$doc])* fn $name$(<$generic: $bound>)?(self, $($arg: $type),*) -> ConfiguredNode<Self> {

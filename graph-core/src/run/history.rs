@@ -20,8 +20,7 @@ use crate::checkpoint::{id::CheckpointId, query::HistoryQuery, stored::Source};
 /// # async fn increment(_: &Count) -> CountUpdate {
 /// #     Count::update().value(1)
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Count>::new().node(increment).edge(START, increment);
 /// # let graph = graph.checkpointer(MemorySaver::new()).compile()?;
 /// let thread = graph.thread("1", ());
@@ -29,8 +28,7 @@ use crate::checkpoint::{id::CheckpointId, query::HistoryQuery, stored::Source};
 /// // The checkpoint from which `increment` ran.
 /// let states = thread.history(HistoryFilter::new().next("increment")).await?;
 /// assert_eq!((states.len(), states[0].values.value), (1, 10));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]

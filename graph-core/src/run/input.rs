@@ -33,8 +33,7 @@ use crate::{
 /// # async fn increment(_: &Count) -> CountUpdate {
 /// #     Count::update().value(1)
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Count>::new().node(increment).edge(START, increment);
 /// # let graph = graph.checkpointer(MemorySaver::new()).compile()?;
 /// let thread = graph.thread("1", ());
@@ -43,8 +42,7 @@ use crate::{
 /// let command = Input::command().with_update(Count::update().value(10));
 /// let count = thread.invoke(command.goto(Goto::node("increment"))).await?;
 /// assert_eq!(count.value, 15);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct Input<S: State> {
     update: Option<S::Update>,

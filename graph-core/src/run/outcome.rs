@@ -18,8 +18,7 @@ use crate::{
 /// # async fn approve(_: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
 /// #     Ok(Order::update().approved(cx.interrupt::<bool>("buy tea?")?))
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Order>::new()
 /// #     .node(approve)
 /// #     .edge(START, approve)
@@ -32,8 +31,7 @@ use crate::{
 ///     outcome = thread.resume(true).await?;
 /// }
 /// assert!(outcome.into_state().approved);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]

@@ -29,8 +29,7 @@ use crate::{
 /// # #[derive(State, Clone, Debug, Default)]
 /// # struct Essay { topic: String }
 /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("done") }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
 /// let options = RunOptions::new().stream_modes([StreamMode::Values]);
 /// let mut events = graph.with(options).stream(Essay::default(), ());
@@ -39,8 +38,7 @@ use crate::{
 /// }
 /// let essay = events.finish().await?.into_state();
 /// assert_eq!(essay.topic, "done");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[must_use]
 pub struct RunStream<S> {

@@ -42,8 +42,7 @@ use crate::{
 /// # struct Essay {
 /// #     text: String,
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let drafting = StateGraph::<Draft>::new().node(write).edge(START, write).compile()?;
 /// let draft = subgraph(
 ///     "draft",
@@ -67,8 +66,7 @@ use crate::{
 /// let outcome = inner.at(question.id).run(Input::proceed()).await?;
 /// assert_eq!(outcome.interrupts()[0].value, "Which style?");
 /// assert_eq!(thread.resume("long").await?.state().text, "Tea (long)");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct SubgraphThread<S: State, C = ()> {
     thread: Thread<S, C>,
@@ -118,8 +116,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///     text: String,
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let drafting = StateGraph::<Draft>::new().node(write).edge(START, write).compile()?;
     /// let draft = subgraph(
     ///     "draft",
@@ -141,8 +138,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// assert_eq!(inner.history(None).await?[0].values["title"], "Tea");
     /// inner.update_state(json!({ "title": "Milk" }), AsNode::Last).await?;
     /// assert_eq!(thread.resume("brief").await?.state().text, "Milk (brief)");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn subgraph(&self, namespace: &str) -> Result<SubgraphThread<S, C>, RunError> {
         let subgraph = self.graph().erased().find_subgraph(namespace)?;

@@ -46,8 +46,7 @@ use crate::{
 ///     Ok(Order::update().approved(answer))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Order>::new()
 ///     .node(approve)
 ///     .edge(START, approve)
@@ -58,8 +57,7 @@ use crate::{
 /// assert_eq!(outcome.interrupts()[0].value, "buy tea?");
 /// let RunOutcome::Done(order) = thread.resume(true).await? else { panic!("there is only one interrupt") };
 /// assert!(order.approved);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct Thread<S: State, C = ()> {
     graph: CompiledGraph<S, C>,
@@ -163,8 +161,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///     Count::update().value(1)
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Count>::new()
     ///     .node(increment)
     ///     .edge(START, increment)
@@ -176,8 +173,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///     let outcome = thread.start_or_continue(Count { value: 10 }).await?;
     ///     assert_eq!(outcome.state().value, 11);
     /// }
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn start_or_continue(&self, state: S) -> Result<RunOutcome<S>, RunError> {
         self.run_input(Input::start_or_continue(state.into_update())).await
@@ -206,8 +202,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///     Ok(Chat::update().lines([cx.interrupt::<String>(format!("{} lines", chat.lines.len()))?]))
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Chat>::new()
     ///     .node(listen)
     ///     .edge(START, listen)
@@ -220,8 +215,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///     let outcome = thread.start_or_resume(Chat { lines: vec![line.into()] }, line).await?;
     ///     assert_eq!(outcome.interrupts()[0].value, heard);
     /// }
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn start_or_resume(
         &self,
@@ -293,8 +287,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// # #[derive(State, Clone, Debug, Default)]
     /// # struct Essay { topic: String }
     /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("done") }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let saver = MemorySaver::new();
     /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).checkpointer(saver).compile()?;
     /// # let thread = graph.thread("t", ());
@@ -303,8 +296,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// let before_write = thread.history(HistoryFilter::new().next("write").limit(1)).await?;
     /// let outcome = thread.at(before_write[0].id).proceed().await?;
     /// # assert_eq!(outcome.into_state().topic, "done");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn history(
         &self,
@@ -332,8 +324,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     ///     Story::update().text(format!("{} sets out.", story.hero))
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let graph = StateGraph::<Story>::new()
     ///     .node(begin)
     ///     .node(tell)
@@ -344,8 +335,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// thread.run(Story::default()).await?;
     /// thread.update_state(Story::update().hero("Bob"), AsNode::node("begin")).await?;
     /// assert_eq!(thread.proceed().await?.state().text, "Bob sets out.");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn update_state(
         &self,

@@ -29,6 +29,7 @@ use crate::state::field::FieldWrite;
 /// # let _ = migrations;
 /// ```
 #[derive(Clone, Default)]
+#[must_use]
 pub struct Migrations {
     /// The migrations, keyed by the version that they upgrade from.
     steps: BTreeMap<u32, Vec<Step>>,
@@ -75,13 +76,11 @@ impl Migrations {
     }
 
     /// Renames a field when upgrading from `version` to the next one.
-    #[must_use]
     pub fn rename(self, version: u32, from: &str, to: &str) -> Self {
         self.with(version, Step::Rename(from.to_owned(), to.to_owned()))
     }
 
     /// Converts a field's value when upgrading from `version` to the next one.
-    #[must_use]
     pub fn retype(
         self,
         version: u32,
@@ -92,20 +91,17 @@ impl Migrations {
     }
 
     /// Sets a missing field to `value` when upgrading from `version` to the next one.
-    #[must_use]
     pub fn fill(self, version: u32, field: &str, value: Value) -> Self {
         self.with(version, Step::Fill(field.to_owned(), value))
     }
 
     /// Removes a field when upgrading from `version` to the next one.
-    #[must_use]
     pub fn remove(self, version: u32, field: &str) -> Self {
         self.with(version, Step::Remove(field.to_owned()))
     }
 
     /// Renames a node when upgrading from `version` to the next one. The thread continues at the renamed node, and
     /// its pending interrupts stay pending. If the node is an unfinished subgraph, the subgraph starts again.
-    #[must_use]
     pub fn rename_node(self, version: u32, from: &str, to: &str) -> Self {
         self.with(version, Step::RenameNode(from.to_owned(), to.to_owned()))
     }
@@ -114,7 +110,6 @@ impl Migrations {
     ///
     /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step. The tasks
     /// of such a step run again. For input that is still pending, it is called with the fields of the input.
-    #[must_use]
     pub fn custom(
         self,
         version: u32,

@@ -45,8 +45,7 @@ impl_into_shared!(Embed);
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), StoreError> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), StoreError> {
 /// let index = IndexConfig::new(Letters, 2).fields(&["text"])?;
 /// let store = InMemoryStore::new().with_index(index);
 /// store.put(&["words"], "1", json!({"text": "rhythm"})).await?;
@@ -54,8 +53,7 @@ impl_into_shared!(Embed);
 ///
 /// let hits = store.search(Search::under(&["words"])?.query("queue").limit(1)).await?;
 /// assert_eq!(hits[0].value["text"], "aerie");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct IndexConfig {

@@ -42,15 +42,13 @@ use crate::store::{
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), StoreError> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), StoreError> {
 /// let store = InMemoryStore::new();
 /// store.put(&["cities"], "paris", json!({"country": "France"})).await?;
 /// let store = ReadOnly(store);
 /// assert!(store.get(&["cities"], "paris").await?.is_some());
 /// assert!(store.delete(&["cities"], "paris").await.is_err());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
@@ -137,14 +135,12 @@ impl dyn Store {
     /// #[derive(serde::Deserialize)]
     /// struct Profile { name: String }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
     /// store.put(&["users", "ada"], "profile", json!({"name": "Ada"})).await?;
     /// let profile: Option<Profile> = store.get_as(&["users", "ada"], "profile").await?;
     /// assert_eq!(profile.expect("the item was put").name, "Ada");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn get_as<T: DeserializeOwned>(
         &self,

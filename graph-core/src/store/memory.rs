@@ -32,15 +32,13 @@ use crate::store::{
 /// use graph_core::store::{InMemoryStore, Store};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), graph_core::store::StoreError> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), graph_core::store::StoreError> {
 /// let store = InMemoryStore::new();
 /// store.put(&["cities"], "paris", json!({"country": "France"})).await?;
 /// assert!(store.clone().get(&["cities"], "paris").await?.is_some());
 /// store.delete(&["cities"], "paris").await?;
 /// assert!(store.get(&["cities"], "paris").await?.is_none());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Default)]
 pub struct InMemoryStore {

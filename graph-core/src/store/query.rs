@@ -17,8 +17,7 @@ use crate::store::{
 /// use graph_core::store::{Get, InMemoryStore, Put, Store};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = InMemoryStore::new();
 /// let hour = Duration::from_secs(3600);
 /// store.put_item(Put::new(&["codes"], "ada", json!({"code": 42}))?.ttl(hour)).await?;
@@ -27,8 +26,7 @@ use crate::store::{
 /// let get = Get::new(&["codes"], "ada")?.refresh_ttl(false);
 /// let item = store.get_item(get).await?.ok_or("the code was put")?;
 /// assert_eq!(item.value["code"], 42);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -221,10 +221,7 @@ async fn events_of_subgraphs_carry_their_namespace() {
     };
     let summary: Vec<_> = events.iter().map(path).collect();
     let expect = [
-        r#"high|low/custom deep "deep""#,
-        "high|low/update deep",
-        "high/update low",
-        "/update high",
+        r#"high|low/custom deep "deep""#, "high|low/update deep", "high/update low", "/update high",
     ];
     assert_eq!(summary, expect);
     assert_eq!(events.iter().map(|it| it.seq).collect::<Vec<_>>(), [0, 1, 2, 3]);

@@ -284,8 +284,7 @@ fn check_reducer(entry: &Entry, ty: &Type) -> syn::Result<(Reducer, Lifetime)> {
             let key = syn::parse2(key.clone())?;
             let Some(item) = argument_of(ty, "Vec") else {
                 return Err(syn::Error::new_spanned(
-                    ty,
-                    "`upsert` needs a field of type `Vec<Item>`",
+                    ty, "`upsert` needs a field of type `Vec<Item>`",
                 ));
             };
             Ok((Reducer::Upsert { item: Box::new(item.clone()), key }, Lifetime::Persistent))

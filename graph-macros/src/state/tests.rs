@@ -105,9 +105,7 @@ fn options_determine_input_and_output() {
     check_fields(
         "#[state(input)] a: T, #[state(output)] b: T, #[state(input, output)] c: T, #[state(private)] d: T",
         &[
-            "a: Last, Persistent in",
-            "b: Last, Persistent out",
-            "c: Last, Persistent in out",
+            "a: Last, Persistent in", "b: Last, Persistent out", "c: Last, Persistent in out",
             "d: Last, Persistent",
         ],
     );

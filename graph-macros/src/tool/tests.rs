@@ -29,12 +29,8 @@ fn function_becomes_a_constructor_of_a_tool() {
     assert_eq!(file.items.len(), 1);
     let text = expanded.to_string();
     for part in [
-        "\"sum\"",
-        "\"Adds two numbers.\"",
-        "runtime . state ()",
-        "return_direct ()",
-        ". strict ()",
-        "reads_state (true)",
+        "\"sum\"", "\"Adds two numbers.\"", "runtime . state ()", "return_direct ()",
+        ". strict ()", "reads_state (true)",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }

@@ -42,8 +42,7 @@ use crate::{
 /// let graphs = Graphs::new(Registry::in_memory()?).add("essays", essays, || ());
 /// // Pass them to `Service::open` and `routes`: see the example of the module.
 /// # let _ = graphs;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Graphs {

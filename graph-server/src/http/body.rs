@@ -37,8 +37,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 ///     format!("{id}: {}", body.title)
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let routes = Router::new().route("/reports/{id}", post(rename));
 /// let request = |body: &'static str| {
 ///     let request = Request::post("/reports/7").header("content-type", "application/json");
@@ -48,8 +47,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// assert_eq!(valid.status(), 200);
 /// let invalid = routes.oneshot(request(r#"{"titel": "Tea"}"#)?).await?;
 /// assert_eq!(invalid.status(), 422);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Body<T>(pub T);

@@ -46,6 +46,7 @@ use super::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Guard {
     keys: Vec<KeyHash>,
     authenticators: Vec<Arc<dyn Authenticator>>,
@@ -88,7 +89,6 @@ impl Guard {
 
     /// Adds the hash of an API key of the operator. Requests with this key belong to no owner and can access the
     /// objects of all owners. To give each user a separate key, use [`authenticator`](Self::authenticator).
-    #[must_use]
     pub fn key(mut self, key: KeyHash) -> Self {
         self.keys.push(key);
         self
@@ -96,21 +96,18 @@ impl Guard {
 
     /// Adds an authenticator, such as [`ApiKeys`](super::ApiKeys) or [`Jwt`](super::Jwt). The first authenticator that
     /// recognizes the credentials of a request decides.
-    #[must_use]
     pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.authenticators.push(Arc::new(authenticator));
         self
     }
 
     /// Adds a host name under which clients may address this server.
-    #[must_use]
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into().to_ascii_lowercase());
         self
     }
 
     /// Adds an origin whose web pages may send requests, such as `https://example.org`.
-    #[must_use]
     pub fn origin(mut self, origin: HeaderValue) -> Self {
         self.origins.push(origin);
         self
@@ -118,21 +115,18 @@ impl Guard {
 
     /// Allows requests from all web pages that are served on this machine, such as `http://localhost:3000`. Intended
     /// for development.
-    #[must_use]
     pub fn local_origins(mut self) -> Self {
         self.local_origins = true;
         self
     }
 
     /// Sets the maximum size of a request body in bytes.
-    #[must_use]
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.body = bytes;
         self
     }
 
     /// Sets the maximum number of requests per minute from each client address.
-    #[must_use]
     pub fn rate_limit(mut self, per_minute: u32) -> Self {
         self.rate = per_minute;
         self
@@ -140,7 +134,6 @@ impl Guard {
 
     /// Sets the maximum number of connections of each client address. The default is half of the server's maximum. A
     /// server behind a reverse proxy sees only the address of the proxy, so it should allow more.
-    #[must_use]
     pub fn connection_limit(mut self, per_client: usize) -> Self {
         self.connections = Some(per_client);
         self
@@ -172,13 +165,8 @@ impl Guard {
     /// kind of error response as other failures.
     pub fn wrap(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
         let expose = [
-            "x-request-id",
-            "retry-after",
-            "location",
-            "content-location",
-            "x-pagination-total",
-            "x-pagination-next",
-            "preference-applied",
+            "x-request-id", "retry-after", "location", "content-location", "x-pagination-total",
+            "x-pagination-next", "preference-applied",
         ];
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION, header::CACHE_CONTROL];
         let more = ["x-api-key", "last-event-id", "prefer", "traceparent", "mcp-protocol-version"];

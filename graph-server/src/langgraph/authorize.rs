@@ -34,8 +34,7 @@ use crate::http::Client;
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let ada = Client::new("science/ada");
 /// let search = AccessRequest::new(&ada, Resource::Threads, Action::Search);
 /// assert_eq!(Teams.authorize(&search).await, Decision::AllowAs("science".to_owned()));
@@ -158,8 +157,7 @@ pub enum Decision {
     ///     }
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let ada = Client::new("ada");
     /// let mut search = AccessRequest::new(&ada, Resource::Store, Action::Search);
     /// let memories = ["memories".to_owned()];

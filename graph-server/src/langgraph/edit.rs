@@ -18,11 +18,8 @@ use super::{
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateRequest {
-    #[serde(default)]
     values: Option<Values>,
-    #[serde(default)]
     as_node: Option<String>,
-    #[serde(default)]
     checkpoint_id: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     checkpoint: CheckpointRef,
@@ -32,11 +29,8 @@ pub(super) struct UpdateRequest {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateItem {
-    #[serde(default)]
     values: Option<Values>,
-    #[serde(default)]
     command: Option<Command>,
-    #[serde(default)]
     as_node: Option<String>,
 }
 

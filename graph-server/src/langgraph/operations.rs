@@ -30,292 +30,202 @@ const JOIN_QUERY: &[(&str, &str)] =
 
 /// All operations.
 pub(super) const OPERATIONS: &[Operation] = &[
-    get(SYSTEM, "/ok", Answer::Any, "Check that the server runs")
-        .open()
-        .query(&[("check_db", "Flag")]),
-    get(SYSTEM, "/info", Answer::Any, "Read the version and the features of the server").open(),
-    get(SYSTEM, "/metrics", Answer::Text, "Read metrics in the Prometheus text format")
+    get(SYSTEM, "/ok", "Check that the server runs").open().query(&[("check_db", "Flag")]),
+    get(SYSTEM, "/info", "Read the version and the features of the server").open(),
+    get(SYSTEM, "/metrics", "Read metrics in the Prometheus text format")
+        .answer(Answer::Text)
         .query(&[("format", "MetricsFormat")]),
-    post(
-        ASSISTANTS,
-        "/assistants",
-        "AssistantCreate",
-        Answer::Object("Assistant"),
-        "Create an assistant",
-    ),
-    post(ASSISTANTS, "/assistants/search", "AssistantSearch", Answer::Any, "Search assistants")
+    post(ASSISTANTS, "/assistants", "Create an assistant")
+        .body("AssistantCreate")
+        .answer(Answer::Object("Assistant")),
+    post(ASSISTANTS, "/assistants/search", "Search assistants")
+        .body("AssistantSearch")
         .action(Search),
-    post(ASSISTANTS, "/assistants/count", "AssistantSearch", Answer::Count, "Count assistants")
+    post(ASSISTANTS, "/assistants/count", "Count assistants")
+        .body("AssistantSearch")
+        .answer(Answer::Count)
         .action(Search),
-    get(ASSISTANTS, "/assistants/{assistant_id}", Answer::Object("Assistant"), "Read an assistant"),
-    post(
-        ASSISTANTS,
-        "/assistants/{assistant_id}",
-        "AssistantUpdate",
-        Answer::Object("Assistant"),
-        "Change an assistant",
-    )
-    .method("patch", Update),
+    get(ASSISTANTS, "/assistants/{assistant_id}", "Read an assistant")
+        .answer(Answer::Object("Assistant")),
+    post(ASSISTANTS, "/assistants/{assistant_id}", "Change an assistant")
+        .body("AssistantUpdate")
+        .answer(Answer::Object("Assistant"))
+        .method("patch", Update),
     delete(ASSISTANTS, "/assistants/{assistant_id}", "Delete an assistant")
         .query(&[("delete_threads", "Flag")]),
-    get(
-        ASSISTANTS,
-        "/assistants/{assistant_id}/graph",
-        Answer::Any,
-        "Read the nodes and edges of the graph",
-    )
-    .query(&[("xray", "Xray")]),
-    get(
-        ASSISTANTS,
-        "/assistants/{assistant_id}/schemas",
-        Answer::Any,
-        "Read the schemas of the graph",
-    ),
-    get(
-        ASSISTANTS,
-        "/assistants/{assistant_id}/subgraphs",
-        Answer::Any,
-        "Read the schemas of the subgraphs",
-    )
-    .query(&[("recurse", "Flag")]),
+    get(ASSISTANTS, "/assistants/{assistant_id}/graph", "Read the nodes and edges of the graph")
+        .query(&[("xray", "Xray")]),
+    get(ASSISTANTS, "/assistants/{assistant_id}/schemas", "Read the schemas of the graph"),
+    get(ASSISTANTS, "/assistants/{assistant_id}/subgraphs", "Read the schemas of the subgraphs")
+        .query(&[("recurse", "Flag")]),
     get(
         ASSISTANTS,
         "/assistants/{assistant_id}/subgraphs/{namespace}",
-        Answer::Any,
         "Read the schemas of a subgraph",
     )
     .query(&[("recurse", "Flag")]),
+    post(ASSISTANTS, "/assistants/{assistant_id}/versions", "List the versions of an assistant")
+        .body("VersionSearch")
+        .answer(Answer::List("Assistant"))
+        .action(Read),
     post(
-        ASSISTANTS,
-        "/assistants/{assistant_id}/versions",
-        "VersionSearch",
-        Answer::List("Assistant"),
-        "List the versions of an assistant",
-    )
-    .action(Read),
-    post(
-        ASSISTANTS,
-        "/assistants/{assistant_id}/latest",
-        "VersionSelect",
-        Answer::Object("Assistant"),
+        ASSISTANTS, "/assistants/{assistant_id}/latest",
         "Select the current version of an assistant",
     )
+    .body("VersionSelect")
+    .answer(Answer::Object("Assistant"))
     .action(Update),
-    post(THREADS, "/threads", "ThreadCreate", Answer::Object("Thread"), "Create a thread"),
-    post(THREADS, "/threads/search", "ThreadSearch", Answer::Any, "Search threads").action(Search),
-    post(THREADS, "/threads/count", "ThreadSearch", Answer::Count, "Count threads").action(Search),
-    post(
-        THREADS,
-        "/threads/prune",
-        "ThreadPrune",
-        Answer::Any,
-        "Delete threads or their old checkpoints",
-    )
-    .action(Delete),
-    get(THREADS, "/threads/{thread_id}", Answer::Object("Thread"), "Read a thread")
+    post(THREADS, "/threads", "Create a thread")
+        .body("ThreadCreate")
+        .answer(Answer::Object("Thread")),
+    post(THREADS, "/threads/search", "Search threads").body("ThreadSearch").action(Search),
+    post(THREADS, "/threads/count", "Count threads")
+        .body("ThreadSearch")
+        .answer(Answer::Count)
+        .action(Search),
+    post(THREADS, "/threads/prune", "Delete threads or their old checkpoints")
+        .body("ThreadPrune")
+        .action(Delete),
+    get(THREADS, "/threads/{thread_id}", "Read a thread")
+        .answer(Answer::Object("Thread"))
         .query(&[("include", "ThreadExtra")]),
-    post(
-        THREADS,
-        "/threads/{thread_id}",
-        "ThreadUpdate",
-        Answer::ObjectOrEmpty("Thread"),
-        "Change the metadata or the time to live of a thread",
-    )
-    .method("patch", Update),
+    post(THREADS, "/threads/{thread_id}", "Change the metadata or the time to live of a thread")
+        .body("ThreadUpdate")
+        .answer(Answer::ObjectOrEmpty("Thread"))
+        .method("patch", Update),
     delete(THREADS, "/threads/{thread_id}", "Delete a thread"),
-    post(THREADS, "/threads/{thread_id}/copy", "Empty", Answer::Object("Thread"), "Copy a thread")
-        .without_body(),
-    get(
-        THREADS,
-        "/threads/{thread_id}/state",
-        Answer::Object("State"),
-        "Read the state of a thread",
-    )
-    .query(STATE_QUERY),
+    post(THREADS, "/threads/{thread_id}/copy", "Copy a thread").answer(Answer::Object("Thread")),
+    get(THREADS, "/threads/{thread_id}/state", "Read the state of a thread")
+        .answer(Answer::Object("State"))
+        .query(STATE_QUERY),
+    post(THREADS, "/threads/{thread_id}/state", "Edit the state of a thread")
+        .body("StateUpdate")
+        .action(Update),
     post(
         THREADS,
         "/threads/{thread_id}/state",
-        "StateUpdate",
-        Answer::Any,
-        "Edit the state of a thread",
-    )
-    .action(Update),
-    post(
-        THREADS,
-        "/threads/{thread_id}/state",
-        "ThreadUpdate",
-        Answer::ObjectOrEmpty("Thread"),
         "Change the metadata or the time to live of a thread",
     )
+    .body("ThreadUpdate")
+    .answer(Answer::ObjectOrEmpty("Thread"))
     .method("patch", Update),
-    get(
-        THREADS,
-        "/threads/{thread_id}/state/{checkpoint_id}",
-        Answer::Object("State"),
-        "Read the state at a checkpoint",
-    )
-    .query(STATE_QUERY),
-    post(
-        THREADS,
-        "/threads/{thread_id}/state/checkpoint",
-        "StateRead",
-        Answer::Object("State"),
-        "Read the state at a checkpoint",
-    )
-    .action(Read),
-    get(
-        THREADS,
-        "/threads/{thread_id}/history",
-        Answer::List("State"),
-        "List the states of a thread",
-    )
-    .query(&[("limit", "Limit"), ("before", "Uuid"), ("select", "StateFields")]),
-    post(
-        THREADS,
-        "/threads/{thread_id}/history",
-        "HistorySearch",
-        Answer::List("State"),
-        "List the states of a thread",
-    )
-    .action(Read),
-    get(THREADS, "/threads/{thread_id}/stream", Answer::Events, "Stream the events of a thread")
+    get(THREADS, "/threads/{thread_id}/state/{checkpoint_id}", "Read the state at a checkpoint")
+        .answer(Answer::Object("State"))
+        .query(STATE_QUERY),
+    post(THREADS, "/threads/{thread_id}/state/checkpoint", "Read the state at a checkpoint")
+        .body("StateRead")
+        .answer(Answer::Object("State"))
+        .action(Read),
+    get(THREADS, "/threads/{thread_id}/history", "List the states of a thread")
+        .answer(Answer::List("State"))
+        .query(&[("limit", "Limit"), ("before", "Uuid"), ("select", "StateFields")]),
+    post(THREADS, "/threads/{thread_id}/history", "List the states of a thread")
+        .body("HistorySearch")
+        .answer(Answer::List("State"))
+        .action(Read),
+    get(THREADS, "/threads/{thread_id}/stream", "Stream the events of a thread")
+        .answer(Answer::Events)
         .query(&[("stream_modes", "ThreadStreamModes")]),
-    get(RUNS, "/threads/{thread_id}/runs", Answer::Any, "List the runs of a thread")
-        .action(Search)
-        .query(&[
-            ("limit", "Limit"),
-            ("offset", "Offset"),
-            ("status", "RunStatus"),
-            ("select", "RunFields"),
-        ]),
-    post(RUNS, "/threads/{thread_id}/runs", "RunCreate", Answer::Object("Run"), "Start a run"),
-    post(
-        RUNS,
-        "/threads/{thread_id}/runs/wait",
-        "RunCreate",
-        Answer::Any,
-        "Start a run and wait for its output",
-    ),
-    post(
-        RUNS,
-        "/threads/{thread_id}/runs/stream",
-        "RunCreate",
-        Answer::Events,
-        "Start a run and stream its events",
-    ),
-    get(RUNS, "/threads/{thread_id}/runs/{run_id}", Answer::Object("Run"), "Read a run"),
+    get(RUNS, "/threads/{thread_id}/runs", "List the runs of a thread").action(Search).query(&[
+        ("limit", "Limit"),
+        ("offset", "Offset"),
+        ("status", "RunStatus"),
+        ("select", "RunFields"),
+    ]),
+    post(RUNS, "/threads/{thread_id}/runs", "Start a run")
+        .body("RunCreate")
+        .answer(Answer::Object("Run")),
+    post(RUNS, "/threads/{thread_id}/runs/wait", "Start a run and wait for its output")
+        .body("RunCreate"),
+    post(RUNS, "/threads/{thread_id}/runs/stream", "Start a run and stream its events")
+        .body("RunCreate")
+        .answer(Answer::Events),
+    get(RUNS, "/threads/{thread_id}/runs/{run_id}", "Read a run").answer(Answer::Object("Run")),
     delete(RUNS, "/threads/{thread_id}/runs/{run_id}", "Delete a run"),
-    post(
-        RUNS,
-        "/threads/{thread_id}/runs/{run_id}/cancel",
-        "Empty",
-        Answer::AnyOrAccepted,
-        "Cancel a run",
-    )
-    .action(Update)
-    .without_body()
-    .query(&[("wait", "Flag"), ("action", "CancelAction")]),
-    get(
-        RUNS,
-        "/threads/{thread_id}/runs/{run_id}/join",
-        Answer::Any,
-        "Wait for the output of a run",
-    )
-    .query(&[("cancel_on_disconnect", "Flag")]),
-    get(
-        RUNS,
-        "/threads/{thread_id}/runs/{run_id}/stream",
-        Answer::Events,
-        "Stream the events of a run",
-    )
-    .query(JOIN_QUERY),
-    post(RUNS, "/runs/cancel", "RunsCancel", Answer::Empty, "Cancel several runs")
+    post(RUNS, "/threads/{thread_id}/runs/{run_id}/cancel", "Cancel a run")
+        .answer(Answer::AnyOrAccepted)
+        .action(Update)
+        .query(&[("wait", "Flag"), ("action", "CancelAction")]),
+    get(RUNS, "/threads/{thread_id}/runs/{run_id}/join", "Wait for the output of a run")
+        .query(&[("cancel_on_disconnect", "Flag")]),
+    get(RUNS, "/threads/{thread_id}/runs/{run_id}/stream", "Stream the events of a run")
+        .answer(Answer::Events)
+        .query(JOIN_QUERY),
+    post(RUNS, "/runs/cancel", "Cancel several runs")
+        .body("RunsCancel")
+        .answer(Answer::Empty)
         .action(Update)
         .query(&[("action", "CancelAction")]),
-    post(STATELESS, "/runs", "RunCreate", Answer::Object("Run"), "Start a run on a new thread"),
-    post(
-        STATELESS,
-        "/runs/wait",
-        "RunCreate",
-        Answer::Any,
-        "Start a run on a new thread and wait for its output",
-    ),
-    post(
-        STATELESS,
-        "/runs/stream",
-        "RunCreate",
-        Answer::Events,
-        "Start a run on a new thread and stream its events",
-    ),
-    post(STATELESS, "/runs/batch", "RunBatch", Answer::List("Run"), "Start several runs"),
-    get(STATELESS, "/runs/{run_id}/stream", Answer::Events, "Stream the events of a recent run")
+    post(STATELESS, "/runs", "Start a run on a new thread")
+        .body("RunCreate")
+        .answer(Answer::Object("Run")),
+    post(STATELESS, "/runs/wait", "Start a run on a new thread and wait for its output")
+        .body("RunCreate"),
+    post(STATELESS, "/runs/stream", "Start a run on a new thread and stream its events")
+        .body("RunCreate")
+        .answer(Answer::Events),
+    post(STATELESS, "/runs/batch", "Start several runs")
+        .body("RunBatch")
+        .answer(Answer::List("Run")),
+    get(STATELESS, "/runs/{run_id}/stream", "Stream the events of a recent run")
+        .answer(Answer::Events)
         .query(JOIN_QUERY),
-    post(CRONS, "/runs/crons", "CronCreate", Answer::Object("Cron"), "Start runs on a schedule"),
-    post(
-        CRONS,
-        "/threads/{thread_id}/runs/crons",
-        "CronCreate",
-        Answer::Object("Cron"),
-        "Start runs of a thread on a schedule",
-    ),
-    post(CRONS, "/runs/crons/search", "CronSearch", Answer::Any, "Search crons").action(Search),
-    post(CRONS, "/runs/crons/count", "CronSearch", Answer::Count, "Count crons").action(Search),
-    get(CRONS, "/runs/crons/{cron_id}", Answer::Object("Cron"), "Read a cron"),
-    post(CRONS, "/runs/crons/{cron_id}", "CronUpdate", Answer::Object("Cron"), "Change a cron")
+    post(CRONS, "/runs/crons", "Start runs on a schedule")
+        .body("CronCreate")
+        .answer(Answer::Object("Cron")),
+    post(CRONS, "/threads/{thread_id}/runs/crons", "Start runs of a thread on a schedule")
+        .body("CronCreate")
+        .answer(Answer::Object("Cron")),
+    post(CRONS, "/runs/crons/search", "Search crons").body("CronSearch").action(Search),
+    post(CRONS, "/runs/crons/count", "Count crons")
+        .body("CronSearch")
+        .answer(Answer::Count)
+        .action(Search),
+    get(CRONS, "/runs/crons/{cron_id}", "Read a cron").answer(Answer::Object("Cron")),
+    post(CRONS, "/runs/crons/{cron_id}", "Change a cron")
+        .body("CronUpdate")
+        .answer(Answer::Object("Cron"))
         .method("patch", Update),
     delete(CRONS, "/runs/crons/{cron_id}", "Delete a cron"),
-    get(STORE, "/store/items", Answer::Any, "Read an item").query(&[
+    get(STORE, "/store/items", "Read an item").query(&[
         ("namespace", "Text"),
         ("key", "Text"),
         ("refresh_ttl", "Flag"),
     ]),
-    post(STORE, "/store/items", "ItemPut", Answer::Empty, "Write an item").method("put", Update),
-    post(STORE, "/store/items", "ItemDelete", Answer::Empty, "Delete an item")
+    post(STORE, "/store/items", "Write an item")
+        .body("ItemPut")
+        .answer(Answer::Empty)
+        .method("put", Update),
+    post(STORE, "/store/items", "Delete an item")
+        .body("ItemDelete")
+        .answer(Answer::Empty)
         .method("delete", Delete),
-    post(STORE, "/store/items/search", "ItemSearch", Answer::Any, "Search items").action(Search),
-    post(STORE, "/store/namespaces", "NamespaceSearch", Answer::Any, "List namespaces")
-        .action(Search),
+    post(STORE, "/store/items/search", "Search items").body("ItemSearch").action(Search),
+    post(STORE, "/store/namespaces", "List namespaces").body("NamespaceSearch").action(Search),
     post(
         EVENTS,
         "/threads/{thread_id}/commands",
-        "ProtocolCommand",
-        Answer::Any,
         "Start or fork a run, answer an interrupt, or read the state",
     )
+    .body("ProtocolCommand")
     .action(Update),
-    post(
-        EVENTS,
-        "/threads/{thread_id}/stream/events",
-        "EventSelection",
-        Answer::Events,
-        "Stream the events of a thread",
-    )
-    .action(Read),
-    post(TOOLS, "/mcp", "RpcRequest", Answer::AnyOrAccepted, "Call graphs as tools"),
-    post(TOOLS, "/a2a/{assistant_id}", "RpcRequest", Answer::Any, "Call an assistant as an agent"),
-    get(TOOLS, "/.well-known/agent-card.json", Answer::Any, "Describe an assistant as an agent")
+    post(EVENTS, "/threads/{thread_id}/stream/events", "Stream the events of a thread")
+        .body("EventSelection")
+        .answer(Answer::Events)
+        .action(Read),
+    post(TOOLS, "/mcp", "Call graphs as tools").body("RpcRequest").answer(Answer::AnyOrAccepted),
+    post(TOOLS, "/a2a/{assistant_id}", "Call an assistant as an agent").body("RpcRequest"),
+    get(TOOLS, "/.well-known/agent-card.json", "Describe an assistant as an agent")
         .access(Assistants, Read)
         .query(&[("assistant_id", "Text")]),
-    post(
-        INTERFACES,
-        "/ag-ui/{assistant_id}",
-        "AgUiRun",
-        Answer::Events,
-        "Run an assistant for an AG-UI client",
-    ),
-    post(
-        INTERFACES,
-        "/ai-sdk/{assistant_id}",
-        "AiSdkChat",
-        Answer::Events,
-        "Run an assistant for a chat of the AI SDK",
-    ),
-    get(
-        INTERFACES,
-        "/ai-sdk/{assistant_id}/{chat_id}/stream",
-        Answer::EventsOrEmpty,
-        "Stream the active run of a chat",
-    ),
+    post(INTERFACES, "/ag-ui/{assistant_id}", "Run an assistant for an AG-UI client")
+        .body("AgUiRun")
+        .answer(Answer::Events),
+    post(INTERFACES, "/ai-sdk/{assistant_id}", "Run an assistant for a chat of the AI SDK")
+        .body("AiSdkChat")
+        .answer(Answer::Events),
+    get(INTERFACES, "/ai-sdk/{assistant_id}/{chat_id}/stream", "Stream the active run of a chat")
+        .answer(Answer::EventsOrEmpty),
 ];
 
 /// Returns the operation that answers a request.

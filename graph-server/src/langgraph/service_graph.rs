@@ -86,8 +86,7 @@ pub trait ServiceRuns: Send + Sync + 'static {
 /// #         Ok(Vec::new())
 /// #     }
 /// # }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let runner = Arc::new(Doubler);
 /// let service = Service::open(Registry::in_memory()?, runner, Capacity::default()).await?;
 /// let graph = service_graph(&service, &["number"], Doublings(service.clone()))?;
@@ -102,8 +101,7 @@ pub trait ServiceRuns: Send + Sync + 'static {
 ///     "number": 21, "run_id": "double-1", "status": "complete", "outcome": 42,
 /// }));
 /// # api.shut_down().await;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub fn service_graph(
     service: &Service,

@@ -21,16 +21,8 @@ use super::{
 
 /// Fields of a state on the wire.
 pub(super) const STATE_FIELDS: [&str; 10] = [
-    "values",
-    "next",
-    "tasks",
-    "metadata",
-    "created_at",
-    "checkpoint",
-    "parent_checkpoint",
-    "interrupts",
-    "checkpoint_id",
-    "parent_checkpoint_id",
+    "values", "next", "tasks", "metadata", "created_at", "checkpoint", "parent_checkpoint",
+    "interrupts", "checkpoint_id", "parent_checkpoint_id",
 ];
 
 /// Encodes the state of a thread or of one of its subgraphs. `subgraphs` says whether it was read with the states of

@@ -34,8 +34,7 @@ const MAX_BODY: usize = 16 << 20;
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
 /// let graphs = Graphs::in_memory().add("essays", essays, Schemas::default())?;
 /// # // The port may be in use, and the server runs until it is stopped.
@@ -45,8 +44,7 @@ const MAX_BODY: usize = 16 << 20;
 /// # if is_serving { return Ok(()) }
 /// # let graphs = Graphs::in_memory();
 /// graph_server::dev(graphs).await?;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub async fn dev(graphs: Graphs) -> Result<(), DevError> {
     DevServer::new(graphs).run().await
@@ -74,8 +72,7 @@ pub async fn dev(graphs: Graphs) -> Result<(), DevError> {
 ///     Essay::update().text(format!("On {}", essay.topic))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # std::env::set_current_dir(&dir)?;
 /// // Threads and runs survive a restart, because both databases are files.
@@ -92,8 +89,7 @@ pub async fn dev(graphs: Graphs) -> Result<(), DevError> {
 /// # if second.is_zero() {
 /// server.run().await?;
 /// # }
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct DevServer {

@@ -125,12 +125,7 @@ async fn messages_are_streamed_as_content_blocks() {
     let kinds: Vec<_> = messages.iter().map(|it| it["event"].as_str().unwrap()).collect();
     let delta = "content-block-delta";
     let expected = [
-        "message-start",
-        "content-block-start",
-        delta,
-        delta,
-        delta,
-        "content-block-finish",
+        "message-start", "content-block-start", delta, delta, delta, "content-block-finish",
         "message-finish",
     ];
     assert_eq!(kinds, expected);

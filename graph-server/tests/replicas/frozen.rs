@@ -11,12 +11,8 @@ use crate::process::{Cluster, held_job, job};
 const GRACE: Duration = Duration::from_secs(8);
 /// Tables in which runs and threads are stored.
 const TABLES: [&str; 6] = [
-    "graph_server.document",
-    "graph_server.event",
-    "graph_server.queue",
-    "graph_store.checkpoint",
-    "graph_store.link",
-    "graph_store.record",
+    "graph_server.document", "graph_server.event", "graph_server.queue", "graph_store.checkpoint",
+    "graph_store.link", "graph_store.record",
 ];
 
 #[tokio::test]

@@ -38,8 +38,7 @@ const PURGE: i64 = 16;
 ///     Square::update().result(state.number * state.number)
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let database = Postgres::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
 /// let cache = PostgresCache::new(&database);
 /// let graph = StateGraph::<Square>::new()
@@ -49,8 +48,7 @@ const PURGE: i64 = 16;
 ///     .compile()?;
 /// graph.invoke(Square { number: 7, ..Square::default() }, ()).await?;
 /// assert_eq!(cache.failures().count, 0);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct PostgresCache {

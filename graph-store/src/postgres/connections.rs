@@ -54,8 +54,7 @@ const CONNECTION_SETUP: &str = "SET jit = off";
 /// ```no_run
 /// use graph_store::postgres::connections::{Connections, Notification};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://app:secret@db.example.org/app?sslmode=verify-full&sslrootcert=/etc/ssl/db.crt";
 /// let connections = Connections::open(url, "app", 8).await?;
 /// let tables = "CREATE SCHEMA IF NOT EXISTS app;
@@ -68,8 +67,7 @@ const CONNECTION_SETUP: &str = "SET jit = off";
 /// });
 /// let add = "INSERT INTO app.job (id) VALUES ($1) RETURNING pg_notify('app', id)";
 /// connections.query(add, &[&"job-7"]).await?;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Connections {

@@ -29,15 +29,13 @@ const RETRY_DELAYS: [Duration; 3] =
 /// ```no_run
 /// use graph_store::Postgres;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let database = Postgres::settings()
 ///     .schema("chatbot")
 ///     .connections(32)
 ///     .connect("postgresql://graphs:secret@db.example.org/graphs")
 ///     .await?;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "settings have no effect until `connect` is called"]
@@ -122,15 +120,13 @@ impl Settings {
 /// ```no_run
 /// use graph_store::{Postgres, PostgresCache, PostgresSaver, PostgresStore};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let database = Postgres::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
 /// let saver = PostgresSaver::new(&database);
 /// let memory = PostgresStore::new(&database);
 /// let cache = PostgresCache::new(&database);
 /// // Pass them to a graph: `StateGraph::new().checkpointer(saver).store(memory).cache(cache)`.
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);

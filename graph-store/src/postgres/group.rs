@@ -142,26 +142,10 @@ pub(super) struct Params<'a> {
 impl Params<'_> {
     pub(super) fn list(&self) -> [&(dyn ToSql + Sync); PARAMS] {
         [
-            &self.thread,
-            &self.namespace,
-            &self.token,
-            &self.head,
-            &self.base,
-            &self.group.base_links,
-            &self.ids,
-            &self.made_at,
-            &self.runs,
-            &self.bodies,
-            &self.fields,
-            &self.group.links,
-            &self.group.new,
-            &self.group.prevs,
-            &self.group.depths,
-            &self.changes,
-            &self.at,
-            &self.tasks,
-            &self.slots,
-            &self.records,
+            &self.thread, &self.namespace, &self.token, &self.head, &self.base,
+            &self.group.base_links, &self.ids, &self.made_at, &self.runs, &self.bodies,
+            &self.fields, &self.group.links, &self.group.new, &self.group.prevs,
+            &self.group.depths, &self.changes, &self.at, &self.tasks, &self.slots, &self.records,
             &self.keep,
         ]
     }

@@ -28,8 +28,7 @@ use crate::{error::OpenError, sizes::Sizes};
 ///     Count::update().value(count.value + 1)
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
 /// let graph = StateGraph::<Count>::new()
 ///     .node(increment)
@@ -38,8 +37,7 @@ use crate::{error::OpenError, sizes::Sizes};
 ///     .compile()?;
 /// let state = graph.thread("visits", ()).invoke(Count { value: 41 }).await?;
 /// assert_eq!(state.value, 42);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct PostgresSaver {

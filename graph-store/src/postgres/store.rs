@@ -40,15 +40,13 @@ const RETRY_DELAYS: [Duration; 3] =
 /// use graph_store::{Postgres, PostgresStore};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let database = Postgres::connect("postgresql://graphs:secret@db.example.org/graphs").await?;
 /// let store = PostgresStore::new(&database);
 /// store.put(&["users"], "ada", json!({"age": 36})).await?;
 /// let adults = store.search(Search::under(&["users"])?.filter(Filter::gte("age", 18))).await?;
 /// assert_eq!(adults[0].key, "ada");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostgresStore {

@@ -44,8 +44,7 @@ const PURGE: usize = 16;
 ///     Square::update().result(state.number * state.number)
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("cache.db");
 /// let cache = SqliteCache::open(path)?;
@@ -60,8 +59,7 @@ const PURGE: usize = 16;
 ///     assert_eq!(state.result, 49);
 /// }
 /// assert_eq!(cache.failures().count, 0);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct SqliteCache {

@@ -50,8 +50,7 @@ pub enum Synchronous {
 ///     .busy_timeout(Duration::from_secs(120))
 ///     .open(path)?;
 /// assert!(database.path().ends_with("threads.db"));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "settings have no effect until `open` is called"]
@@ -191,8 +190,7 @@ fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
 /// use graph_store::{Sqlite, SqliteSaver, SqliteStore};
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("agent.db");
 /// let database = Sqlite::open(path)?;
@@ -203,8 +201,7 @@ fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
 /// let sizes = saver.sizes().await?;
 /// assert_eq!((sizes.threads, sizes.items), (0, 1));
 /// assert!(database.verify().await?.is_empty(), "the file is damaged");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);

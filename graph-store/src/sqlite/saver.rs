@@ -43,8 +43,7 @@ use crate::{
 ///     Count::update().value(count.value + 1)
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("threads.db");
 /// let graph = || StateGraph::<Count>::new().node(increment).edge(START, increment);
@@ -56,8 +55,7 @@ use crate::{
 /// let second = graph().checkpointer(SqliteSaver::open(&path)?).compile()?;
 /// let state = second.thread("visits", ()).state().await?.expect("the thread has run");
 /// assert_eq!(state.values.value, 42);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteSaver {

@@ -37,16 +37,14 @@ const BATCH_ROWS: usize = 500;
 /// use graph_store::SqliteStore;
 /// use serde_json::json;
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("memory.db");
 /// let store = SqliteStore::open(path)?;
 /// store.put(&["users"], "ada", json!({"age": 36})).await?;
 /// let adults = store.search(Search::under(&["users"])?.filter(Filter::gte("age", 18))).await?;
 /// assert_eq!(adults[0].key, "ada");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct SqliteStore {

@@ -35,8 +35,7 @@ use crate::trace::{GraphTrace, Header, RunStatus, Trace};
 ///     Ok(Weather::update().advice(advice))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Weather>::new().node(advise).edge(START, advise).compile()?;
 /// let recorder = Recorder::new();
 /// let options = RunOptions::new().effect_interceptor(recorder.clone());
@@ -46,8 +45,7 @@ use crate::trace::{GraphTrace, Header, RunStatus, Trace};
 /// recording.calls[0].outcome = CallOutcome::Returned("rain".into());
 /// let replayed = recording.replay(&graph, ()).await?;
 /// assert_eq!(replayed.outcome?.state().advice, "take an umbrella");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -39,8 +39,7 @@ use crate::{
 ///     Ok(Weather::update().report(report))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = std::env::temp_dir().join(format!("oslo-{}.jsonl", std::process::id()));
 /// let graph = StateGraph::<Weather>::new().node(look_up).edge(START, look_up).compile()?;
 /// let weather = Weather { city: "Oslo".into(), ..Weather::default() };
@@ -51,8 +50,7 @@ use crate::{
 /// replayed.check()?;
 /// assert_eq!(replayed.outcome?.state().report, "sunny");
 /// # std::fs::remove_file(path)?;
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 pub async fn record_to<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
@@ -89,8 +87,7 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
 ///     Ok(Weather::update().report(report))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Weather>::new()
 ///     .node(look_up)
 ///     .edge(START, look_up)
@@ -104,8 +101,7 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
 ///
 /// let recording = recorder.recording(&recorded.trace);
 /// assert_eq!(recording.calls[0].outcome, CallOutcome::Returned("sunny".into()));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug, Default)]
 pub struct Recorder {

@@ -36,8 +36,7 @@ use super::{
 ///     Ok(Weather::update().report(report))
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let graph = StateGraph::<Weather>::new()
 ///     .node(look_up)
 ///     .edge(START, look_up)
@@ -56,8 +55,7 @@ use super::{
 /// let thread = graph.thread("replayed", ()).with_options(options);
 /// assert_eq!(thread.invoke(Weather::default()).await?.report, "rain");
 /// assert!(replayer.unused_calls().is_empty() && replayer.unrecorded_calls().is_empty());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct Replayer {

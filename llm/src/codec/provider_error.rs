@@ -124,13 +124,9 @@ const SPECIFIC_NAMES: &[Names] = &[
         ErrorKind::RequestTooLong,
         &["context_length", "request_too_large", "exceed_context_size"],
         &[
-            "prompt is too long",
-            "maximum context length",
-            "exceed context limit",
-            "exceeds the context window",
-            "exceeds the available context size",
-            "exceeds the maximum number of tokens",
-            "reduce the length of",
+            "prompt is too long", "maximum context length", "exceed context limit",
+            "exceeds the context window", "exceeds the available context size",
+            "exceeds the maximum number of tokens", "reduce the length of",
         ],
     ),
     (

@@ -141,14 +141,7 @@ impl Dialect {
         let formats: &[&str] = match self {
             Self::Gemini => &["date-time", "date", "time", "float", "double", "int32", "int64"],
             Self::OpenAi | Self::Anthropic => &[
-                "date-time",
-                "date",
-                "time",
-                "duration",
-                "email",
-                "hostname",
-                "ipv4",
-                "ipv6",
+                "date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6",
                 "uuid",
             ],
         };

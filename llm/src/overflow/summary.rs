@@ -8,18 +8,8 @@ const MAX_SENTENCE: usize = 300;
 
 /// Phrases that indicate a concession.
 const CONCEDING: [&str; 12] = [
-    "concede",
-    "conceding",
-    "i grant",
-    "i accept",
-    "i acknowledge",
-    "i agree",
-    "you are right",
-    "you're right",
-    "is right that",
-    "fair point",
-    "valid point",
-    "valid concern",
+    "concede", "conceding", "i grant", "i accept", "i acknowledge", "i agree", "you are right",
+    "you're right", "is right that", "fair point", "valid point", "valid concern",
 ];
 
 /// Returns a summary of the rounds, with a heading. It is empty if there are no rounds.

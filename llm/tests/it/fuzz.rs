@@ -43,26 +43,8 @@ const SEEDS: [&str; 5] = [
 ];
 
 const WORDS: [&str; 20] = [
-    "impact",
-    "confidence",
-    "level",
-    "ready",
-    "reasoning",
-    "{",
-    "}",
-    "[",
-    "]",
-    ":",
-    ",",
-    "\"",
-    "```json\n",
-    "```",
-    "\\u",
-    "Infinity",
-    "1e400",
-    "null",
-    "/10",
-    " %",
+    "impact", "confidence", "level", "ready", "reasoning", "{", "}", "[", "]", ":", ",", "\"",
+    "```json\n", "```", "\\u", "Infinity", "1e400", "null", "/10", " %",
 ];
 
 fn outcome<T: serde::de::DeserializeOwned + JsonSchema>(

@@ -51,7 +51,6 @@ struct HumanEvalProblem {
     prompt: String,
     entry_point: String,
     test: String,
-    #[serde(default)]
     canonical_solution: Option<String>,
 }
 

@@ -70,19 +70,8 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
     let dir = tempfile::tempdir().unwrap();
     let task = "Read data from users.json and print usernames";
     let begin = [
-        "run",
-        task,
-        "--provider",
-        "openai-compatible",
-        "--model",
-        "coder",
-        "--out",
-        "session",
-        "--pool",
-        "2",
-        "--timeout",
-        "60",
-        "--quiet",
+        "run", task, "--provider", "openai-compatible", "--model", "coder", "--out", "session",
+        "--pool", "2", "--timeout", "60", "--quiet",
     ];
     let resume = ["resume", "session", "--json"];
     let mut pids = Vec::new();

@@ -55,10 +55,8 @@ fn text(request: &Request) -> String {
 #[tokio::test]
 async fn earlier_failures_are_listed_once_with_their_class() {
     let requests = requests(&[
-        "first = 1\nraise ValueError('got 17')",
-        "second = 2\nprint(missing)",
-        "third = 3\nraise ValueError('got 18')",
-        "fourth = 4",
+        "first = 1\nraise ValueError('got 17')", "second = 2\nprint(missing)",
+        "third = 3\nraise ValueError('got 18')", "fourth = 4",
     ])
     .await;
     assert_eq!(requests.len(), 4);

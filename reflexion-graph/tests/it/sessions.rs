@@ -115,10 +115,8 @@ async fn exit_code_0_is_not_sufficient_for_success() {
 
     // A program that exits before its tests complete does not pass them.
     for end in [
-        "import os; os._exit(0)",
-        "import sys; sys.exit(3)",
-        "import sys\ndef double(n): sys.exit(0)",
-        "import os\ndef double(n): os._exit(0)",
+        "import os; os._exit(0)", "import sys; sys.exit(3)",
+        "import sys\ndef double(n): sys.exit(0)", "import os\ndef double(n): os._exit(0)",
         "def double(n): raise SystemExit",
     ] {
         let job = Job::new("x").max_attempts(1).tests("assert double(1) == 2\n");

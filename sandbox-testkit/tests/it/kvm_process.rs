@@ -145,12 +145,7 @@ async fn guests_can_open_only_their_own_libraries_and_only_for_reading() {
     let mut paths: Vec<String> = mapped.collect();
     assert!(paths.iter().any(|it| it.contains("libc.so")), "{paths:?}");
     let others = [
-        HOSTILE,
-        "/etc/passwd",
-        "/etc/ld.so.cache",
-        "/proc/self/exe",
-        "/proc/self/maps",
-        "/dev/kvm",
+        HOSTILE, "/etc/passwd", "/etc/ld.so.cache", "/proc/self/exe", "/proc/self/maps", "/dev/kvm",
     ];
     let tricks = ["/lib/../etc/passwd", "/lib/libc.so.6/../../etc/passwd", "/lib", "/agent", own];
     paths.extend(others.into_iter().chain(tricks).map(str::to_owned));

@@ -30,8 +30,7 @@ const CHANNEL_CAPACITY: usize = 1 << 20;
 /// ```
 /// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::InProcess, guest::Agent};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// let sandboxes = Sandboxes::builder()
 ///     .backend(InProcess::new(Agent::new))
@@ -43,8 +42,7 @@ const CHANNEL_CAPACITY: usize = 1 << 20;
 /// let output = sandbox.exec(Program::new("echo").arg("hello")).await?;
 /// assert_eq!(output.stdout, b"hello\n");
 /// assert!(!output.isolated);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct InProcess {

@@ -69,14 +69,12 @@ const MONITOR_MEMORY: u64 = 48 << 20;
 /// ```no_run
 /// use sandbox_vm::{Isolation, Sandboxes, backend::KvmProcess};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // The guests run graphs only. Their program calls `guest::enter`.
 /// let builder = Sandboxes::builder().backend(KvmProcess::agent("/usr/local/bin/guest"));
 /// let sandboxes = builder.isolation(Isolation::Vm).open().await?;
 /// assert!(sandboxes.isolated());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct KvmProcess {

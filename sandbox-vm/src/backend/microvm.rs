@@ -84,14 +84,12 @@ const QEMU_ADVICE: &str = "install QEMU: `apt-get install qemu-system-x86`, or, 
 /// ```no_run
 /// use sandbox_vm::{Isolation, Sandboxes, backend::MicroVm};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // The guests run a program that calls `guest::enter`.
 /// let builder = Sandboxes::builder().backend(MicroVm::agent("/usr/local/bin/guest"));
 /// let sandboxes = builder.isolation(Isolation::Vm).open().await?;
 /// assert!(sandboxes.isolated());
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct MicroVm {

@@ -58,8 +58,7 @@ use crate::{
 ///     })
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// // With another back end, the agent runs in another process: pass it to `guest::enter` at the start of `main`.
 /// let sandboxes = Sandboxes::builder().backend(InProcess::new(agent)).isolation(Isolation::Off);
@@ -68,8 +67,7 @@ use crate::{
 /// let run = GraphRun::new("debate").input(input_fields(&json!({ "topic": "tea" }))?);
 /// let exit = sandbox.run_graph(run).await?.finish().await?;
 /// assert_eq!(exit.state()["verdict"], "tea wins");
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[must_use]
 pub struct Agent {

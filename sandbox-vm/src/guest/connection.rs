@@ -106,10 +106,7 @@ impl Connection {
             || Fault::new(FaultCode::Failed, "the run has ended or the host has disconnected");
         let payload = protocol::encode(&HostCallRequest { run, call }).map_err(terminal)?;
         let memory = check_memory(
-            &payload,
-            MAX_PENDING_CALL_MEMORY,
-            "a host call",
-            "store or send less at once",
+            &payload, MAX_PENDING_CALL_MEMORY, "a host call", "store or send less at once",
         )?;
         self.flush_events(run).await;
         let permits = u32::try_from(memory.div_ceil(MEMORY_PER_PERMIT)).unwrap_or(CALL_WINDOW);
@@ -177,10 +174,7 @@ impl Connection {
         let terminal = |error| Fault::new(FaultCode::Terminal, error);
         let payload = protocol::encode(event).map_err(terminal)?;
         check_memory(
-            &payload,
-            MAX_EVENT_MEMORY,
-            "an event",
-            "use fewer stream modes or emit less at once",
+            &payload, MAX_EVENT_MEMORY, "an event", "use fewer stream modes or emit less at once",
         )?;
         let cancelled = || Fault::new(FaultCode::Refused, "the run was cancelled");
         let credit = self.credit_of(run).ok_or_else(cancelled)?;

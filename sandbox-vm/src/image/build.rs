@@ -19,19 +19,8 @@ const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// Packages that CPython and its standard library need, without the interpreter itself: its package name contains its
 /// version.
 const PYTHON_LIBRARIES: [&str; 13] = [
-    "libc6",
-    "libgcc-s1",
-    "zlib1g",
-    "libexpat1",
-    "libffi8",
-    "libssl3",
-    "libbz2-1.0",
-    "liblzma5",
-    "libsqlite3-0",
-    "libuuid1",
-    "libcrypt1",
-    "media-types",
-    "busybox-static",
+    "libc6", "libgcc-s1", "zlib1g", "libexpat1", "libffi8", "libssl3", "libbz2-1.0", "liblzma5",
+    "libsqlite3-0", "libuuid1", "libcrypt1", "media-types", "busybox-static",
 ];
 /// Shell commands in the Python image.
 const SHELL_COMMANDS: [&str; 22] = [

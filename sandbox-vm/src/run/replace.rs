@@ -29,8 +29,7 @@ impl Sandboxes {
     /// #         Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
     /// #     })
     /// # }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let sandboxes = sandbox_vm::Sandboxes::builder().backend(InProcess::new(agent)).isolation(Isolation::Off);
     /// # let sandboxes = sandboxes.state_dir(dir.path()).open().await?;
@@ -39,8 +38,7 @@ impl Sandboxes {
     /// let on_event = |event| println!("{event:?}");
     /// let exit = sandboxes.run_graph(Spec::new("debate-7"), run, 3, on_event).await?;
     /// assert_eq!(exit.state()["verdict"], "tea wins");
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub async fn run_graph(
         &self,

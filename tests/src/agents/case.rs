@@ -28,15 +28,12 @@ pub struct AgentCase {
     pub tools: Vec<ToolSpec>,
     #[serde(default)]
     pub script: Vec<Value>,
-    #[serde(default)]
     pub handle_errors: Option<Value>,
-    #[serde(default)]
     pub wrap: Option<Vec<Value>>,
     #[serde(default)]
     pub state: Map<String, Value>,
     #[serde(default)]
     pub nodes: Map<String, Value>,
-    #[serde(default)]
     pub input_as: Option<String>,
     #[serde(default)]
     pub models: Map<String, Value>,
@@ -46,9 +43,7 @@ pub struct AgentCase {
     pub agents: Vec<AgentSpec>,
     #[serde(default)]
     pub supervisor: SupervisorSpec,
-    #[serde(default)]
     pub default: Option<String>,
-    #[serde(default)]
     pub checkpointer: Option<bool>,
 }
 
@@ -73,42 +68,31 @@ pub enum Kind {
 pub struct AgentSpec {
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
-    #[serde(default)]
     pub system_prompt: Option<String>,
     #[serde(default, deserialize_with = "ordered_updates")]
     pub middleware: Vec<Value>,
-    #[serde(default)]
     pub response_format: Option<ResponseSpec>,
     #[serde(default)]
     pub state: Map<String, Value>,
-    #[serde(default)]
     pub name: Option<String>,
     #[serde(default)]
     pub interrupt_before: Vec<String>,
     #[serde(default)]
     pub interrupt_after: Vec<String>,
-    #[serde(default)]
     pub model: Option<String>,
 }
 
 /// The options of a supervisor.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct SupervisorSpec {
-    #[serde(default)]
     pub output_mode: Option<String>,
-    #[serde(default)]
     pub add_handoff_messages: Option<bool>,
-    #[serde(default)]
     pub add_handoff_back_messages: Option<bool>,
-    #[serde(default)]
     pub handoff_tool_prefix: Option<String>,
-    #[serde(default)]
     pub prompt: Option<String>,
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
-    #[serde(default)]
     pub include_agent_name: Option<String>,
-    #[serde(default)]
     pub supervisor_name: Option<String>,
 }
 
@@ -125,31 +109,21 @@ pub struct ToolSpec {
     pub return_direct: bool,
     #[serde(default)]
     pub inject: Map<String, Value>,
-    #[serde(default)]
     pub handle_error: Option<Value>,
-    #[serde(default)]
     pub response_format: Option<String>,
-    #[serde(default)]
     pub description: Option<String>,
-    #[serde(default)]
     pub provider: Option<String>,
-    #[serde(default)]
     pub handoff: Option<String>,
-    #[serde(default)]
     pub forward: Option<String>,
 }
 
 /// Description of a response format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ResponseSpec {
-    #[serde(default)]
     pub strategy: Option<String>,
     pub schemas: Vec<SchemaSpec>,
-    #[serde(default)]
     pub handle_errors: Option<Value>,
-    #[serde(default)]
     pub tool_message_content: Option<String>,
-    #[serde(default)]
     pub strict: Option<bool>,
 }
 

@@ -52,13 +52,11 @@ impl AgentJob {
     pub const ALL: [Self; 5] =
         [Self::Single, Self::Reviewed, Self::Swarm, Self::Supervisor, Self::Delegated];
 
-    #[must_use]
     pub fn parse(arg: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == arg)
     }
 
     /// Returns the command-line name of the job.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -104,19 +102,16 @@ impl AgentJob {
     }
 
     /// Returns the ids of the counted tool calls whose results are in the conversation, in its order.
-    #[must_use]
     pub fn conversation_calls(self) -> Vec<&'static str> {
         counted(self.rounds())
     }
 
     /// Returns the ids of all counted tool calls.
-    #[must_use]
     pub fn calls(self) -> Vec<&'static str> {
         [counted(self.rounds()), counted(self.inner_rounds())].concat()
     }
 
     /// Returns the names of the authors of the AI messages, in the order of the conversation.
-    #[must_use]
     pub fn authors(self) -> &'static [&'static str] {
         match self {
             Self::Single | Self::Reviewed | Self::Delegated => &["alice", "alice", "alice"],
@@ -227,7 +222,6 @@ fn ask(name: &str, log: &Path) -> Tool {
 }
 
 /// Returns the file that contains a line with the id and the idempotency key of the call for each execution.
-#[must_use]
 pub fn key_log(log: &Path) -> PathBuf {
     log.with_extension("keys")
 }

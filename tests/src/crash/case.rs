@@ -28,7 +28,6 @@ impl Expected {
     /// # Panics
     ///
     /// Panics if the job fails.
-    #[must_use]
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory can be created");
         let path = dir.path().join("effects");
@@ -56,12 +55,10 @@ pub struct CrashCase<'a> {
 
 impl<'a> CrashCase<'a> {
     /// Creates a test. The launcher's thread must not exist yet.
-    #[must_use]
     pub fn new(launcher: &'a WorkerLauncher, durability: Durability) -> Self {
         Self { launcher, checker: ConsistencyChecker::new(durability) }
     }
 
-    #[must_use]
     pub fn crashes(&self) -> usize {
         self.checker.crashes()
     }

@@ -70,7 +70,6 @@ pub(super) fn append_line(path: &Path, line: &str) -> io::Result<()> {
 }
 
 /// Returns the key of an effect in the effect log, given the key of the effect in the journal.
-#[must_use]
 pub fn effect_key(journaled: &str) -> Option<String> {
     let key = journaled.strip_prefix(EFFECT)?.strip_prefix(':')?;
     serde_json::from_str(key).ok()

@@ -94,7 +94,6 @@ impl KillingHook {
     }
 
     /// Returns the number of write points that the process has passed.
-    #[must_use]
     pub fn n_writes(&self) -> usize {
         self.0.n_writes.load(Ordering::SeqCst)
     }

@@ -13,7 +13,6 @@ pub enum StoreLocation {
 }
 
 impl StoreLocation {
-    #[must_use]
     pub fn parse(arg: &str) -> Option<Self> {
         match arg.strip_prefix("sqlite:") {
             Some(path) => Some(Self::Sqlite(PathBuf::from(path))),
@@ -23,7 +22,6 @@ impl StoreLocation {
     }
 
     /// Formats the location as a command-line argument.
-    #[must_use]
     pub fn to_arg(&self) -> String {
         match self {
             Self::Sqlite(path) => format!("sqlite:{}", path.display()),

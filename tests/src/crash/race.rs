@@ -29,13 +29,11 @@ pub enum RaceMode {
 }
 
 impl RaceMode {
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let all = [Self::Leased, Self::Unleased, Self::Graph, Self::RunId];
         all.into_iter().find(|it| it.as_str() == name)
     }
 
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Leased => "leased",
@@ -57,7 +55,6 @@ async fn step(_: &RaceState) -> RaceStateUpdate {
 }
 
 /// Builds a graph that never completes. Each run on it stops after one step.
-#[must_use]
 pub fn graph(saver: Arc<dyn Checkpointer>) -> CompiledGraph<RaceState> {
     StateGraph::<RaceState>::new()
         .node(step)
@@ -82,7 +79,6 @@ pub struct RaceWorker {
 }
 
 impl RaceWorker {
-    #[must_use]
     pub fn new(saver: Arc<dyn Checkpointer>, thread: &str, mode: RaceMode) -> Self {
         let graph_thread = graph(saver.clone()).thread(thread, ());
         let order_thread = repeated_start::thread(saver.clone(), thread);

@@ -18,7 +18,6 @@ pub struct Orders {
 
 impl Orders {
     /// Returns the state after `n` orders, each of which was applied once.
-    #[must_use]
     pub fn complete(n: u64) -> Self {
         Self { inputs: n, charged: n, shipped: n }
     }
@@ -41,7 +40,6 @@ pub struct StartReport {
 }
 
 /// Opens the thread on which orders are started.
-#[must_use]
 pub fn thread(saver: Arc<dyn Checkpointer>, name: &str) -> Thread<Orders> {
     StateGraph::<Orders>::new()
         .node(charge)

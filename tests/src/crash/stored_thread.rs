@@ -92,14 +92,12 @@ impl StoredThread {
     }
 
     /// Returns the step of the root graph's newest checkpoint. Returns `None` if nothing is stored.
-    #[must_use]
     pub fn head_step(&self) -> Option<i64> {
         let mut root = self.checkpoints.iter().filter(|((namespace, _), _)| namespace.is_empty());
         root.next_back().map(|(_, seen)| seen.step)
     }
 
     /// Returns whether `other` contains all checkpoints and records of this thread.
-    #[must_use]
     pub fn is_subset_of(&self, other: &Self) -> bool {
         self.checkpoints.iter().all(|(key, seen)| other.checkpoints.get(key) == Some(seen))
             && self.records.is_subset(&other.records)
@@ -175,7 +173,6 @@ pub struct ConsistencyChecker {
 
 impl ConsistencyChecker {
     /// Creates a checker for a thread, which must not exist yet.
-    #[must_use]
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
@@ -185,7 +182,6 @@ impl ConsistencyChecker {
         }
     }
 
-    #[must_use]
     pub fn crashes(&self) -> usize {
         self.crashes
     }

@@ -81,13 +81,11 @@ impl WorkerLauncher {
         })
     }
 
-    #[must_use]
     pub fn location(&self) -> &StoreLocation {
         &self.location
     }
 
     /// Returns the command that starts a worker.
-    #[must_use]
     pub fn command(&self, plan: CrashPlan) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -178,7 +176,6 @@ pub fn copy_database(from: &Path, dir: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-#[must_use]
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -186,7 +183,6 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Returns the command-line name of a durability.
-#[must_use]
 pub fn durability_arg(durability: Durability) -> &'static str {
     match durability {
         Durability::Sync => "sync",

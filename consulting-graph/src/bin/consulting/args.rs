@@ -769,23 +769,13 @@ mod tests {
     #[test]
     fn invalid_arguments_are_rejected() {
         for invalid in [
-            "run",
-            "run NVDA --as-of yesterday",
-            "run NVDA --concurrency 0",
-            "run NVDA --max-cost 0",
-            "run NVDA --first-byte-timeout 0",
-            "run NVDA --sandbox shed",
-            "run NVDA --quiet --plain",
-            "run NVDA --cluster --pool 2",
-            "run NVDA --cluster --keep-alive",
-            "run NVDA --restate http://127.0.0.1:8080",
-            "worker --restate http://127.0.0.1:8080",
-            "worker --listen 127.0.0.1:9080",
-            "serve --rate 0",
-            "serve --concurrency 16",
-            "serve --origin *",
-            "serve --origin https://example.org/",
-            "serve --host example.org:8000",
+            "run", "run NVDA --as-of yesterday", "run NVDA --concurrency 0",
+            "run NVDA --max-cost 0", "run NVDA --first-byte-timeout 0", "run NVDA --sandbox shed",
+            "run NVDA --quiet --plain", "run NVDA --cluster --pool 2",
+            "run NVDA --cluster --keep-alive", "run NVDA --restate http://127.0.0.1:8080",
+            "worker --restate http://127.0.0.1:8080", "worker --listen 127.0.0.1:9080",
+            "serve --rate 0", "serve --concurrency 16", "serve --origin *",
+            "serve --origin https://example.org/", "serve --host example.org:8000",
         ] {
             let line = std::iter::once("consulting").chain(invalid.split(' '));
             assert!(Cli::try_parse_from(line).is_err(), "{invalid}");

@@ -13,17 +13,9 @@ use super::{
 
 /// The sections of the financial document, in order.
 pub(crate) const SECTIONS: [&str; 11] = [
-    "Quarterly Revenue",
-    "Revenue by Segment",
-    "Revenue by Geography",
-    "Income Statement",
-    "Balance Sheet",
-    "Cash Flow",
-    "Stock Price",
-    "Key Ratios",
-    "Key Business Metrics",
-    "Management Guidance",
-    "Recent Corporate Events",
+    "Quarterly Revenue", "Revenue by Segment", "Revenue by Geography", "Income Statement",
+    "Balance Sheet", "Cash Flow", "Stock Price", "Key Ratios", "Key Business Metrics",
+    "Management Guidance", "Recent Corporate Events",
 ];
 
 /// Maximum number of periods shown in a table.

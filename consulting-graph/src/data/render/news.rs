@@ -12,10 +12,7 @@ use super::{
 
 /// The sections of the news document, in order.
 pub(crate) const SECTIONS: [&str; 5] = [
-    "Recent News Coverage",
-    "Social Sentiment",
-    "Prediction Market Signals",
-    "Competitor Activity",
+    "Recent News Coverage", "Social Sentiment", "Prediction Market Signals", "Competitor Activity",
     "Analyst Ratings",
 ];
 

@@ -34,8 +34,7 @@ use super::{
 /// ```
 /// use graph_agents::middleware::{AllowedCommands, CommandExecutor};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), graph_core::NodeError> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), graph_core::NodeError> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path();
 /// std::fs::write(path.join("notes.txt"), "Buy tea.\n")?;
@@ -46,8 +45,7 @@ use super::{
 /// // Other programs and shell syntax are refused.
 /// assert_eq!(session.execute("rm notes.txt").await?.exit_code, None);
 /// assert_eq!(session.execute("cat notes.txt | wc").await?.exit_code, None);
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct AllowedCommands {

@@ -39,15 +39,13 @@ use graph_core::NodeError;
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let call = ToolCall::new("shell", json!({"command": "date"}), "call-1");
 /// let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("Tuesday.")]);
 /// let agent = Agent::new(model).middleware(Shell::new(Pretend)).compile()?;
 /// let outcome = agent.run("Which day is it?").await?;
 /// assert!(outcome.messages[2].text().contains("Tuesday"));
-/// # Ok(())
-/// # }
+/// # Ok(()) }
 /// ```
 #[async_trait]
 pub trait CommandExecutor: fmt::Debug + Send + Sync {

@@ -210,25 +210,9 @@ fn join_numbers_are_unique_across_subgraphs() {
 #[test]
 fn names_are_escaped() {
     let names = [
-        "end",
-        "subgraph x",
-        "1. plan",
-        "my_node-2",
-        "__init__",
-        "a \"b\" <i>c</i>&lt;",
-        "[x](y){z}",
-        "%%{init}%%",
-        "`md`",
-        "\\n",
-        "tab\there\nbreak",
-        "日本 é",
-        "#35;",
-        " ",
-        "n0",
-        "$$x$$; style",
-        "\u{0}--> n1",
-        "cluster_x\\",
-        "graph\\\"",
+        "end", "subgraph x", "1. plan", "my_node-2", "__init__", "a \"b\" <i>c</i>&lt;",
+        "[x](y){z}", "%%{init}%%", "`md`", "\\n", "tab\there\nbreak", "日本 é", "#35;", " ", "n0",
+        "$$x$$; style", "\u{0}--> n1", "cluster_x\\", "graph\\\"",
     ];
     let labels = [("fa:fa-car | \"x\"", "n0"), ("style:#1;", "n0"), (" ", "n0")];
     let graph = graph(names).sequence(names).json_branch("end", branch("choice").path_map(labels));

@@ -40,6 +40,7 @@ pub struct Jwt {
 /// Requirements that tokens must meet. [`Jwt`] shows how they are used.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[must_use]
 pub struct JwtOptions {
     /// Required issuer (`iss`).
     pub issuer: Option<String>,
@@ -57,21 +58,18 @@ impl Default for JwtOptions {
 
 impl JwtOptions {
     /// Requires this issuer.
-    #[must_use]
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self
     }
 
     /// Requires this audience.
-    #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.audience = Some(audience.into());
         self
     }
 
     /// Sets the scope of tokens whose claim `scope` contains none of this server's scopes.
-    #[must_use]
     pub fn default_scope(mut self, scope: Scope) -> Self {
         self.default_scope = scope;
         self

@@ -114,16 +114,8 @@ fn ttl() -> Value {
 
 fn stream_mode() -> Value {
     one_of(&[
-        "values",
-        "updates",
-        "messages",
-        "messages-tuple",
-        "custom",
-        "tasks",
-        "checkpoints",
-        "debug",
-        "events",
-        "tools",
+        "values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints",
+        "debug", "events", "tools",
     ])
 }
 
@@ -432,24 +424,12 @@ fn store() -> Named {
 fn protocols() -> Named {
     let number = json!({ "type": "integer", "minimum": 0 });
     let methods = one_of(&[
-        "run.start",
-        "input.respond",
-        "input.inject",
-        "state.get",
-        "state.listCheckpoints",
-        "state.fork",
-        "agent.getTree",
+        "run.start", "input.respond", "input.inject", "state.get", "state.listCheckpoints",
+        "state.fork", "agent.getTree",
     ]);
     let command = [("id", number.clone()), ("method", methods), ("params", map())];
     let channels = one_of(&[
-        "values",
-        "updates",
-        "messages",
-        "tools",
-        "lifecycle",
-        "input",
-        "checkpoints",
-        "tasks",
+        "values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks",
         "custom",
     ]);
     let selection = [

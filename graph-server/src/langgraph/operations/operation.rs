@@ -63,32 +63,20 @@ pub(super) const fn tag(name: &'static str, resource: Resource) -> Tag {
     Tag { name, resource }
 }
 
-/// Returns an operation that reads.
-pub(super) const fn get(
-    tag: Tag,
-    path: &'static str,
-    answer: Answer,
-    summary: &'static str,
-) -> Operation {
-    let access = Some((tag.resource, Read));
+/// Returns an operation that reads. Its answer is any JSON value.
+pub(super) const fn get(tag: Tag, path: &'static str, summary: &'static str) -> Operation {
+    let (access, answer) = (Some((tag.resource, Read)), Answer::Any);
     Operation { method: "get", path, tag, access, summary, query: &[], body: None, answer }
 }
 
-/// Returns an operation that creates something.
-pub(super) const fn post(
-    tag: Tag,
-    path: &'static str,
-    body: &'static str,
-    answer: Answer,
-    summary: &'static str,
-) -> Operation {
-    let access = Some((tag.resource, Create));
-    Operation { method: "post", path, tag, access, summary, query: &[], body: Some(body), answer }
+/// Returns an operation that creates something. Its answer is any JSON value.
+pub(super) const fn post(tag: Tag, path: &'static str, summary: &'static str) -> Operation {
+    get(tag, path, summary).method("post", Create)
 }
 
 /// Returns an operation that deletes something.
 pub(super) const fn delete(tag: Tag, path: &'static str, summary: &'static str) -> Operation {
-    get(tag, path, Answer::Empty, summary).method("delete", Delete)
+    get(tag, path, summary).answer(Answer::Empty).method("delete", Delete)
 }
 
 impl Operation {
@@ -121,8 +109,14 @@ impl Operation {
         self
     }
 
-    pub(super) const fn without_body(mut self) -> Self {
-        self.body = None;
+    /// Sets the schema of the body.
+    pub(super) const fn body(mut self, schema: &'static str) -> Self {
+        self.body = Some(schema);
+        self
+    }
+
+    pub(super) const fn answer(mut self, answer: Answer) -> Self {
+        self.answer = answer;
         self
     }
 }

@@ -23,16 +23,8 @@ pub(in crate::langgraph) struct Assistant {
 
 /// Fields of assistants that a search can select.
 pub(in crate::langgraph) const ASSISTANT_FIELDS: [&str; 10] = [
-    "assistant_id",
-    "graph_id",
-    "config",
-    "context",
-    "metadata",
-    "name",
-    "description",
-    "created_at",
-    "updated_at",
-    "version",
+    "assistant_id", "graph_id", "config", "context", "metadata", "name", "description",
+    "created_at", "updated_at", "version",
 ];
 
 impl Document for Assistant {

@@ -30,31 +30,13 @@ pub(in crate::langgraph) struct Cron {
 
 /// Fields by which crons can be sorted.
 pub(in crate::langgraph) const CRON_SORT_FIELDS: [&str; 7] = [
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "created_at",
-    "updated_at",
-    "next_run_date",
-    "end_time",
+    "cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date", "end_time",
 ];
 
 /// Fields of crons that a search can select.
 pub(in crate::langgraph) const CRON_FIELDS: [&str; 14] = [
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "on_run_completed",
-    "end_time",
-    "schedule",
-    "timezone",
-    "created_at",
-    "updated_at",
-    "payload",
-    "user_id",
-    "next_run_date",
-    "metadata",
-    "enabled",
+    "cron_id", "assistant_id", "thread_id", "on_run_completed", "end_time", "schedule", "timezone",
+    "created_at", "updated_at", "payload", "user_id", "next_run_date", "metadata", "enabled",
 ];
 
 impl Document for Cron {

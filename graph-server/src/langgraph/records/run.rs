@@ -27,7 +27,6 @@ pub(in crate::langgraph) struct Run {
     /// Number of times that the run was started. It is greater than 1 if a server was killed during the run.
     pub(in crate::langgraph) attempt: u32,
     /// Reason for the cancellation.
-    #[serde(default)]
     pub(in crate::langgraph) cancel_reason: Option<String>,
 }
 
@@ -76,17 +75,8 @@ impl RunStatus {
 
 /// Fields of runs that a list can select.
 pub(in crate::langgraph) const RUN_FIELDS: [&str; 11] = [
-    "run_id",
-    "thread_id",
-    "assistant_id",
-    "created_at",
-    "updated_at",
-    "status",
-    "metadata",
-    "kwargs",
-    "multitask_strategy",
-    "cancel_reason",
-    "attempt",
+    "run_id", "thread_id", "assistant_id", "created_at", "updated_at", "status", "metadata",
+    "kwargs", "multitask_strategy", "cancel_reason", "attempt",
 ];
 
 impl Document for Run {

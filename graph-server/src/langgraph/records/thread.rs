@@ -72,17 +72,8 @@ impl Thread {
 
 /// Fields of threads that a search can select.
 pub(in crate::langgraph) const THREAD_FIELDS: [&str; 11] = [
-    "thread_id",
-    "created_at",
-    "updated_at",
-    "state_updated_at",
-    "metadata",
-    "config",
-    "context",
-    "status",
-    "values",
-    "interrupts",
-    "error",
+    "thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "config", "context",
+    "status", "values", "interrupts", "error",
 ];
 
 impl Document for Thread {

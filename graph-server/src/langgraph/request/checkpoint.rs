@@ -17,13 +17,9 @@ use crate::langgraph::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct CheckpointRef {
-    #[serde(default)]
     thread_id: Option<String>,
-    #[serde(default)]
     checkpoint_ns: Option<String>,
-    #[serde(default)]
     checkpoint_id: Option<String>,
-    #[serde(default)]
     checkpoint_map: Option<Map<String, Value>>,
 }
 

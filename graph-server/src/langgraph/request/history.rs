@@ -14,9 +14,7 @@ use crate::langgraph::{
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct HistoryRequest {
-    #[serde(default)]
     pub(in crate::langgraph) limit: Option<usize>,
-    #[serde(default)]
     pub(in crate::langgraph) before: Option<Value>,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) metadata: Metadata,

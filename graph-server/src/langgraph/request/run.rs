@@ -26,9 +26,7 @@ pub(in crate::langgraph) struct RunCreate {
     #[serde(default, rename = "assistantId")]
     repeated_assistant_id: Option<String>,
     /// Ignored if the request has a command, as on LangGraph's server: chat clients send their state with every answer.
-    #[serde(default)]
     input: Option<Value>,
-    #[serde(default)]
     command: Option<Command>,
     #[serde(default = "default_modes", deserialize_with = "modes")]
     stream_mode: Vec<Mode>,
@@ -39,21 +37,14 @@ pub(in crate::langgraph) struct RunCreate {
     stream_resumable: bool,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) config: Config,
-    #[serde(default)]
     pub(in crate::langgraph) context: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) metadata: Metadata,
-    #[serde(default)]
     interrupt_before: Option<Breakpoints>,
-    #[serde(default)]
     interrupt_after: Option<Breakpoints>,
-    #[serde(default)]
     webhook: Option<String>,
-    #[serde(default)]
     checkpoint: Option<CheckpointRef>,
-    #[serde(default)]
     checkpoint_id: Option<String>,
-    #[serde(default)]
     checkpoint_during: Option<bool>,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) multitask_strategy: MultitaskStrategy,
@@ -61,11 +52,8 @@ pub(in crate::langgraph) struct RunCreate {
     pub(in crate::langgraph) if_not_exists: IfNotExists,
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::langgraph) on_disconnect: OnDisconnect,
-    #[serde(default)]
     on_completion: Option<OnCompletion>,
-    #[serde(default)]
     after_seconds: Option<f64>,
-    #[serde(default)]
     durability: Option<RunDurability>,
     /// Accepted but ignored: on this server, a resume value for an unknown interrupt always fails the run.
     #[serde(default)]

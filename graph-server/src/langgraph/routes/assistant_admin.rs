@@ -43,17 +43,13 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 #[serde(deny_unknown_fields)]
 struct CreateAssistant {
     graph_id: String,
-    #[serde(default)]
     assistant_id: Option<Uuid>,
     #[serde(default, deserialize_with = "or_default")]
     config: Config,
-    #[serde(default)]
     context: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     description: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     if_exists: IfExists,
@@ -116,17 +112,12 @@ fn settings(mut config: Config, context: Option<Map<String, Value>>) -> ApiResul
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UpdateAssistant {
-    #[serde(default)]
     graph_id: Option<String>,
-    #[serde(default)]
     config: Option<Config>,
-    #[serde(default)]
     context: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     description: Option<String>,
 }
 
@@ -229,9 +220,7 @@ async fn delete_threads(manager: &Arc<Manager>, assistant: &str) -> ApiResult<()
 struct ListVersions {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(default)]
     limit: Option<usize>,
-    #[serde(default)]
     offset: Option<usize>,
 }
 

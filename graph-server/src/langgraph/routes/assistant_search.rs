@@ -28,13 +28,9 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 struct SearchAssistants {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(default)]
     graph_id: Option<String>,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     limit: Option<usize>,
-    #[serde(default)]
     offset: Option<usize>,
     #[serde(default, deserialize_with = "or_default")]
     sort_by: SortBy,

@@ -49,16 +49,12 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 /// Fields of a cron that are not parameters of its runs.
 #[derive(Deserialize)]
 struct Settings {
-    #[serde(default)]
     schedule: Option<String>,
-    #[serde(default)]
     timezone: Option<String>,
     /// End time of the cron. Null removes it.
     #[serde(default, deserialize_with = "nullable")]
     end_time: Option<Option<String>>,
-    #[serde(default)]
     enabled: Option<bool>,
-    #[serde(default)]
     on_run_completed: Option<String>,
     /// Metadata that is merged into the cron's metadata.
     #[serde(default, deserialize_with = "or_default")]
@@ -200,19 +196,13 @@ async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<St
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SearchCrons {
-    #[serde(default)]
     assistant_id: Option<String>,
-    #[serde(default)]
     thread_id: Option<Uuid>,
-    #[serde(default)]
     enabled: Option<bool>,
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(default)]
     limit: Option<usize>,
-    #[serde(default)]
     offset: Option<usize>,
-    #[serde(default)]
     sort_by: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     sort_order: SortOrder,

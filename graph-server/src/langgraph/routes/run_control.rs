@@ -115,11 +115,8 @@ async fn cancel(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CancelMany {
-    #[serde(default)]
     thread_id: Option<Uuid>,
-    #[serde(default)]
     run_ids: Option<Vec<Uuid>>,
-    #[serde(default)]
     status: Option<CancelStatus>,
 }
 

@@ -37,10 +37,8 @@ struct PutItem {
     namespace: Vec<String>,
     key: String,
     value: Value,
-    #[serde(default)]
     index: Option<IndexedFields>,
     /// Lifetime of the item, in minutes.
-    #[serde(default)]
     ttl: Option<f64>,
 }
 
@@ -118,13 +116,9 @@ struct SearchItems {
     namespace_prefix: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
     filter: Map<String, Value>,
-    #[serde(default)]
     limit: Option<usize>,
-    #[serde(default)]
     offset: Option<usize>,
-    #[serde(default)]
     query: Option<String>,
-    #[serde(default)]
     refresh_ttl: Option<bool>,
 }
 
@@ -155,11 +149,8 @@ struct NamespaceQuery {
     prefix: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
     suffix: Vec<String>,
-    #[serde(default)]
     max_depth: Option<usize>,
-    #[serde(default)]
     limit: Option<usize>,
-    #[serde(default)]
     offset: Option<usize>,
 }
 

@@ -30,17 +30,12 @@ struct SearchThreads {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
     /// Excludes threads whose metadata matches one of these filters.
-    #[serde(default)]
     exclude_metadata: Option<Exclusions>,
     #[serde(default, deserialize_with = "or_default")]
     values: Map<String, Value>,
-    #[serde(default)]
     ids: Option<Vec<Uuid>>,
-    #[serde(default)]
     status: Option<ThreadStatus>,
-    #[serde(default)]
     limit: Option<usize>,
-    #[serde(default)]
     offset: Option<usize>,
     #[serde(default, deserialize_with = "or_default")]
     sort_by: SortBy,

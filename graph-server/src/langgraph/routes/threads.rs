@@ -42,17 +42,14 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CreateThread {
-    #[serde(default)]
     thread_id: Option<Uuid>,
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
     #[serde(default, deserialize_with = "or_default")]
     if_exists: IfExists,
-    #[serde(default)]
     graph_id: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     supersteps: Vec<Superstep>,
-    #[serde(default)]
     ttl: Option<TtlRequest>,
 }
 
@@ -139,7 +136,6 @@ async fn read(
 pub(super) struct UpdateThread {
     #[serde(default, deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(default)]
     ttl: Option<TtlRequest>,
 }
 

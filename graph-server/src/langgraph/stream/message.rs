@@ -4,14 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// Types of messages.
 const TYPES: [&str; 8] = [
-    "human",
-    "ai",
-    "system",
-    "tool",
-    "function",
-    "developer",
-    "AIMessageChunk",
-    "HumanMessageChunk",
+    "human", "ai", "system", "tool", "function", "developer", "AIMessageChunk", "HumanMessageChunk",
 ];
 
 /// Returns whether a value is a message.

@@ -43,11 +43,7 @@ impl ServerCertVerifier for CertificateVerifier {
             let certificate = ParsedCertificate::try_from(end_entity)?;
             let algorithms = self.algorithms.all;
             let chain = verify_server_cert_signed_by_trust_anchor(
-                &certificate,
-                &trusted.roots,
-                intermediates,
-                now,
-                algorithms,
+                &certificate, &trusted.roots, intermediates, now, algorithms,
             );
             match chain {
                 // The file contains the certificate itself. webpki rejects it as the certificate of an authority if it

@@ -77,14 +77,7 @@ fn put(connection: &Connection, item: &NewItem, moment: TtlContext) -> rusqlite:
     let NewItem { at, lifetime, expires_at, vectors, value } = item;
     let (now, hidden) = (nanos(moment.now), expiry_cutoff(moment));
     upsert.execute(params![
-        at.namespace,
-        at.key,
-        now,
-        lifetime,
-        expires_at,
-        vectors,
-        value,
-        hidden
+        at.namespace, at.key, now, lifetime, expires_at, vectors, value, hidden
     ])?;
     Ok(())
 }

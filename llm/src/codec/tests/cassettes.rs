@@ -307,21 +307,13 @@ fn total(body: &str) -> Option<u64> {
 fn error_problem(recording: &Recording, error: &CallError) -> Option<String> {
     let signs: &[&str] = match error.kind {
         ErrorKind::Refused => &[
-            r#""refusal":""#,
-            r#""type":"refusal""#,
-            r#"stop_reason":"refusal""#,
-            r#"finish_reason":"content_filter""#,
-            r#""reason":"content_filter""#,
-            r#"SAFETY""#,
-            r#""blockReason":""#,
-            r#"PROHIBITED_CONTENT""#,
-            r#""finishReason":"RECITATION""#,
+            r#""refusal":""#, r#""type":"refusal""#, r#"stop_reason":"refusal""#,
+            r#"finish_reason":"content_filter""#, r#""reason":"content_filter""#, r#"SAFETY""#,
+            r#""blockReason":""#, r#"PROHIBITED_CONTENT""#, r#""finishReason":"RECITATION""#,
         ],
         ErrorKind::ReasoningOnly => &[
-            r#"finish_reason":"length""#,
-            r#"done_reason":"length""#,
-            r#"stop_reason":"max_tokens""#,
-            r#"finishReason":"MAX_TOKENS""#,
+            r#"finish_reason":"length""#, r#"done_reason":"length""#,
+            r#"stop_reason":"max_tokens""#, r#"finishReason":"MAX_TOKENS""#,
             r#""reason":"max_output_tokens""#,
         ],
         ErrorKind::Malformed => &["MALFORMED_FUNCTION_CALL"],

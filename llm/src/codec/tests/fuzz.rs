@@ -52,22 +52,9 @@ const STREAMS: [&str; 5] = [
 ];
 
 const WORDS: [&str; 16] = [
-    "data: ",
-    "data:",
-    ": ",
-    "\n\n",
-    "\r\n",
-    "\r",
-    "\u{feff}",
-    "[DONE]",
-    "\"error\":{\"message\":\"x\",\"code\":429}",
-    "null",
-    "[]",
-    "{}",
-    "\"\\ud800\"",
-    "-1e999",
-    "18446744073709551616",
-    "\"index\":99",
+    "data: ", "data:", ": ", "\n\n", "\r\n", "\r", "\u{feff}", "[DONE]",
+    "\"error\":{\"message\":\"x\",\"code\":429}", "null", "[]", "{}", "\"\\ud800\"", "-1e999",
+    "18446744073709551616", "\"index\":99",
 ];
 
 /// Longer than every input, so that the limit on events is not reached.

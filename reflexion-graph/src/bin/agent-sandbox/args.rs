@@ -338,18 +338,10 @@ mod tests {
             assert!(Cli::try_parse_from(line).is_ok(), "{right}");
         }
         for wrong in [
-            "run",
-            "run task --cpus 9",
-            "run task --pool 0",
-            "run task --sandbox x",
-            "run task --max-cost 0",
-            "run task --max-cost much",
-            "run task --max-tokens 0",
-            "resume session --max-tokens 0",
-            "fork session",
-            "measure --runs 0",
-            "bench --samples 0",
-            "serve --max-jobs 0",
+            "run", "run task --cpus 9", "run task --pool 0", "run task --sandbox x",
+            "run task --max-cost 0", "run task --max-cost much", "run task --max-tokens 0",
+            "resume session --max-tokens 0", "fork session", "measure --runs 0",
+            "bench --samples 0", "serve --max-jobs 0",
         ] {
             let line = std::iter::once("agent-sandbox").chain(wrong.split(' '));
             assert!(Cli::try_parse_from(line).is_err(), "{wrong}");

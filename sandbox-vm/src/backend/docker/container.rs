@@ -20,20 +20,9 @@ const NOBODY: &str = "65534:65534";
 /// Kernel files that are hidden from the guest. These are the paths that container engines mask by default, and further
 /// paths that reveal something about the machine.
 const MASKED_PATHS: [&str; 14] = [
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/interrupts",
-    "/proc/kallsyms",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/modules",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/proc/sysrq-trigger",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/sys",
+    "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore",
+    "/proc/keys", "/proc/latency_stats", "/proc/modules", "/proc/sched_debug", "/proc/scsi",
+    "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/sys",
 ];
 
 /// Number of processes that the agent itself needs, in addition to those of the programs that it runs.

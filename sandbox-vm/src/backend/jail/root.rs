@@ -36,16 +36,8 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// Host directories that contain the programs and libraries of the operating system. `/usr/local` is not among them,
 /// because it contains what the host's administrator has added.
 const SYSTEM_DIRS: [&str; 10] = [
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/lib64",
-    "/usr/libexec",
-    "/usr/share",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib64",
+    "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/share", "/bin",
+    "/sbin", "/lib", "/lib64",
 ];
 
 /// Builds the root directory and switches this process to it.

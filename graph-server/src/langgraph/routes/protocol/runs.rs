@@ -22,7 +22,6 @@ use crate::langgraph::{
 #[serde(deny_unknown_fields)]
 struct StartRun {
     assistant_id: String,
-    #[serde(default)]
     input: Option<Value>,
     #[serde(flatten)]
     options: RunSettings,
@@ -31,9 +30,7 @@ struct StartRun {
 /// Options that all commands that start runs have in common.
 #[derive(Default, Deserialize)]
 struct RunSettings {
-    #[serde(default)]
     config: Option<Map<String, Value>>,
-    #[serde(default)]
     metadata: Option<Map<String, Value>>,
     #[serde(default, rename = "multitaskStrategy", alias = "multitask_strategy")]
     multitask_strategy: Option<String>,
@@ -87,7 +84,6 @@ async fn create(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Respond {
-    #[serde(default)]
     interrupt_id: Option<String>,
     #[serde(default)]
     response: Value,
@@ -96,9 +92,7 @@ struct Respond {
     /// Ids of interrupts are unique within a thread, so their namespaces are not needed.
     #[serde(default, rename = "namespace")]
     _namespace: Vec<String>,
-    #[serde(default)]
     update: Option<Value>,
-    #[serde(default)]
     goto: Option<Value>,
     #[serde(flatten)]
     options: RunSettings,
@@ -227,9 +221,7 @@ pub(super) async fn inject(
 #[serde(deny_unknown_fields)]
 struct Fork {
     checkpoint_id: String,
-    #[serde(default)]
     input: Option<Value>,
-    #[serde(default)]
     config: Option<Map<String, Value>>,
 }
 

@@ -23,7 +23,6 @@ use crate::langgraph::{
 struct ReadState {
     #[serde(default)]
     namespace: Vec<String>,
-    #[serde(default)]
     keys: Option<Vec<String>>,
 }
 
@@ -58,10 +57,8 @@ pub(super) async fn read_state(
 struct ListCheckpoints {
     #[serde(default)]
     namespace: Vec<String>,
-    #[serde(default)]
     limit: Option<usize>,
     /// Id of a checkpoint. Only older checkpoints are listed.
-    #[serde(default)]
     before: Option<String>,
 }
 

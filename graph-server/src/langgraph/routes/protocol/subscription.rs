@@ -14,7 +14,6 @@ use crate::langgraph::{error::ApiError, id::new_id, stream::protocol::Filter};
 #[serde(deny_unknown_fields)]
 pub(super) struct Reconnect {
     pub(super) run_id: String,
-    #[serde(default)]
     last_event_id: Option<String>,
     /// Ids of the subscriptions to restore.
     #[serde(default)]

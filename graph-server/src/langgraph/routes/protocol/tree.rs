@@ -16,7 +16,6 @@ use crate::langgraph::{
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReadTree {
-    #[serde(default)]
     run_id: Option<String>,
 }
 

@@ -10,7 +10,6 @@ use crate::langgraph::error::ApiError;
 #[serde(deny_unknown_fields)]
 pub(super) struct Request {
     pub(super) jsonrpc: String,
-    #[serde(default)]
     pub(super) id: Option<Value>,
     pub(super) method: String,
     #[serde(default)]

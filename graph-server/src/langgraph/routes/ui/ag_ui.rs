@@ -36,9 +36,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 struct RunAgentInput {
     thread_id: String,
     run_id: String,
-    #[serde(default)]
     protocol_version: Option<String>,
-    #[serde(default)]
     parent_run_id: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     state: Value,

@@ -49,14 +49,12 @@ struct ChatRequest {
     #[serde(default, rename = "messageId")]
     message_id: Option<String>,
     /// Answer to the pending interrupt, or answers by interrupt id.
-    #[serde(default)]
     resume: Option<Value>,
     /// Context of the run.
     #[serde(default, deserialize_with = "or_default")]
     context: Map<String, Value>,
     /// By default, a run is cancelled if its client disconnects, because this is how the AI SDK stops a run. Clients
     /// that reconnect choose `continue`.
-    #[serde(default)]
     on_disconnect: Option<OnDisconnect>,
 }
 

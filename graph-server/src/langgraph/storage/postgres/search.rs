@@ -46,17 +46,8 @@ pub(super) async fn search(
     let limit = i64::try_from(search.limit).unwrap_or(i64::MAX);
     let offset = i64::try_from(search.offset).unwrap_or(i64::MAX);
     let params: [&(dyn ToSql + Sync); 11] = [
-        &kind,
-        &filter.owner,
-        &filter.shared,
-        &search.ids,
-        &search.status,
-        &conditions,
-        &search.sort_by,
-        &limit,
-        &offset,
-        &name,
-        &search.parent,
+        &kind, &filter.owner, &filter.shared, &search.ids, &search.status, &conditions,
+        &search.sort_by, &limit, &offset, &name, &search.parent,
     ];
     let found = found();
     let order = if search.descending { "DESC" } else { "ASC" };

@@ -7,14 +7,7 @@ use crate::langgraph::error::{ApiError, ApiResult};
 
 /// Channels of the protocol. Channels of named custom events, `custom:NAME`, are not listed.
 const CHANNELS: [&str; 9] = [
-    "values",
-    "updates",
-    "messages",
-    "tools",
-    "lifecycle",
-    "input",
-    "checkpoints",
-    "tasks",
+    "values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks",
     "custom",
 ];
 
@@ -24,13 +17,10 @@ const CHANNELS: [&str; 9] = [
 pub(in crate::langgraph) struct Filter {
     channels: Vec<String>,
     /// Only events of these graphs and of the subgraphs below them.
-    #[serde(default)]
     namespaces: Option<Vec<Vec<String>>>,
     /// Maximum number of levels below the selected graphs.
-    #[serde(default)]
     depth: Option<usize>,
     /// Only events with a greater number.
-    #[serde(default)]
     since: Option<u64>,
 }
 

@@ -140,16 +140,13 @@ struct Interaction {
 #[derive(Deserialize)]
 struct RecordedRequest {
     path: String,
-    #[serde(default)]
     body: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct RecordedResponse {
     status: u16,
-    #[serde(default)]
     header: Option<Vec<Header>>,
-    #[serde(default)]
     body: Option<String>,
 }
 
