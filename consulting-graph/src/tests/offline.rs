@@ -299,7 +299,6 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
     assert!(distinct.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
 }
 
-/// Sends the same scoring request to boards with different seeds and counts the formats of the answers.
 #[tokio::test]
 async fn scores_follow_from_what_was_conceded() {
     let study = Study::new(3, "7f3a", invented("NVDA"));
@@ -327,6 +326,7 @@ async fn scores_follow_from_what_was_conceded() {
     assert!(compared > 5, "{compared}");
 }
 
+/// Sends the same scoring request to boards with different seeds and counts the formats of the answers.
 #[tokio::test]
 async fn some_scores_deviate_from_the_requested_format() {
     let mut study = Study::new(1, "7f3a", invented("NVDA"));
