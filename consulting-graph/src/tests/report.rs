@@ -342,6 +342,25 @@ fn the_strongest_objection_is_one_that_nobody_answered() {
 }
 
 #[test]
+fn an_objection_on_the_first_page_states_the_claims_that_it_cites() {
+    let card = |objection: &str| {
+        let mut outcome = outcome();
+        let log = append_to_log(&[], Speaker::Critic, objection, 1);
+        outcome.logs = BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]);
+        let text = Report::new(outcome).markdown();
+        let line = text.lines().find(|it| it.contains("**Unanswered objection:**"));
+        line.unwrap().split_once(":** ").unwrap().1.to_owned()
+    };
+    assert_eq!(
+        card("You have not said a word about [F1-02]."),
+        "“You have not said a word about [F1-02].” (to Growth Strategist, round 1) F1-02 says: Receivables grew by 19.0%, \
+         faster than sales."
+    );
+    let quoted = "Look at this: Receivables grew by 19.0%, faster than sales [F1-02].";
+    assert_eq!(card(quoted), format!("“{quoted}” (to Growth Strategist, round 1)"));
+}
+
+#[test]
 fn agents_are_named_instead_of_their_ids() {
     let mut outcome = outcome();
     let failure = CallFailure { kind: FailureKind::ModelFailed, reason: "no answer".to_owned() };
