@@ -58,6 +58,11 @@ test("the report can be printed", { timeout: 1_800_000 }, async () => {
   assert.ok(await page.getByRole("navigation", { name: "Contents" }).isVisible());
   assert.ok(await page.locator(".card").last().getByText("Measure of success", { exact: true }).isVisible());
   assert.equal(await page.locator("details:visible").count(), 0, "transcripts are not printed");
+  // On A4 with the margins of the report, everything up to the chart of the company fits on the first page.
+  const [width, height] = [190, 277].map((millimetres) => (millimetres * 96) / 25.4);
+  await page.setViewportSize({ width: Math.floor(width), height: Math.floor(height) });
+  const chart = await page.locator("figure").first().boundingBox();
+  assert.ok(chart.y + chart.height <= height, `the first page is ${chart.y + chart.height} px high, of ${height}`);
   const pdf = (await page.pdf({ format: "A4" })).toString("latin1");
   const pages = pdf.match(/\/Type\s*\/Page\b/g)?.length ?? 0;
   // Each of the four parts after the first page starts on a new page.

@@ -63,6 +63,9 @@ test("a complete run survives a reload", { timeout: 1_800_000 }, async () => {
   const { height } = await summary.boundingBox();
   assert.ok(height < 500, `the summary fits on one screen, but is ${height} px high`);
   await checkBoth(page, "results");
+  const text = await page.locator("main").textContent();
+  assert.match(text, /Growth Strategist, scoring/, "roles are named");
+  assert.doesNotMatch(text, /\bD\d scoring|\bi\d, round/, "no identifiers of agents or debates");
 
   // The leaderboard built from events must match the ranking of the report.
   const id = page.url().match(/runs\/([^?]+)/)[1];

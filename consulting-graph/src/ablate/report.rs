@@ -242,7 +242,7 @@ fn cost(ablation: &Ablation) -> Vec<Block> {
             .iter()
             .map(|it| (it.arm.label().to_owned(), vec![whole(it.tokens_per_move)]))
             .collect(),
-        max: whole(highest),
+        max: scale_end(highest),
     };
     let row = |it: &ArmResult| {
         vec![
@@ -351,6 +351,13 @@ fn method(ablation: &Ablation) -> Vec<String> {
     points
 }
 
+/// Returns a round number above `highest`, so that the label of the longest bar fits next to it.
+fn scale_end(highest: f64) -> u32 {
+    let end = 1.05 * highest;
+    let unit = 10_f64.powf((end.log10().floor() - 1.0).max(0.0));
+    ((end / unit).ceil() * unit).round() as u32
+}
+
 fn signed(value: f64) -> String {
     format!("{value:+.3}")
 }
@@ -377,4 +384,17 @@ fn difference(it: &Interval) -> String {
 
 fn optional(value: Option<f64>) -> String {
     value.map_or_else(dash, |it| format!("{it:.3}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scale_end;
+
+    #[test]
+    fn scales_end_at_a_round_number_above_the_longest_bar() {
+        assert_eq!(
+            [1.0, 94.0, 3409.0, 13_304.0, 62_067.0].map(scale_end),
+            [2, 99, 3600, 14_000, 66_000]
+        );
+    }
 }

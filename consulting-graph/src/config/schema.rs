@@ -175,6 +175,11 @@ impl Config {
         all
     }
 
+    /// Returns the names of all personas, by id.
+    pub(crate) fn agent_names(&self) -> BTreeMap<String, String> {
+        self.personas().into_iter().map(|(_, it)| (it.id.clone(), it.name.clone())).collect()
+    }
+
     /// Returns all agents, each with its group. Decision makers appear twice, once as participants and once as scorers.
     /// If a model summarises earlier rounds, each participant of the debates appears once more.
     pub fn agents(&self) -> Vec<(Group, String)> {

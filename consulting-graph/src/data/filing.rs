@@ -105,8 +105,9 @@ fn restatements(company: &Company) -> Vec<FilingEvent> {
                 filed: *filed,
                 kind: FilingEventKind::Restatement,
                 text: format!(
-                    "{item} of {} was restated from {from} to {to} ({form}, {accession})",
-                    statement.period
+                    "{item} of {} {} restated from {from} to {to} ({form}, {accession})",
+                    statement.period,
+                    if item.is_plural() { "were" } else { "was" }
                 ),
             })
         })

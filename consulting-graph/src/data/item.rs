@@ -121,6 +121,12 @@ impl Item {
             Self::ALL.iter().find(same).copied()
         })
     }
+
+    /// Returns whether the label is a noun in the plural.
+    pub(super) fn is_plural(self) -> bool {
+        let is_other = matches!(self, Self::Receivables | Self::Payables | Self::Dividends);
+        is_other || self.label().ends_with('s')
+    }
 }
 
 impl fmt::Display for Item {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     config::Metric,
     data::SeededRng,
-    finding::{Direction, Finding},
+    finding::{Direction, Finding, FindingId, find_citations},
 };
 
 /// Lowest and highest score for moves of increasing quality.
@@ -65,7 +65,14 @@ pub(super) fn maker_turn(
         return say(&writer, &["stubborn_maker", &close], &names);
     }
     let argument = if writer.makes_mistake(30) { "slip" } else { &*argue };
-    say(&writer, &[&open, argument, "settles", &close], &names)
+    // Some objections stay unanswered, as in real debates.
+    match new_objection(debated, messages) {
+        Some(id) if writer.number(1, 2) == 1 => {
+            let names = context! { challenged => format!("[{id}]"), ..names };
+            say(&writer, &[&open, "maker_answer", argument, "settles", &close], &names)
+        }
+        _ => say(&writer, &[&open, argument, "settles", &close], &names),
+    }
 }
 
 /// Writes a summary of earlier rounds: the concerns that the critic raised in them.
@@ -196,6 +203,19 @@ fn style(maker: &str) -> &'static str {
         "Stakeholder Value Advocate" => "value",
         _ => "plain",
     }
+}
+
+/// Returns the first finding that the critic's latest turn cites, if the decision maker has not cited it before.
+fn new_objection(debated: &DebatedMove, messages: &[Message]) -> Option<FindingId> {
+    let cited = |it: &Message| -> Vec<FindingId> {
+        find_citations(&it.text()).into_iter().filter_map(|it| it.1.ok()).collect()
+    };
+    // The last message is the request to answer; the turn is before it.
+    let latest = messages.iter().rev().nth(1)?;
+    let own = messages.iter().filter(|it| it.role == Role::Assistant).flat_map(cited);
+    let own: Vec<FindingId> = own.collect();
+    let is_known = |id: &FindingId| debated.evidence.iter().any(|it| it.id == *id);
+    cited(latest).into_iter().find(|it| is_known(it) && !own.contains(it))
 }
 
 /// Returns all remedies that decision makers may propose.

@@ -115,14 +115,16 @@ impl Report {
         let mut notices = Vec::new();
         if let Some(first) = outcome.failures.first() {
             let failures = counted(outcome.failures.len(), "failure", "failures");
+            let place = outcome.place_with_names(&first.place);
+            let reason = first.reason.trim_end_matches('.');
             let advice = call::advice(&outcome.failures);
-            notices.push(format!("Incomplete: {failures}, first {first}; {advice}."));
+            notices.push(format!("Incomplete: {failures}, first {place}: {reason}; {advice}."));
         }
         if !outcome.missing.is_empty() {
             let ids: Vec<String> =
                 outcome.missing.iter().map(|it| it.move_id.to_string()).collect();
             let mut agents: Vec<&str> =
-                outcome.missing.iter().map(|it| it.agent_id.as_str()).collect();
+                outcome.missing.iter().map(|it| outcome.agent_name(&it.agent_id)).collect();
             agents.dedup();
             let verb = if ids.len() == 1 { "is" } else { "are" };
             notices.push(format!(

@@ -187,5 +187,6 @@ impl Page {
 fn is_number(cell: &Cell) -> bool {
     let Cell::Text(text) = cell else { return false };
     text.contains(|it: char| it.is_ascii_digit())
+        && !text.starts_with('m')
         && text.chars().all(|it| it.is_ascii_digit() || "+-\u{2212}.,$% /m".contains(it))
 }

@@ -10,6 +10,7 @@ use crate::{
     call::Failure,
     config::{Metric, Persona},
     data::Company,
+    debate,
     finding::Findings,
     moves::{MissingMove, Move, MoveId},
     rank::Unscored,
@@ -67,6 +68,9 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// Versions, models, prompt hashes and seeds.
     pub manifest: BTreeMap<String, String>,
+    /// Names of all agents, by id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<String, String>,
     /// The personas that scored the moves.
     pub decision_makers: Vec<Persona>,
     /// The scoring criteria.
@@ -103,6 +107,30 @@ impl Outcome {
     /// Returns the move with the given id.
     pub fn find_move(&self, id: MoveId) -> Option<&Move> {
         self.moves.iter().find(|it| it.move_id == id)
+    }
+
+    /// Returns the name of an agent, or its id if the name is unknown.
+    pub(crate) fn agent_name<'a>(&'a self, id: &'a str) -> &'a str {
+        self.agents.get(id).map_or(id, String::as_str)
+    }
+
+    /// Replaces the ids in a place of the run by names: those of agents, as in `m3, round 2, critic to D1`, and those of
+    /// transcripts, as in `i1, round 2, critic`.
+    pub(crate) fn place_with_names(&self, place: &str) -> String {
+        let logs = debate::log_names(self.decision_makers.len());
+        let name = |id: &str| {
+            let maker = logs.iter().zip(&self.decision_makers).find(|it| it.0 == id);
+            maker.map_or_else(
+                || self.agent_name(id).to_owned(),
+                |it| format!("debate with {}", it.1.name),
+            )
+        };
+        let is_separator = |it: char| !it.is_alphanumeric() && it != '_';
+        let words = place.split_inclusive(is_separator).map(|word| {
+            let id = word.trim_end_matches(is_separator);
+            name(id) + &word[id.len()..]
+        });
+        words.collect()
     }
 
     /// Describes the sandboxes of the debates. Names the moves whose debates had less isolation than the others.

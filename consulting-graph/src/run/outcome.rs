@@ -69,6 +69,7 @@ pub(crate) fn collect_outcome(
         failures: state.failures.clone(),
         warnings: state.warnings.clone(),
         manifest: run.manifest().report_lines(),
+        agents: config.agent_names(),
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
         top_k: config.top_k,

@@ -87,6 +87,7 @@ fn outcome(run_id: &str) -> Outcome {
         own_spending: None,
         warnings: Vec::new(),
         manifest: BTreeMap::new(),
+        agents: config.agent_names(),
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
         top_k: 2,

@@ -22,6 +22,7 @@ use crate::{
     offline::{self, DebatedMove, Task, Work},
     prompt::{self, Brief},
     score::{MakerScore, ScoreSource},
+    sentence::sentences,
     transcript::{ConversationEntry, Speaker, append_to_log, rounds},
     watch::{ObservationKind, observe},
 };
@@ -299,7 +300,6 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
     assert!(distinct.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
 }
 
-/// Sends the same scoring request to boards with different seeds and counts the formats of the answers.
 #[tokio::test]
 async fn scores_follow_from_what_was_conceded() {
     let study = Study::new(3, "7f3a", invented("NVDA"));
@@ -327,6 +327,34 @@ async fn scores_follow_from_what_was_conceded() {
     assert!(compared > 5, "{compared}");
 }
 
+#[tokio::test]
+async fn decision_makers_change_their_position_because_of_findings_that_the_critic_cited() {
+    let study = Study::new(4, "7f3a", invented("NVDA"));
+    let layers = study.layers().await;
+    let mut changes = 0;
+    for the_move in &layers.moves {
+        let subject = DebateSubject::new(the_move, &layers.findings);
+        let opening = study.opening(&subject).await;
+        let log = study.debate(&study.config.decision_makers[0], &subject, &opening).await;
+        for turns in log.chunks(2) {
+            let [critic, maker] = turns else { panic!("a round has two turns: {turns:?}") };
+            let is_change = |it: &&str| {
+                ["you changed my mind", "I no longer support"]
+                    .iter()
+                    .any(|words| it.contains(words))
+            };
+            for sentence in sentences(&maker.content).into_iter().filter(is_change) {
+                changes += 1;
+                let cited = finding::find_citations(sentence).into_iter().find_map(|it| it.1.ok());
+                let cited = cited.unwrap_or_else(|| panic!("{sentence} cites nothing"));
+                assert!(critic.content.contains(&cited.to_string()), "{critic:?} {maker:?}");
+            }
+        }
+    }
+    assert!(changes > 0, "no decision maker changed a position");
+}
+
+/// Sends the same scoring request to boards with different seeds and counts the formats of the answers.
 #[tokio::test]
 async fn some_scores_deviate_from_the_requested_format() {
     let mut study = Study::new(1, "7f3a", invented("NVDA"));

@@ -9,12 +9,13 @@ use super::{
     sample::{self, date},
 };
 use crate::{
+    call::{CallFailure, Failure, FailureKind},
     config::{Config, DEFAULT},
     data::{Ticker, render, snapshot, synthetic},
     moves::{MissingMove, Move, MoveId},
     rank::Unscored,
     report::{Isolation, Outcome, Provider, Report, Spending, strongest_objection},
-    score::{MakerScore, Mark, MoveScore},
+    score::{Adjustment, MakerScore, Mark, MoveScore},
     transcript::{Speaker, append_to_log},
 };
 
@@ -83,6 +84,7 @@ pub(crate) fn outcome() -> Outcome {
         own_spending: None,
         warnings: Vec::new(),
         manifest: BTreeMap::from([("version".to_owned(), "0.1.0".to_owned())]),
+        agents: config.agent_names(),
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
         top_k: 2,
@@ -336,6 +338,59 @@ fn the_strongest_objection_is_an_unanswered_one() {
         debate(1, "[F1-02] is seasonal.", "And [F1-03]?", "See [F1-03]."),
     )]);
     assert_eq!(strongest_objection(MoveId(1), &answered, &makers), None);
+}
+
+#[test]
+fn an_objection_on_the_first_page_states_the_claims_that_it_cites() {
+    let card = |objection: &str| {
+        let mut outcome = outcome();
+        let log = append_to_log(&[], Speaker::Critic, objection, 1);
+        outcome.logs = BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]);
+        let text = Report::new(outcome).markdown();
+        let line = text.lines().find(|it| it.contains("**Unanswered objection:**"));
+        line.unwrap().split_once(":** ").unwrap().1.to_owned()
+    };
+    assert_eq!(
+        card("You have not said a word about [F1-02]."),
+        "“You have not said a word about [F1-02].” (to Growth Strategist, round 1) F1-02 says: Receivables grew by 19.0%, \
+         faster than sales."
+    );
+    let quoted = "Look at this: Receivables grew by 19.0%, faster than sales [F1-02].";
+    assert_eq!(card(quoted), format!("“{quoted}” (to Growth Strategist, round 1)"));
+}
+
+#[test]
+fn agents_are_named_instead_of_their_ids() {
+    let mut outcome = outcome();
+    let failure = CallFailure { kind: FailureKind::ModelFailed, reason: "no answer".to_owned() };
+    outcome.failures = vec![Failure::new("m3, round 2, critic to D1", failure)];
+    let role = |name: &str| Spending { name: name.to_owned(), ..outcome.spending[0].clone() };
+    outcome.spending = vec![role("trend_inference"), role("D2 scoring")];
+    let properties = ["model of D3 scoring", "prompt financial_synthesizer"];
+    outcome.manifest = properties.map(|it| (it.to_owned(), "0".to_owned())).into();
+    let score = outcome.scores[0].scores_by_agent.get_mut("D2").unwrap();
+    let (metric, given) = ("impact".to_owned(), "8.5".to_owned());
+    score.adjustments = vec![Adjustment { metric, given, kept: 8 }];
+    let agents = outcome.agents.clone();
+    let report = Report::new(outcome);
+    for text in [report.markdown(), report.html()] {
+        for words in [
+            "first m3, round 2, Critic to Growth Strategist: no answer; ",
+            "debate with Growth Strategist, round 1, Critic, sentence 1",
+            "Trend inference",
+            "Operational Pragmatist, scoring",
+            "model of Stakeholder Value Advocate, scoring",
+            "prompt of Financial data provider",
+            "corrected form; Impact changed from 8.5 to 8",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        // The id of the critic is an ordinary word.
+        for id in agents.keys().filter(|it| *it != "critic").map(String::as_str).chain(["i1"]) {
+            let mut words = text.split(|it: char| !it.is_alphanumeric() && it != '_');
+            assert!(words.all(|it| it != id), "{id}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -188,9 +188,12 @@ async fn missing_analysts_are_named_with_the_cause_and_asked_again() {
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert!(report.is_incomplete());
     let notices = report.incomplete_notices();
-    assert!(notices[0].contains("2 failures, first analyst_2: "), "{notices:?}");
+    assert!(notices[0].contains("2 failures, first Growth architect: "), "{notices:?}");
     assert!(notices[0].contains("the model is unavailable"), "{notices:?}");
-    assert_eq!(notices[1], "2 of 3 moves are missing: m2, m3, from analyst_2, analyst_3.");
+    assert_eq!(
+        notices[1],
+        "2 of 3 moves are missing: m2, m3, from Growth architect, Operations engineer."
+    );
     check_replay(&run, &folder.path().join("replay"), &report).await;
 
     let (model_override, _) = failing_model(|_| false);

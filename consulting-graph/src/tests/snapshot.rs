@@ -177,6 +177,9 @@ fn check_first_page(ticker: &str, report: &Report) {
             assert!(known, "{ticker}: {figure} in {text}");
         }
     }
+    // People have names.
+    let mut words = html.split(|it: char| !it.is_alphanumeric());
+    assert!(words.all(|it| !["D1", "D2", "D3"].contains(&it)), "{ticker}");
     // Company facts have no segments, so no chart may claim to show them.
     let titles: Vec<&str> = report.figures.iter().map(|it| it.title.as_str()).collect();
     assert!(titles.iter().all(|it| !it.contains("segment")), "{ticker}: {titles:?}");

@@ -109,6 +109,9 @@ export function ForkDialog({ run, report, at, moves, onClose }: Props): ReactEle
           <div className="grid grid-cols-[1fr_8rem] gap-3">
             <Field
               label="Model"
+              hint={
+                run.settings.provider === "scripted" ? "Not used, because a script answers in this run." : undefined
+              }
               spellCheck={false}
               value={agent.model}
               onChange={(event) => setAgent({ ...agent, model: event.target.value })}

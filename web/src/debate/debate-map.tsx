@@ -34,7 +34,7 @@ const NAMES: Record<string, string> = {
 
 /** The compiled graph of a debate with the active node highlighted. */
 export function DebateMap({ drawing, debate, rounds, baseline }: Props): ReactElement {
-  const { width, height, nodes, edges } = useMemo(() => layOut(drawing), [drawing]);
+  const { top, width, height, nodes, edges } = useMemo(() => layOut(drawing), [drawing]);
   const active = activeNode(debate, rounds, baseline);
   const step = active ? (NAMES[active] ?? words(active)) : debate.status === "done" ? "done" : "idle";
   return (
@@ -42,7 +42,7 @@ export function DebateMap({ drawing, debate, rounds, baseline }: Props): ReactEl
       <svg
         role="img"
         aria-label={`Graph of the debate, current step: ${step}`}
-        viewBox={`0 0 ${width} ${height}`}
+        viewBox={`0 ${top} ${width} ${height}`}
         className="w-full max-w-[38rem]"
       >
         <defs>
@@ -99,6 +99,7 @@ interface Placed {
 }
 
 function layOut(drawing: Drawing): {
+  top: number;
   width: number;
   height: number;
   nodes: Placed[];
@@ -112,14 +113,20 @@ function layOut(drawing: Drawing): {
   }
   for (const { source, target } of drawing.edges) graph.setEdge(source, target);
   dagre.layout(graph);
-  const size = graph.graph() as { width: number; height: number };
+  const { width, height } = graph.graph() as { width: number; height: number };
+  const edges = drawing.edges.map(({ source, target, conditional }) => {
+    const { points } = graph.edge(source, target) as { points: { x: number; y: number }[] };
+    return { id: `${source}-${target}`, points, path: smooth(points), conditional };
+  });
+  // The size of the graph does not include edges that pass above or below all nodes.
+  const heights = edges.flatMap((it) => it.points.map(({ y }) => y));
+  const [top, bottom] = [Math.min(0, ...heights) - 2, Math.max(height, ...heights) + 2];
   return {
-    ...size,
+    top,
+    width,
+    height: bottom - top,
     nodes: graph.nodes().map((it) => graph.node(it) as unknown as Placed),
-    edges: drawing.edges.map(({ source, target, conditional }) => {
-      const { points } = graph.edge(source, target) as { points: { x: number; y: number }[] };
-      return { id: `${source}-${target}`, path: smooth(points), conditional };
-    }),
+    edges,
   };
 }
 

@@ -25,6 +25,12 @@ const REASONS: Record<string, string> = {
   unsupported: "in neither the findings nor the data",
 };
 
+const OBSERVATIONS: Record<string, string> = {
+  capitulation: "conceded without new facts",
+  disagreement_collapse: "second turn in a row with nothing new",
+  repetition: "repeats an earlier turn",
+};
+
 export function reasonText(reason: Flag["reason"]): string {
   const findings = reason.findings?.join(", ");
   if (findings && reason.kind === "only_in_findings") return `stated only by ${findings}; not in the data`;
@@ -50,7 +56,7 @@ export function TurnView({ turn, speaker, color, flags, observations, fresh }: P
         </span>
         {observations.map((it) => (
           <Badge key={it.kind} tone="warn">
-            {words(it.kind)}
+            {OBSERVATIONS[it.kind] ?? words(it.kind)}
           </Badge>
         ))}
       </header>

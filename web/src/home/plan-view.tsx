@@ -2,10 +2,12 @@ import { type ReactElement, useEffect, useState } from "react";
 
 import { api } from "@/lib/api";
 import { count, dollars, duration, short } from "@/lib/format";
-import type { Plan } from "@/lib/types";
+import { roleName } from "@/lib/people";
+import type { Config, Plan } from "@/lib/types";
 import { SpendingTable } from "@/results/spending";
 
 interface Props {
+  config: Config;
   rounds: string;
   concurrency: string;
   baseline: boolean;
@@ -13,7 +15,7 @@ interface Props {
 }
 
 /** Estimate of calls, tokens, cost and time of a run. */
-export function PlanView({ rounds, concurrency, baseline, scripted }: Props): ReactElement {
+export function PlanView({ config, rounds, concurrency, baseline, scripted }: Props): ReactElement {
   const [plan, setPlan] = useState<Plan | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
@@ -62,7 +64,10 @@ export function PlanView({ rounds, concurrency, baseline, scripted }: Props): Re
         <details className="mt-3">
           <summary className="text-[13px] text-dim">Estimate by role</summary>
           <div className="mt-2">
-            <SpendingTable rows={plan.roles.map((it) => ({ ...it, name: it.role }))} total={plan.all} />
+            <SpendingTable
+              rows={plan.roles.map((it) => ({ ...it, name: roleName(config, it.role) }))}
+              total={plan.all}
+            />
           </div>
         </details>
       )}

@@ -146,6 +146,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
         </details>
       </div>
       <PlanView
+        config={setup.config}
         rounds={draft.rounds}
         concurrency={draft.concurrency}
         baseline={draft.baseline}

@@ -1,10 +1,18 @@
 import type { ReactElement } from "react";
 
+import { placeWithNames } from "@/lib/people";
 import type { Flag } from "@/lib/report";
+import type { Config } from "@/lib/types";
 import { reasonText } from "@/debate/thread";
 
+interface Props {
+  flags: Flag[];
+  config: Config;
+  withMove?: boolean;
+}
+
 /** Unsupported citations and numbers with their locations. They do not change scores. */
-export function Flags({ flags, withMove = false }: { flags: Flag[]; withMove?: boolean }): ReactElement {
+export function Flags({ flags, config, withMove = false }: Props): ReactElement {
   if (flags.length === 0) return <p className="text-sm text-dim">No flags: all numbers and citations are confirmed.</p>;
   return (
     <ul className="space-y-1 text-[13px]">
@@ -14,7 +22,7 @@ export function Flags({ flags, withMove = false }: { flags: Flag[]; withMove?: b
           <b className="font-mono font-medium text-bad">{it.text}</b>
           <span>{reasonText(it.reason)}</span>
           <span className="text-dim">
-            {it.place.part}, sentence {it.place.sentence}
+            {placeWithNames(config, it.place.part)}, sentence {it.place.sentence}
           </span>
         </li>
       ))}

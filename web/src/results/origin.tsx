@@ -2,13 +2,15 @@ import { TriangleAlert } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { isolationText } from "@/lib/isolation";
+import { placeWithNames } from "@/lib/people";
 import type { Report } from "@/lib/report";
+import type { Config } from "@/lib/types";
 
 /** Number of failures that are listed. */
 const MAX_FAILURES = 5;
 
 /** Caveats about the result in one banner: failures, synthetic data, scripted model, missing isolation, warnings. */
-export function Origin({ report }: { report: Report }): ReactElement {
+export function Origin({ report, config }: { report: Report; config: Config }): ReactElement {
   const { company, provider, isolation, warnings, failures = [] } = report.outcome;
   const scripted = provider.kind === "scripted";
   const synthetic = company.source === "synthetic";
@@ -39,7 +41,7 @@ export function Origin({ report }: { report: Report }): ReactElement {
           <ul className="mt-1 list-disc pl-5">
             {failures.slice(0, MAX_FAILURES).map((it) => (
               <li key={`${it.place} ${it.reason}`}>
-                {it.place}: {it.reason}
+                {placeWithNames(config, it.place)}: {it.reason}
               </li>
             ))}
             {failures.length > MAX_FAILURES && <li>and {failures.length - MAX_FAILURES} more</li>}

@@ -2,7 +2,7 @@ import { ChevronRight } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { makerTotals } from "@/run/board";
-import { makerColor } from "@/lib/people";
+import { makerColor, shortName } from "@/lib/people";
 import type { Ranked, Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { ScoreStrip } from "@/debate/score-strip";
@@ -42,7 +42,7 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
   return (
     <li>
       <details className="group">
-        <summary className="grid grid-cols-[1rem_1.5rem_minmax(0,1fr)_auto] items-center gap-2.5 px-4 py-2 text-sm hover:bg-sunk sm:grid-cols-[1rem_1.5rem_2.5rem_minmax(0,1fr)_9rem_auto]">
+        <summary className="grid grid-cols-[1rem_1.5rem_minmax(0,1fr)_auto] items-center gap-2.5 px-4 py-2 text-sm hover:bg-sunk sm:grid-cols-[1rem_1.5rem_2.5rem_minmax(0,1fr)_auto] lg:grid-cols-[1rem_1.5rem_2.5rem_minmax(0,1fr)_17rem_auto]">
           <ChevronRight aria-hidden className="size-4 text-dim transition-transform group-open:rotate-90" />
           <span className="text-right font-semibold tabular-nums">{ranked.rank}</span>
           <span className="hidden font-mono text-xs text-dim sm:block">{move.move_id}</span>
@@ -53,10 +53,10 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
               {flags.length > 0 && ` · ${flags.length} ${flags.length === 1 ? "flag" : "flags"}`}
             </span>
           </span>
-          <span className="hidden justify-end gap-2 text-xs tabular-nums sm:flex">
+          <span className="hidden justify-end gap-3 text-xs tabular-nums lg:flex">
             {run.config.decision_makers.map((it, idx) => (
-              <span key={it.id} style={{ color: makerColor(idx) }}>
-                {it.id} {totals[it.id]}
+              <span key={it.id} title={it.name} style={{ color: makerColor(idx) }}>
+                {shortName(it)} {totals[it.id]}
               </span>
             ))}
           </span>
@@ -70,7 +70,7 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
             <Caveats marks={ranked.marks} />
           </p>
           <ScoreStrip scores={score.scores_by_agent} config={run.config} />
-          <Flags flags={flags} />
+          <Flags flags={flags} config={run.config} />
           <MoveText move={move} />
           <Button aria-label={`Read the debate of ${move.move_id}`} onClick={() => onDebate(move.move_id)}>
             Read the debate

@@ -1,24 +1,30 @@
 import type { ReactElement, ReactNode } from "react";
 
-import { percent, words } from "@/lib/format";
+import { percent } from "@/lib/format";
+import { displayName } from "@/lib/people";
 import type { Report } from "@/lib/report";
+import type { Config } from "@/lib/types";
+
+interface Props {
+  report: Report;
+  config: Config;
+}
 
 /** Reliability of the ranking. */
-export function Reliability({ report }: { report: Report }): ReactElement {
-  const { robustness, severity, compression, length_bias, tau, drift, outcome } = report;
-  const name = (id: string): string => outcome.decision_makers.find((it) => it.id === id)?.name ?? id;
+export function Reliability({ report, config }: Props): ReactElement {
+  const { robustness, severity, compression, length_bias, tau, drift } = report;
   return (
     <div className="space-y-4">
       <p className="text-sm">
         <span className="text-dim">Recommendation: </span>
         <b className="font-semibold">{robustness.verdict}</b>
       </p>
-      <Standings report={report} />
+      <Standings report={report} config={config} />
       <dl className="grid gap-x-8 gap-y-3 text-sm sm:grid-cols-2">
         {severity && (
           <Fact name="Severity of the scorers">
             {Object.entries(severity.scorers)
-              .map(([id, it]) => `${name(id)} ${it >= 0 ? "+" : "−"}${Math.abs(it).toFixed(1)}`)
+              .map(([id, it]) => `${displayName(config, id)} ${it >= 0 ? "+" : "−"}${Math.abs(it).toFixed(1)}`)
               .join(", ")}{" "}
             points per metric relative to the mean; noise of a total ±{severity.noise.toFixed(1)}
           </Fact>
@@ -53,7 +59,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }): ReactE
 }
 
 /** Fraction of bootstrap samples in which each move is recommended. */
-function Standings({ report }: { report: Report }): ReactElement {
+function Standings({ report, config }: Props): ReactElement {
   const shown = report.robustness.standings.filter((it) => it.top >= 0.005);
   return (
     <div>
@@ -68,8 +74,9 @@ function Standings({ report }: { report: Report }): ReactElement {
               <span className="block h-full rounded-full bg-accent" style={{ width: `${it.top * 100}%` }} />
             </span>
             <span className="w-12 text-right tabular-nums">{percent(it.top)}</span>
-            <span className="hidden w-40 truncate text-xs text-warn lg:block">
-              {it.depends_on.length > 0 && `depends on ${it.depends_on.map(words).join(", ")}`}
+            <span className="hidden w-56 truncate text-xs text-warn lg:block">
+              {it.depends_on.length > 0 &&
+                `depends on ${it.depends_on.map((id) => displayName(config, id)).join(", ")}`}
             </span>
           </li>
         ))}

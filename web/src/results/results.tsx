@@ -1,6 +1,7 @@
 import type { ReactElement } from "react";
 
 import { FileList } from "@/actions/files-dialog";
+import { roleName } from "@/lib/people";
 import type { Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { Panel } from "@/ui/panel";
@@ -26,7 +27,7 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
   const { ranking } = report;
   return (
     <div className="space-y-6">
-      <Origin report={report} />
+      <Origin report={report} config={run.config} />
       <section aria-labelledby="recommended" className="space-y-4">
         <h2 id="recommended" className="text-base font-semibold">
           Recommended
@@ -47,7 +48,7 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
         </Panel>
       )}
       <Panel folds id="trust" title="Reliability of the ranking">
-        <Reliability report={report} />
+        <Reliability report={report} config={run.config} />
       </Panel>
       {ranking.other.length > 0 && (
         <Panel folds id="others" title={`Other moves (${ranking.other.length})`} inner="p-0">
@@ -72,10 +73,13 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
             All citations and numbers were checked automatically against the findings and the data. Flags do not change
             scores.
           </p>
-          <Flags flags={report.flags} withMove />
+          <Flags flags={report.flags} config={run.config} withMove />
         </Panel>
         <Panel folds id="cost" title="Cost" scrolls>
-          <SpendingTable rows={report.outcome.spending} total={run.usage} />
+          <SpendingTable
+            rows={report.outcome.spending.map((it) => ({ ...it, name: roleName(run.config, it.name) }))}
+            total={run.usage}
+          />
         </Panel>
       </div>
       <Panel folds id="downloads" title="Downloads">

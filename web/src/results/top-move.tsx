@@ -1,8 +1,9 @@
 import { MessagesSquare } from "lucide-react";
 import type { ReactElement } from "react";
 
-import { percent, words } from "@/lib/format";
+import { percent } from "@/lib/format";
 import { useMedia } from "@/lib/media";
+import { displayName } from "@/lib/people";
 import type { Ranked, Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { ScoreStrip } from "@/debate/score-strip";
@@ -68,7 +69,7 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
             )}
             {standing?.depends_on.map((it) => (
               <Badge key={it} tone="warn">
-                depends on {words(it)}
+                depends on {displayName(run.config, it)}
               </Badge>
             ))}
             <Badge>lowest total {ranked.lowest}</Badge>
@@ -94,7 +95,7 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
             Full move and flags ({report.flags.filter((it) => it.place.document === move.move_id).length})
           </summary>
           <div className="mt-3 space-y-4">
-            <Flags flags={report.flags.filter((it) => it.place.document === move.move_id)} />
+            <Flags flags={report.flags.filter((it) => it.place.document === move.move_id)} config={run.config} />
             <MoveText move={move} />
           </div>
         </details>

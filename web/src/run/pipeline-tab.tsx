@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 
 import { PipelineGraph } from "@/graph/pipeline-graph";
 import { STAGES } from "@/graph/scene";
-import { makerColor, writers } from "@/lib/people";
+import { makerColor, shortName, writers } from "@/lib/people";
 import type { Drawings, Run } from "@/lib/types";
 import { Button } from "@/ui/button";
 import { Panel } from "@/ui/panel";
@@ -102,7 +102,7 @@ function Legend({ run }: { run: Run }): ReactElement {
     <ul className="flex gap-3 text-xs text-dim" aria-label="Colours">
       {run.config.decision_makers.map((it, idx) => (
         <li key={it.id} className="flex items-center gap-1" title={it.name}>
-          <span aria-hidden className="size-2 rounded-full" style={{ background: makerColor(idx) }} /> {it.id}
+          <span aria-hidden className="size-2 rounded-full" style={{ background: makerColor(idx) }} /> {shortName(it)}
         </li>
       ))}
     </ul>

@@ -14,7 +14,7 @@ pub(super) fn appendix(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Appendix".to_owned())];
     blocks.extend(reliability::reliability(report));
     blocks.extend(citations(report));
-    blocks.extend(failures(&report.outcome.failures));
+    blocks.extend(failures(&report.outcome));
     blocks.extend(warnings(&report.outcome.warnings));
     blocks.extend(costs(report));
     blocks.extend(settings(report));
@@ -36,7 +36,8 @@ fn citations(report: &Report) -> Vec<Block> {
             .to_owned(),
     ));
     let line = |it: &Flag| {
-        let place = format!("{}, sentence {}", it.location.part, it.location.sentence);
+        let part = report.outcome.place_with_names(&it.location.part);
+        let place = format!("{part}, sentence {}", it.location.sentence);
         vec![it.location.document.clone(), place, it.text.clone(), it.reason.to_string()]
     };
     blocks.push(Block::table(
@@ -46,12 +47,12 @@ fn citations(report: &Report) -> Vec<Block> {
     blocks
 }
 
-fn failures(failures: &[Failure]) -> Vec<Block> {
-    if failures.is_empty() {
+fn failures(outcome: &Outcome) -> Vec<Block> {
+    if outcome.failures.is_empty() {
         return Vec::new();
     }
-    let line = |it: &Failure| vec![it.place.clone(), it.reason.clone()];
-    let table = Block::table(&["Place", "Reason"], failures.iter().map(line).collect());
+    let line = |it: &Failure| vec![outcome.place_with_names(&it.place), it.reason.clone()];
+    let table = Block::table(&["Place", "Reason"], outcome.failures.iter().map(line).collect());
     vec![Block::Heading(3, "Failures".to_owned()), table]
 }
 
@@ -119,16 +120,29 @@ fn spending_table(report: &Report, what: &str, spending: &[Spending]) -> Block {
 
 /// Returns the display name of a role such as `D1 scoring`.
 fn role_name(report: &Report, role: &str) -> String {
-    match role.strip_suffix(" scoring") {
-        Some(id) => format!("{}, scoring", scores::display_name(report, id)),
-        None => scores::display_name(report, role),
+    match role.rsplit_once(' ') {
+        Some((id, task @ ("scoring" | "summaries"))) => {
+            format!("{}, {task}", scores::display_name(report, id))
+        }
+        _ => scores::display_name(report, role),
     }
 }
 
+/// Returns the display name of a property such as `model of D1 scoring` or `prompt D1`.
+fn property_name(report: &Report, property: &str) -> String {
+    for (start, shown) in [("model of ", "model of "), ("prompt ", "prompt of ")] {
+        if let Some(role) = property.strip_prefix(start) {
+            return format!("{shown}{}", role_name(report, role));
+        }
+    }
+    property.to_owned()
+}
+
 fn settings(report: &Report) -> Vec<Block> {
-    let pairs = |all: Vec<(String, String)>| all.into_iter().map(|(a, b)| vec![a, b]).collect();
-    let manifest = report.outcome.manifest.clone().into_iter().collect();
-    let sources = Block::table(&["Number", "Source"], pairs(report.provenance.clone()));
+    let manifest = report.outcome.manifest.iter();
+    let manifest = manifest.map(|(it, value)| vec![property_name(report, it), value.clone()]);
+    let provenance = report.provenance.iter().map(|(a, b)| vec![a.clone(), b.clone()]);
+    let sources = Block::table(&["Number", "Source"], provenance.collect());
     vec![
         Block::Heading(3, "Settings and hashes".to_owned()),
         Block::Legend(
@@ -136,7 +150,7 @@ fn settings(report: &Report) -> Vec<Block> {
              and equal data differ only by chance."
                 .to_owned(),
         ),
-        Block::table(&["Property", "Value"], pairs(manifest)),
+        Block::table(&["Property", "Value"], manifest.collect()),
         Block::PageOnly(vec![Block::Collapsed {
             title: "Sources of all figures".to_owned(),
             blocks: vec![sources],

@@ -11,7 +11,6 @@ use super::{
     scores::display_name,
 };
 use crate::{
-    debate,
     moves::MoveId,
     transcript::ConversationEntry,
     watch::{Observation, ObservationKind},
@@ -64,16 +63,13 @@ pub(super) fn debates(report: &Report) -> Vec<Block> {
 }
 
 fn transcript(report: &Report, id: MoveId, name: &str, log: &[ConversationEntry]) -> Block {
-    let names = debate::log_names(report.outcome.decision_makers.len());
-    let maker = names.iter().position(|it| it == name);
-    let maker = maker.and_then(|it| report.outcome.decision_makers.get(it));
-    let maker = maker.map_or_else(|| name.to_owned(), |it| it.name.clone());
+    let debate = report.outcome.place_with_names(name);
     let turns = log.iter().flat_map(|it| {
         let speaker = display_name(report, &it.role.to_string());
         [Block::Legend(format!("Round {}, {speaker}", it.round)), Block::Quote(it.content.clone())]
     });
     Block::Collapsed {
-        title: format!("{id}, debate with {maker}, {}", counted(log.len(), "turn", "turns")),
+        title: format!("{id}, {debate}, {}", counted(log.len(), "turn", "turns")),
         blocks: turns.collect(),
     }
 }
@@ -90,7 +86,7 @@ fn observations(report: &Report) -> Vec<Block> {
     let line = |it: &Observation| {
         vec![
             it.move_id.to_string(),
-            it.log.clone(),
+            report.outcome.place_with_names(&it.log),
             it.round.to_string(),
             display_name(report, &it.role.to_string()),
             kind(it.kind).to_owned(),
@@ -99,12 +95,10 @@ fn observations(report: &Report) -> Vec<Block> {
     vec![
         Block::Heading(3, "Observations on the debates".to_owned()),
         Block::Legend(
-            "Found by counting words, numbers and citations. Scores were not changed because of them. Log: the transcript, \
-             such as logs/m1/i1.md."
-                .to_owned(),
+            "Found by counting words, numbers and citations. Scores were not changed because of them.".to_owned(),
         ),
         Block::table(
-            &["Move", "Log", "Round", "Speaker", "Observation"],
+            &["Move", "Debate", "Round", "Speaker", "Observation"],
             report.observations.iter().map(line).collect(),
         ),
     ]

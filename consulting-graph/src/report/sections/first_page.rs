@@ -1,5 +1,7 @@
 //! Builds the first page: notices, the answer, how sure it is, the recommended moves and the company's figures.
 
+use std::collections::BTreeSet;
+
 use app_support::plural::counted;
 
 use super::{
@@ -14,6 +16,7 @@ use super::{
 };
 use crate::{
     data::{Item, number, ratio},
+    finding::{FindingId, find_citations},
     moves::{Move, Step},
     rank::Ranked,
     score::Mark,
@@ -96,14 +99,14 @@ fn answer(report: &Report) -> String {
             "Of {} for {}, the board recommends {}.",
             counted(outcome.moves.len(), "proposed move", "proposed moves"),
             outcome.company.name.trim_end_matches('.'),
-            and(&titles)
+            join(&titles, "and")
         ),
         format!(
             "“{}” scored best, with {} of {} points from {} after its debates.",
             title(report, best),
             best.total_score,
             outcome.best_score,
-            and(&makers)
+            join(&makers, "and")
         ),
     ];
     sentences.extend(position(report));
@@ -165,7 +168,7 @@ fn confidence(report: &Report) -> Vec<Block> {
     if selected {
         points.push(format!(
             "If the single scores are drawn again at random, these moves stay among the best {top_k}: {} of the draws.",
-            and(&shares)
+            join(&shares, "and")
         ));
     }
     if let (Some(last), Some(next)) = (recommended.last(), report.ranking.other.first()) {
@@ -184,7 +187,7 @@ fn confidence(report: &Report) -> Vec<Block> {
         points.push(format!(
             "{} would lose its place if {} did not count.",
             it.move_id,
-            names.join(" or ")
+            join(&names, "or")
         ));
     }
     points.push(match report.flags.len() {
@@ -252,12 +255,10 @@ fn first_step(report: &Report, it: &Move) -> String {
 
 fn objection(report: &Report, ranked: &Ranked) -> String {
     match report.objections.iter().find(|it| it.move_id == ranked.move_id) {
-        Some(it) => format!(
-            "“{}” (to {}, round {})",
-            it.text,
-            scores::display_name(report, &it.maker),
-            it.round
-        ),
+        Some(it) => {
+            let maker = scores::display_name(report, &it.maker);
+            format!("“{}” (to {maker}, round {}){}", it.text, it.round, claims(report, &it.text))
+        }
         None => match report.outcome.logs.get(&ranked.move_id) {
             None => "None, because there was no debate.".to_owned(),
             Some(logs) if cites_findings(logs) => {
@@ -271,15 +272,27 @@ fn objection(report: &Report, ranked: &Ranked) -> String {
     }
 }
 
+/// States the claims of the findings that an objection cites without quoting them.
+fn claims(report: &Report, objection: &str) -> String {
+    let cited = find_citations(objection).into_iter().filter_map(|it| it.1.ok());
+    let cited: BTreeSet<FindingId> = cited.collect();
+    let claims = cited.into_iter().filter_map(|id| {
+        let finding = report.outcome.findings.iter().find_map(|it| it.get(id))?;
+        let claim = finding.draft.claim.trim_end_matches('.');
+        (!objection.contains(claim)).then(|| format!(" {id} says: {claim}."))
+    });
+    claims.collect()
+}
+
 fn title<'a>(report: &'a Report, ranked: &Ranked) -> &'a str {
     report.outcome.find_move(ranked.move_id).map_or("", |it| it.draft.title.as_str())
 }
 
-/// Joins texts with commas and a final "and".
-fn and(texts: &[String]) -> String {
+/// Joins texts with commas, and the last one with the conjunction.
+fn join(texts: &[String], conjunction: &str) -> String {
     match texts {
         [] => String::new(),
         [one] => one.clone(),
-        [all @ .., last] => format!("{} and {last}", all.join(", ")),
+        [all @ .., last] => format!("{} {conjunction} {last}", all.join(", ")),
     }
 }

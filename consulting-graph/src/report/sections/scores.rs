@@ -9,23 +9,21 @@ use crate::{
     data::number,
     moves::Move,
     rank::Ranked,
-    score::{Adjustment, MakerScore, Mark, MoveScore, SCORE_RANGE},
+    score::{Adjustment, MakerScore, Mark, MoveScore, SCORE_RANGE, ScoreSource},
     transcript::CRITIC,
 };
 
 /// Maximum number of characters of a move's title in a chart.
 const MAX_LABEL: usize = 58;
 
-/// Returns the display name of a decision maker, an analyst, the critic or a metric. Returns the id if it is unknown.
+/// Returns the display name of an agent or a metric. Returns the id if it is unknown.
 pub(super) fn display_name(report: &Report, id: &str) -> String {
     let outcome = &report.outcome;
-    let maker = || outcome.decision_makers.iter().find(|it| it.id == id).map(|it| it.name.clone());
-    let metric = || outcome.metrics.iter().find(|it| it.id == id).map(|it| it.name.clone());
-    let analyst = || outcome.moves.iter().find(|it| it.agent_id == id).map(|it| it.persona.clone());
     if id == CRITIC {
         return "Critic".to_owned();
     }
-    maker().or_else(metric).or_else(analyst).unwrap_or_else(|| id.to_owned())
+    let metric = outcome.metrics.iter().find(|it| it.id == id);
+    metric.map_or_else(|| outcome.agent_name(id), |it| it.name.as_str()).to_owned()
 }
 
 /// Builds a table of all ranked moves.
@@ -145,18 +143,27 @@ pub(super) fn metrics(report: &Report, score: &MoveScore) -> Vec<Block> {
         );
         cells.push(it.total().to_string());
         cells.push(it.reasoning.clone());
-        cells.push(source(it));
+        cells.push(source(report, it));
         Row::new(cells.into_iter().map(Cell::Text).collect())
     };
     let rows = score.scores_by_agent.iter().map(row).collect();
-    let legend = "Each criterion has 1 to 10 points. Read from: the form of the answer that contained the scores.";
+    let legend = "Each criterion has 1 to 10 points. Read from: the part of the answer that contained the scores; values \
+                  that were not whole points on this scale were changed.";
     vec![Block::Legend(legend.to_owned()), Block::Table(Table { header, rows })]
 }
 
-fn source(score: &MakerScore) -> String {
-    let name =
-        serde_json::to_value(score.score_source).ok().and_then(|it| it.as_str().map(str::to_owned));
-    let changed =
-        |it: &Adjustment| format!("; {} changed from {} to {}", it.metric, it.given, it.kept);
-    name.unwrap_or_default() + &score.adjustments.iter().map(changed).collect::<String>()
+fn source(report: &Report, score: &MakerScore) -> String {
+    let part = match score.score_source {
+        ScoreSource::Schema => "requested form",
+        ScoreSource::Json => "corrected form",
+        ScoreSource::JsonExtracted => "form inside a text",
+        ScoreSource::Regex => "numbers in a text",
+        ScoreSource::Repaired => "second answer",
+        ScoreSource::Default => "nothing, so all scores are neutral",
+    };
+    let changed = |it: &Adjustment| {
+        let metric = display_name(report, &it.metric);
+        format!("; {metric} changed from {} to {}", it.given, it.kept)
+    };
+    part.to_owned() + &score.adjustments.iter().map(changed).collect::<String>()
 }
