@@ -186,7 +186,7 @@ impl Models {
                 let mut answer = to_answer(call, &id, &response);
                 // The text of the answer is also stored in threads, events and files, so secrets are redacted here too.
                 answer.text = self.recording.redacted(answer.text);
-                return match unusable::problem(&answer.text) {
+                return match unusable::problem(&call.request, &answer.text) {
                     None => CallOutcome::Answered(answer),
                     Some(problem) => {
                         let reason = format!("{id}: {problem}");
