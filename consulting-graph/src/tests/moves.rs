@@ -92,6 +92,12 @@ fn moves_are_found_in_various_markdown_styles() {
 }
 
 #[test]
+fn moves_without_title_and_thesis_are_not_read() {
+    let blank = r#"{"moves": [{"title": " ", "risk_level": "low", "thesis": ""}]}"#;
+    assert_eq!(read(blank), []);
+}
+
+#[test]
 fn answers_are_read_as_json_or_markdown() {
     let json = serde_json::to_string(&MovesDraft { moves: vec![sample::draft()] }).unwrap();
     let list = serde_json::to_string(&[sample::draft()]).unwrap();
