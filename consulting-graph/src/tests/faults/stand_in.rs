@@ -79,6 +79,7 @@ impl Fault {
             Self::WrongSchema
                 | Self::Refusal
                 | Self::Empty
+                | Self::ContentFilter
                 | Self::ToolCall
                 | Self::Invisible
                 | Self::ForeignRefusal
@@ -285,7 +286,8 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
         }
         Some(Fault::Binary) => format!("{HEAD}\u{1f}\u{8b}\u{8}\u{0}\u{0}\n\u{3}"),
         Some(Fault::ContentFilter) => {
-            format!("{HEAD}{}{}data: [DONE]\n\n", event("I hold that"), end("content_filter"))
+            let end = end("content_filter") + &usage();
+            format!("{HEAD}{}{end}data: [DONE]\n\n", event("I hold that"))
         }
         Some(Fault::ToolCall) => {
             let function = json!({ "name": "search", "arguments": "{}" });
