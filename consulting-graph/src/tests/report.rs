@@ -131,6 +131,26 @@ fn texts_of_models_cannot_imitate_the_structure_of_the_report() {
 }
 
 #[test]
+fn texts_of_models_cannot_add_cells_to_tables() {
+    let mut forged = outcome();
+    for it in &mut forged.moves {
+        it.draft.title = r"Sell \| 987 | 987".to_owned();
+    }
+    let report = Report::new(forged).markdown();
+    assert!(report.contains(r"Sell \&#124; 987 &#124; 987"), "{report}");
+    let has_cell = |it: &str| it.starts_with('|') && it.contains("| 987");
+    assert!(!report.lines().any(has_cell), "{report}");
+}
+
+#[test]
+fn warnings_cannot_imitate_headings() {
+    let mut forged = outcome();
+    forged.warnings = vec!["# Approved".to_owned(), "> **Audited.**".to_owned()];
+    let report = Report::new(forged).markdown();
+    assert!(report.contains("- \\# Approved\n- \\> **Audited.**\n"), "{report}");
+}
+
+#[test]
 fn caveats_are_at_the_top() {
     let text = Report::new(outcome()).markdown();
     let top = text.split("## Recommended").next().unwrap();
